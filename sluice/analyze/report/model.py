@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.analyze.errors import AnalyzeError
 
-VERSION = 1
+VERSION = 2
 """Of the tool's JSON."""
 
 
@@ -37,6 +37,31 @@ class Update:
     place: Place
     chain: tuple[str, ...]
     """The objects from the variable to what is written, in words; empty for a variable in a register."""
+    path: str
+    """packet; exit if no packet is received afterwards; reload if only after a signal"""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A field of packets by which the program finds the part of a variable that belongs to a flow."""
+
+    field: str
+    """`struct.member`, `+OFFSET` where the program has no structure, or `*` if the offset is not constant"""
+    place: Place
+    """Where it is read from the packet."""
+    access: Place
+    """Where an entry is found by it."""
+
+
+@dataclass(frozen=True)
+class Impact:
+    """How the output of packets or logs depends on a variable."""
+
+    function: str
+    """The output function."""
+    place: Place
+    path: tuple[Place, ...]
+    """From the output back to the variable."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +83,30 @@ class Variable:
     """In packet processing."""
     updates: list[Update]
     """In packet processing."""
+    overwritten: bool
+    """Updated, and always overwritten before it is read: it carries nothing to the next packet."""
+    key: list[Key]
+    """The flowspace; empty if the variable belongs to all flows."""
+    key_complete: bool
+    """False if the slices became too large, so that the key is not known."""
+    impacts_packet: Impact | None
+    impacts_log: Impact | None
     loop: Place | None
     """Over whose iterations a local variable persists."""
+
+    @property
+    def paths(self) -> set[str]:
+        """On which paths it is updated: packet, exit, reload."""
+        return {update.path for update in self.updates}
+
+    @property
+    def is_state(self) -> bool:
+        """Packet processing updates it, and a later packet may read the update."""
+        return "packet" in self.paths and not self.overwritten
+
+    @property
+    def fields(self) -> list[str]:
+        return list(dict.fromkeys(key.field for key in self.key))
 
 
 @dataclass(frozen=True)
@@ -112,7 +159,28 @@ class Analysis:
 
     @property
     def updateable(self) -> list[Variable]:
+        """All that may change after the first packet was received."""
         return [variable for variable in self.variables if variable.updates]
+
+    @property
+    def state(self) -> list[Variable]:
+        """Of the updateable ones, those that carry something from packet to packet."""
+        return [variable for variable in self.variables if variable.is_state]
+
+    @property
+    def overwritten(self) -> list[Variable]:
+        return [variable for variable in self.variables if variable.overwritten]
+
+    @property
+    def other_paths(self) -> list[Variable]:
+        """Updated on exit and reload paths only."""
+        return [one for one in self.variables if one.updates and not one.overwritten and not one.is_state]
+
+    def count(self, kind: str) -> int | None:
+        """Variables of the state that impact `packet` or `log` output; None if the program has no such output."""
+        if not self.json["outputs"][kind]:
+            return None
+        return sum(1 for one in self.state if (one.impacts_packet if kind == "packet" else one.impacts_log))
 
 
 def read(module: str, found: dict[str, Any]) -> Analysis:
@@ -165,13 +233,22 @@ def _variable(found: dict[str, Any]) -> Variable:
         points_to=found["points_to"],
         uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
         updates=_updates(found["updates"]),
+        overwritten=found["overwritten"],
+        key=[Key(one["field"], _place(one), _place(one["access"])) for one in found["key"]],
+        key_complete=found["key_complete"],
+        impacts_packet=_impact(found.get("impacts_packet")),
+        impacts_log=_impact(found.get("impacts_log")),
         loop=_place(found["loop"]) if "loop" in found else None,
     )
 
 
 def _updates(found: list[dict[str, Any]]) -> list[Update]:
-    updates = {Update(_place(one), tuple(one["chain"])) for one in found}
+    updates = {Update(_place(one), tuple(one["chain"]), one["path"]) for one in found}
     return sorted(updates, key=lambda one: (one.place.file, one.place.line, one.chain))
+
+
+def _impact(found: dict[str, Any] | None) -> Impact | None:
+    return Impact(found["function"], _place(found), tuple(_places(found["path"]))) if found else None
 
 
 def _procedure(found: dict[str, Any]) -> Procedure:

@@ -96,10 +96,45 @@ def _variable_table(analysis: Analysis, names: dict[str, str]) -> str:
         anchor = html.escape(_anchor(variable), quote=True)
         rows.append(
             f"<tr id='{anchor}'><td><code>{html.escape(scope + variable.name)}</code><td>{variable.kind}"
-            f"<td><code>{html.escape(variable.type)}</code><td>{_link(variable.declared, names)}<td>{uses}"
+            f"<td><code>{html.escape(variable.type)}</code><td>{_link(variable.declared, names)}"
+            f"<td>{_class(variable)}<td>{_keys(variable, names)}<td>{_impacts(variable, names)}<td>{uses}"
+            f"<td>{_why(variable, names)}"
         )
-    head = "<tr><th>variable<th>kind<th>type<th>declared<th>used at (* through a pointer)"
+    head = (
+        "<tr><th>variable<th>kind<th>type<th>declared<th>class<th>key<th>impacts<th>used at (* through a pointer)"
+        "<th>written at, and why"
+    )
     return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _class(variable: Variable) -> str:
+    if not variable.updates:
+        return "only read"
+    if variable.overwritten:
+        return "overwritten before it is read"
+    return "<b>updated</b>" if variable.is_state else f"updated on {' and '.join(sorted(variable.paths))} paths"
+
+
+def _keys(variable: Variable, names: dict[str, str]) -> str:
+    if not variable.key_complete:
+        return "not known"
+    return "<br>".join(_link(key.place, names, key.field) for key in variable.key) or "all flows"
+
+
+def _impacts(variable: Variable, names: dict[str, str]) -> str:
+    rows: list[str] = []
+    for title, impact in (("packets", variable.impacts_packet), ("logs", variable.impacts_log)):
+        if impact:
+            steps = " &larr; ".join(_link(place, names, str(place.line)) for place in impact.path[:12])
+            rows.append(f"{title}: <code>{html.escape(impact.function)}</code> {steps}")
+    return "<br>".join(rows) or "-"
+
+
+def _why(variable: Variable, names: dict[str, str]) -> str:
+    by_chain: dict[tuple[str, ...], list[str]] = {}
+    for update in variable.updates:
+        by_chain.setdefault(update.chain, []).append(_link(update.place, names, str(update.place.line)))
+    return "<br>".join(f"{html.escape(' → '.join(chain))} {', '.join(lines)}" for chain, lines in by_chain.items())
 
 
 def _source(file: str, name: str, marks: _Marks) -> str:

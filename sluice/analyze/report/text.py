@@ -10,6 +10,7 @@ from sluice.analyze.report.model import Analysis, Place, Variable, common_folder
 _MOST_FUNCTIONS = 4
 _MOST_PLACES = 6
 _MOST_LINES = 20
+_MOST_FIELDS = 6
 _ROLES = {
     "called": "called",
     "receives": "receives packets",
@@ -30,11 +31,20 @@ def text_of(analysis: Analysis, everything: bool = False) -> str:
     parts = [
         [f"{analysis.module}: {summary_of(analysis)}", *([f"sources are named from {folder}"] if folder else [])],
         _receive(analysis, where),
-        _updateable(analysis, where, everything),
+        _state(analysis, where, everything),
+        _why(analysis, where, everything),
+        _listed(
+            "updated, and always overwritten before they are read: they carry nothing from packet to packet",
+            analysis.overwritten,
+            where,
+            everything,
+        ),
+        _listed("updated on the way to the exit, or after a signal, only", analysis.other_paths, where, everything),
         _only_read(analysis, where, everything),
         _not_used(analysis, where, everything),
         _procedures(analysis, where, everything),
         _assumed(analysis, where, everything),
+        _slices(analysis),
         [_totals(analysis)],
     ]
     return "\n\n".join("\n".join(part) for part in parts if part)
@@ -45,7 +55,7 @@ def summary_of(analysis: Analysis) -> str:
     totals = analysis.totals
     return (
         f"{totals['variables']:,} variables, of which {totals['persistent']:,} persist from packet to packet, "
-        f"packet processing uses {totals['top_level']:,} of these and may update {totals['updateable']:,}"
+        f"packet processing uses {totals['top_level']:,} of these and may update {len(analysis.state):,}"
     )
 
 
@@ -54,16 +64,72 @@ def _receive(analysis: Analysis, where: Callable[[Place], str]) -> list[str]:
     return ["receive calls", *_table(rows)]
 
 
-def _updateable(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
-    rows: list[tuple[str, ...]] = [("variable", "type", "declared", "updated in")]
-    for variable in analysis.updateable:
-        found: dict[Place, str] = {}
+def _state(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
+    rows: list[tuple[str, ...]] = [("variable", "type", "declared", "key", "impacts", "updated in")]
+    for variable in analysis.state:
+        rows.append(
+            (
+                _name(variable),
+                variable.type,
+                where(variable.declared),
+                _key(variable, everything),
+                " ".join(["packets"] * bool(variable.impacts_packet) + ["logs"] * bool(variable.impacts_log)) or "-",
+                _updates(variable, where, everything),
+            )
+        )
+    title = f"top-level variables that packet processing may update: {len(analysis.state)}"
+    return [title, *_table(rows)] if analysis.state else [title]
+
+
+def _key(variable: Variable, everything: bool) -> str:
+    if not variable.key_complete:
+        return "not known"
+    return _some(variable.fields, len(variable.fields) if everything else _MOST_FIELDS) or "all flows"
+
+
+def _updates(variable: Variable, where: Callable[[Place], str], everything: bool) -> str:
+    found: dict[Place, str] = {}
+    for update in variable.updates:
+        found.setdefault(update.place, "" if len(update.chain) < 2 else "*")
+    return _by_function(list(found.items()), where, everything)
+
+
+def _why(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
+    """The chains of pointers by which lines with a star update a variable, and how output depends on it."""
+    lines: list[str] = []
+    for variable in analysis.state:
+        chains: dict[tuple[str, ...], list[str]] = {}
         for update in variable.updates:
-            found.setdefault(update.place, "" if len(update.chain) < 2 else "*")
-        updates = _by_function([(place, text) for place, text in found.items()], where, everything)
-        rows.append((_name(variable), variable.type, where(variable.declared), updates))
-    title = f"top-level variables that packet processing may update: {len(analysis.updateable)}"
-    return [title, *_table(rows)] if analysis.updateable else [title]
+            if len(update.chain) > 1:
+                chains.setdefault(update.chain, []).append(where(update.place))
+        for chain, places in chains.items():
+            some = _some(places, len(places) if everything else 3)
+            lines.append(f"  {_name(variable)}: {' -> '.join(chain)}, written at {some}")
+        for impact in (variable.impacts_packet, variable.impacts_log) if everything else ():
+            if impact:
+                steps = " <- ".join(where(place) for place in impact.path[:12])
+                lines.append(f"  {_name(variable)}: {impact.function} depends on it: {steps}")
+    return ["why: pointers from the variables to what is written", *_cut(lines, everything)] if lines else []
+
+
+def _listed(title: str, found: list[Variable], where: Callable[[Place], str], everything: bool) -> list[str]:
+    if not found:
+        return []
+    rows = [
+        (_name(one), one.type, where(one.declared), ", ".join(sorted(one.paths)), _updates(one, where, everything))
+        for one in found
+    ]
+    return [f"{title}: {len(found)}", *_table(rows)]
+
+
+def _slices(analysis: Analysis) -> list[str]:
+    """The row of table 4.13."""
+    packet, log = analysis.count("packet"), analysis.count("log")
+    counts = f"{'no' if packet is None else packet} / {'no' if log is None else log}"
+    lines = [f"of the state, variables that impact packets / logs that packet processing puts out: {counts}"]
+    if not analysis.json["outputs"]["complete"]:
+        lines.append("  the slices became too large: all variables are assumed to impact output")
+    return lines
 
 
 def _only_read(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:

@@ -65,10 +65,21 @@ int analyze_module() {
   classify_options.all_locals = all_locals;
   const Classes classes(points_to, known, receives, reach, lifetimes, variables, classify_options);
 
-  const Updates updates(points_to, known, reach, classes);
-  llvm::json::Object found = report({**module, points_to, receives, reach, variables, classes, updates});
-  found["seconds"] = llvm::json::Object{
-      {"load", loaded}, {"points_to", solved - loaded}, {"total", seconds_since(begin)}};
+  const Accesses accesses(points_to, known);
+  const Updates updates(accesses, reach, classes);
+  const Overwritten overwritten(accesses, receives, classes);
+  const Paths paths(accesses, receives, reach, classes);
+  const double classified = seconds_since(begin);
+  const Fields fields(**module);
+  const Flowspace flowspace(accesses, receives, reach, lifetimes, classes, updates, fields);
+  const Impacts impacts(accesses, reach, classes, updates);
+  llvm::json::Object found = report({**module, points_to, receives, reach, variables, classes, updates, overwritten,
+                                     paths, flowspace, impacts});
+  found["seconds"] = llvm::json::Object{{"load", loaded},
+                                        {"points_to", solved - loaded},
+                                        {"classes", classified - solved},
+                                        {"slices", seconds_since(begin) - classified},
+                                        {"total", seconds_since(begin)}};
   llvm::outs() << llvm::json::Value(std::move(found)) << "\n";
   return 0;
 }

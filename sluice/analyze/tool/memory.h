@@ -72,6 +72,9 @@ class Memory {
   // ... any number of bytes: makes the object one cell.
   void anywhere(NodeId cell, std::vector<NodeId> &out);
 
+  // The offset of the cell that stands for an offset.
+  uint64_t folded(ObjectId object, uint64_t offset) const { return fold(objects_[object], offset); }
+
   ObjectId object_of(NodeId cell) const { return places_.find(cell)->second.object; }
   uint64_t offset_of(NodeId cell) const { return places_.find(cell)->second.offset; }
   const MemoryObject &object(ObjectId id) const { return objects_[id]; }

@@ -18,7 +18,13 @@ struct ReceiveEntry {
   ReceiveModel model;
 };
 
+struct OutputEntry {
+  std::vector<std::string> functions;
+  OutputKind output = OutputKind::Both;
+};
+
 struct File {
+  std::vector<OutputEntry> outputs;
   std::vector<ReceiveEntry> receive;
   std::vector<std::string> waits, dispatches;
   std::vector<ExternalEntry> externals;
@@ -28,6 +34,7 @@ struct File {
 
 LLVM_YAML_IS_SEQUENCE_VECTOR(ExternalEntry)
 LLVM_YAML_IS_SEQUENCE_VECTOR(ReceiveEntry)
+LLVM_YAML_IS_SEQUENCE_VECTOR(OutputEntry)
 LLVM_YAML_IS_SEQUENCE_VECTOR(analyze::StoreModel)
 LLVM_YAML_IS_SEQUENCE_VECTOR(analyze::MoveModel)
 LLVM_YAML_IS_SEQUENCE_VECTOR(analyze::CallModel)
@@ -104,6 +111,7 @@ struct MappingTraits<ExternalEntry> {
     io.mapRequired("functions", entry.functions);
     io.mapOptional("returns", entry.model.returns);
     io.mapOptional("writes", entry.model.writes);
+    io.mapOptional("overwrites", entry.model.overwrites);
     io.mapOptional("writes-varargs", entry.model.writes_varargs);
     io.mapOptional("stores", entry.model.stores);
     io.mapOptional("moves", entry.model.moves);
@@ -122,9 +130,27 @@ struct MappingTraits<ReceiveEntry> {
 };
 
 template <>
+struct ScalarEnumerationTraits<OutputKind> {
+  static void enumeration(IO &io, OutputKind &output) {
+    io.enumCase(output, "packet", OutputKind::Packet);
+    io.enumCase(output, "log", OutputKind::Log);
+    io.enumCase(output, "both", OutputKind::Both);
+  }
+};
+
+template <>
+struct MappingTraits<OutputEntry> {
+  static void mapping(IO &io, OutputEntry &entry) {
+    io.mapRequired("functions", entry.functions);
+    io.mapRequired("output", entry.output);
+  }
+};
+
+template <>
 struct MappingTraits<File> {
   static void mapping(IO &io, File &file) {
     io.mapOptional("receive", file.receive);
+    io.mapOptional("outputs", file.outputs);
     io.mapOptional("waits", file.waits);
     io.mapOptional("dispatches", file.dispatches);
     io.mapOptional("externals", file.externals);
@@ -157,6 +183,8 @@ llvm::Error Models::read(llvm::StringRef path) {
       receive_[name] = entry.model;
       receive_[name].source = source;
     }
+  for (const OutputEntry &entry : file.outputs)
+    for (const std::string &name : entry.functions) outputs_[name] = entry.output;
   for (const std::string &name : file.waits) waits_.insert(name);
   for (const std::string &name : file.dispatches) {
     waits_.insert(name);

@@ -47,6 +47,8 @@ struct CallModel {
 struct ExternalModel {
   // Arguments whose memory the function writes. Without a list: those that its prototype does not declare const.
   std::optional<std::vector<Operand>> writes;
+  // Arguments whose memory it writes without reading it, as far as the program reads it later: a text up to its end.
+  std::vector<Operand> overwrites;
   bool writes_varargs = false;
   std::vector<Operand> returns;
   std::vector<StoreModel> stores;
@@ -61,6 +63,8 @@ struct ReceiveModel {
   Operand callback;    // the library calls it for each packet; None: the function returns one packet
 };
 
+enum class OutputKind { Packet = 1, Log = 2, Both = 3 };
+
 class Models {
  public:
   // Reads one file; a later description of a function replaces an earlier one.
@@ -68,6 +72,11 @@ class Models {
 
   const ExternalModel *external(llvm::StringRef function) const { return find(externals_, function); }
   const ReceiveModel *receive(llvm::StringRef function) const { return find(receive_, function); }
+  // What a call of the function puts out, if it does.
+  std::optional<OutputKind> output(llvm::StringRef function) const {
+    const auto found = outputs_.find(function);
+    return found == outputs_.end() ? std::nullopt : std::optional(found->second);
+  }
   // Whether a loop that calls the function waits there for what happens next (select, pthread_cond_wait, ...).
   bool waits(llvm::StringRef function) const { return waits_.contains(function); }
   // Whether the function calls what was registered (event_dispatch, ...).
@@ -84,6 +93,7 @@ class Models {
 
   llvm::StringMap<ExternalModel> externals_;
   llvm::StringMap<ReceiveModel> receive_;
+  llvm::StringMap<OutputKind> outputs_;
   llvm::StringSet<> waits_;
   llvm::StringSet<> dispatches_;
 };

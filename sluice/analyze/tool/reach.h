@@ -14,6 +14,8 @@ class Reach {
   Reach(const PointsTo &points_to, const Models &models, const Receives &receives);
 
   bool contains(const llvm::Instruction *instruction) const;
+  // Whether the call may return.
+  bool returns(const llvm::CallBase *site) const;
   // Functions with an instruction that is reached.
   const llvm::SetVector<const llvm::Function *> &functions() const { return functions_; }
   // Why a function is reached: the call, or nothing for one that receives, a thread or a handler.
@@ -21,7 +23,6 @@ class Reach {
 
  private:
   void find_returning();
-  bool returns(const llvm::CallBase *site) const;
   void start(const llvm::Instruction *from);
   void enter(const llvm::Function *function, const llvm::CallBase *reason);
   void scan(const llvm::Instruction *from);

@@ -118,8 +118,48 @@ static Array targets(const PointsTo &points_to, const Persistent &persistent) {
   return Array(names);
 }
 
-static Object update(const PointsTo &points_to, const Update &update) {
+static const char *path_name(const Paths &paths, const llvm::Instruction *instruction) {
+  switch (instruction ? paths.of(*instruction) : PathKind::Packet) {
+    case PathKind::Packet: return "packet";
+    case PathKind::Exit: return "exit";
+    case PathKind::Reload: return "reload";
+  }
+  return "";
+}
+
+// How an output depends on a variable: the lines from the output back to it.
+static Object impact(const Impact &impact) {
+  Object found = site(impact.output);
+  const llvm::Value *callee = impact.output->getCalledOperand();
+  found["function"] = callee->hasName() ? callee->getName() : "";
+  Array path;
+  std::pair<const llvm::Function *, unsigned> last{nullptr, 0};
+  for (const llvm::Instruction *instruction : impact.path) {
+    const llvm::DILocation *location = location_near(*instruction);
+    if (!location || last == std::make_pair(instruction->getFunction(), location->getLine())) continue;
+    last = {instruction->getFunction(), location->getLine()};
+    Object one = place(location);
+    one["in"] = source_name(*instruction->getFunction());
+    path.push_back(std::move(one));
+  }
+  found["path"] = std::move(path);
+  return found;
+}
+
+static Array keys(const std::vector<KeyField> &fields) {
+  return each(fields, [](const KeyField &field) {
+    Object found = place(location_near(*field.load));
+    found["in"] = source_name(*field.load->getFunction());
+    found["field"] = field.name;
+    found["access"] = place(location_near(*field.access));
+    return found;
+  });
+}
+
+static Object update(const Analysis &analysis, const Update &update) {
+  const PointsTo &points_to = analysis.points_to;
   Object found = place(update.place);
+  found["path"] = path_name(analysis.paths, update.instruction);
   found["in"] = source_name(*update.function);
   Array chain;
   for (const ObjectId object : update.chain) chain.push_back(describe(points_to, object));
@@ -127,7 +167,10 @@ static Object update(const PointsTo &points_to, const Update &update) {
   return found;
 }
 
-static Object variable(const PointsTo &points_to, const Persistent &persistent, const std::vector<Update> &updates) {
+static Object variable(const Analysis &analysis, size_t number) {
+  const PointsTo &points_to = analysis.points_to;
+  const Persistent &persistent = analysis.classes.persistent()[number];
+  const std::vector<Update> &updates = analysis.updates.of(number);
   const Variable &variable = *persistent.variable;
   Object found{{"name", variable.info->getName()},
                {"kind", kind_name(variable.kind)},
@@ -137,13 +180,18 @@ static Object variable(const PointsTo &points_to, const Persistent &persistent, 
                {"constant", variable.global && variable.global->isConstant()},
                {"top_level", persistent.top_level()},
                {"points_to", targets(points_to, persistent)},
-               {"updates", each(updates, [&](const Update &one) { return update(points_to, one); })},
+               {"updates", each(updates, [&](const Update &one) { return update(analysis, one); })},
+               {"overwritten", !updates.empty() && analysis.overwritten.contains(number)},
+               {"key", keys(analysis.flowspace.of(number))},
+               {"key_complete", analysis.flowspace.is_complete(number)},
                {"uses", each(persistent.uses, [](const Use &use) {
                   Object one = place(use.place.get());
                   one["in"] = source_name(*use.function);
                   one["direct"] = use.direct;
                   return one;
                 })}};
+  if (analysis.impacts.packet(number)) found["impacts_packet"] = impact(*analysis.impacts.packet(number));
+  if (analysis.impacts.log(number)) found["impacts_log"] = impact(*analysis.impacts.log(number));
   if (persistent.loop)
     found["loop"] = place(*persistent.loop);
   else if (persistent.library_loop)
@@ -204,9 +252,9 @@ llvm::json::Object report(const Analysis &analysis) {
       llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
   Array variables;
   for (size_t i = 0; i < classes.persistent().size(); ++i)
-    variables.push_back(variable(analysis.points_to, classes.persistent()[i], analysis.updates.of(i)));
+    variables.push_back(variable(analysis, i));
   return Object{
-      {"version", 1},
+      {"version", 2},
       {"totals", Object{{"variables", analysis.variables.all().size()},
                         {"persistent", classes.persistent().size()},
                         {"top_level", top_level},
@@ -233,6 +281,10 @@ llvm::json::Object report(const Analysis &analysis) {
                                      })}}},
       {"missing", Object{{"functions", missing(analysis.module, kMissingFunctions)},
                          {"variables", missing(analysis.module, kMissingVariables)}}},
+      {"outputs", Object{{"packet", analysis.impacts.has_outputs(OutputKind::Packet)},
+                         {"log", analysis.impacts.has_outputs(OutputKind::Log)},
+                         {"complete", analysis.impacts.is_complete()}}},
+      {"dependences", Object{{"nodes", analysis.impacts.nodes()}}},
       {"points_to", Object{{"nodes", constraints.nodes()},
                            {"objects", constraints.memory().objects()},
                            {"waves", constraints.waves()},

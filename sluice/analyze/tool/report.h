@@ -1,7 +1,10 @@
 // The result of all analyses as JSON. ../report/model.py reads it; docs/analyze.md documents it.
 #pragma once
 
-#include "updates.h"
+#include "flowspace.h"
+#include "impact.h"
+#include "overwritten.h"
+#include "paths.h"
 #include "llvm/Support/JSON.h"
 
 namespace analyze {
@@ -14,6 +17,10 @@ struct Analysis {
   const Variables &variables;
   const Classes &classes;
   const Updates &updates;
+  const Overwritten &overwritten;
+  const Paths &paths;
+  const Flowspace &flowspace;
+  const Impacts &impacts;
 };
 
 llvm::json::Object report(const Analysis &analysis);

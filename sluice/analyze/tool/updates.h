@@ -4,6 +4,7 @@
 // Memory that is reached through another named variable counts for that one, which the thesis counts for both.
 #pragma once
 
+#include "access.h"
 #include "classify.h"
 
 namespace analyze {
@@ -17,27 +18,27 @@ struct Update {
 
 class Updates {
  public:
-  Updates(const PointsTo &points_to, const Models &models, const Reach &reach, const Classes &classes);
+  Updates(const Accesses &accesses, const Reach &reach, const Classes &classes);
 
   // Of the variable with this number in Classes::persistent().
   const std::vector<Update> &of(size_t number) const { return updates_[number]; }
   size_t variables() const;
+  // The variable's own memory, and what it leads to without leaving unnamed memory; for top-level variables.
+  const std::vector<ObjectId> &memory_of(size_t number) const { return memory_[number]; }
 
  private:
   void find_writes();
-  void add_call(const llvm::CallBase &call);
-  void add_unknown(const llvm::CallBase &call);
-  void add_write(const llvm::Value *pointer, const llvm::Instruction &by);
   void assign(size_t number);
   bool is_opaque(ObjectId id) const;
   std::vector<ObjectId> leads_to(const Persistent &persistent) const;
 
   const PointsTo &points_to_;
-  const Models &models_;
+  const Accesses &accesses_;
   const Reach &reach_;
   const Classes &classes_;
   llvm::DenseMap<ObjectId, llvm::SetVector<const llvm::Instruction *>> writes_;  // by what they may write
   std::vector<std::vector<Update>> updates_;
+  std::vector<std::vector<ObjectId>> memory_;
 };
 
 }  // namespace analyze

@@ -1,0 +1,315 @@
+#include "access.h"
+
+#include <algorithm>
+
+#include "llvm/BinaryFormat/Dwarf.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+
+namespace analyze {
+
+static constexpr size_t kMostAtoms = 256;  // per object; beyond, it is one atom
+
+Accesses::Accesses(const PointsTo &points_to, const Models &models) : points_to_(points_to), models_(models) {
+  for (const Spawn &spawn : points_to.calls().spawns())
+    if (spawn.role == CallRole::Registered && !llvm::is_contained(registered_, spawn.function))
+      registered_.push_back(spawn.function);
+  for (const llvm::Function *function : points_to.calls().entered()) {
+    layout_ = &function->getDataLayout();
+    for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
+      const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
+      if (site && llvm::any_of(points_to.calls().callees(site), [&](const llvm::Function *callee) {
+            return models.dispatches(callee->getName());
+          }))
+        dispatch_sites_.push_back(site);
+    }
+  }
+  find_recursive();
+  for (const Spawn &spawn : points_to.calls().spawns())
+    if (spawn.role == CallRole::Thread || spawn.role == CallRole::Signal) recursive_.insert(spawn.function);
+  for (const llvm::Function *function : points_to.calls().entered())
+    for (const llvm::Instruction &instruction : llvm::instructions(*function)) collect(instruction);
+  divide();
+  summarise();
+  find_shared();
+}
+
+// Functions that may run while an earlier call of them has not returned have several instances of their locals: those in
+// a cycle of the call graph, by the algorithm of Kosaraju.
+void Accesses::find_recursive() {
+  const auto &entered = points_to_.calls().entered();
+  llvm::DenseMap<const llvm::Function *, std::vector<const llvm::Function *>> callees, callers;
+  for (const llvm::Function *function : entered)
+    for (const llvm::Instruction &instruction : llvm::instructions(*function))
+      if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
+        for (const llvm::Function *callee : runs(*site)) {
+          callees[function].push_back(callee);
+          callers[callee].push_back(function);
+          if (callee == function) recursive_.insert(function);
+        }
+  std::vector<const llvm::Function *> finished;
+  llvm::DenseSet<const llvm::Function *> seen;
+  for (const llvm::Function *root : entered) {
+    if (!seen.insert(root).second) continue;
+    std::vector<std::pair<const llvm::Function *, size_t>> frames{{root, 0}};
+    while (!frames.empty()) {
+      auto &[at, next] = frames.back();
+      const std::vector<const llvm::Function *> &list = callees[at];
+      if (next == list.size()) {
+        finished.push_back(at);
+        frames.pop_back();
+      } else if (const llvm::Function *to = list[next++]; seen.insert(to).second) {
+        frames.emplace_back(to, 0);
+      }
+    }
+  }
+  seen.clear();
+  for (auto root = finished.rbegin(); root != finished.rend(); ++root) {
+    std::vector<const llvm::Function *> component;
+    if (seen.insert(*root).second) component.push_back(*root);
+    for (size_t i = 0; i < component.size(); ++i)
+      for (const llvm::Function *caller : callers[component[i]])
+        if (seen.insert(caller).second) component.push_back(caller);
+    if (component.size() > 1) recursive_.insert(component.begin(), component.end());
+  }
+}
+
+bool Accesses::is_single(ObjectId id) const {
+  const MemoryObject &object = points_to_.memory().object(id);
+  if (object.collapsed) return object.kind == ObjectKind::Global;
+  if (object.kind == ObjectKind::Global) return true;
+  const auto *variable = llvm::dyn_cast_or_null<llvm::AllocaInst>(object.site);
+  return object.kind == ObjectKind::Stack && variable && variable->isStaticAlloca() &&
+         !recursive_.contains(variable->getFunction());
+}
+
+std::vector<const llvm::Function *> Accesses::runs(const llvm::CallBase &site) const {
+  std::vector<const llvm::Function *> found;
+  const CallGraph &calls = points_to_.calls();
+  for (const llvm::Function *callee : calls.callees(&site)) {
+    if (!callee->isDeclaration()) found.push_back(callee);
+    if (models_.dispatches(callee->getName()))
+      found.insert(found.end(), registered_.begin(), registered_.end());
+  }
+  for (const llvm::Function *callback : calls.callbacks(&site)) found.push_back(callback);
+  return found;
+}
+
+std::vector<const llvm::CallBase *> Accesses::run_by(const llvm::Function &function) const {
+  std::vector<const llvm::CallBase *> found(points_to_.calls().callers(&function).vec());
+  if (llvm::is_contained(registered_, &function))
+    found.insert(found.end(), dispatch_sites_.begin(), dispatch_sites_.end());
+  return found;
+}
+
+bool Accesses::repeats(const llvm::CallBase &site) const {
+  return !points_to_.calls().callbacks(&site).empty() || llvm::is_contained(dispatch_sites_, &site);
+}
+
+const Effects &Accesses::of(const llvm::Instruction &instruction) const {
+  static const Effects none;
+  const auto found = effects_.find(&instruction);
+  return found == effects_.end() ? none : found->second;
+}
+
+bool Accesses::covers(const std::vector<uint32_t> &footprints, Atom atom) const {
+  return llvm::any_of(footprints, [&](uint32_t footprint) {
+    return std::binary_search(footprints_[footprint].begin(), footprints_[footprint].end(), atom);
+  });
+}
+
+std::vector<Atom> Accesses::all(const std::vector<uint32_t> &footprints) const {
+  std::vector<Atom> found;
+  for (const uint32_t footprint : footprints)
+    found.insert(found.end(), footprints_[footprint].begin(), footprints_[footprint].end());
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+// Divides each object at the boundaries of its accesses and arrays, and expresses the footprints in atoms.
+void Accesses::divide() {
+  const Memory &memory = points_to_.memory();
+  std::vector<std::vector<uint64_t>> cuts(memory.objects());
+  for (const std::vector<Range> &ranges : ranges_)
+    for (const Range &range : ranges) {
+      cuts[range.object].push_back(range.start);
+      if (range.end != kToEnd) cuts[range.object].push_back(range.end);
+    }
+  for (ObjectId object = 0; object < memory.objects(); ++object) {
+    first_.push_back(static_cast<Atom>(objects_.size()));
+    std::vector<uint64_t> &points = cuts[object];
+    if (points.empty()) continue;
+    points.push_back(0);
+    for (const Region &region : memory.object(object).regions)
+      for (const uint64_t point : {region.start, region.start + region.element, region.end()})
+        if (point != kToEnd) points.push_back(point);
+    std::sort(points.begin(), points.end());
+    points.erase(std::unique(points.begin(), points.end()), points.end());
+    if (points.size() > kMostAtoms || memory.object(object).collapsed) points.assign({0});
+    for (size_t i = 0; i < points.size(); ++i) {
+      objects_.push_back(object);
+      bytes_.emplace_back(points[i], i + 1 < points.size() ? points[i + 1] : kToEnd);
+    }
+  }
+  first_.push_back(static_cast<Atom>(objects_.size()));
+  for (size_t number = 0; number < ranges_.size(); ++number) {
+    std::vector<Atom> &atoms = footprints_.emplace_back();
+    for (const Range &range : ranges_[number]) {
+      const MemoryObject &object = memory.object(range.object);
+      for (Atom atom = first_[range.object]; atom < first_[range.object + 1]; ++atom) {
+        const auto [start, end] = bytes_[atom];
+        if (!is_overwrite_[number]) {
+          if (start < range.end && range.start < end) atoms.push_back(atom);
+          continue;
+        }
+        const uint64_t last = object.size ? std::min(end, object.size) : end;
+        // an atom of an array is overwritten if all elements are
+        const bool whole = llvm::all_of(object.regions, [&](const Region &region) {
+          return !region.contains(start) || (range.start <= region.start && region.end() <= range.end);
+        });
+        if (whole && range.start <= start && last <= range.end) atoms.push_back(atom);
+      }
+    }
+    std::sort(atoms.begin(), atoms.end());
+    atoms.erase(std::unique(atoms.begin(), atoms.end()), atoms.end());
+  }
+}
+
+std::vector<Atom> Accesses::among(ObjectId object, uint64_t start, uint64_t end) const {
+  std::vector<Atom> found;
+  const auto [first, last] = range(object);
+  for (const Region &region : points_to_.memory().object(object).regions)
+    if (region.start < end && start < region.end()) {
+      start = std::min(start, region.start);
+      end = std::max(end, region.end());
+    }
+  for (Atom atom = first; atom < last; ++atom)
+    if (bytes_[atom].first < end && start < bytes_[atom].second) found.push_back(atom);
+  return found;
+}
+
+// What functions may read and write, over calls, until nothing changes.
+void Accesses::summarise() {
+  const auto &entered = points_to_.calls().entered();
+  llvm::DenseMap<const llvm::Function *, llvm::BitVector> own;  // atoms of their local variables
+  for (const llvm::Function *function : entered) {
+    llvm::BitVector &reads = may_read_[function], &writes = may_write_[function], &locals = own[function];
+    reads.resize(count());
+    writes.resize(count());
+    locals.resize(count());
+    for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
+      for (const uint32_t footprint : of(instruction).reads)
+        for (const Atom atom : footprints_[footprint]) reads.set(atom);
+      for (const uint32_t footprint : of(instruction).writes)
+        for (const Atom atom : footprints_[footprint]) writes.set(atom);
+      const ObjectId *object =
+          llvm::isa<llvm::AllocaInst>(instruction) ? points_to_.object_of(&instruction) : nullptr;
+      if (!object || recursive_.contains(function)) continue;
+      for (Atom atom = first_[*object]; atom < first_[*object + 1]; ++atom) locals.set(atom);
+    }
+  }
+  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
+  while (!pending.empty()) {
+    const llvm::Function *function = pending.pop_back_val();
+    for (const llvm::CallBase *site : run_by(*function)) {
+      const llvm::Function *caller = site->getFunction();
+      if (!may_read_.count(caller)) continue;
+      const auto add = [&](llvm::BitVector to_add, llvm::BitVector &to) {
+        to_add.reset(own[function]);
+        if (!to_add.test(to)) return false;  // nothing that is not there
+        to |= to_add;
+        return true;
+      };
+      const bool more_reads = add(may_read_[function], may_read_[caller]);
+      const bool more_writes = add(may_write_[function], may_write_[caller]);
+      if (more_reads || more_writes) pending.insert(caller);
+    }
+  }
+}
+
+static bool in_cycle(const llvm::Instruction &instruction) {
+  llvm::SmallPtrSet<const llvm::BasicBlock *, 16> seen;
+  std::vector<const llvm::BasicBlock *> pending{instruction.getParent()};
+  while (!pending.empty()) {
+    const llvm::BasicBlock *block = pending.back();
+    pending.pop_back();
+    for (const llvm::BasicBlock *next : llvm::successors(block)) {
+      if (next == instruction.getParent()) return true;
+      if (seen.insert(next).second) pending.push_back(next);
+    }
+  }
+  return false;
+}
+
+// An atom is shared if two threads of control access it, and one of them writes it. A thread that may be started more
+// than once shares all that it writes with itself.
+void Accesses::find_shared() {
+  shared_.resize(count());
+  llvm::DenseMap<const llvm::Function *, unsigned> roots;  // with the number of their instances
+  for (const Spawn &spawn : points_to_.calls().spawns()) {
+    if (spawn.role != CallRole::Thread && spawn.role != CallRole::Signal) continue;
+    unsigned &instances = roots[spawn.function];
+    instances += spawn.role == CallRole::Thread && in_cycle(*spawn.site) ? 2 : 1;
+    if (spawn.role == CallRole::Signal) instances = std::min(instances, 1U);
+  }
+  for (const llvm::Function *function : points_to_.calls().entered()) {
+    const ObjectId *object = points_to_.object_of(function);
+    if (object && points_to_.constraints().escaped(*object)) roots[function] = 2;
+    if (run_by(*function).empty()) roots.try_emplace(function, 1);  // main
+  }
+  llvm::BitVector read_before(count()), written_before(count());
+  for (const auto &[root, instances] : roots) {
+    if (!may_read_.count(root)) continue;
+    for (unsigned instance = 0; instance < std::min(instances, 2U); ++instance) {
+      const llvm::BitVector &reads = may_read_[root], &writes = may_write_[root];
+      llvm::BitVector both = reads;
+      both |= writes;
+      both &= written_before;
+      shared_ |= both;
+      both = writes;
+      both &= read_before;
+      shared_ |= both;
+      read_before |= reads;
+      written_before |= writes;
+    }
+  }
+}
+
+uint64_t pointee_bytes(const llvm::Function &function, unsigned index) {
+  const llvm::DISubprogram *info = function.getSubprogram();
+  const llvm::DITypeRefArray types = info && info->getType() ? info->getType()->getTypeArray() : nullptr;
+  if (!types || index + 1 >= types.size()) return 0;
+  bool pointer = false;
+  for (const llvm::DIType *type = types[index + 1]; type;) {
+    const auto *derived = llvm::dyn_cast<llvm::DIDerivedType>(type);
+    if (!derived) return pointer && type->getSizeInBits() > 8 ? type->getSizeInBits() / 8 : 0;
+    if (derived->getTag() == llvm::dwarf::DW_TAG_pointer_type) {
+      if (pointer) return derived->getSizeInBits() / 8;
+      pointer = true;
+    }
+    type = derived->getBaseType();
+  }
+  return 0;
+}
+
+bool is_const(const llvm::Function &function, unsigned index) {
+  const llvm::DISubprogram *info = function.getSubprogram();
+  const llvm::DITypeRefArray types = info && info->getType() ? info->getType()->getTypeArray() : nullptr;
+  if (!types || index + 1 >= types.size()) return true;  // a variable argument; or nothing is known, and a model is needed
+  const llvm::DIType *type = types[index + 1];
+  while (const auto *derived = llvm::dyn_cast_or_null<llvm::DIDerivedType>(type)) {
+    if (derived->getTag() == llvm::dwarf::DW_TAG_pointer_type) {
+      const llvm::DIType *pointee = derived->getBaseType();
+      while (const auto *name = llvm::dyn_cast_or_null<llvm::DIDerivedType>(pointee)) {
+        if (name->getTag() != llvm::dwarf::DW_TAG_typedef) break;
+        pointee = name->getBaseType();
+      }
+      return pointee && pointee->getTag() == llvm::dwarf::DW_TAG_const_type;
+    }
+    type = derived->getBaseType();
+  }
+  return false;  // an integer or a union may carry the pointer
+}
+
+}  // namespace analyze

@@ -1,0 +1,243 @@
+// What each kind of instruction reads, may write, and certainly overwrites.
+#include <algorithm>
+
+#include "access.h"
+#include "llvm/IR/InlineAsm.h"
+#include "llvm/IR/InstIterator.h"
+
+namespace analyze {
+
+void Accesses::collect(const llvm::Instruction &instruction) {
+  using namespace llvm;
+  if (!instruction.mayReadOrWriteMemory() || instruction.isLifetimeStartOrEnd()) return;
+  Effects effects;
+  const auto bytes_of = [&](const Type *type) {
+    return layout_->getTypeStoreSize(const_cast<Type *>(type)).getFixedValue();
+  };
+  if (const auto *load = dyn_cast<LoadInst>(&instruction)) {
+    effects.reads.push_back(footprint(load->getPointerOperand(), bytes_of(load->getType())));
+  } else if (const auto *store = dyn_cast<StoreInst>(&instruction)) {
+    const uint64_t bytes = bytes_of(store->getValueOperand()->getType());
+    effects.writes.push_back(footprint(store->getPointerOperand(), bytes));
+    add_overwrite(store->getPointerOperand(), bytes, effects);
+  } else if (isa<AtomicRMWInst, AtomicCmpXchgInst>(instruction)) {
+    effects.reads.push_back(footprint(instruction.getOperand(0), bytes_of(instruction.getOperand(1)->getType())));
+    effects.writes = effects.reads;
+  } else if (const auto *call = dyn_cast<CallBase>(&instruction)) {
+    collect_call(*call, effects);
+  } else if (const auto *argument = dyn_cast<VAArgInst>(&instruction)) {
+    effects.reads.push_back(footprint(argument->getPointerOperand(), kToEnd));
+    effects.writes = effects.reads;
+  } else {
+    return;
+  }
+  effects_[&instruction] = std::move(effects);
+}
+
+void Accesses::collect_call(const llvm::CallBase &call, Effects &effects) {
+  using namespace llvm;
+  if (const auto *memory = dyn_cast<MemIntrinsic>(&call)) {
+    const auto *length = dyn_cast<ConstantInt>(memory->getLength());
+    const uint64_t bytes = length ? length->getZExtValue() : kToEnd;
+    if (bytes == 0) return;
+    effects.writes.push_back(footprint(memory->getRawDest(), bytes));
+    if (length) add_overwrite(memory->getRawDest(), bytes, effects);
+    if (const auto *transfer = dyn_cast<MemTransferInst>(&call))
+      effects.reads.push_back(footprint(transfer->getRawSource(), bytes));
+    return;
+  }
+  if (const auto *assembly = dyn_cast<InlineAsm>(call.getCalledOperand())) {
+    if (assembly->getAsmString().empty()) return;
+    if (points_to_.options().assume_harmless.count("assembly")) return;
+    collect_unknown(call, effects);
+    return;
+  }
+  for (const Function *callee : points_to_.calls().callees(&call)) {
+    if (!callee->isDeclaration()) continue;
+    if (callee->isIntrinsic()) {
+      const bool lists = callee->getIntrinsicID() == Intrinsic::vastart || callee->getIntrinsicID() == Intrinsic::vacopy;
+      if (lists) effects.writes.push_back(footprint(call.getArgOperand(0), kToEnd));
+      if (callee->getIntrinsicID() == Intrinsic::vacopy)
+        effects.reads.push_back(footprint(call.getArgOperand(1), kToEnd));
+      continue;
+    }
+    collect_external(call, *callee, effects);
+  }
+}
+
+void Accesses::collect_external(const llvm::CallBase &call, const llvm::Function &callee, Effects &effects) {
+  const std::string name = callee.getName().str();
+  const ExternalModel *model = models_.external(name);
+  const std::set<std::string> &harmless = points_to_.options().assume_harmless;
+  if (!model && !harmless.count(name) && !harmless.count("externals")) {
+    collect_unknown(call, effects);
+    return;
+  }
+  const auto names = [](const std::vector<Operand> &list, unsigned index) {
+    return llvm::any_of(list, [&](const Operand &operand) {
+      return operand.kind == Operand::Argument && operand.index == index;
+    });
+  };
+  for (unsigned i = 0; i < call.arg_size(); ++i) {
+    const llvm::Value *argument = call.getArgOperand(i);
+    if (!argument->getType()->isPointerTy()) continue;
+    const bool overwritten = model && names(model->overwrites, i);
+    if (!overwritten) effects.reads.push_back(footprint(argument, kToEnd));
+    if (!model) continue;
+    const bool variable = i >= callee.arg_size();
+    const bool written = variable         ? model->writes_varargs
+                         : model->writes  ? names(*model->writes, i)
+                                          : !is_const(callee, i);
+    if (!written && !overwritten) continue;
+    const uint64_t bytes = variable ? 0 : pointee_bytes(callee, i);
+    effects.writes.push_back(footprint(argument, kToEnd));
+    if (overwritten) add_overwrite(argument, bytes, effects);
+  }
+  if (models_.output(name)) effects.reads.push_back(closure(call));
+}
+
+// Unknown code reads and writes everything that it can reach.
+void Accesses::collect_unknown(const llvm::CallBase &call, Effects &effects) {
+  for (const llvm::Use &argument : call.args())
+    effects.writes.push_back(footprint(argument.get(), kToEnd));
+  effects.writes.push_back(escaped());
+  effects.reads = effects.writes;
+}
+
+uint32_t Accesses::escaped() {
+  if (escaped_) return *escaped_;
+  std::vector<Range> ranges;
+  for (ObjectId object = 0; object < points_to_.memory().objects(); ++object)
+    if (points_to_.constraints().escaped(object) &&
+        points_to_.memory().object(object).kind != ObjectKind::Function)
+      ranges.push_back({object, 0, kToEnd});
+  escaped_ = footprint(std::move(ranges));
+  return *escaped_;
+}
+
+// All memory that the arguments lead to, through any number of pointers; memory of libraries excluded.
+uint32_t Accesses::closure(const llvm::CallBase &call) {
+  const Memory &memory = points_to_.memory();
+  llvm::SetVector<ObjectId> reached;
+  const auto reach = [&](NodeId cell) {
+    const ObjectId object = memory.object_of(cell);
+    const ObjectKind kind = memory.object(object).kind;
+    if (kind != ObjectKind::Function && kind != ObjectKind::Library) reached.insert(object);
+  };
+  for (const llvm::Use &argument : call.args())
+    for (const NodeId cell : points_to_.targets(argument.get())) reach(cell);
+  for (size_t i = 0; i < reached.size(); ++i)
+    for (const auto &[offset, cell] : memory.cells(reached[i]))
+      for (const NodeId target : points_to_.constraints().targets(cell)) reach(target);
+  std::vector<Range> ranges;
+  for (const ObjectId object : reached) ranges.push_back({object, 0, kToEnd});
+  return footprint(std::move(ranges));
+}
+
+uint32_t Accesses::footprint(std::vector<Range> ranges) {
+  std::sort(ranges.begin(), ranges.end());
+  ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
+  const auto [found, fresh] = known_.try_emplace(ranges, static_cast<uint32_t>(ranges_.size()));
+  if (fresh) {
+    ranges_.push_back(std::move(ranges));
+    is_overwrite_.push_back(false);
+  }
+  return found->second;
+}
+
+uint32_t Accesses::footprint(const llvm::Value *pointer, uint64_t bytes) {
+  llvm::APInt offset(64, 0);
+  const llvm::Value *base = pointer->getType()->isPointerTy()
+                                ? pointer->stripAndAccumulateConstantOffsets(*layout_, offset, true)
+                                : pointer;
+  if (llvm::isa<llvm::GlobalVariable, llvm::AllocaInst>(base))
+    if (const ObjectId *object = points_to_.object_of(base)) {
+      const auto at = static_cast<uint64_t>(std::max<int64_t>(offset.getSExtValue(), 0));
+      return footprint({range_at(*object, points_to_.memory().folded(*object, at), bytes)});
+    }
+  const llvm::ArrayRef<NodeId> cells = points_to_.targets(pointer);
+  const auto key = std::make_tuple(cells.data(), cells.size(), bytes);
+  const auto found = by_set_.find(key);
+  if (found != by_set_.end()) return found->second;
+  std::vector<Range> ranges;
+  for (const NodeId cell : cells) add_range(cell, bytes, ranges);
+  return by_set_[key] = footprint(std::move(ranges));
+}
+
+void Accesses::add_range(NodeId cell, uint64_t bytes, std::vector<Range> &ranges) const {
+  const ObjectId object = points_to_.memory().object_of(cell);
+  if (points_to_.memory().object(object).kind == ObjectKind::Function) return;
+  ranges.push_back(range_at(object, points_to_.memory().offset_of(cell), bytes));
+}
+
+// Of an access at a folded offset: if it leaves the element of an array in which it begins, all of the array and what
+// follows.
+Accesses::Range Accesses::range_at(ObjectId id, uint64_t offset, uint64_t bytes) const {
+  const MemoryObject &object = points_to_.memory().object(id);
+  if (object.collapsed) return {id, 0, kToEnd};
+  for (const Region &region : object.regions) {
+    if (!region.contains(offset)) continue;
+    const uint64_t rest = region.start + region.element - offset;
+    if (bytes == kToEnd || bytes > rest) return {id, region.start, kToEnd};
+  }
+  return {id, offset, bytes == kToEnd ? kToEnd : offset + bytes};
+}
+
+// The one place to which a pointer points whenever it is used, if that is known.
+std::optional<Accesses::Exact> Accesses::exact(const llvm::Value *pointer, unsigned depth) const {
+  if (depth > 4 || !pointer->getType()->isPointerTy()) return std::nullopt;
+  llvm::APInt offset(64, 0);
+  const llvm::Value *base = pointer->stripAndAccumulateConstantOffsets(*layout_, offset, true);
+  if (offset.isNegative()) return std::nullopt;
+  if (llvm::isa<llvm::GlobalVariable, llvm::AllocaInst>(base)) {
+    const ObjectId *object = points_to_.object_of(base);
+    if (!object || !is_single(*object)) return std::nullopt;
+    return Exact{*object, offset.getZExtValue()};
+  }
+  if (const auto *argument = llvm::dyn_cast<llvm::Argument>(base)) {
+    std::optional<Exact> same;
+    const auto callers = run_by(*argument->getParent());
+    for (const llvm::CallBase *site : callers) {
+      if (repeats(*site) || argument->getArgNo() >= site->arg_size()) return std::nullopt;
+      const auto at = exact(site->getArgOperand(argument->getArgNo()), depth + 1);
+      if (!at || (same && (same->object != at->object || same->offset != at->offset))) return std::nullopt;
+      same = at;
+    }
+    const llvm::Function &function = *argument->getParent();
+    const ObjectId *own = points_to_.object_of(&function);
+    const bool spawned = llvm::any_of(points_to_.calls().spawns(),
+                                      [&](const Spawn &spawn) { return spawn.function == &function; });
+    if (!same || spawned || (own && points_to_.constraints().escaped(*own))) return std::nullopt;
+    return Exact{same->object, same->offset + offset.getZExtValue()};
+  }
+  const llvm::ArrayRef<NodeId> cells = points_to_.targets(pointer);
+  if (cells.size() != 1) return std::nullopt;
+  const ObjectId object = points_to_.memory().object_of(cells[0]);
+  const uint64_t at = points_to_.memory().offset_of(cells[0]);
+  const MemoryObject &whole = points_to_.memory().object(object);
+  const bool in_array = llvm::any_of(whole.regions, [&](const Region &region) { return region.contains(at); });
+  if (whole.collapsed || in_array || !is_single(object)) return std::nullopt;
+  return Exact{object, at};
+}
+
+// bytes: 0 for text and data of which only what was written is read later: to the end of its array.
+void Accesses::add_overwrite(const llvm::Value *pointer, uint64_t bytes, Effects &effects) {
+  const std::optional<Exact> at = exact(pointer);
+  if (!at) return;
+  const MemoryObject &object = points_to_.memory().object(at->object);
+  uint64_t end = at->offset + bytes;
+  if (bytes == 0) {
+    end = object.size;
+    for (const Region &region : object.regions)
+      if (region.start == at->offset && region.count != Region::kUnbounded) end = std::min(end, region.end());
+    if (object.collapsed && at->offset != 0) return;
+  }
+  if (object.collapsed && (at->offset != 0 || end < object.size)) return;
+  if (object.size != 0 && end > object.size) end = object.size;
+  // not shared with what may be written: an atom that is written in part is not overwritten
+  effects.overwrites.push_back(static_cast<uint32_t>(ranges_.size()));
+  ranges_.push_back({{at->object, at->offset, end}});
+  is_overwrite_.push_back(true);
+}
+
+}  // namespace analyze

@@ -1,0 +1,27 @@
+// Names of the members of packet headers that loads read, from debug info: "iphdr.saddr".
+#pragma once
+
+#include <string>
+
+#include "llvm/ADT/StringMap.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/Module.h"
+
+namespace analyze {
+
+class Fields {
+ public:
+  explicit Fields(const llvm::Module &module);
+
+  // What a pointer points to: the member of the outermost structure; "+12" for a constant offset from a pointer that
+  // is none to a structure; empty if the offset is not known.
+  std::string name(const llvm::Value *pointer, uint64_t bytes) const;
+  // Whether the pointer is to a member of a structure.
+  bool is_member(const llvm::Value *pointer) const;
+
+ private:
+  const llvm::DataLayout &layout_;
+  llvm::StringMap<const llvm::DICompositeType *> types_;  // by name or typedef
+};
+
+}  // namespace analyze

@@ -1,0 +1,64 @@
+// The fields of packets by which the program finds the part of a variable that belongs to a packet's flow (thesis, 4.3.3).
+//
+// Thin slices (values only) from the indices of arrays, and from the conditions that end a search through a list or an
+// array, to loads from packets. A search compares an entry of the variable with something else; the slice does not
+// enter the variable.
+#pragma once
+
+#include "fields.h"
+#include "slice.h"
+#include "updates.h"
+
+namespace analyze {
+
+struct KeyField {
+  std::string name;
+  const llvm::Instruction *load;    // that reads it from a packet
+  const llvm::Instruction *access;  // that finds an entry by it
+  bool operator<(const KeyField &other) const { return name < other.name; }
+};
+
+class Flowspace {
+ public:
+  Flowspace(const Accesses &accesses, const Receives &receives, const Reach &reach, const Lifetimes &lifetimes,
+            const Classes &classes, const Updates &updates, const Fields &fields);
+
+  const std::vector<KeyField> &of(size_t number) const { return keys_[number]; }
+  // Slices that became too large, so that the key is not known.
+  bool is_complete(size_t number) const { return complete_[number]; }
+
+ private:
+  struct Search {  // a loop that looks through memory
+    const Loop *loop;
+    std::vector<const llvm::Instruction *> branches;  // that end it
+    llvm::DenseSet<ObjectId> through;
+  };
+  struct Index {
+    const llvm::Value *index;
+    const llvm::Instruction *access;
+    llvm::DenseSet<ObjectId> of;
+  };
+
+  void find_packets();
+  void find_searches();
+  void find_indices();
+  void assign(size_t number);
+  void add(const Slicer &slice, const llvm::Instruction *access, std::vector<KeyField> &keys) const;
+  bool is_packet(const llvm::Value *pointer) const;
+
+  const Accesses &accesses_;
+  const Receives &receives_;
+  const Reach &reach_;
+  const Lifetimes &lifetimes_;
+  const Classes &classes_;
+  const Updates &updates_;
+  const Fields &fields_;
+  Graph graph_;
+  llvm::DenseSet<ObjectId> packets_;
+  std::vector<Search> searches_;
+  std::vector<Index> indices_;
+  std::vector<std::vector<KeyField>> keys_;
+  std::vector<bool> complete_;
+};
+
+}  // namespace analyze

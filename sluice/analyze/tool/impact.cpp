@@ -1,0 +1,88 @@
+#include "impact.h"
+
+#include "llvm/IR/DebugProgramInstruction.h"
+#include "llvm/IR/InstIterator.h"
+
+namespace analyze {
+
+Impacts::Impacts(const Accesses &accesses, const Reach &reach, const Classes &classes, const Updates &updates)
+    : classes_(classes),
+      graph_(accesses, Follow::All),
+      packet_(classes.persistent().size()),
+      log_(classes.persistent().size()) {
+  packets_ = slice(reach, updates, OutputKind::Packet, packet_);
+  logs_ = slice(reach, updates, OutputKind::Log, log_);
+}
+
+// Variables by what of them a slice can contain: memory, or the values of those in registers.
+static llvm::DenseMap<const llvm::Value *, std::vector<size_t>> in_registers(const Classes &classes) {
+  llvm::DenseMap<const llvm::Value *, std::vector<size_t>> found;
+  for (size_t number = 0; number < classes.persistent().size(); ++number) {
+    const Variable &variable = *classes.persistent()[number].variable;
+    if (variable.global || !variable.local->promoted) continue;
+    for (const llvm::Instruction &instruction : llvm::instructions(*variable.function))
+      for (llvm::DbgVariableRecord &record : llvm::filterDbgVars(instruction.getDbgRecordRange())) {
+        if (record.getVariable() != variable.info) continue;
+        for (const llvm::Value *value : record.location_ops())
+          if (llvm::isa<llvm::Instruction, llvm::Argument>(value)) found[value].push_back(number);
+      }
+  }
+  return found;
+}
+
+bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
+                    std::vector<std::optional<Impact>> &found) {
+  const Accesses &accesses = graph_.accesses();
+  std::vector<GraphNode> outputs;
+  std::vector<const llvm::CallBase *> sites;
+  for (const llvm::Function *function : reach.functions())
+    for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
+      const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
+      if (!site || !reach.contains(site)) continue;
+      for (const llvm::Function *callee : accesses.points_to().calls().callees(site)) {
+        const auto output = accesses.models().output(callee->getName());
+        if (!output || !(static_cast<int>(*output) & static_cast<int>(kind))) continue;
+        outputs.push_back(graph_.value(site));
+        sites.push_back(site);
+      }
+    }
+  if (outputs.empty()) return false;
+  llvm::DenseMap<ObjectId, std::vector<size_t>> owners;
+  for (size_t number = 0; number < found.size(); ++number)
+    for (const ObjectId object : updates.memory_of(number)) owners[object].push_back(number);
+  const auto registers = in_registers(classes_);
+
+  Slicer slicer(graph_);
+  if (!slicer.backward(outputs)) {
+    complete_ = false;
+    for (size_t number = 0; number < found.size(); ++number)
+      if (classes_.persistent()[number].top_level()) found[number] = Impact{sites.front(), {}};
+    return true;
+  }
+  const auto affects = [&](size_t number, GraphNode at) {
+    if (found[number] || !classes_.persistent()[number].top_level()) return;
+    Impact impact{nullptr, {}};
+    for (const GraphNode node : slicer.path(at))
+      if (const llvm::Instruction *instruction = Graph::instruction(graph_.node(node))) {
+        if (!impact.output) impact.output = llvm::dyn_cast<llvm::CallBase>(instruction);
+        impact.path.push_back(instruction);
+      }
+    if (!impact.output) impact.output = sites.front();
+    found[number] = std::move(impact);
+  };
+  for (const GraphNode number : slicer.nodes()) {
+    const Node node = graph_.node(number);
+    if (node.kind >= Node::Written) {
+      const auto owner = owners.find(accesses.object_of(node.atom));
+      if (owner != owners.end())
+        for (const size_t variable : owner->second) affects(variable, number);
+    } else if (node.kind == Node::Value) {
+      const auto owner = registers.find(static_cast<const llvm::Value *>(node.what));
+      if (owner != registers.end())
+        for (const size_t variable : owner->second) affects(variable, number);
+    }
+  }
+  return true;
+}
+
+}  // namespace analyze

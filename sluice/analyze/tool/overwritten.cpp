@@ -1,0 +1,199 @@
+#include "overwritten.h"
+
+#include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/IR/CFG.h"
+#include "llvm/IR/InstIterator.h"
+
+namespace analyze {
+
+static const llvm::Value *memory_of(const Persistent &persistent) {
+  const Variable &variable = *persistent.variable;
+  if (variable.global) return variable.global;
+  return variable.local->promoted ? nullptr : variable.local->memory;
+}
+
+Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes)
+    : accesses_(accesses), receives_(receives), classes_(classes), found_(classes.persistent().size(), false) {
+  const PointsTo &points_to = accesses.points_to();
+  std::vector<std::pair<size_t, ObjectId>> variables;
+  for (size_t number = 0; number < classes.persistent().size(); ++number) {
+    const Persistent &persistent = classes.persistent()[number];
+    const llvm::Value *memory = memory_of(persistent);
+    const ObjectId *object = memory && persistent.top_level() ? points_to.object_of(memory) : nullptr;
+    if (!object || !accesses.is_single(*object)) continue;
+    const auto [first, last] = accesses.range(*object);
+    bool shared = false;
+    for (Atom atom = first; atom < last; ++atom) shared = shared || accesses.is_shared(atom);
+    if (shared || first == last) continue;
+    variables.emplace_back(number, *object);
+    for (Atom atom = first; atom < last; ++atom) candidates_.try_emplace(atom, candidates_.size());
+  }
+  for (const llvm::Function *function : points_to.calls().entered()) prepare(*function);
+  find_kills();
+  find_exposed();
+  find_live();
+
+  Bits carried(candidates_.size());
+  for (const llvm::Function *function : points_to.calls().entered()) {
+    const Blocks live = solve(*function, at_return_[function]);
+    for (const llvm::BasicBlock &block : *function) {
+      Bits now = live_after(block, live, at_return_[function]);
+      for (const Step &step : llvm::reverse(steps_[&block])) {
+        apply(step, now);
+        const bool receives_here = llvm::any_of(receives.calls(), [&](const ReceiveCall &call) {
+          return call.site == step.instruction && call.model->callback.kind == Operand::None;
+        });
+        if (receives_here) carried |= now;
+      }
+    }
+    if (receives.callbacks().contains(function)) carried |= live.find(&function->getEntryBlock())->second;
+    for (const Loop *loop : classes.loops())
+      if (loop->function == function && !receives.may_receive(function)) carried |= live.find(loop->header)->second;
+  }
+  for (const Spawn &spawn : points_to.calls().spawns())
+    if (spawn.role == CallRole::Exit && !spawn.function->isDeclaration())
+      for (const auto &[atom, index] : candidates_)
+        if (accesses.may_read(spawn.function).test(atom)) carried.set(index);
+  for (const auto &[number, object] : variables) {
+    const auto [first, last] = accesses.range(object);
+    found_[number] = true;
+    for (Atom atom = first; atom < last; ++atom)
+      if (carried.test(candidates_.find(atom)->second)) found_[number] = false;
+  }
+}
+
+void Overwritten::prepare(const llvm::Function &function) {
+  const auto bits_of = [&](const std::vector<uint32_t> &footprints) {
+    Bits bits(candidates_.size());
+    for (const uint32_t footprint : footprints)
+      for (const Atom atom : accesses_.atoms(footprint))
+        if (const auto found = candidates_.find(atom); found != candidates_.end()) bits.set(found->second);
+    return bits;
+  };
+  for (const llvm::BasicBlock &block : function) {
+    std::vector<Step> &steps = steps_[&block];
+    for (const llvm::Instruction &instruction : block) {
+      const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
+      const Effects &effects = accesses_.of(instruction);
+      auto runs = site ? accesses_.runs(*site) : std::vector<const llvm::Function *>();
+      Bits reads = bits_of(effects.reads), kills = bits_of(effects.overwrites);
+      const bool receives = site && receives_.may_receive(site);
+      if (reads.none() && kills.none() && runs.empty() && !receives) continue;
+      const bool outside = site && llvm::any_of(accesses_.points_to().calls().callees(site),
+                                                [](const llvm::Function *one) { return one->isDeclaration(); });
+      steps.push_back({&instruction, std::move(reads), std::move(kills), std::move(runs),
+                       site && accesses_.repeats(*site), outside});
+    }
+  }
+}
+
+// What a call certainly overwrites: what all of the functions that it may call do.
+Overwritten::Bits Overwritten::kills_of(const Step &step) const {
+  Bits kills = step.kills;
+  if (step.runs.empty() || step.repeats || step.outside) return kills;
+  Bits all(candidates_.size(), true);
+  for (const llvm::Function *function : step.runs) all &= kills_.find(function)->second;
+  kills |= all;
+  return kills;
+}
+
+void Overwritten::apply(const Step &step, Bits &live) const {
+  live.reset(kills_of(step));
+  live |= step.reads;
+  for (const llvm::Function *function : step.runs) live |= exposed_.find(function)->second;
+}
+
+// Greatest fixpoint: what is overwritten on all paths from the entry of a function to its return.
+void Overwritten::find_kills() {
+  const auto &entered = accesses_.points_to().calls().entered();
+  for (const llvm::Function *function : entered) kills_[function] = Bits(candidates_.size(), true);
+  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
+  while (!pending.empty()) {
+    const llvm::Function *function = pending.pop_back_val();
+    Blocks in;
+    for (const llvm::BasicBlock &block : *function) in[&block] = Bits(candidates_.size(), true);
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const llvm::BasicBlock *block : llvm::post_order(function)) {
+        Bits now(candidates_.size(), !llvm::isa<llvm::ReturnInst>(block->getTerminator()));
+        for (const llvm::BasicBlock *next : llvm::successors(block)) now &= in[next];
+        for (const Step &step : llvm::reverse(steps_[block])) now |= kills_of(step);
+        if (now == in[block]) continue;
+        in[block] = now;
+        changed = true;
+      }
+    }
+    const Bits &found = in[&function->getEntryBlock()];
+    if (found == kills_[function]) continue;
+    kills_[function] = found;
+    for (const llvm::CallBase *site : accesses_.run_by(*function))
+      if (kills_.count(site->getFunction())) pending.insert(site->getFunction());
+  }
+}
+
+Overwritten::Bits Overwritten::live_after(const llvm::BasicBlock &block, const Blocks &live,
+                                          const Bits &at_return) const {
+  Bits now(candidates_.size());
+  if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) now = at_return;
+  for (const llvm::BasicBlock *next : llvm::successors(&block)) now |= live.find(next)->second;
+  return now;
+}
+
+Overwritten::Blocks Overwritten::solve(const llvm::Function &function, const Bits &at_return) const {
+  Blocks in;
+  for (const llvm::BasicBlock &block : function) in[&block] = Bits(candidates_.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const llvm::BasicBlock *block : llvm::post_order(&function)) {
+      Bits now = live_after(*block, in, at_return);
+      for (const Step &step : llvm::reverse(steps_.find(block)->second)) apply(step, now);
+      if (now == in[block]) continue;
+      in[block] = now;
+      changed = true;
+    }
+  }
+  return in;
+}
+
+// What a function may read before it overwrites it.
+void Overwritten::find_exposed() {
+  const auto &entered = accesses_.points_to().calls().entered();
+  const Bits none(candidates_.size());
+  for (const llvm::Function *function : entered) exposed_[function] = none;
+  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
+  while (!pending.empty()) {
+    const llvm::Function *function = pending.pop_back_val();
+    const Bits found = solve(*function, none)[&function->getEntryBlock()];
+    if (found == exposed_[function]) continue;
+    exposed_[function] = found;
+    for (const llvm::CallBase *site : accesses_.run_by(*function))
+      if (exposed_.count(site->getFunction())) pending.insert(site->getFunction());
+  }
+}
+
+// What may be read after a function has returned, by any of its callers.
+void Overwritten::find_live() {
+  const auto &entered = accesses_.points_to().calls().entered();
+  for (const llvm::Function *function : entered) at_return_[function] = Bits(candidates_.size());
+  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
+  while (!pending.empty()) {
+    const llvm::Function *function = pending.pop_back_val();
+    const Blocks live = solve(*function, at_return_[function]);
+    for (const llvm::BasicBlock &block : *function) {
+      Bits now = live_after(block, live, at_return_[function]);
+      for (const Step &step : llvm::reverse(steps_[&block])) {
+        Bits after = now;
+        if (step.repeats)
+          for (const llvm::Function *callee : step.runs) after |= exposed_[callee];
+        for (const llvm::Function *callee : step.runs) {
+          if (!after.test(at_return_[callee])) continue;
+          at_return_[callee] |= after;
+          pending.insert(callee);
+        }
+        apply(step, now);
+      }
+    }
+  }
+}
+
+}  // namespace analyze

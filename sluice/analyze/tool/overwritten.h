@@ -1,0 +1,49 @@
+// Variables that carry nothing from packet to packet, although they persist: all of what an iteration reads from them,
+// it has written before. Static text buffers and copies of the current packet are examples.
+//
+// By liveness (backward data flow over the calls of the program): a variable carries something if some byte of it may
+// be read, before it is overwritten, after the point at which the next packet is received.
+#pragma once
+
+#include "access.h"
+#include "classify.h"
+
+namespace analyze {
+
+class Overwritten {
+ public:
+  Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes);
+
+  // Of the variable with this number in Classes::persistent().
+  bool contains(size_t number) const { return found_[number]; }
+
+ private:
+  using Bits = llvm::BitVector;
+  struct Step {  // what an instruction does to candidates
+    const llvm::Instruction *instruction;
+    Bits reads, kills;
+    std::vector<const llvm::Function *> runs;
+    bool repeats;
+    bool outside;  // may also call a function outside the program
+  };
+  using Blocks = llvm::DenseMap<const llvm::BasicBlock *, Bits>;
+
+  void prepare(const llvm::Function &function);
+  void find_kills();
+  void find_exposed();
+  void find_live();
+  Bits kills_of(const Step &step) const;
+  void apply(const Step &step, Bits &live) const;
+  Blocks solve(const llvm::Function &function, const Bits &at_return) const;
+  Bits live_after(const llvm::BasicBlock &block, const Blocks &live, const Bits &at_return) const;
+
+  const Accesses &accesses_;
+  const Receives &receives_;
+  const Classes &classes_;
+  std::vector<bool> found_;
+  llvm::DenseMap<Atom, unsigned> candidates_;
+  llvm::DenseMap<const llvm::BasicBlock *, std::vector<Step>> steps_;
+  llvm::DenseMap<const llvm::Function *, Bits> kills_, exposed_, at_return_;
+};
+
+}  // namespace analyze

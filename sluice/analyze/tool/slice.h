@@ -1,0 +1,57 @@
+// Context-sensitive slices of the dependence graph: what a node depends on, through calls and returns that match.
+//
+// A slice has two phases (Horwitz, Reps, Binkley): the first ascends from functions to their callers, the second
+// descends into callees; calls that it passes are crossed by summaries, which are computed on demand.
+#pragma once
+
+#include <functional>
+
+#include "graph.h"
+
+namespace analyze {
+
+class Slicer {
+ public:
+  // stop: nodes that are part of a slice, and whose own dependences are not followed. Without one: none.
+  explicit Slicer(Graph &graph, std::function<bool(const Node &)> stop = nullptr);
+
+  // Adds what these nodes depend on to the slice. Returns false if it became too large, and is not complete.
+  bool backward(const std::vector<GraphNode> &from);
+
+  const llvm::SetVector<GraphNode> &nodes() const { return nodes_; }
+  // The nodes from one of those at which the slice began to this one.
+  std::vector<GraphNode> path(GraphNode to) const;
+
+  static constexpr size_t kMostSteps = 20'000'000;
+
+ private:
+  struct Waiter {  // a node of another function, within the part of it on which `context` depends
+    GraphNode context;
+    GraphNode node;
+    const llvm::CallBase *site;
+    bool operator==(const Waiter &other) const {
+      return context == other.context && node == other.node && site == other.site;
+    }
+  };
+  struct Summary {  // of what leaves a function: what it depends on within the function and its callees
+    llvm::DenseSet<GraphNode> seen;
+    std::vector<std::pair<const llvm::CallBase *, GraphNode>> ends;  // dependences on the callers
+    std::vector<Waiter> waiters;
+  };
+
+  Summary &summary(GraphNode exit);
+  void reach(GraphNode exit, GraphNode node);
+  void add(GraphNode node, bool ascends, GraphNode from);
+
+  Graph &graph_;
+  std::function<bool(const Node &)> stop_;
+  std::map<GraphNode, Summary> summaries_;
+  std::vector<std::pair<GraphNode, GraphNode>> pending_summaries_;  // exit, node
+  std::vector<std::pair<GraphNode, bool>> pending_;
+  llvm::DenseSet<GraphNode> ascending_, descending_;
+  llvm::SetVector<GraphNode> nodes_;
+  llvm::DenseMap<GraphNode, GraphNode> from_;
+  size_t steps_ = 0;
+};
+
+}  // namespace analyze

@@ -17,7 +17,7 @@ from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import unoptimised
 
-pytest_plugins = ["tests.support.budget"]
+pytest_plugins = ["tests.support.again", "tests.support.budget"]
 HERE = Path(__file__).resolve().parent
 UNOPTIMISED = ("chain", "cli", "engine", "functions", "language", "messages", "protocols", "quic", "state")
 """Folders whose tests each compile a stack and run few packets through it: without the C compiler's optimiser. All

@@ -12,6 +12,8 @@ down() {
             [ -n "$(ip netns pids $space 2>/dev/null)" ] || break
             sleep 0.3
         done
+    done
+    for space in $client $box $server; do
         ip netns del $space 2>/dev/null || true
     done
 }

@@ -327,6 +327,9 @@ get_servers() {
     have tcpdump || missing+=(tcpdump)
     have zstd || missing+=(zstd)
     have lz4 || missing+=(lz4)
+    have xz || missing+=(xz-utils)
+    compgen -G '/usr/lib/*/libxdp.so.1' >/dev/null || missing+=(libxdp1)
+    compgen -G '/usr/lib/*/libpcap.so.0.8' >/dev/null || missing+=(libpcap0.8)
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" || say "could not install ${missing[*]}; going on without"
 }
 

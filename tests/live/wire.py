@@ -38,31 +38,97 @@ class Wire(Veth):
     """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
 
     def __init__(self, name: str) -> None:
-        self.client, self.box, self.server = f"{name}a", f"{name}m", f"{name}b"
+        self.client, self.box, self.server, self.relay = f"{name}a", f"{name}m", f"{name}b", f"{name}r"
         self.close()  # of a run that was killed
         try:
-            for space in (self.client, self.box, self.server):
+            for space in self.spaces():
                 ip("netns", "add", space)
-            for space, device, address, other in (
-                (self.client, "c0", CLIENT, "b0"), (self.server, "s0", SERVER, "b1"),
-            ):  # fmt: skip
-                ip("link", "add", device, "netns", space, "type", "veth", "peer", "name", other, "netns", self.box)
-                ip("-n", space, "addr", "add", f"{address}/24", "dev", device)
-                for where, each in ((space, "lo"), (space, device), (self.box, other)):
+                ip("-n", space, "link", "set", "lo", "up")
+            for space, device, other_space, other in self.links():
+                ip("link", "add", device, "netns", space, "type", "veth", "peer", "name", other, "netns", other_space)
+                for where, each in ((space, device), (other_space, other)):
                     ip("-n", where, "link", "set", each, "up")
-                for where, each in ((space, device), (self.box, other)):
                     words = f"-K {each} tx off sg off tso off gso off gro off".split()
                     subprocess.run(["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True)
+            ip("-n", self.client, "addr", "add", f"{CLIENT}/24", "dev", "c0")
+            ip("-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "s0")
         except BaseException:
             self.close()
             raise
+
+    def spaces(self) -> list[str]:
+        """The namespaces."""
+        return [self.client, self.box, self.server]
+
+    def links(self) -> list[tuple[str, str, str, str]]:
+        """The pairs of devices, each with its namespace."""
+        return [(self.client, "c0", self.box, "b0"), (self.server, "s0", self.box, "b1")]
 
     def __enter__(self) -> Wire:
         return self
 
     def close(self) -> None:
-        for space in (self.client, self.box, self.server):
+        for space in (self.client, self.box, self.server, self.relay):
             subprocess.run(["ip", "netns", "del", space], capture_output=True)
+
+
+class LossyWire(Wire):
+    """The same with a relay between box and server, which loses packets, and sends others after those that follow."""
+
+    def __init__(self, name: str, lost: float, overtaken: float) -> None:
+        super().__init__(name)
+        self._chosen = random.Random(1)
+        self._shares = lost, overtaken
+        self._stop = threading.Event()
+        self._ends = [self._end(device) for device in ("r0", "r1")]
+        self._threads = [threading.Thread(target=self._pass_on, args=self._ends[::step]) for step in (1, -1)]
+        for thread in self._threads:
+            thread.start()
+
+    def spaces(self) -> list[str]:
+        return [*super().spaces(), self.relay]
+
+    def links(self) -> list[tuple[str, str, str, str]]:
+        return [
+            (self.client, "c0", self.box, "b0"),
+            (self.relay, "r0", self.box, "b1"),
+            (self.server, "s0", self.relay, "r1"),
+        ]
+
+    def _end(self, device: str) -> socket.socket:
+        end = self.socket(self.relay, socket.AF_PACKET, socket.SOCK_RAW, 0x0300)  # ETH_P_ALL
+        end.bind((device, 3))
+        end.settimeout(0.05)
+        return end
+
+    def _pass_on(self, source: socket.socket, to: socket.socket) -> None:
+        lost, overtaken = self._shares
+        held: list[bytes] = []
+        while not self._stop.is_set():
+            try:
+                packet, address = source.recvfrom(65536)
+            except TimeoutError:
+                packet, address = b"", (None, None, 0)
+            if address[2] != socket.PACKET_OUTGOING and packet:
+                tcp = packet[12:14] == b"\x08\x00" and packet[23] == 6
+                choice = self._chosen.random() if tcp else 1.0
+                if choice < overtaken and not held:
+                    held.append(packet)
+                    continue
+                if choice > lost + overtaken or not tcp:
+                    to.send(packet)
+            for each in held:
+                to.send(each)
+            held.clear()
+
+    def close(self) -> None:
+        if hasattr(self, "_threads"):
+            self._stop.set()
+            for thread in self._threads:
+                thread.join()
+            for end in self._ends:
+                end.close()
+        super().close()
 
 
 class Inline:

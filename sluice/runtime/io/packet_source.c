@@ -33,6 +33,7 @@ enum {
     RETIRE = 10,                /* milliseconds */
     RETIRE_FORWARDING = 1,
     DELAY = 30 * 1000 * 1000,   /* nanoseconds: maximum delay from a packet's time stamp to its delivery */
+    GONE = 100 * 1000 * 1000,   /* nanoseconds: blocks of an interface that is gone arrive for so long, also under load */
     TAG = 4,                    /* bytes of a VLAN tag, reserved in front of each packet */
     SENT_TOGETHER = 64,
     INTERFACES = 1024,          /* with `any`: interfaces with a separate port; further ones share the last port */
@@ -42,6 +43,7 @@ struct packet_source {
     struct sl_source base;
     int socket;
     bool gone;                       /* the interface: nothing is received any more */
+    uint64_t gone_at;                /* the time at which that was noticed; 0: not yet */
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint16_t link_type;              /* of the interface, if it is one */
@@ -167,15 +169,22 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
     return true;
 }
 
-/* Called if nothing was received: reports a fault if the interface no longer exists. A link that is down may
- * recover. */
+/* Called if nothing was received: reports a fault if the interface no longer exists, and the kernel has had time to hand
+ * over the packets that it received before. A link that is down may recover. */
 static int32_t check_interface(struct packet_source *s)
 {
     int number = 0;
     socklen_t size = sizeof number;
     char name[IF_NAMESIZE];
-    if (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number ||
-        if_indextoname(s->index, name))
+    if (!s->gone_at && (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number ||
+                        if_indextoname(s->index, name)))
+        return 0;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    const uint64_t now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    if (!s->gone_at)   /* reading the error has cleared it */
+        s->gone_at = now;
+    if (now - s->gone_at < GONE)
         return 0;
     s->gone = true;
     sl_source_fail(&s->base, "the interface is gone");

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
+import os
 import random
 import struct
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import pytest
 
 from sluice.report.logs import schema_of
 from tests.functions.logs.boxes import Talk, connection, needs_parsers
-from tests.functions.logs.more_boxes import LOGS, Row, Rows, lasting, run
+from tests.functions.logs.more_boxes import LOGS, Row, Rows, lasting, run, run_capture
 from tests.functions.logs.test_cuts import gre, gtp, vlan, vxlan
 from tests.support.connection import Host, pair
 from tests.support.packets import A4, B4, eth, ip4, udp
@@ -351,3 +353,17 @@ def test_rows_have_the_columns_of_their_log() -> None:
         assert schema is not None and rows[log], log
         assert list(rows[log][0]) == [name for name in schema.columns if name in rows[log][0]]
         assert all(set(row) <= set(schema.columns) and row["community_id"] for row in rows[log])
+
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "more_logs"
+
+
+def test_the_example_shows_the_rows_of_all_these_logs() -> None:
+    rows = run_capture(EXAMPLE / "capture.pcap")
+    found = [row for log in LOGS for row in rows[log]]
+    if os.environ.get("SLUICE_UPDATE_GOLDEN"):
+        (EXAMPLE / "expected.jsonl").write_text("".join(f"{json.dumps(row, separators=(',', ':'))}\n" for row in found))
+    expected = [json.loads(line) for line in (EXAMPLE / "expected.jsonl").read_text().splitlines()]
+    for row in expected:  # the words of libmagic's versions differ
+        row.pop("magic", None)
+    assert [{name: value for name, value in row.items() if name != "magic"} for row in found] == expected

@@ -1,5 +1,5 @@
-"""Makes capture.pcap: a host gets an address and the time, pings, logs in by SSH, fetches a file by FTP, sends a mail; and
-a tunnel of GTP is set up and carries a datagram.
+"""Makes capture.pcap: a host gets an address and the time, pings, logs in by SSH, fetches a file by FTP, sends a mail; a
+tunnel of GTP is set up and carries a datagram.
 
 .venv/bin/python examples/more_logs/make_capture.py
 """
@@ -62,7 +62,18 @@ class Connection:
 
 def kexinit(cipher):
     """An offer of algorithms of SSH."""
-    lists = ("curve25519-sha256", "ssh-ed25519", cipher, cipher, "hmac-sha2-256", "hmac-sha2-256", "none", "none", "", "")
+    lists = (
+        "curve25519-sha256",
+        "ssh-ed25519",
+        cipher,
+        cipher,
+        "hmac-sha2-256",
+        "hmac-sha2-256",
+        "none",
+        "none",
+        "",
+        "",
+    )
     payload = b"\x14" + bytes(16) + b"".join(struct.pack(">I", len(one)) + one.encode() for one in lists) + bytes(5)
     padding = 12 - (len(payload) + 5) % 8
     return struct.pack(">IB", len(payload) + padding + 1, padding) + payload + bytes(padding)
@@ -93,6 +104,13 @@ MAIL = (
 )
 
 
+def gtp(capture, reply, elements):
+    """A message of GTP-C, version 2."""
+    head = struct.pack(">BBHII", 0x48, 32 + reply, len(elements) + 8, 0, 1 << 8)
+    ends = (GATEWAY, 2123, HOST, 2123) if reply else (HOST, 2123, GATEWAY, 2123)
+    capture.datagram(*ends, head + elements)
+
+
 def main():
     """Write the capture."""
     capture = Capture()
@@ -119,16 +137,18 @@ def main():
     ftp.close()
 
     smtp = Connection(capture, HOST, 50004, SERVER, 25)
-    smtp.says(b"<220 mx.two.example\r\n", b">EHLO one.example\r\n", b"<250 hello\r\n", b">MAIL FROM:<a@one.example>\r\n")
-    smtp.says(b"<250 ok\r\n", b">RCPT TO:<b@two.example>\r\n", b"<250 ok\r\n", b">DATA\r\n", b"<354 go on\r\n", b">" + MAIL)
+    smtp.says(
+        b"<220 mx.two.example\r\n", b">EHLO one.example\r\n", b"<250 hello\r\n", b">MAIL FROM:<a@one.example>\r\n"
+    )
+    smtp.says(
+        b"<250 ok\r\n", b">RCPT TO:<b@two.example>\r\n", b"<250 ok\r\n", b">DATA\r\n", b"<354 go on\r\n", b">" + MAIL
+    )
     smtp.says(b"<250 queued\r\n", b">QUIT\r\n", b"<221 bye\r\n")
     smtp.close()
 
     end = b"\x57\0\x09\0\x87\0\0\0\x2a" + bytes([10, 0, 0, 11])
-    elements = b"\x01\0\x08\0" + bytes.fromhex("21436587092143f5") + b"\x47\0\x09\0\x08internet" + end
-    capture.datagram(HOST, 2123, GATEWAY, 2123, struct.pack(">BBHII", 0x48, 32, len(elements) + 8, 0, 1 << 8) + elements)
-    elements = b"\x02\0\x02\0\x10\0" + end
-    capture.datagram(GATEWAY, 2123, HOST, 2123, struct.pack(">BBHII", 0x48, 33, len(elements) + 8, 0, 1 << 8) + elements)
+    gtp(capture, 0, b"\x01\0\x08\0" + bytes.fromhex("21436587092143f5") + b"\x47\0\x09\0\x08internet" + end)
+    gtp(capture, 1, b"\x02\0\x02\0\x10\0" + end)
     inner = bytes(IP(src="10.9.0.5", dst=SERVER) / UDP(sport=4000, dport=9) / Raw(b"within"))
     capture.datagram(HOST, 2152, GATEWAY, 2152, struct.pack(">BBHI", 0x30, 255, len(inner), 42) + inner)
     wrpcap(str(Path(__file__).with_name("capture.pcap")), capture.packets)

@@ -1,5 +1,5 @@
-"""Makes capture.pcap: a host gets an address and the time, pings, logs in by SSH, fetches a file by FTP, sends a mail; a
-tunnel of GTP is set up and carries a datagram.
+"""Makes capture.pcap: a host gets an address and the time, pings, logs in by SSH, fetches a file by FTP and sends a
+mail; a tunnel of GTP is set up and carries a datagram.
 
 .venv/bin/python examples/more_logs/make_capture.py
 """

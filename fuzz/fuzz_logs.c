@@ -4,8 +4,14 @@
  * Run: scripts/fuzz.sh fuzz_logs
  *
  * An input is 2 bytes of settings (the server's port; how many exchanges are stored), then pieces: what (1 byte: bits 0-1
- * side and UDP, 2 out of order, 3 again, 4 a hole, 5 small segments), length (2, little endian), and the bytes. */
+ * side and UDP, 2 out of order, 3 again, 4 a hole, 5 small segments, 6 ICMP instead of UDP), length (2, little endian), and the bytes. */
 #include "tcp_ip.c"
+
+#ifndef FUZZ_PORTS   /* fuzz_more_logs.c includes this file */
+#define FUZZ_PORTS {80, 443, 53, 3128}
+#define FUZZ_DATAGRAMS {53, 53, 53, 53}
+#define FUZZ_OPTIONS {"pipelined", "certificates", "queries"}
+#endif
 
 #define EXPECT(condition) \
     do { \
@@ -21,7 +27,7 @@ struct world {
     struct sl_box *box;
     uint32_t next[2];     /* sequence numbers */
     uint64_t number;
-    uint16_t port;
+    uint16_t port, datagrams;   /* the server's, of TCP and of UDP */
     uint8_t delayed[HEAD + MOST_PIECE];   /* a segment that comes after the next one */
     uint32_t delayed_length;
 };
@@ -69,9 +75,15 @@ static void say(struct world *world, uint8_t what, const uint8_t *at, uint32_t l
     uint8_t frame[HEAD + MOST_PIECE];
     unsigned side = what & 1;
     if (what & 2) {
-        uint32_t head = ip_head(frame, side, 17, 8 + length);
-        sl_store_be16(frame + head, side ? 53 : 40001);
-        sl_store_be16(frame + head + 2, side ? 40001 : 53);
+        bool icmp = what & 64;
+        uint32_t head = ip_head(frame, side, icmp ? 1 : 17, icmp ? length : 8 + length);
+        if (icmp) {
+            memcpy(frame + head, at, length);
+            give(world, frame, head + length);
+            return;
+        }
+        sl_store_be16(frame + head, side ? world->datagrams : 40001);
+        sl_store_be16(frame + head + 2, side ? 40001 : world->datagrams);
         sl_store_be16(frame + head + 4, 8 + length);
         memcpy(frame + head + 8, at, length);
         give(world, frame, head + 8 + length);
@@ -99,18 +111,22 @@ static void say(struct world *world, uint8_t what, const uint8_t *at, uint32_t l
 
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {
-    static const uint16_t ports[] = {80, 443, 53, 3128};
+    static const uint16_t ports[] = FUZZ_PORTS, datagrams[] = FUZZ_DATAGRAMS;
+    static const char *const names[] = FUZZ_OPTIONS;
+    enum { FUNCTIONS = sizeof names / sizeof *names };
     if (size < 2)
         return 0;
-    char texts[3][64];
-    const char *options_of[3];
-    static const char *const names[] = {"pipelined", "certificates", "queries"};
-    for (unsigned i = 0; i < 3; i++) {
-        snprintf(texts[i], sizeof texts[i], "out=/dev/null,%s=%u", names[i], 1u + at[1] % 8u);
+    char texts[FUNCTIONS][64];
+    const char *options_of[FUNCTIONS];
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        if (names[i])
+            snprintf(texts[i], sizeof texts[i], "out=/dev/null,%s=%u", names[i], 1u + at[1] % 8u);
+        else
+            snprintf(texts[i], sizeof texts[i], "out=/dev/null");
         options_of[i] = texts[i];
     }
     struct sl_options options = {.seed = 1, .memory = 1 << 20, .max_instances = 16, .function_options = options_of};
-    struct world world = {.box = tcp_ip_open(&options), .next = {1000, 9000}, .port = ports[at[0] % 4]};
+    struct world world = {.box = tcp_ip_open(&options), .next = {1000, 9000}, .port = ports[at[0] % 4], .datagrams = datagrams[at[0] >> 3 & 3]};
     EXPECT(world.box);
     uint8_t frame[HEAD + MOST_PIECE];
     if (!(at[0] & 4)) {   /* else the beginning was not captured */

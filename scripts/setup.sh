@@ -305,6 +305,18 @@ get_detect() {
     [ ${#missing[@]} -eq 0 ] || say "there is no ${missing[*]}: tests of detection will be skipped"
 }
 
+# Tests of formats and frames are skipped without these packages.
+get_frames() {
+    pip_install --no-deps --require-hashes -r requirements-frames.lock ||
+        say "could not install requirements-frames.lock: tests of Parquet, Arrow, DuckDB, pandas and polars will be skipped"
+}
+
+# `filelog` has no types of files without it.
+get_libmagic() {
+    $venv/bin/python -c "import ctypes; ctypes.CDLL('libmagic.so.1')" 2>/dev/null || { can_apt && apt_install libmagic1; } ||
+        say "there is no libmagic, by which filelog types files: install it (Debian: libmagic1)"
+}
+
 # Instructions are not counted without it.
 get_valgrind() {
     have valgrind || { can_apt && apt_install valgrind; } ||
@@ -339,6 +351,8 @@ get_tools() {
     pip_install --require-hashes -r requirements-dev.lock || die "could not install requirements-dev.lock"
     get_usrsctp
     get_detect
+    get_frames
+    get_libmagic
     get_valgrind
     key >$tools_stamp
 }

@@ -2,6 +2,7 @@
 
 A topic is a page of the manual (language, functions, runtime, ...), a page about a protocol (tcp, ipv4, ...), a heading
 of a page, or a command. Without a topic all pages are listed. --search TEXT lists the headings whose text has it.
+--man FOLDER writes the help of all commands as pages for man.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
+from sluice.cli.common.man import write_pages
 from sluice.cli.common.options import add_command
 from sluice.lang.errors import did_you_mean
 
@@ -30,6 +32,9 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "help", __doc__, action)
     parser.add_argument("topic", nargs="*", metavar="TOPIC", help="a page, a heading of one, or a command")
     parser.add_argument("--search", metavar="TEXT", help="list the headings under which a text occurs")
+    parser.add_argument(
+        "--man", metavar="FOLDER", help="write sluice.1 and a page for each command to an existing folder"
+    )
     parser.add_argument("--json", action="store_true", help="print the same as JSON")
     parser.set_defaults(commands=commands)
 
@@ -45,6 +50,10 @@ class Section:
 
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
+    if options.man is not None:
+        for path in write_pages(Path(options.man), options.commands.choices):
+            print(path)
+        return 0
     topic = " ".join(options.topic)
     text = _text(options, topic)
     if options.json:

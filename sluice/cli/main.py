@@ -15,8 +15,10 @@ from sluice.cli import (
     bench,
     build,
     chain,
+    completion,
     explain,
     flows,
+    functions,
     help,
     ids,
     isolate,
@@ -25,6 +27,7 @@ from sluice.cli import (
     run,
     serve,
     show,
+    stacks,
     state,
     trace,
 )
@@ -42,7 +45,10 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 """
 
 
-COMMANDS = (run, chain, flows, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench, new, help)
+COMMANDS = (
+    run, chain, flows, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench, new, functions,
+    stacks, help, completion,
+)  # fmt: skip
 
 
 def parser() -> argparse.ArgumentParser:

@@ -1,4 +1,5 @@
-/* The extended flow log: the rows of flow_log, with the members that flow_extras.h adds. */
+/* Writes a row for each flow, as flow_log does, with more: community-id, bytes on the wire, round-trip times, retransmissions,
+ * TTLs, VLANs and tunnels (flow_extras.h). */
 #include "sluice.h"
 
 #include "flow_extras.h"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,24 @@ def compiled() -> CompiledStack:
 
 def run(packets: Sequence[bytes], parameters: dict[str, str] | None = None) -> Rows:
     """The rows about packets that come a millisecond apart, and the counters of the logs as `counted`."""
+
+    def feed(box: Box) -> None:
+        for number, data in enumerate(packets):
+            box.packet(data, START + number * 10**6, 1, len(data))
+
+    return _run(feed, parameters)
+
+
+def run_capture(path: Path) -> Rows:
+    """The same about a capture file."""
+    return _run(lambda box: box.run(path), None)
+
+
+def _run(feed: Callable[[Box], object], parameters: dict[str, str] | None) -> Rows:
     with tempfile.TemporaryDirectory() as folder:
         options = [f"out={folder}/{log}{(parameters or {}).get(log, '')}" for log in LOGS]
         with Box(compiled(), Settings(seed=1, timeouts=False, max_instances=1 << 12), [], options) as box:
-            for number, data in enumerate(packets):
-                box.packet(data, START + number * 10**6, 1, len(data))
+            feed(box)
             box.finish()
             assert box.failure() is None
             reports = {name: value for name, value in box.reports().items() if value}

@@ -232,4 +232,4 @@ class Rule:
     def of_ip(self) -> bool:
         """Whether it is evaluated on each packet of IP, with its fragments: it is about these, or about IP alone."""
         fields = {compare.field for compare in self.compares}
-        return bool(fields & OF_FRAGMENTS) or bool(self.protocols & OTHER and "ipopts" in fields)
+        return bool(fields & OF_FRAGMENTS) or bool(self.protocols & OTHER and fields & {"ipopts", "ip_proto"})

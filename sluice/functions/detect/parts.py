@@ -76,6 +76,13 @@ class Part:
         return 1 if used & buffers.REQUEST_ONLY else 2 if used & buffers.RESPONSE_ONLY else 3
 
     @property
+    def alone(self) -> bool:
+        """Whether its fast pattern is all of it, so that no bytes but these decide. Its place may be bounded."""
+        if len(self.matches) != 1 or self.fast is None or self.whole:
+            return False
+        return not self.fast.relative and self.fast.fast_slice is None and len(self.fast.text) <= FAST_MOST
+
+    @property
     def whole(self) -> bool:
         """Whether it is decided at the end of a block of the stream: bytes that follow may undo it."""
         following = self.matches[1:]

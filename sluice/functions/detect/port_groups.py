@@ -1,4 +1,4 @@
-"""Divides rules by the ports of servers: of a packet from or to one, only the patterns of its rules are searched."""
+"""Divides rules by the ports of servers: of a packet from or to one, only the rules about it are searched for."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]
         _rule(body, rule, addresses, ports, bits, parts)
     body.number(len(groups.parts))
     for part in groups.parts:
-        body.number(part.rule, part.bit, part.sides, part.needs_body, part.whole, len(part.matches))
+        body.number(part.rule, part.bit, part.sides, part.needs_body, part.whole, part.alone, len(part.matches))
         slots = variable_slots(list(part.matches))
         for match in part.matches:
             _match(body, match, slots)

@@ -33,15 +33,20 @@ static void ids_carried_seen(struct ids_seen *seen, const struct ids_carrier *ca
     seen->blocked = &carrier->state->blocked;
 }
 
-/* The side that sends on a stream of QUIC. */
-static unsigned ids_quic_sender(const struct sl_event *event)
+/* A part of the key of a stream of QUIC. */
+static uint64_t ids_quic_part(const struct sl_event *event, const char *name)
 {
-    const struct sl_key_part *part = sl_key_part_named(event->owner, "sender");
-    return part ? (unsigned)sl_part_number(part, sl_event_half(event, 0)) & 1 : 0;
+    const struct sl_key_part *part = sl_key_part_named(event->owner, name);
+    return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
 }
+
+/* The side that sends on a stream. */
+static unsigned ids_quic_sender(const struct sl_event *event) { return (unsigned)ids_quic_part(event, "sender") & 1; }
 
 SLUICE_ON(quic_stream, data) {
     const struct ids_carrier *carrier = event->instance ? ids_carrier_of(event) : NULL;
+    if (carrier && ids_quic_part(event, "connection") != carrier->flow.number)
+        return;               /* a stream of another connection, whose end delivers bytes */
     struct ids_flow *flow = carrier ? ids_flow_made(event, carrier->flow) : NULL;
     if (!flow || carrier->state->passed || carrier->state->blocked)
         return;

@@ -142,11 +142,11 @@ SLUICE_TIMER(box, flush) {
  * stream decides, there is nothing to stop. */
 static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, const struct ids_rule *rule, bool rest) {
     bool stopped = false;
-    switch (rule->action) {
-    case IDS_PASS:
-        if (seen->passed && rest)
-            *seen->passed = true;
+    if (rule->action == IDS_PASS && seen->passed && rest)
+        *seen->passed = true;
+    if (!sl_is_inline(box))   /* nothing takes what leaves the box: the flow goes on */
         return false;
+    switch (rule->action) {
     case IDS_REJECT:
         stopped = seen->protocol == IDS_TCP_BIT ? SLUICE_RESET(box) : ids_unreachable(box);
         SLUICE_COUNTER_OF(box, ids_not_rejected) += !stopped;
@@ -158,7 +158,7 @@ static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, cons
     }
     if (rest && seen->blocked)
         *seen->blocked = true;
-    return stopped && sl_is_inline(box);
+    return stopped;
 }
 
 /* A rule matches: its verdict, and the alert unless a threshold or its action says otherwise. `rest`: it is about a stream. */

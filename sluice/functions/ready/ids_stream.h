@@ -38,19 +38,41 @@ static void ids_add_hot(struct sl_box *box, struct ids_side *side, const struct 
     side->hot[side->hot_count++] = (struct ids_hot){at, number};
 }
 
+/* Does a content that ends there lie where it must? */
+static inline bool ids_lies_well(const struct ids_match *match, uint64_t end) {
+    uint64_t offset = match->offset.number == IDS_NONE ? 0 : (uint64_t)match->offset.number;
+    return end >= offset + match->length && (match->depth.number == IDS_NONE || end <= offset + (uint64_t)match->depth.number);
+}
+
 /* Of hs_scan_stream: the places that it gives count from the last reset, which is the origin of the blocks. */
 static int ids_on_stream_pattern(unsigned id, unsigned long long from, unsigned long long to, unsigned flags, void *user) {
     (void)from, (void)flags;
     struct ids_scan *scan = user;
     struct ids *ids = SLUICE_WORKER_OF(scan->box);
     const struct ids_group *group = &ids->table.groups[scan->side->group];
-    if (id < group->count)
+    if (id >= group->count)
+        return 0;
+    const struct ids_part *part = &ids->table.parts[group->part[id]];
+    if (!part->alone || ids_lies_well(&part->match[0], scan->base + to))
         ids_add_hot(scan->box, scan->side, scan->seen, group->part[id], scan->base + to);
     return 0;
 }
 
 static struct ids_view ids_stream_view(const struct ids_side *side, bool last) {
     return (struct ids_view){side->window, side->begin, side->end, last};
+}
+
+/* A part whose pattern was found at its place, and is all of it: only the flow decides. */
+static inline bool ids_alone_holds(struct ids *ids, const struct ids_part *part, const struct ids_seen *seen, uint64_t end) {
+    const struct ids_rule *rule = &ids->table.rules[part->rule];
+    ids->work.first = end - sl_min(end, part->match[0].length);
+    ids->work.last = end;
+    bool holds = ids_applies(rule, seen) && ids_bits_allow(seen, rule);
+    if (ids->costs) {
+        ids->costs[part->rule].checks++;
+        ids->costs[part->rule].matches += holds;
+    }
+    return holds;
 }
 
 /* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass come first. Bits that one rule
@@ -65,7 +87,8 @@ static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const st
             struct ids_hot hot = side->hot[i];
             const struct ids_part *part = &ids->table.parts[hot.part];
             bool turn = !passing || ids->table.rules[part->rule].action == IDS_PASS;
-            if (turn && ids_open_to(seen) && (!part->whole || ended) && ids_evaluate(box, part, seen, views))
+            if (turn && ids_open_to(seen) && (!part->whole || ended) &&
+                (part->alone ? ids_alone_holds(ids, part, seen, hot.at) : ids_evaluate(box, part, seen, views)))
                 again |= ids_part_found(box, side, seen, part);
             else
                 side->hot[left++] = hot;
@@ -157,6 +180,19 @@ static inline bool ids_side_idle(const struct ids *ids, const struct ids_side *s
     return !group->count && !group->always_count;
 }
 
+/* The window begins later: what waits for a pattern before it is given up, and the packets before it are. */
+static void ids_begin_moves(struct sl_box *box, struct ids_side *side, uint64_t begin) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    uint32_t left = 0;
+    side->begin = begin;
+    for (uint32_t i = 0; i < side->hot_count; i++)
+        if (side->hot[i].at > begin)
+            side->hot[left++] = side->hot[i];
+    side->hot_count = left;
+    if (side->frames.count)
+        ids_frames_forget(&ids->budget, &side->frames, begin);
+}
+
 /* Bytes of the stream, in order. */
 static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, const uint8_t *at,
                              uint32_t length) {
@@ -173,18 +209,21 @@ static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const st
         side->begin = side->end += length;
         return;
     }
+    if (!ids->table.groups[side->group].window) {   /* places of patterns decide: no bytes are stored */
+        struct ids_scan scan = {box, side, seen, side->origin};
+        side->end += length;
+        hs_scan_stream(side->patterns, (const char *)at, length, 0, ids->scratch, ids_on_stream_pattern, &scan);
+        if (side->hot_count)
+            ids_evaluate_hot(box, side, seen, false, false);
+        ids_begin_moves(box, side, side->end - sl_min(side->end, 2 * ids->block));
+        return;
+    }
     while (length) {
         uint64_t in_block = (side->end - side->origin) % ids->block;
         uint32_t take = (uint32_t)sl_min(length, ids->block - in_block);
         if (!in_block && side->end - side->begin == 2 * ids->block) {   /* a new block: the one before the last is dropped */
             memmove(side->window, side->window + ids->block, ids->block);
-            side->begin += ids->block;
-            uint32_t left = 0;
-            for (uint32_t i = 0; i < side->hot_count; i++)
-                if (side->hot[i].at > side->begin)
-                    side->hot[left++] = side->hot[i];
-            side->hot_count = left;
-            ids_frames_forget(&ids->budget, &side->frames, side->begin);
+            ids_begin_moves(box, side, side->begin + ids->block);
         }
         if (!ids_side_room(box, side, take)) {
             ids_side_free(box, side);

@@ -247,6 +247,9 @@ SL_COLD void ids_read_groups(struct ids_reader *reader) {
         if (!reader->wrong && group->count && hs_deserialize_database((const char *)stored, length, &group->database))
             ids_wrong(reader, "its patterns were compiled by another version of Hyperscan, or for another processor");
         bool used = group->count || group->always_count;
+        group->window = group->always_count;
+        for (uint32_t k = 0; !reader->wrong && k < group->count; k++)
+            group->window |= !table->parts[group->part[k]].alone;
         table->http |= used && i > IDS_HTTP && i <= IDS_HTTP_ALWAYS;
         table->tls |= used && (i == IDS_TLS_NAME || i == IDS_TLS_ALWAYS);
         table->dns |= used && (i == IDS_DNS_NAME || i == IDS_DNS_ALWAYS);
@@ -314,10 +317,12 @@ SL_COLD const char *ids_table_read(struct ids_table *table, uint8_t *bytes, size
         part->sides = ids_number(&reader);
         part->needs_body = ids_number(&reader);
         part->whole = ids_number(&reader);
+        part->alone = ids_number(&reader);
         part->count = ids_number(&reader);
         part->match = ids_items(&reader, part->count, sizeof *part->match);
         for (uint32_t k = 0; !reader.wrong && k < part->count; k++)
             ids_read_match(&reader, &part->match[k]);
+        part->alone &= !reader.wrong && part->count == 1 && part->match[0].kind == IDS_CONTENT;
     }
     ids_read_groups(&reader);
     return reader.wrong;

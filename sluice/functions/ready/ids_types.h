@@ -81,6 +81,7 @@ struct ids_match {
 struct ids_part {
     uint32_t rule, bit, sides, needs_body;
     uint32_t whole;           /* decided at the end of a block of the stream */
+    bool alone;               /* its pattern is all of it */
     uint32_t count;
     struct ids_match *match;
 };
@@ -104,6 +105,7 @@ struct ids_group {
     uint32_t always_count, *always;   /* parts without a pattern */
     uint32_t count, *part;    /* the part of each pattern */
     hs_database_t *database;  /* NULL: there is no pattern */
+    bool window;              /* a part needs more of a stream than the place of its pattern */
     size_t stream_size;       /* of the state of one stream */
     hs_stream_t *whole;       /* for what is complete: packets and buffers */
 };

@@ -1,4 +1,4 @@
-"""Families of rules of our own set, from tables: each rule with the traffic that fires it, and no other rule of them."""
+"""Families of rules of our own set, from tables: each rule with the traffic that fires it, and none of the others."""
 
 from __future__ import annotations
 
@@ -15,29 +15,34 @@ FIRST = 1000
 """The first sid."""
 
 PATHS = """
-/.env /.svn/entries /.hg/store /.DS_Store /.htpasswd /server-status /phpinfo.php /phpmyadmin/ /adminer.php /xmlrpc.php
-/wp-login.php /wp-config.php /wp-content/debug.log /administrator/index.php /user/register?element_parents /cgi-bin/test.cgi
-/cgi-bin/phf /boaform/admin /HNAP1/ /setup.cgi?next_file /GponForm/diag_Form /manager/html /jmx-console/ /invoker/JMXInvoker
-/web-console/ /solr/admin/cores /actuator/env /actuator/heapdump /jolokia/exec /struts2-showcase/ /login.action /console/login
-/wls-wsat/Coordinator /_async/AsyncResponse /owa/auth/x.js /ecp/y.js /autodiscover/autodiscover.json /remote/fgt_lang
-/dana-na/ /vpns/portal/ /tmui/login.jsp /mgmt/tm/util/bash /+CSCOE+/logon /api/jsonws/invoke /ws/v1/cluster/apps
-/_cat/indices /_search?source /api/v1/pods /v2/_catalog /containers/json /v1/agent/self /latest/meta-data/ /nodes?view=
-/druid/indexer /_users/org.couchdb /axis2-admin/ /crx/de/ /bin/querybuilder.json /etc/designs/ /sitecore/shell/ /umbraco/
-/Telerik.Web.UI.WebResource /elmah.axd /trace.axd /web.config /_vti_bin/ /_layouts/ /iisstart.htm /scripts/..%255c /msadc/
-/global.asa /default.ida /NULL.printer /winnt/system32 /proc/self/environ /etc/shadow /boot.ini /shell.php?cmd= /c99.php
-/r57.php /wso.php /eval-stdin.php /think/app/invokefunction /public/index.php?s= /upload.php?Filename /connectors/jsp/
-/fckeditor/ /timthumb.php /revslider/ /wp-file-manager/ /sysinfo.cgi /password_change.cgi /cgi-mod/ /goform/ /currentsetting.htm
+/.env /.svn/entries /.hg/store /.DS_Store /.htpasswd /server-status /phpinfo.php /phpmyadmin/ /adminer.php
+/xmlrpc.php /wp-login.php /wp-config.php /wp-content/debug.log /administrator/index.php
+/user/register?element_parents /cgi-bin/test.cgi /cgi-bin/phf /boaform/admin /HNAP1/ /setup.cgi?next_file
+/GponForm/diag_Form /manager/html /jmx-console/ /invoker/JMXInvoker /web-console/ /solr/admin/cores
+/actuator/env /actuator/heapdump /jolokia/exec /struts2-showcase/ /login.action /console/login
+/wls-wsat/Coordinator /_async/AsyncResponse /owa/auth/x.js /ecp/y.js /autodiscover/autodiscover.json
+/remote/fgt_lang /dana-na/ /vpns/portal/ /tmui/login.jsp /mgmt/tm/util/bash /+CSCOE+/logon /api/jsonws/invoke
+/ws/v1/cluster/apps /_cat/indices /_search?source /api/v1/pods /v2/_catalog /containers/json /v1/agent/self
+/latest/meta-data/ /nodes?view= /druid/indexer /_users/org.couchdb /axis2-admin/ /crx/de/
+/bin/querybuilder.json /etc/designs/ /sitecore/shell/ /umbraco/ /Telerik.Web.UI.WebResource /elmah.axd
+/trace.axd /web.config /_vti_bin/ /_layouts/ /iisstart.htm /scripts/..%255c /msadc/ /global.asa /default.ida
+/NULL.printer /winnt/system32 /proc/self/environ /etc/shadow /boot.ini /shell.php?cmd= /c99.php /r57.php
+/wso.php /eval-stdin.php /think/app/invokefunction /public/index.php?s= /upload.php?Filename /connectors/jsp/
+/fckeditor/ /timthumb.php /revslider/ /wp-file-manager/ /sysinfo.cgi /password_change.cgi /cgi-mod/ /goform/
+/currentsetting.htm
 """.split()
 
 AGENTS = """
-masscan/ zgrab/ nmap-scripting dirbuster gobuster/ wfuzz/ feroxbuster ffuf/ nuclei whatweb/ wpscan arachni/ acunetix nessus
-openvas w3af.org havij skipfish jaeles fuzz-faster commix/ joomscan python-paramiko go-http-flood mirai-http zeus-bot
+masscan/ zgrab/ nmap-scripting dirbuster gobuster/ wfuzz/ feroxbuster ffuf/ nuclei whatweb/ wpscan arachni/
+acunetix nessus openvas w3af.org havij skipfish jaeles fuzz-faster commix/ joomscan python-paramiko
+go-http-flood mirai-http zeus-bot
 """.split()
 
 TARGETS = """
-information_schema xp_cmdshell waitfor+delay benchmark( load_file( into+outfile sleep(5) pg_sleep group_concat(
-javascript: onerror= document.cookie php://input php://filter data://text expect://id file:///dev gopher://x ldap://x
-class.classLoader %{#context java.lang.Runtime __proto__ {{7*7}} allow_url_include base64_decode(
+information_schema xp_cmdshell waitfor+delay benchmark( load_file( into+outfile sleep(5) pg_sleep
+group_concat( javascript: onerror= document.cookie php://input php://filter data://text expect://id
+file:///dev gopher://x ldap://x class.classLoader %{#context java.lang.Runtime __proto__ {{7*7}}
+allow_url_include base64_decode(
 """.split()
 
 LINES: dict[int, list[str]] = {
@@ -60,14 +65,16 @@ LINES: dict[int, list[str]] = {
 }
 
 NAMES = """
-malware.test botnet-c2.test exfil.tunnel.test dnscat.test iodine.test update-adobe.test paypa1.test wpad.local isatap.local
-coinhive.test pool.minexmr.test onion.ws onion.link ngrok.io duckdns.org no-ip.biz bit-squat.test dga-qwhxkz.test
-fast-flux.test sinkhole.test typo-gogle.test kill-switch.test burpcollaborator.net interact.sh oast.fun
+malware.test botnet-c2.test exfil.tunnel.test dnscat.test iodine.test update-adobe.test paypa1.test wpad.local
+isatap.local coinhive.test pool.minexmr.test onion.ws onion.link ngrok.io duckdns.org no-ip.biz bit-squat.test
+dga-qwhxkz.test fast-flux.test sinkhole.test typo-gogle.test kill-switch.test burpcollaborator.net interact.sh
+oast.fun
 """.split()
 
 SERVER_NAMES = """
-c2.tls.test beacon.tls.test loader.tls.test stealer.tls.test phish.tls.test miner.tls.test rat.tls.test drop.tls.test
-proxy.tls.test relay.tls.test panel.tls.test gate.tls.test stage.tls.test cdn-fake.tls.test login-fake.tls.test
+c2.tls.test beacon.tls.test loader.tls.test stealer.tls.test phish.tls.test miner.tls.test rat.tls.test
+drop.tls.test proxy.tls.test relay.tls.test panel.tls.test gate.tls.test stage.tls.test cdn-fake.tls.test
+login-fake.tls.test
 """.split()
 
 DATAGRAMS: dict[int, list[bytes]] = {

@@ -22,10 +22,13 @@ from tests.functions.detect.cases import PACKETS, PORTS, WEB, frames
 from tests.support.connection import pair
 from tests.support.conserve import check_all_ended, check_conservation
 
-DECIDING = """
-drop tcp any any -> any any (content:"evil"; byte_extract:1,0,n,relative; content:"x"; distance:n; within:40; sid:90001;)
-reject udp any any -> any any (content:"a"; byte_jump:1,0,relative,multiplier 3,from_beginning,post_offset -2; sid:90002;)
-pass tcp any any -> any any (content:"SITE"; byte_test:4,>,3,-2,relative,string,hex; isdataat:!9000,relative; sid:90003;)
+DECIDING = r"""
+drop tcp any any -> any any (\
+  content:"evil"; byte_extract:1,0,n,relative; content:"x"; distance:n; within:40; sid:90001;)
+reject udp any any -> any any (\
+  content:"a"; byte_jump:1,0,relative,multiplier 3,from_beginning,post_offset -2; sid:90002;)
+pass tcp any any -> any any (\
+  content:"SITE"; byte_test:4,>,3,-2,relative,string,hex; isdataat:!9000,relative; sid:90003;)
 reject tcp any any -> any 25 (pcre:"/%{3}.*+$/"; sid:90004;)
 alert ip any any -> any any (ipopts:any; fragoffset:>0; content:"e"; sid:90005;)
 sdrop ip any any -> any any (fragbits:+M; byte_jump:2,0,from_end,little; sid:90006;)

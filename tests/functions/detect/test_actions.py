@@ -95,8 +95,9 @@ def test_reject_answers_a_datagram(tmp_path: Path) -> None:
 
 
 def test_drop_needs_a_box_inline() -> None:
-    (row,) = packets(connection([(">", b"evil")]), rule('content:"evil";').replace("alert", "drop", 1)).rows
-    assert row["alert"]["action"] == "allowed"
+    rules = rule('content:"evil";').replace("alert", "drop", 1) + rule('content:"later";', sid=2)
+    found = packets(connection([(">", b"evil"), (">", b"later")]), rules)
+    assert found.sids == [1, 2] and {row["alert"]["action"] for row in found.rows} == {"allowed"}
 
 
 def test_pass_comes_first() -> None:

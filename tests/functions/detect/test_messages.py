@@ -32,9 +32,8 @@ def with_flags(bits: int, body: bytes = b"x") -> bytes:
     ],
 )  # fmt: skip
 def test_fragbits(value: str, matching: set[int]) -> None:
-    found = {
-        bits for bits in (0, 1, 2, 3, 4, 5, 6) if packets([with_flags(bits)], rule(f"fragbits:{value};", ANY_IP)).rows
-    }
+    rules = rule(f"fragbits:{value};", ANY_IP)
+    found = {bits for bits in (0, 1, 2, 3, 4, 5, 6) if packets([with_flags(bits)], rules).rows}
     assert found == matching
 
 
@@ -48,6 +47,12 @@ def test_fragments_are_seen_one_by_one() -> None:
     assert packets(frames, rule("fragbits:M;", "tcp any any -> any any")).sids == []
     (row,) = packets(frames, rule("fragoffset:6; fragbits:M;", ANY_IP)).rows
     assert (row["src_ip"], row["dest_ip"], row["pcap_cnt"]) == ("10.0.0.1", "10.0.0.2", 2)
+
+
+def test_ip_proto() -> None:
+    frames = [eth(ip4(b"payload", 99)), datagram(b"x")]
+    for value, matching in (("99", [1]), ("17", [2]), (">17", [1]), ("!99", [2])):
+        assert [row["pcap_cnt"] for row in packets(frames, rule(f"ip_proto:{value};", ANY_IP)).rows] == matching
 
 
 @pytest.mark.parametrize(
@@ -70,7 +75,8 @@ def test_ipopts(name: str, option: bytes) -> None:
 @pytest.mark.parametrize(
     ("options", "matches"),
     [
-        ("icmp_id:1;", True), ("icmp_id:2;", False), ("icmp_id:!2;", True), ("icmp_seq:1;", True), ("icmp_seq:0x2;", False),
+        ("icmp_id:1;", True), ("icmp_id:2;", False), ("icmp_id:!2;", True), ("icmp_seq:1;", True),
+        ("icmp_seq:0x2;", False),
         ("itype:8; icmp_id:1; icmp_seq:1;", True),
     ],
 )  # fmt: skip

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.functions.detect.boxes import needs_ids, packets
 from tests.functions.detect import families
+from tests.functions.detect.boxes import needs_ids, packets
 from tests.functions.detect.cases import PACKETS, PORTS, WEB, frames
 
 pytestmark = needs_ids

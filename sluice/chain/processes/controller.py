@@ -6,6 +6,7 @@ It is the only process that changes struct sl_iso_control, and no packet passes 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pickle
@@ -20,7 +21,7 @@ from typing import Any
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.limits import Limits, begin_process
-from sluice.chain.processes.memory import QUEUE, Memory
+from sluice.chain.processes.memory import QUEUE, FunctionSide, Memory
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.engine.box import Outcome, RunError, Settings
 
@@ -142,26 +143,31 @@ class Controller:
         part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
         process.crashes += 1
-        # what a function that crashed has written may be anything
-        if (queue.count - side.done) % (1 << 32) > QUEUE or (stack.batches - side.done_batch) % (1 << 32) > 1 << 31:
+        whole = self._is_whole(side, queue.count, stack.batches)
+        if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
+            ctypes.memset(ctypes.byref(side), 0, ctypes.sizeof(side))
             side.done, side.done_batch = queue.count, stack.batches
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
         working = queue.count != side.done
         control.resume[part.number] = min(side.begun, at.last) if working else 0
+        flows = f"{side.flows} flows" if whole else "flows"
         control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
-        flows = side.flows
         side.sleeping = side.running = side.flows = 0
         why = f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit status {code}"
         if process.in_batch > CRASHES_MOST:
             self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
             return
         if process.crashes <= 10 or process.crashes % 100 == 0:
-            self.notify(
-                f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows} flows"
-            )
+            self.notify(f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows}")
         self._start(process)
+
+    def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
+        """Whether what a function has written of its progress can be true."""
+        late = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
+        figures = (side.begun, side.skipped, side.flows, side.flows_lost, side.not_published, side.not_decided)
+        return late and max(figures) < 1 << 53
 
     def _leave_out(self, process: Process, why: str) -> None:
         """A function does not run any more."""
@@ -188,14 +194,17 @@ class Controller:
     def run(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         """Run the chain to the end of its input. Raises what `run` raises, and RunError."""
         try:
-            for process in self.processes:
-                self._start(process)
-            for process in self.processes:
-                self._await_start(process)
-            outcome = self._run_stack(run)
+            try:
+                for process in self.processes:
+                    self._start(process)
+                for process in self.processes:
+                    self._await_start(process)
+                outcome = self._run_stack(run)
+            finally:
+                self._stop()
+            return self._joined(outcome)
         finally:
-            self._stop()
-        return self._joined(outcome)
+            self.memory.close()
 
     def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         read, write = os.pipe()

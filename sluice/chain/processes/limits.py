@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import os
 import platform
 import resource
@@ -104,5 +105,6 @@ def begin_process() -> None:
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    faulthandler.disable()  # the controller says that a process crashed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

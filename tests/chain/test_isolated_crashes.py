@@ -20,46 +20,59 @@ COUNTS = """
 #include "sluice.h"
 SLUICE_INLINE
 SLUICE_WRITES(ipv4, FIELD)
+SLUICE_PARAMETER(mode, number, 0, "what it does wrong")
 SLUICE_COUNTER(packets, "of TCP")
 SLUICE_COUNTER(digest, "of these, in order")
 SLUICE_COUNTER(lost, "of connections whose state is lost")
+static void misbehave(const struct sl_event *event, uint64_t mode, uint64_t number) {
+    volatile uint8_t *packet = (volatile uint8_t *)(uintptr_t)sl_packet_frame(event)->at;
+    if (mode == ABORT)
+        abort();
+    if (mode == SLOW)
+        usleep(50);
+    if (mode == LOOP && number == 15)
+        for (;;)
+            (void)*packet;
+    if (number % 10 != 5)
+        return;
+    if (mode == NULL_POINTER)
+        *(volatile int *)(uintptr_t)8 = 1;
+    if (mode == PACKET)
+        *packet = 0xff;
+    if (mode == OWN)   /* all that it may write of the shared memory, up to where that ends */
+        for (volatile uint64_t *at = (volatile uint64_t *)(uintptr_t)sl_iso_own();; at++)
+            *at = 0xfefefefefefefefe;
+}
 SLUICE_ON(tcp, packet) {
     uint64_t *digest = &SLUICE_COUNTER_OF(event->box, digest), number = sl_packet_number(event);
-    uint8_t ttl = 9;
+    uint8_t value = 9;
     *digest = (*digest * 1000003 + number) % 1000000007;
     SLUICE_COUNTER_OF(event->box, packets)++;
     SLUICE_COUNTER_OF(event->box, lost) += sl_flow_lost(event);
-    BODY
-    SLUICE_REWRITE(event->box, sl_packet_frame(event)->at + 14 + PLACE, &ttl, 1);
+    misbehave(event, SLUICE_PARAMETER_OF(event->box, mode), number);
+    SLUICE_REWRITE(event->box, sl_packet_frame(event)->at + 14 + PLACE, &value, 1);
 }
 """
-SEGV = "if (number % 10 == 5) *(volatile int *)(uintptr_t)8 = 1;"
-WILD = """
-    if (number % 10 == 5) {   /* writes into the packet, and over what it can read of the chain */
-        volatile uint8_t *at = (volatile uint8_t *)(uintptr_t)sl_packet_frame(event)->at;
-        *at = 0xff;
-    }
-"""
-OWN = """
-    if (number % 10 == 5)   /* all that it may write of the shared memory, and then it crashes */
-        for (volatile uint64_t *at = (volatile uint64_t *)(uintptr_t)sl_iso_own(); ; at++)
-            *at = 0xfefefefefefefefe;
-"""
-BLOCKS = "if (number == 15) for (;;) (void)*(volatile const uint8_t *)event->unit.at;"
+HEALTHY, ABORT, SLOW, LOOP, NULL_POINTER, PACKET, OWN = range(7)
+MODES = {"ABORT": ABORT, "SLOW": SLOW, "LOOP": LOOP, "NULL_POINTER": NULL_POINTER, "PACKET": PACKET, "OWN": OWN}
 
 
-def put(folder: Path, name: str, body: str) -> str:
-    path = folder / f"{name}.c"
-    field, place = ("tos", "1") if name == "good" else ("ttl", "8")
-    path.write_text(COUNTS.replace("BODY", body).replace("FIELD", field).replace("PLACE", place))
-    return str(path)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The functions; they are compiled once."""
+    made = tmp_path_factory.mktemp("crashes")
+    for name, field, place in (("bad", "ttl", "8"), ("good", "tos", "1")):
+        text = COUNTS.replace("FIELD", field).replace("PLACE", place)
+        for word, number in MODES.items():
+            text = re.sub(rf"== {word}\b", f"== {number}", text)
+        (made / f"{name}.c").write_text(text)
+    return made
 
 
-def chain_of(folder: Path, body: str, failure: str = "open") -> IsolatedChain:
+def chain_of(folder: Path, mode: int, failure: str = "open") -> IsolatedChain:
     """bad >> good: what happens to the first must not harm the second."""
-    bad = function(put(folder, "bad", body)).isolated(failure=failure)
-    good = function(put(folder, "good", ""))
-    return compiled_chain(checked(bad >> good))
+    bad = function(str(folder / "bad.c"), mode=mode).isolated(failure=failure)
+    return compiled_chain(checked(bad >> function(str(folder / "good.c"))))
 
 
 def run(chain: IsolatedChain, folder: Path, packets: tuple[bytes, ...] | None = None, **more: Any) -> Came:
@@ -67,10 +80,9 @@ def run(chain: IsolatedChain, folder: Path, packets: tuple[bytes, ...] | None = 
 
 
 @pytest.fixture(scope="module")
-def healthy(tmp_path_factory: pytest.TempPathFactory) -> Came:
+def healthy(folder: Path) -> Came:
     """What the chain comes to without a crash."""
-    folder = tmp_path_factory.mktemp("healthy")
-    return run(chain_of(folder, ""), folder)
+    return run(chain_of(folder, HEALTHY), folder)
 
 
 def of(came: Came, name: str) -> dict[str, int]:
@@ -81,11 +93,11 @@ def fives() -> int:
     return sum(number % 10 == 5 for number in range(1, len(talk()) + 1))
 
 
-@pytest.mark.parametrize("body", [SEGV, WILD, OWN], ids=["null", "packets", "own memory"])
+@pytest.mark.parametrize("mode", [NULL_POINTER, PACKET, OWN], ids=["null", "packets", "own memory"])
 def test_packets_pass_and_others_go_on_where_a_function_crashes(
-    tmp_path: Path, healthy: Came, body: str, capfd: pytest.CaptureFixture[str]
+    folder: Path, healthy: Came, mode: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    came = run(chain_of(tmp_path, body), tmp_path)
+    came = run(chain_of(folder, mode), folder)
     assert len(came.left) == len(talk())
     assert of(came, "good") == of(healthy, "good")
     assert came.counters == healthy.counters
@@ -96,9 +108,9 @@ def test_packets_pass_and_others_go_on_where_a_function_crashes(
 
 
 def test_a_restarted_function_continues_with_the_next_event_and_knows_which_flows_it_lost(
-    tmp_path: Path, healthy: Came
+    folder: Path, healthy: Came
 ) -> None:
-    came = run(chain_of(tmp_path, SEGV), tmp_path)
+    came = run(chain_of(folder, NULL_POINTER), folder)
     crashes = [number for number, packet in enumerate(came.left, 1) if packet[14 + 8] != 9]
     assert crashes == [number for number in range(1, len(talk()) + 1) if number % 10 == 5]  # these alone are unchanged
     assert came.reports["bad.events_skipped"] == fives()
@@ -107,8 +119,8 @@ def test_a_restarted_function_continues_with_the_next_event_and_knows_which_flow
     assert came.reports["good.lost"] == 0
 
 
-def test_a_function_that_fails_closed_lets_no_packet_pass_that_it_has_not_handled(tmp_path: Path) -> None:
-    came = run(chain_of(tmp_path, SEGV, failure="closed"), tmp_path)
+def test_a_function_that_fails_closed_lets_no_packet_pass_that_it_has_not_handled(folder: Path) -> None:
+    came = run(chain_of(folder, NULL_POINTER, failure="closed"), folder)
     assert len(came.left) == len(talk()) - fives()
     assert all(packet[14 + 8] == 9 for packet in came.left)
     assert came.reports["packets_dropped"] == fives()
@@ -116,17 +128,17 @@ def test_a_function_that_fails_closed_lets_no_packet_pass_that_it_has_not_handle
 
 @pytest.mark.parametrize("failure", ["open", "closed"])
 def test_a_function_that_crashes_at_every_event_is_left_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str, capfd: pytest.CaptureFixture[str]
+    folder: Path, monkeypatch: pytest.MonkeyPatch, failure: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sluice.chain.processes.controller.CRASHES_MOST", 3)
-    came = run(chain_of(tmp_path, "abort();", failure), tmp_path)
+    came = run(chain_of(folder, ABORT, failure), folder)
     assert len(came.left) == (len(talk()) if failure == "open" else 0)
     assert came.reports["bad.crashes"] == 4
     assert "it is left out, and packets " in capfd.readouterr().err
 
 
-def test_a_function_that_does_not_return_is_killed(tmp_path: Path, healthy: Came) -> None:
-    came = run(chain_of(tmp_path, BLOCKS), tmp_path, controller=lambda running: setattr(running, "patience", 0.3))
+def test_a_function_that_does_not_return_is_killed(folder: Path, healthy: Came) -> None:
+    came = run(chain_of(folder, LOOP), folder, controller=lambda running: setattr(running, "patience", 0.3))
     assert of(came, "good") == of(healthy, "good")
     assert came.reports["bad.crashes"] == 1
     assert len(came.left) == len(talk())
@@ -149,17 +161,17 @@ class Killer(Controller):
             self.kills += 1
 
 
-def kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int, healthy: int) -> None:
+def kill(folder: Path, monkeypatch: pytest.MonkeyPatch, kills: int, times: int) -> None:
     """Many packets, and kills while they pass."""
     monkeypatch.setattr("tests.chain.running.Controller", Killer)
     monkeypatch.setattr(Killer, "most", kills)
     monkeypatch.setattr(Killer, "dice", random.Random(kills))
     monkeypatch.setattr(Killer, "kills", 0)
     files, mappings = len(os.listdir("/proc/self/fd")), Path("/proc/self/maps").read_text().count("memfd:sluice")
-    packets = talk() * healthy
-    chain = chain_of(tmp_path, "usleep(50);" if healthy else "")
+    packets = talk() * times
+    chain = chain_of(folder, SLOW)
     done = list[Controller]()
-    came = run(chain, tmp_path, packets, controller=done.append)
+    came = run(chain, folder, packets, controller=done.append)
     assert len(came.left) == len(packets)
     assert came.reports["good.packets"] == len(packets)
     assert 0 < came.reports["bad.crashes"] <= kills
@@ -170,10 +182,10 @@ def kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: int, healthy: i
     assert Path("/proc/self/maps").read_text().count("memfd:sluice") == mappings
 
 
-def test_no_packet_is_lost_where_a_function_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kill(tmp_path, monkeypatch, kills=30, healthy=20)
+def test_no_packet_is_lost_where_a_function_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kill(folder, monkeypatch, kills=30, times=20)
 
 
 @pytest.mark.slow_matrix
-def test_ten_thousand_kills(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kill(tmp_path, monkeypatch, kills=10_000, healthy=10_000)
+def test_ten_thousand_kills(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kill(folder, monkeypatch, kills=10_000, times=10_000)

@@ -16,12 +16,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.limits import Limits, begin_process
-from sluice.chain.processes.memory import QUEUE, FunctionSide, Memory
+from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.engine.box import Outcome, RunError, Settings
 
@@ -54,6 +54,21 @@ class Process:
     error: str | None = None
     missing: list[str] = field(default_factory=lambda: [])
     ended: bool = False
+    removed: bool = False
+    following: tuple[Part | None] | None = None
+    """What runs in its place after it has left."""
+
+
+class Requests(Protocol):
+    """Where requests to a controller come from (commands.py)."""
+
+    def fileno(self) -> int:
+        """The file to wait for."""
+        ...
+
+    def serve(self, controller: Controller) -> None:
+        """Serve one request."""
+        ...
 
 
 @dataclass
@@ -64,6 +79,7 @@ class Controller:
     settings: Settings
     forwards: bool
     patience: float = PATIENCE
+    requests: Requests | None = None
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -137,6 +153,9 @@ class Controller:
     def _ended(self, process: Process) -> None:
         """A process of a function has ended: restart it, unless it is done."""
         code = self._reap(process)
+        if process.following is not None and not self._stopping:
+            self._change(process)
+            return
         if process.reports is not None or self._stopping:
             process.ended = True
             return
@@ -250,11 +269,60 @@ class Controller:
         return value
 
     def _also(self) -> list[int]:
-        """Files of which the controller waits for requests."""
-        return []
+        """The file by which requests come."""
+        return [] if self.requests is None else [self.requests.fileno()]
 
-    def _serve(self, file: int) -> None:
+    def _serve(self, _file: int) -> None:
         """Serve a request."""
+        if self.requests is not None:
+            self.requests.serve(self)
+
+    def change(self, process: Process, part: Part | None) -> None:
+        """End the process of a function after its current batch; `part` runs in its place, or nothing."""
+        control, bit = self.memory.control, 1 << process.part.number
+        process.following = (part,)
+        for number in range(TYPES):
+            control.subscribed[number] &= ~bit if part is None else -1
+        if not process.pid:
+            self._change(process)
+            return
+        control.leave |= bit
+
+    def _change(self, process: Process) -> None:
+        """The process of a function has left, or there was none."""
+        assert process.following is not None
+        (part,), process.following = process.following, None
+        control, bit = self.memory.control, 1 << process.part.number
+        control.leave &= ~bit
+        control.resume[process.part.number] = self.memory.functions[process.part.number].begun
+        control.lost_before[process.part.number] = self._newest()
+        side = self.memory.functions[process.part.number]
+        side.running = side.sleeping = side.flows = 0
+        if part is None:
+            control.closed &= ~bit
+            control.absent |= bit
+            process.ended = process.removed = True
+            return
+        for number in range(TYPES):
+            control.subscribed[number] &= ~bit
+        process.part, process.in_batch, process.ended = part, 0, False
+        self._describe(part)
+        self._start(process)
+        control.absent &= ~bit
+
+    def add(self, part: Part) -> None:
+        """Run a further function, in a place that is free."""
+        process = Process(part)
+        side, stack = self.memory.functions[part.number], self.memory.stack
+        side.done, side.done_batch = stack.queue[part.number].count, stack.batches
+        self.processes.append(process)
+        self.chain.parts.append(part)
+        process.following = (part,)
+        self._change(process)
+
+    def _newest(self) -> int:
+        """The number of the newest instance that a function may have missed."""
+        return max(self.memory.slot(place).created for place in range(SLOTS))
 
     def _forward(self, number: int, _frame: object) -> None:
         """Ctrl-C and SIGTERM are the stack's: it ends its input."""

@@ -500,6 +500,8 @@ static inline bool sl_iso_next_batch(uint32_t *place) {
     const struct sl_iso_queue *queue = &iso->stack->queue[iso->self];
     for (uint32_t spins = 0;; spins++) {
         uint32_t count = __atomic_load_n(&queue->count, __ATOMIC_ACQUIRE);
+        if (SL_UNLIKELY(__atomic_load_n(&iso->control->leave, __ATOMIC_RELAXED) >> iso->self & 1))
+            return false;
         if (count != own->done) {
             *place = queue->entry[own->done % SL_ISO_QUEUE];
             return true;

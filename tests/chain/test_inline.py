@@ -112,9 +112,9 @@ class Wire(Veth):
 class Running:
     """`sluice chain` in the box, once it receives; `stop` gives its summary."""
 
-    def __init__(self, wire: Wire, folder: Path) -> None:
+    def __init__(self, wire: Wire, folder: Path, *more: str) -> None:
         self.errors = folder / "errors"
-        words = ["chain", str(folder / "chain.py"), "-i", "b0", "--forward", "b1", "--json"]
+        words = ["chain", str(folder / "chain.py"), "-i", "b0", "--forward", "b1", "--json", *more]
         with self.errors.open("w") as errors:
             self.process = wire.start(
                 wire.box, [sys.executable, "-m", "sluice", *words],

@@ -159,6 +159,9 @@ class Controller:
         if process.reports is not None or self._stopping:
             process.ended = True
             return
+        if process.error is not None:
+            self._leave_out(process, f"'{process.part.name}': {process.error}")
+            return
         part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
         process.crashes += 1
@@ -281,8 +284,8 @@ class Controller:
         """End the process of a function after its current batch; `part` runs in its place, or nothing."""
         control, bit = self.memory.control, 1 << process.part.number
         process.following = (part,)
-        for number in range(TYPES):
-            control.subscribed[number] &= ~bit if part is None else -1
+        for number in range(TYPES) if part is None else ():
+            control.subscribed[number] &= ~bit
         if not process.pid:
             self._change(process)
             return

@@ -32,9 +32,10 @@ _CALLS = {  # name: numbers for x86_64 and aarch64; None where the processor has
     "futex": (202, 98), "restart_syscall": (219, 128), "clock_gettime": (228, 113), "clock_nanosleep": (230, 115),
     "exit_group": (231, 94), "tgkill": (234, 131), "set_robust_list": (273, 99), "getrandom": (318, 278),
     "rseq": (334, 293), "pread64": (17, 67), "fcntl": (72, 25),
+    "newfstatat": (262, 79),
 }  # fmt: skip
 _FILES = {  # a function in Python may import modules
-    "openat": (257, 56), "newfstatat": (262, 79), "stat": (4, None), "lstat": (6, None), "readlink": (89, None),
+    "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "readlink": (89, None),
     "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "access": (21, None), "open": (2, None),
     "statx": (332, 291), "faccessat": (269, 48), "sysinfo": (99, 179), "sched_getaffinity": (204, 123),
 }  # fmt: skip

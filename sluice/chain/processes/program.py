@@ -147,8 +147,8 @@ class IsolatedChain:
 
 
 def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
-    """The part of a function that a running chain did not have, or not in this form. plan: with the function. number: of
-    the part. Raises DescriptionError for what the running stack does not have.
+    """The part of a function that a running chain did not have, or not in this form. plan: with the function. number:
+    of the part. Raises DescriptionError for what the running stack does not have.
     """
     assert chain.stack is not None and chain.events is not None
     part = next((part for part in isolate(plan).parts if name in part.members and not part.python), None)

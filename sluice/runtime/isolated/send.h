@@ -82,7 +82,7 @@ SL_COLD bool sl_iso_begin(void) {
             place = 0;
         }
     sender->taking = ~absent;
-    for (uint64_t left = lossy; left; left &= left - 1)
+    for (uint64_t left = sender->kind == SL_ISO_END ? 0 : lossy; left; left &= left - 1)
         if (sl_iso_waiting(iso, sl_iso_first(left)) >= most)
             sender->taking &= ~(left & -left);
     struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);

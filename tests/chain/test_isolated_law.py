@@ -24,7 +24,8 @@ SLUICE_PARAMETER(salt, number, 0, "by which instances differ")
 SLUICE_COUNTER(seen, "events")
 SLUICE_COUNTER(digest, "of these, in order")
 SLUICE_COUNTER(destroyed, "connections")
-SLUICE_STATE(struct { uint64_t events; })
+struct counted { uint64_t events; };
+SLUICE_STATE(struct counted)
 SLUICE_PUBLISH(NAMEplain, { uint64_t what; sl_bytes start; })
 SLUICE_PUBLISH_AS(NAMEplain, NAMEmore, { uint8_t side; bool early; })
 static void see(const struct sl_event *event, uint64_t what) {

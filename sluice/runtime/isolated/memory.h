@@ -252,7 +252,7 @@ static inline void sl_iso_write(struct sl_iso_message *message, const struct sl_
     };
     uint64_t *at = (uint64_t *)(message + 1);
     if (event->instance) {
-        const struct sl_instance *instance = event->instance;
+        struct sl_instance *instance = event->instance;
         message->number = sl_event_number(event);
         message->deadline = instance->deadline;
         message->slot = instance->slot;

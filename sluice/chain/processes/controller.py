@@ -187,9 +187,9 @@ class Controller:
 
     def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
         """Whether what a function has written of its progress can be true."""
-        late = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
+        near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
         figures = (side.begun, side.skipped, side.flows, side.flows_lost, side.not_published, side.not_decided)
-        return late and max(figures) < 1 << 53
+        return near and max(figures) < 1 << 53
 
     def _leave_out(self, process: Process, why: str) -> None:
         """A function does not run any more."""
@@ -353,7 +353,7 @@ class Controller:
             os._exit(status)
 
     def _stop(self) -> None:
-        """End all processes: those that are done end by themselves."""
+        """End all processes. Functions that have received the end of the input are waited for."""
         end = time.monotonic() + self.patience
         while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
             waiting = [process for process in self.processes if process.pid]

@@ -10,6 +10,7 @@ import pytest
 from sluice.chain.description import function
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.limits import FIRST_USER
+from sluice.engine.box import RunError
 from tests.chain.functions import Put
 from tests.chain.running import checked, run_isolated, talk
 
@@ -59,3 +60,9 @@ def test_a_function_has_a_user_of_its_own_and_may_do_little(put: Put, tmp_path: 
         assert reports[f"tries.{name}"] == 0, name
     if os.geteuid() == 0 and not missing:
         assert reports["tries.user"] == FIRST_USER
+
+
+def test_a_function_that_refuses_to_open_ends_the_run_with_its_reason(put: Put, tmp_path: Path) -> None:
+    refuses = "SLUICE_OPEN { return 1; }\nSLUICE_ON(tcp, packet) { (void)event; }"
+    with pytest.raises(RunError, match="a function refused"):
+        run_isolated(checked(function(put("no.c", refuses)) >> function(put("tries.c", TRIES))), tmp_path / "out.pcap")

@@ -156,7 +156,7 @@ class Controller:
         if process.following is not None and not self._stopping:
             self._change(process)
             return
-        if process.reports is not None or self._stopping:
+        if process.reports is not None or self._stopping or self.memory.control.ending:
             process.ended = True
             return
         if process.error is not None:

@@ -15,6 +15,7 @@ import resource
 import signal
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 FIRST_USER = 61184
 """The user of the first function; systemd gives users from this number on to services that have none."""
@@ -60,7 +61,8 @@ class Limits:
         missing: list[str] = []
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if self.memory:
-            resource.setrlimit(resource.RLIMIT_DATA, (self.memory, self.memory))
+            most = _data() + self.memory
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         if self.user and os.geteuid() == 0:
             own = FIRST_USER + self.number
             try:
@@ -99,6 +101,14 @@ class Limits:
         if _libc.prctl(_SECCOMP, _FILTER, ctypes.c_char_p(whole), 0, 0):
             return os.strerror(ctypes.get_errno())
         return None
+
+
+def _data() -> int:
+    """Bytes of memory that this process may write, and shares with no other; what the box has mapped is part of it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) << 10
+    return 0
 
 
 def begin_process() -> None:

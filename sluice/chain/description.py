@@ -87,7 +87,7 @@ class Function(Arrangement):
 
         failure: "open": packets pass while it does not run, and at events at which it crashed; "closed": they do not.
         overload: "wait": the chain waits for it; "lose": it loses events, which are counted, if it is too slow; not for
-        a function that decides about packets. memory: bytes that its process may have of its own, 0 for no limit.
+        a function that decides about packets. memory: bytes that it may allocate, 0 for no limit.
         Raises DescriptionError.
         """
         for name, given, known in (("failure", failure, ("open", "closed")), ("overload", overload, ("wait", "lose"))):

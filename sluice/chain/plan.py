@@ -76,14 +76,14 @@ def read_chain(chain: Chain) -> Plan:
     members: list[Member] = []
     seen = set[str]()
     for item in chain.functions():
-        members.append(Member(item, _loaded(item, again=item.path() in seen)))
+        members.append(Member(item, loaded_function(item, again=item.path() in seen)))
         seen.add(item.path())
     earlier = frozenset((one.name, other.name) for one, other in chain.arrangement.earlier())
     return Plan(chain, tuple(members), earlier)
 
 
-def _loaded(item: Function, again: bool) -> CFunction | PythonFunction:
-    """again: the file stands in the chain before, so that one in Python is executed once more."""
+def loaded_function(item: Function, again: bool) -> CFunction | PythonFunction:
+    """A function of a chain, read. again: its file was read before, so one in Python is executed once more."""
     values = {name: _text(value) for name, value in item.parameters.items()}
     try:
         path = function_path(item.path())

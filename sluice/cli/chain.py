@@ -26,6 +26,7 @@ from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
 from sluice.chain.plan import Plan, read_chain
+from sluice.chain.processes.commands import ControlSocket
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.cli.common.chain_text import chain_picture, chain_text
@@ -153,7 +154,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             wanted.direct_rows(stdout)
         if isolated:
             isolated.set_options(wanted)
-            return _run_isolated(isolated, wanted, settings, inputs, options, rotation)
+            return _run_isolated(isolated, stack, settings, inputs, options, rotation)
         return run_file(
             compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
         )
@@ -173,7 +174,7 @@ def _isolated(plan: Plan, options: argparse.Namespace) -> IsolatedChain | None:
 
 def _run_isolated(
     chain: IsolatedChain,
-    wanted: Wanted,
+    described: Stack,
     settings: Settings,
     inputs: Inputs,
     options: argparse.Namespace,
@@ -187,10 +188,16 @@ def _run_isolated(
     def run(box: type[Box]) -> Outcome:
         return run_file(stack, stack_functions, settings, inputs, output=options.output, rotation=rotation, box=box)
 
+    requests = None
     try:
-        return Controller(chain, settings, forwards).run(run)
+        if options.control is not None:
+            requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
+        return Controller(chain, settings, forwards, requests=requests).run(run)
     except OSError as error:
         raise CommandError(f"--isolate: {error.filename or 'a process'}: {error.strerror}") from error
+    finally:
+        if requests is not None:
+            requests.close()
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

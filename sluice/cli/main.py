@@ -15,6 +15,7 @@ from sluice.cli import (
     bench,
     build,
     chain,
+    chainctl,
     completion,
     explain,
     flows,
@@ -46,8 +47,8 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 
 
 COMMANDS = (
-    run, chain, flows, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench, new, functions,
-    stacks, help, completion,
+    run, chain, chainctl, flows, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench, new,
+    functions, stacks, help, completion,
 )  # fmt: skip
 
 

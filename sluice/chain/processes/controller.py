@@ -6,6 +6,7 @@ It is the only process that changes struct sl_iso_control, and no packet passes 
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import pickle
@@ -15,12 +16,12 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.limits import Limits, begin_process
-from sluice.chain.processes.memory import QUEUE, Memory
+from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.engine.box import Outcome, RunError, Settings
 
@@ -53,6 +54,21 @@ class Process:
     error: str | None = None
     missing: list[str] = field(default_factory=lambda: [])
     ended: bool = False
+    removed: bool = False
+    following: tuple[Part | None] | None = None
+    """What runs in its place after it has left."""
+
+
+class Requests(Protocol):
+    """Where requests to a controller come from (commands.py)."""
+
+    def fileno(self) -> int:
+        """The file to wait for."""
+        ...
+
+    def serve(self, controller: Controller) -> None:
+        """Serve one request."""
+        ...
 
 
 @dataclass
@@ -63,6 +79,7 @@ class Controller:
     settings: Settings
     forwards: bool
     patience: float = PATIENCE
+    requests: Requests | None = None
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -136,32 +153,43 @@ class Controller:
     def _ended(self, process: Process) -> None:
         """A process of a function has ended: restart it, unless it is done."""
         code = self._reap(process)
-        if process.reports is not None or self._stopping:
+        if process.following is not None and not self._stopping:
+            self._change(process)
+            return
+        if process.reports is not None or self._stopping or self.memory.control.ending:
             process.ended = True
+            return
+        if process.error is not None:
+            self._leave_out(process, f"'{process.part.name}': {process.error}")
             return
         part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
         process.crashes += 1
-        # what a function that crashed has written may be anything
-        if (queue.count - side.done) % (1 << 32) > QUEUE or (stack.batches - side.done_batch) % (1 << 32) > 1 << 31:
+        whole = self._is_whole(side, queue.count, stack.batches)
+        if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
+            ctypes.memset(ctypes.byref(side), 0, ctypes.sizeof(side))
             side.done, side.done_batch = queue.count, stack.batches
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
         working = queue.count != side.done
         control.resume[part.number] = min(side.begun, at.last) if working else 0
+        flows = f"{side.flows} flows" if whole else "flows"
         control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
-        flows = side.flows
         side.sleeping = side.running = side.flows = 0
         why = f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit status {code}"
         if process.in_batch > CRASHES_MOST:
             self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
             return
         if process.crashes <= 10 or process.crashes % 100 == 0:
-            self.notify(
-                f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows} flows"
-            )
+            self.notify(f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows}")
         self._start(process)
+
+    def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
+        """Whether what a function has written of its progress can be true."""
+        near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
+        figures = (side.begun, side.skipped, side.flows, side.flows_lost, side.not_published, side.not_decided)
+        return near and max(figures) < 1 << 53
 
     def _leave_out(self, process: Process, why: str) -> None:
         """A function does not run any more."""
@@ -188,14 +216,17 @@ class Controller:
     def run(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         """Run the chain to the end of its input. Raises what `run` raises, and RunError."""
         try:
-            for process in self.processes:
-                self._start(process)
-            for process in self.processes:
-                self._await_start(process)
-            outcome = self._run_stack(run)
+            try:
+                for process in self.processes:
+                    self._start(process)
+                for process in self.processes:
+                    self._await_start(process)
+                outcome = self._run_stack(run)
+            finally:
+                self._stop()
+            return self._joined(outcome)
         finally:
-            self._stop()
-        return self._joined(outcome)
+            self.memory.close()
 
     def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         read, write = os.pipe()
@@ -241,11 +272,60 @@ class Controller:
         return value
 
     def _also(self) -> list[int]:
-        """Files of which the controller waits for requests."""
-        return []
+        """The file by which requests come."""
+        return [] if self.requests is None else [self.requests.fileno()]
 
-    def _serve(self, file: int) -> None:
+    def _serve(self, _file: int) -> None:
         """Serve a request."""
+        if self.requests is not None:
+            self.requests.serve(self)
+
+    def change(self, process: Process, part: Part | None) -> None:
+        """End the process of a function after its current batch; `part` runs in its place, or nothing."""
+        control, bit = self.memory.control, 1 << process.part.number
+        process.following = (part,)
+        for number in range(TYPES) if part is None else ():
+            control.subscribed[number] &= ~bit
+        if not process.pid:
+            self._change(process)
+            return
+        control.leave |= bit
+
+    def _change(self, process: Process) -> None:
+        """The process of a function has left, or there was none."""
+        assert process.following is not None
+        (part,), process.following = process.following, None
+        control, bit = self.memory.control, 1 << process.part.number
+        control.leave &= ~bit
+        control.resume[process.part.number] = self.memory.functions[process.part.number].begun
+        control.lost_before[process.part.number] = self._newest()
+        side = self.memory.functions[process.part.number]
+        side.running = side.sleeping = side.flows = 0
+        if part is None:
+            control.closed &= ~bit
+            control.absent |= bit
+            process.ended = process.removed = True
+            return
+        for number in range(TYPES):
+            control.subscribed[number] &= ~bit
+        process.part, process.in_batch, process.ended = part, 0, False
+        self._describe(part)
+        self._start(process)
+        control.absent &= ~bit
+
+    def add(self, part: Part) -> None:
+        """Run a further function, in a place that is free."""
+        process = Process(part)
+        side, stack = self.memory.functions[part.number], self.memory.stack
+        side.done, side.done_batch = stack.queue[part.number].count, stack.batches
+        self.processes.append(process)
+        self.chain.parts.append(part)
+        process.following = (part,)
+        self._change(process)
+
+    def _newest(self) -> int:
+        """The number of the newest instance that a function may have missed."""
+        return max(self.memory.slot(place).created for place in range(SLOTS))
 
     def _forward(self, number: int, _frame: object) -> None:
         """Ctrl-C and SIGTERM are the stack's: it ends its input."""
@@ -273,7 +353,7 @@ class Controller:
             os._exit(status)
 
     def _stop(self) -> None:
-        """End all processes: those that are done end by themselves."""
+        """End all processes. Functions that have received the end of the input are waited for."""
         end = time.monotonic() + self.patience
         while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
             waiting = [process for process in self.processes if process.pid]

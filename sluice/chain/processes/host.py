@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from sluice.chain.processes.boxes import FunctionBox
@@ -14,6 +15,8 @@ from sluice.chain.processes.memory import Memory
 from sluice.chain.processes.program import Part
 from sluice.engine.box import RunError, Settings
 
+_MEMORY = 1 << 20
+"""Bytes for held data, which the stack has."""
 FAILED = 70
 """The exit status after an exception of a function in Python."""
 
@@ -36,7 +39,8 @@ def run_part(part: Part, memory: Memory, settings: Settings, forwards: bool, lim
     try:
         memory.restrict(part.number)
         assert part.compiled is not None
-        box = _HostBox(part.compiled, settings, part.python, part.options, None, forwards)
+        own = replace(settings, memory=_MEMORY, prefault=False)
+        box = _HostBox(part.compiled, own, part.python, part.options, None, forwards)
         _write(result, {"missing": limits.apply()})
         if box.receive(memory.mapping(part.number)):
             _write(result, {"reports": box.reports(), "failure": box.failure()})

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import os
 import platform
 import resource
 import signal
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 
 FIRST_USER = 61184
 """The user of the first function; systemd gives users from this number on to services that have none."""
@@ -31,9 +33,10 @@ _CALLS = {  # name: numbers for x86_64 and aarch64; None where the processor has
     "futex": (202, 98), "restart_syscall": (219, 128), "clock_gettime": (228, 113), "clock_nanosleep": (230, 115),
     "exit_group": (231, 94), "tgkill": (234, 131), "set_robust_list": (273, 99), "getrandom": (318, 278),
     "rseq": (334, 293), "pread64": (17, 67), "fcntl": (72, 25),
+    "newfstatat": (262, 79),
 }  # fmt: skip
 _FILES = {  # a function in Python may import modules
-    "openat": (257, 56), "newfstatat": (262, 79), "stat": (4, None), "lstat": (6, None), "readlink": (89, None),
+    "openat": (257, 56), "stat": (4, None), "lstat": (6, None), "readlink": (89, None),
     "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "access": (21, None), "open": (2, None),
     "statx": (332, 291), "faccessat": (269, 48), "sysinfo": (99, 179), "sched_getaffinity": (204, 123),
 }  # fmt: skip
@@ -58,7 +61,8 @@ class Limits:
         missing: list[str] = []
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if self.memory:
-            resource.setrlimit(resource.RLIMIT_DATA, (self.memory, self.memory))
+            most = _data() + self.memory
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         if self.user and os.geteuid() == 0:
             own = FIRST_USER + self.number
             try:
@@ -99,10 +103,19 @@ class Limits:
         return None
 
 
+def _data() -> int:
+    """Bytes of memory that this process may write, and shares with no other; what the box has mapped is part of it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmData:"):
+            return int(line.split()[1]) << 10
+    return 0
+
+
 def begin_process() -> None:
     """In a new process: it ends with the controller, and Ctrl-C is the controller's."""
     with contextlib.suppress(OSError):
         os.setpgid(0, 0)
     _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    faulthandler.disable()  # the controller says that a process crashed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

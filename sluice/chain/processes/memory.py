@@ -11,6 +11,7 @@ FUNCTIONS = 64
 SLOTS = 16
 TYPES = 1024
 QUEUE = 32
+FLOWS = 256
 _SLOT_BYTES = 128 << 20
 _LOG_BYTES = 4 << 20
 _REFERENCES = 1 << 18
@@ -22,6 +23,17 @@ _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _MAP_FIXED = 0x10
 _FAILED = ctypes.c_void_p(-1).value
+
+
+class Flow(ctypes.Structure):
+    """struct sl_iso_flow."""
+
+    _fields_ = (
+        ("number", ctypes.c_uint64),
+        ("function", ctypes.c_uint64),
+        ("type", ctypes.c_uint32),
+        ("subscribed", ctypes.c_uint32),
+    )
 
 
 class Control(ctypes.Structure):
@@ -38,7 +50,10 @@ class Control(ctypes.Structure):
         ("subscribed", ctypes.c_uint64 * TYPES),
         ("resume", ctypes.c_uint64 * FUNCTIONS),
         ("lost_before", ctypes.c_uint64 * FUNCTIONS),
+        ("leave", ctypes.c_uint64),
         ("ending", ctypes.c_uint32),
+        ("flow_count", ctypes.c_uint32),
+        ("flows", Flow * FLOWS),
     )
 
 

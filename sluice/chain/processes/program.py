@@ -146,6 +146,42 @@ class IsolatedChain:
         return [number for number, event in enumerate(self.events.stack) if event in needed]
 
 
+def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
+    """The part of a function that a running chain did not have, or not in this form. plan: with the function. number:
+    of the part. Raises DescriptionError for what the running stack does not have.
+    """
+    assert chain.stack is not None and chain.events is not None
+    part = next((part for part in isolate(plan).parts if name in part.members and not part.python), None)
+    if part is None:
+        raise _refused(plan, name, "is in Python", "start the chain anew: functions in Python share a process")
+    part.number, part.before, part.drops = number, 0, 0
+    _set_order(plan, part, [*(other for other in chain.parts if other.number != number), part])
+    known = {(event.function, event.name, event.fields) for event in chain.events.published}
+    for event in part.functions.c[0].published:
+        if event.name in chain.subscribed() and (event.function, event.name, event.fields) not in known:
+            raise _not_there(plan, name, f"publishes '{event.name}' in another form")
+    for what, is_so in (
+        ("drops, changes or sends packets, and none did", part.decides and not chain.sender().inline),
+        ("reads layers of packets, and none did", part.functions.needs_path and not chain.events.paths),
+        ("reads units of packets, and none did", part.functions.needs_units and chain.events.paths < 2),
+    ):
+        if is_so:
+            raise _not_there(plan, name, what)
+    has = set(chain.events.stack)
+    names = {event for _, event in has} | {event.name for event in part.functions.events.all}
+    for hook in part.functions.c[0].hooks:
+        if hook.layer != CHAIN and hook.event not in names:
+            events = ", ".join(f"{layer}.{event}" for layer, event in sorted(has))
+            raise _not_there(plan, name, f"subscribes to {hook.layer}.{hook.event}, and the stack sends {events}")
+    return part
+
+
+def _not_there(plan: Plan, name: str, what: str) -> DescriptionError:
+    return DescriptionError(
+        f"'{name}' {what}: the running stack was not compiled for that", "start the chain anew.", plan.chain.where
+    )
+
+
 def isolate(plan: Plan) -> IsolatedChain:
     """The parts of a chain. Raises DescriptionError for functions that cannot run in a process of their own."""
     wanted = plan.wanted()  # also sets which drops withhold events from functions in Python

@@ -45,7 +45,8 @@ class IsolatedEvents:
 
     def number(self, event: PublishedEvent) -> int:
         """The number of a published event."""
-        return self.published.index(event)
+        names = [(one.function, one.name) for one in self.published]
+        return names.index((event.function, event.name))
 
 
 def received(program: Program, functions: ReceivedFunctions) -> set[tuple[str, str]]:

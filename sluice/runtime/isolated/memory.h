@@ -29,6 +29,7 @@ enum {
     SL_ISO_SLOT_BYTES = 128 << 20,
     SL_ISO_LOG_BYTES = 4 << 20,
     SL_ISO_LINE = 64,
+    SL_ISO_FLOWS = 256,          /* subscriptions of single flows; a further one replaces the oldest */
 };
 
 /* Where in a run something happens: the number of the event of the stack, then for each publication on the path the
@@ -91,6 +92,14 @@ struct sl_iso_stack {
     struct sl_iso_queue queue[SL_ISO_FUNCTIONS];
 };
 
+/* A subscription that differs for one flow. */
+struct sl_iso_flow {
+    uint64_t number;                     /* of the instance */
+    uint64_t function;                   /* its bit */
+    uint32_t type;                       /* number of the event */
+    uint32_t subscribed;
+};
+
 /* What the controller writes. */
 struct sl_iso_control {
     uint64_t absent;                     /* bits of functions that do not run, and are not waited for */
@@ -103,7 +112,10 @@ struct sl_iso_control {
     uint64_t subscribed[SL_ISO_TYPES];   /* by event, the functions that receive it */
     uint64_t resume[SL_ISO_FUNCTIONS];   /* the last event that a function before a crash had begun with */
     uint64_t lost_before[SL_ISO_FUNCTIONS];   /* instances with lower numbers were known to a function that crashed */
+    uint64_t leave;                      /* bits of functions that end after the current batch */
     uint32_t ending;
+    uint32_t flow_count;                 /* entries of `flows` that are in use */
+    struct sl_iso_flow flows[SL_ISO_FLOWS];
 };
 
 /* What a function has decided about the packets of a slot, and published. Entries follow. */
@@ -240,7 +252,7 @@ static inline void sl_iso_write(struct sl_iso_message *message, const struct sl_
     };
     uint64_t *at = (uint64_t *)(message + 1);
     if (event->instance) {
-        const struct sl_instance *instance = event->instance;
+        struct sl_instance *instance = event->instance;
         message->number = sl_event_number(event);
         message->deadline = instance->deadline;
         message->slot = instance->slot;

@@ -82,7 +82,7 @@ SL_COLD bool sl_iso_begin(void) {
             place = 0;
         }
     sender->taking = ~absent;
-    for (uint64_t left = lossy; left; left &= left - 1)
+    for (uint64_t left = sender->kind == SL_ISO_END ? 0 : lossy; left; left &= left - 1)
         if (sl_iso_waiting(iso, sl_iso_first(left)) >= most)
             sender->taking &= ~(left & -left);
     struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);
@@ -128,6 +128,18 @@ static inline void sl_iso_enter_packet(struct sl_iso_sender *sender, uint32_t fr
         sender->slot->frame_order[sender->frame++] = sender->order;
 }
 
+/* The functions that receive an event, where subscriptions differ for single flows. */
+SL_COLD uint64_t sl_iso_of_flow(const struct sl_iso_control *control, const struct sl_event *event, uint32_t type,
+                                uint64_t to) {
+    uint64_t number = sl_event_number(event);
+    for (uint32_t i = 0; number && i < sl_min(control->flow_count, SL_ISO_FLOWS); i++) {
+        const struct sl_iso_flow *flow = &control->flows[i];
+        if (__atomic_load_n(&flow->number, __ATOMIC_ACQUIRE) == number && flow->type == type)
+            to = flow->subscribed ? to | flow->function : to & ~flow->function;
+    }
+    return to;
+}
+
 /* A message for an event of number `type`, with `size` bytes of data that the caller writes, to all functions that have
  * subscribed. NULL if there are none, or no room. */
 static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, uint16_t type, size_t size) {
@@ -136,6 +148,8 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
         return NULL;
     const struct sl_iso *iso = sender->iso;
     uint64_t to = __atomic_load_n(&iso->control->subscribed[type], __ATOMIC_RELAXED);
+    if (SL_UNLIKELY(iso->control->flow_count))
+        to = sl_iso_of_flow(iso->control, event, type, to);
     if (!to || (SL_UNLIKELY(!sender->slot) && !sl_iso_begin()))
         return NULL;
     for (uint64_t lost = to & ~sender->taking & iso->control->lossy; SL_UNLIKELY(lost); lost &= lost - 1)

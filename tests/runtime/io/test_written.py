@@ -151,9 +151,7 @@ def test_without_the_program_the_message_names_its_package(
     library: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(
-        InputError, match=r"out.pcap.xz: cannot be compressed: .* xz .Debian: xz-utils"
-    ):
+    with pytest.raises(InputError, match=r"out.pcap.xz: cannot be compressed: .* xz .Debian: xz-utils"):
         Source.create(library, tmp_path / "out.pcap.xz")
 
 

@@ -1,0 +1,234 @@
+"""Requests to a running chain, by a Unix socket: one JSON object in each direction.
+
+{"do": "list"}
+{"do": "remove", "name": NAME}
+{"do": "replace" | "add", "name": NAME, "source": FILE, "parameters": {NAME: VALUE}}
+{"do": "subscribe" | "unsubscribe", "name": NAME, "event": "LAYER.EVENT", "flow": NUMBER}     flow: optional
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sluice.chain.description import Function
+from sluice.chain.plan import Member, Plan, loaded_function
+from sluice.chain.processes.controller import Controller, Process
+from sluice.chain.processes.memory import FLOWS
+from sluice.chain.processes.program import Part, added
+from sluice.engine.compiler import CompilerError
+from sluice.engine.functions import FunctionError
+from sluice.hooks.subscription import HookError
+from sluice.lang.errors import DescriptionError
+from sluice.lang.where import Where
+
+LENGTH_MOST = 1 << 16
+"""Bytes of a request."""
+SECONDS = 2.0
+"""In which a client sends its request, as the controller waits for it."""
+
+
+class RequestError(Exception):
+    """A request that cannot be fulfilled."""
+
+
+class ControlSocket:
+    """The socket of a chain. check: checks a plan for a changed chain. Raises OSError where it cannot be opened."""
+
+    def __init__(self, path: str, check: Callable[[Plan], None]) -> None:
+        self.path = path
+        self.check = check
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        with contextlib.suppress(OSError):
+            if not _answers(path):
+                os.unlink(path)  # of a chain that was killed
+        try:
+            before = os.umask(0o177)  # for its owner alone
+            try:
+                self._socket.bind(path)
+            finally:
+                os.umask(before)
+            self._socket.listen()
+        except OSError as error:
+            self._socket.close()
+            raise OSError(error.errno, error.strerror, path) from error
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        """Remove it."""
+        self._socket.close()
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+
+    def serve(self, controller: Controller) -> None:
+        """Serve one request."""
+        with contextlib.suppress(OSError):
+            client, _ = self._socket.accept()
+            with client:
+                client.settimeout(SECONDS)
+                try:
+                    answer = self._answer(controller, json.loads(_read(client)))
+                except (RequestError, DescriptionError, HookError, FunctionError, CompilerError, OSError) as error:
+                    answer = {"error": str(error)}
+                except (ValueError, TypeError, KeyError, AttributeError) as error:
+                    answer = {"error": f"no request: {error}"}
+                client.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _answer(self, controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
+        does = request["do"]
+        if does == "list":
+            return {"functions": [_listed(controller, process) for process in controller.processes]}
+        if does == "add":
+            return self._add(controller, request)
+        process = _named(controller, request["name"])
+        if does == "remove":
+            controller.change(process, None)
+            return {}
+        if does == "replace":
+            controller.change(process, self._replaced(controller, process, request))
+            return {}
+        if does in ("subscribe", "unsubscribe"):
+            return _subscribe(controller, process, request["event"], request.get("flow"), does == "subscribe")
+        raise RequestError(f"'{does}' is no request")
+
+    def _replaced(self, controller: Controller, process: Process, request: dict[str, Any]) -> Part:
+        name = process.part.name
+        plan = controller.chain.plan
+        member = _member(name, request)
+        members = tuple(member if one.name == name else one for one in plan.members)
+        return self._part(controller, replace(plan, members=members), name, process.part.number)
+
+    def _add(self, controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
+        name, plan = request["name"], controller.chain.plan
+        if any(process.part.name == name for process in controller.processes):
+            raise RequestError(f"the chain has a function '{name}'; replace that one, or give another name")
+        taken = {process.part.number for process in controller.processes}
+        free = [number for number in range(controller.memory.count) if number not in taken]
+        if not free:
+            raise RequestError("there is no place for a further function; remove one, or start the chain anew")
+        members = (*plan.members, _member(name, request))
+        earlier = plan.earlier | {(one.name, name) for one in plan.members}
+        controller.add(self._part(controller, replace(plan, members=members, earlier=earlier), name, free[0]))
+        return {}
+
+    def _part(self, controller: Controller, plan: Plan, name: str, number: int) -> Part:
+        """A part of a changed chain, compiled; then the chain is the changed one."""
+        self.check(plan)
+        part = added(controller.chain, plan, name, number)
+        controller.chain.compile_part(part)
+        controller.chain.plan = plan
+        return part
+
+
+def ask(path: str, request: dict[str, Any]) -> dict[str, Any]:
+    """The answer of a running chain. Raises OSError, and RequestError if the chain refuses."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.connect(path)
+        client.sendall(json.dumps(request).encode() + b"\n")
+        client.shutdown(socket.SHUT_WR)
+        answer = json.loads(_read(client))
+    if "error" in answer:
+        raise RequestError(answer["error"])
+    return answer
+
+
+def _answers(path: str) -> bool:
+    """Whether a chain uses the socket."""
+    if not Path(path).is_socket():
+        return True  # a file of another kind is not ours to remove
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        return client.connect_ex(path) == 0
+
+
+def _read(client: socket.socket) -> bytes:
+    data = b""
+    while not data.endswith(b"\n") and (chunk := client.recv(LENGTH_MOST)):
+        data += chunk
+        if len(data) > LENGTH_MOST:
+            raise RequestError(f"more than {LENGTH_MOST} bytes")
+    return data
+
+
+def _named(controller: Controller, name: str) -> Process:
+    known = [process.part.name for process in controller.processes if not process.removed]
+    for process in controller.processes:
+        if process.part.name == name and not process.removed:
+            if process.following is not None:
+                raise RequestError(f"'{name}' is just being changed; try again")
+            return process
+    raise RequestError(f"the chain has no function '{name}'; it has {', '.join(known)}")
+
+
+def _member(name: str, request: dict[str, Any]) -> Member:
+    where = Where("chainctl", 1)
+    parameters = {str(key): str(value) for key, value in request.get("parameters", {}).items()}
+    item = Function(os.path.abspath(request["source"]), name, dict(parameters), where)
+    return Member(item, loaded_function(item, again=True))
+
+
+def _events(controller: Controller, process: Process) -> list[str]:
+    """The events of the stack that a function receives, and those that it could receive."""
+    events, bit = controller.chain.events, 1 << process.part.number
+    assert events is not None
+    subscribed = controller.memory.control.subscribed
+    return [f"{layer}.{event}" for n, (layer, event) in enumerate(events.stack) if subscribed[n] & bit]
+
+
+def _listed(controller: Controller, process: Process) -> dict[str, Any]:
+    part = process.part
+    side, queue = controller.memory.functions[part.number], controller.memory.stack.queue[part.number]
+    state = "removed" if process.removed else "left out" if process.ended else "running"
+    return {
+        "name": part.name,
+        "functions": list(part.members),
+        "state": state,
+        "process": process.pid or None,
+        "receives": _events(controller, process),
+        "failure": "closed" if part.closed else "open",
+        "overload": "lose" if part.lossy else "wait",
+        "flows": side.flows,
+        "waiting_batches": (queue.count - side.done) % (1 << 32),
+        "not_limited": process.missing,
+        **controller.figures(process),
+    }
+
+
+def _subscribe(
+    controller: Controller, process: Process, event: str, flow: int | None, subscribed: bool
+) -> dict[str, Any]:
+    """Change what a function receives; for one flow, by its number (event.instance in Python)."""
+    chain, control = controller.chain, controller.memory.control
+    assert chain.events is not None
+    layer, _, name = event.rpartition(".")
+    own = chain.subscriptions(process.part)
+    numbers = [number for number in own if chain.events.stack[number] == (layer, name)]
+    if not numbers or name == "end":
+        handled = [f"{chain.events.stack[number][0]}.{chain.events.stack[number][1]}" for number in own]
+        raise RequestError(f"'{process.part.name}' does not handle {event}; it handles {', '.join(handled)}")
+    bit, number = 1 << process.part.number, numbers[0]
+    if flow is None:
+        control.subscribed[number] = (
+            control.subscribed[number] | bit if subscribed else control.subscribed[number] & ~bit
+        )
+        return {}
+    same = [
+        place
+        for place in range(min(control.flow_count, FLOWS))
+        if (control.flows[place].number, control.flows[place].type, control.flows[place].function)
+        == (flow, number, bit)
+    ]
+    place = same[0] if same else control.flow_count % FLOWS
+    entry = control.flows[place]
+    entry.number = 0  # while it changes
+    entry.function, entry.type, entry.subscribed = bit, number, int(subscribed)
+    entry.number = int(flow)
+    control.flow_count += not same
+    return {}

@@ -1,0 +1,96 @@
+"""sluice chainctl SOCKET ACTION: change the functions of a running chain.
+
+The chain runs with `sluice chain CHAIN.py --isolate --control SOCKET`. Packets pass meanwhile: a function is exchanged
+between two batches of packets.
+
+  sluice chainctl /run/guard list                             functions, their processes, what they received and lost
+  sluice chainctl /run/guard remove mark
+  sluice chainctl /run/guard replace ids ids2.c limit=5       the new one in its place, with these parameters
+  sluice chainctl /run/guard add count count.c                a further function, after all others
+  sluice chainctl /run/guard unsubscribe ids tcp.data         it gets no more of these events
+  sluice chainctl /run/guard subscribe ids tcp.data --flow 7  but those of one flow
+
+Events are named as `list` has them, flows by their numbers (`event.instance` in Python). A new function may subscribe
+to the events that the running stack sends to any function. docs/chain.md has the rest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from typing import Any
+
+from sluice.chain.processes.commands import RequestError, ask
+from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.options import add_command
+
+
+def add(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = add_command(commands, "chainctl", __doc__, action)
+    parser.add_argument("socket", metavar="SOCKET", help="that of `sluice chain --isolate --control SOCKET`")
+    actions = parser.add_subparsers(dest="what", metavar="ACTION", required=True, title="actions")
+    listing = actions.add_parser("list", help="the functions, and what they received and lost")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    removing = actions.add_parser("remove", help="end a function")
+    removing.add_argument("name", metavar="NAME", help="of a function")
+    for what, text in (("replace", "run another function in the place of one"), ("add", "run a further function")):
+        one = actions.add_parser(what, help=text)
+        one.add_argument("name", metavar="NAME", help="that it has in the chain")
+        one.add_argument("source", metavar="FILE.c", help="the function")
+        one.add_argument("parameters", metavar="NAME=VALUE", nargs="*", help="its parameters")
+    for what, text in (("subscribe", "let a function receive an event"), ("unsubscribe", "not any more")):
+        one = actions.add_parser(what, help=text)
+        one.add_argument("name", metavar="NAME", help="of a function")
+        one.add_argument("event", metavar="LAYER.EVENT", help="an event that it handles")
+        one.add_argument("--flow", type=int, metavar="NUMBER", help="of this flow alone")
+
+
+def action(options: argparse.Namespace) -> int:
+    """Ask the chain, and print what it answers."""
+    request: dict[str, Any] = {"do": options.what}
+    if options.what != "list":
+        request["name"] = options.name
+    if options.what in ("replace", "add"):
+        request["source"] = os.path.abspath(options.source)
+        request["parameters"] = dict(_parameter(text) for text in options.parameters)
+    if options.what in ("subscribe", "unsubscribe"):
+        request |= {"event": options.event, "flow": options.flow}
+    try:
+        answer = ask(options.socket, request)
+    except RequestError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"{options.socket}: {error.strerror}; is the chain running with --control?") from error
+    if options.what == "list":
+        print(json.dumps(answer["functions"]) if options.json else _table(answer["functions"]))
+    return 0
+
+
+def _parameter(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise UsageError(f"'{text}' is no parameter: write NAME=VALUE")
+    return name, value
+
+
+def _table(functions: list[dict[str, Any]]) -> str:
+    lines: list[str] = []
+    for function in functions:
+        process = f", process {function['process']}" if function["process"] else ""
+        lines.append(f"{function['name']}: {function['state']}{process}, {function['flows']} flows")
+        lines.append(f"  receives  {', '.join(function['receives'])}")
+        lines.append(f"  failure   {function['failure']}, overload: {function['overload']}")
+        counted = {name: function[name] for name in _COUNTED if function[name]}
+        if counted:
+            lines.append("  " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counted.items()))
+        if function["not_limited"]:
+            lines.append(f"  without   {', '.join(function['not_limited'])}")
+    return "\n".join(lines)
+
+
+_COUNTED = (
+    "crashes", "events_skipped", "flows_lost", "events_lost", "events_without_room", "not_published", "not_decided",
+    "waiting_batches",
+)  # fmt: skip

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from sluice.isolate.accounting import MAX_CONTAINERS
 from sluice.isolate.build import compiled_drop
-from sluice.isolate.cgroups import Hierarchy, processes
+from sluice.isolate.cgroups import Hierarchy, processes, require_cpu_controller
 from sluice.isolate.containers import Container
 from sluice.isolate.enforced import Enforced, State
 from sluice.isolate.errors import IsolateError
@@ -95,19 +95,16 @@ class Enforcer:
         self._closed = False
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+        self.session = Session(patterns, max_containers, interrupt_ns, hierarchy)
+        self.hierarchy = self.session.hierarchy
         try:
+            require_cpu_controller(self.hierarchy)
+            if self.mode != "none":
+                compiled_drop()  # now, and not when traffic is there already
             if not dry_run:
                 self._record = Record(state_folder)
                 self.found = restore(state_folder)
                 self._watchdog = Watchdog(state_folder)
-            if self.mode != "none":
-                compiled_drop()  # now, and not when traffic is there already
-            self.session = Session(patterns, max_containers, interrupt_ns, hierarchy)
-        except BaseException:
-            self._end_record()
-            raise
-        self.hierarchy = self.session.hierarchy
-        try:
             self._follow()
             self._begin()
         except BaseException:
@@ -170,7 +167,12 @@ class Enforcer:
             self._unlimited.add(container.name)
             return
         self._unlimited.discard(container.name)
-        gates = None if self.mode == "none" else Gates(self.mode, self.session.accounting.cpus)
+        try:
+            gates = None if self.mode == "none" else Gates(self.mode, self.session.accounting.cpus)
+        except IsolateError as error:
+            quota.close()
+            self._failed[container.name] = str(error)
+            return
         one = Enforced(container, quota, limit, gates, Gate(self._early), self._record)
         one.begin(self.session.accounting.read(slot), time.monotonic_ns())
         self.enforced[slot] = one

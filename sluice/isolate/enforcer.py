@@ -37,7 +37,7 @@ TICK = 0.02
 """Seconds between two decisions, by default."""
 EARLY = 10
 """Percent of its quota below which a container's packets are dropped early, by default."""
-_OPEN_AFTER = 10
+_OPEN_AFTER = 50
 """Ticks without a decision after which gates open."""
 _PROCESSES = 32
 """Processes of a container by which its namespaces are entered."""
@@ -51,6 +51,7 @@ class Enforcement:
 
     sample: Sample
     states: list[State]
+    """Of containers with a limit, those that ended since the sample before among them."""
     unlimited: list[str]
     """Containers without a limit of their own: they are accounted only."""
     failed: dict[str, str]
@@ -92,6 +93,8 @@ class Enforcer:
         self._unlimited: set[str] = set()
         self._failed: dict[str, str] = {}
         self._missed = 0
+        self._ended: list[State] = []
+        """Of containers that ended since the last sample."""
         self._closed = False
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
@@ -187,6 +190,7 @@ class Enforcer:
         one = self.enforced.pop(slot)
         self._missed += one.missed
         try:
+            self._ended.append(one.state())
             one.close()
         except IsolateError as error:
             self._failed[one.container.name] = str(error)
@@ -221,7 +225,8 @@ class Enforcer:
     def sample(self) -> Enforcement:
         """What all cost and what was dropped since the last sample."""
         sample = self.session.sample()
-        states = [one.state() for one in self.enforced.values()]
         self._follow()
+        states = [*self._ended, *(one.state() for one in self.enforced.values())]
+        self._ended.clear()
         missed = self._missed + sum(one.missed for one in self.enforced.values())
         return Enforcement(sample, states, sorted(self._unlimited), dict(self._failed), missed)

@@ -60,8 +60,8 @@ def test_a_table_of_what_is_enforced() -> None:
         "container      limit       cost    network    balance  throttled    spent/s    early/s  where",
         "web            50.0%     25.00%     15.00%   -25.0 ms      20.0%      2,500         50  host-end veth1",
         "batch          50.0%     25.00%      0.00%          -       0.0%          0          0  -",
-        "batch: packets are not dropped: it has no network namespace",
-        "old: not enforced: the kernel refuses the value",
+        "packets are not dropped, as it has no network namespace: batch",
+        "not enforced: old: the kernel refuses the value",
         "without a limit, and only accounted: cache",
     ]
     assert "(1 more)" in enforcement_text(enforcement(), rows=1)

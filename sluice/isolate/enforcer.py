@@ -42,7 +42,7 @@ _OPEN_AFTER = 50
 _PROCESSES = 32
 """Processes of a container by which its namespaces are entered."""
 _PRIORITY = -20
-"""Of the controller, where it may set it: containers that use all of the CPUs must not delay its decisions."""
+"""Of the process while it enforces, where it may set it: containers that use all CPUs must not delay decisions."""
 
 
 @dataclass(frozen=True)
@@ -96,11 +96,11 @@ class Enforcer:
         self._ended: list[State] = []
         """Of containers that ended since the last sample."""
         self._closed = False
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+        self._priority = os.getpriority(os.PRIO_PROCESS, 0)
         self.session = Session(patterns, max_containers, interrupt_ns, hierarchy)
         self.hierarchy = self.session.hierarchy
         try:
+            _set_priority(_PRIORITY)
             require_cpu_controller(self.hierarchy)
             if self.mode != "none":
                 compiled_drop()  # now, and not when traffic is there already
@@ -129,6 +129,7 @@ class Enforcer:
             self._end(slot)
         self.session.close()
         self._end_record()
+        _set_priority(self._priority)
 
     def _end_record(self) -> None:
         if self._watchdog is not None:
@@ -230,3 +231,8 @@ class Enforcer:
         self._ended.clear()
         missed = self._missed + sum(one.missed for one in self.enforced.values())
         return Enforcement(sample, states, sorted(self._unlimited), dict(self._failed), missed)
+
+
+def _set_priority(nice: int) -> None:
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)

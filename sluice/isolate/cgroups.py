@@ -83,6 +83,18 @@ def find_hierarchy(mounts: str | None = None) -> Hierarchy:
     )
 
 
+def require_cpu_controller(hierarchy: Hierarchy) -> None:
+    """Raises IsolateError if limits cannot be set in a hierarchy, because it does not have the cpu controller."""
+    if hierarchy.is_v1:
+        return
+    controllers = hierarchy.folder / "cgroup.controllers"
+    if not controllers.exists() or "cpu" not in controllers.read_text().split():
+        raise IsolateError(
+            f"the cpu controller is not available in {hierarchy.folder}, so that limits cannot be enforced;\n"
+            "    mount cgroup v1 with it, or free it for v2. `sluice isolate watch` accounts without it"
+        )
+
+
 def engine_of(path: str) -> tuple[str, str] | None:
     """Engine and name of a container by the path of its cgroup; None if no engine makes such paths."""
     for engine, pattern in _ENGINES:

@@ -14,6 +14,8 @@ ENFORCEMENT_HEADINGS = """\
 limit: of the container's cgroup, in percent of one CPU; cost: what it cost, with what others did for it; balance: what
 it may still cost, negative when in debt; throttled: how long the kernel did not let it run; spent, early: packets that
 were dropped because its limit was used, or nearly used by packets; where: at which interfaces."""
+_NAMES = 8
+"""Containers that a line names."""
 _COLUMNS = ("limit", "cost", "network", "balance", "throttled", "spent/s", "early/s")
 
 
@@ -22,14 +24,14 @@ def enforcement_text(found: Enforcement, rows: int | None = None) -> str:
     enforced, and why.
     """
     seconds = max(found.sample.seconds, 1e-9)
-    costs = {usage.container.slot: usage.counters for usage in found.sample.containers if not usage.ended}
-    states = [state for state in found.states if state.container.slot in costs]
-    states.sort(key=lambda state: costs[state.container.slot].charged, reverse=True)
+    costs = {usage.container.cgroup: usage.counters for usage in found.sample.containers if not usage.ended}
+    states = [state for state in found.states if state.container.cgroup in costs]
+    states.sort(key=lambda state: costs[state.container.cgroup].charged, reverse=True)
     width = max((len(state.container.name) for state in states), default=0)
     width = max(len("container"), min(width, 40))
     out = [f"{'container':<{width}}" + "".join(f" {column:>10}" for column in _COLUMNS) + "  where"]
     for state in states[:rows]:
-        cost = costs[state.container.slot]
+        cost = costs[state.container.cgroup]
         cells = [
             f"{100 * state.limit.cpus:.1f}%",
             f"{cost.charged / 1e7 / seconds:.2f}%",
@@ -42,12 +44,19 @@ def enforcement_text(found: Enforcement, rows: int | None = None) -> str:
         out.append(f"{clip(state.container.name, width):<{width}}" + "".join(f" {c:>10}" for c in cells) + f"  {where}")
     if rows is not None and len(states) > rows:
         out.append(f"({len(states) - rows} more)")
-    out += [f"{state.container.name}: packets are not dropped: {why}" for state in states for why in reasons_of(state)]
-    out += [f"{name}: not enforced: {why}" for name, why in found.failed.items()]
+    refused: dict[str, list[str]] = {}
+    for state in states:
+        for why in reasons_of(state):
+            refused.setdefault(why, []).append(state.container.name)
+    out += [f"packets are not dropped, as {why}: {_names(names)}" for why, names in refused.items()]
+    out += [f"not enforced: {name}: {why}" for name, why in found.failed.items()]
     if found.unlimited:
-        names = ", ".join(found.unlimited[:8]) + (", ..." if len(found.unlimited) > 8 else "")
-        out.append(f"without a limit, and only accounted: {names}")
+        out.append(f"without a limit, and only accounted: {_names(found.unlimited)}")
     return "\n".join(out)
+
+
+def _names(names: list[str]) -> str:
+    return ", ".join(names[:_NAMES]) + (", ..." if len(names) > _NAMES else "")
 
 
 def reasons_of(state: State) -> list[str]:

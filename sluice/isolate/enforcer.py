@@ -23,7 +23,7 @@ from pathlib import Path
 
 from sluice.isolate.accounting import MAX_CONTAINERS
 from sluice.isolate.build import compiled_drop
-from sluice.isolate.cgroups import Hierarchy, processes
+from sluice.isolate.cgroups import Hierarchy, processes, require_cpu_controller
 from sluice.isolate.containers import Container
 from sluice.isolate.enforced import Enforced, State
 from sluice.isolate.errors import IsolateError
@@ -37,12 +37,12 @@ TICK = 0.02
 """Seconds between two decisions, by default."""
 EARLY = 10
 """Percent of its quota below which a container's packets are dropped early, by default."""
-_OPEN_AFTER = 10
+_OPEN_AFTER = 50
 """Ticks without a decision after which gates open."""
 _PROCESSES = 32
 """Processes of a container by which its namespaces are entered."""
 _PRIORITY = -20
-"""Of the controller, where it may set it: containers that use all of the CPUs must not delay its decisions."""
+"""Of the process while it enforces, where it may set it: containers that use all CPUs must not delay decisions."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Enforcement:
 
     sample: Sample
     states: list[State]
+    """Of containers with a limit, those that ended since the sample before among them."""
     unlimited: list[str]
     """Containers without a limit of their own: they are accounted only."""
     failed: dict[str, str]
@@ -92,22 +93,21 @@ class Enforcer:
         self._unlimited: set[str] = set()
         self._failed: dict[str, str] = {}
         self._missed = 0
+        self._ended: list[State] = []
+        """Of containers that ended since the last sample."""
         self._closed = False
-        with contextlib.suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+        self._priority = os.getpriority(os.PRIO_PROCESS, 0)
+        self.session = Session(patterns, max_containers, interrupt_ns, hierarchy)
+        self.hierarchy = self.session.hierarchy
         try:
+            _set_priority(_PRIORITY)
+            require_cpu_controller(self.hierarchy)
+            if self.mode != "none":
+                compiled_drop()  # now, and not when traffic is there already
             if not dry_run:
                 self._record = Record(state_folder)
                 self.found = restore(state_folder)
                 self._watchdog = Watchdog(state_folder)
-            if self.mode != "none":
-                compiled_drop()  # now, and not when traffic is there already
-            self.session = Session(patterns, max_containers, interrupt_ns, hierarchy)
-        except BaseException:
-            self._end_record()
-            raise
-        self.hierarchy = self.session.hierarchy
-        try:
             self._follow()
             self._begin()
         except BaseException:
@@ -129,6 +129,7 @@ class Enforcer:
             self._end(slot)
         self.session.close()
         self._end_record()
+        _set_priority(self._priority)
 
     def _end_record(self) -> None:
         if self._watchdog is not None:
@@ -170,7 +171,12 @@ class Enforcer:
             self._unlimited.add(container.name)
             return
         self._unlimited.discard(container.name)
-        gates = None if self.mode == "none" else Gates(self.mode, self.session.accounting.cpus)
+        try:
+            gates = None if self.mode == "none" else Gates(self.mode, self.session.accounting.cpus)
+        except IsolateError as error:
+            quota.close()
+            self._failed[container.name] = str(error)
+            return
         one = Enforced(container, quota, limit, gates, Gate(self._early), self._record)
         one.begin(self.session.accounting.read(slot), time.monotonic_ns())
         self.enforced[slot] = one
@@ -185,6 +191,7 @@ class Enforcer:
         one = self.enforced.pop(slot)
         self._missed += one.missed
         try:
+            self._ended.append(one.state())
             one.close()
         except IsolateError as error:
             self._failed[one.container.name] = str(error)
@@ -219,7 +226,13 @@ class Enforcer:
     def sample(self) -> Enforcement:
         """What all cost and what was dropped since the last sample."""
         sample = self.session.sample()
-        states = [one.state() for one in self.enforced.values()]
         self._follow()
+        states = [*self._ended, *(one.state() for one in self.enforced.values())]
+        self._ended.clear()
         missed = self._missed + sum(one.missed for one in self.enforced.values())
         return Enforcement(sample, states, sorted(self._unlimited), dict(self._failed), missed)
+
+
+def _set_priority(nice: int) -> None:
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, nice)

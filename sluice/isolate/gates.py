@@ -105,7 +105,10 @@ class Gates:
             with _namespace_of(process) as (descriptor, inode):
                 if inode in left:
                     left.discard(inode)
-                    found |= self._attach_all(descriptor, inode, outside)
+                    try:
+                        found |= self._attach_all(descriptor, inode, outside)
+                    except IsolateError as error:
+                        self.refused[f"namespace {inode}"] = str(error)
         for key in self._links.keys() - found:
             self._detach(key)
 

@@ -82,9 +82,15 @@ class Record:
         os.close(self._lock)
 
     def keep(self, quota: Quota, limit: Limit) -> None:
-        """Record an ordinary limit. It is in the file when this returns."""
+        """Record an ordinary limit. It is in the file when this returns. Raises GoneError, and IsolateError if the file
+        cannot be written.
+        """
         path = str(quota.folder)
-        self.kept[path] = Kept(path, quota.folder.stat().st_ino, quota.is_v1, limit)
+        try:
+            inode = quota.folder.stat().st_ino
+        except OSError as error:
+            raise GoneError(path) from error
+        self.kept[path] = Kept(path, inode, quota.is_v1, limit)
         self._write()
 
     def forget(self, folder: Path) -> None:
@@ -98,8 +104,11 @@ class Record:
             target.unlink(missing_ok=True)
             return
         temporary = self.folder / "limits.new"
-        temporary.write_text(json.dumps({"version": 1, "cgroups": [asdict(one) for one in self.kept.values()]}))
-        os.replace(temporary, target)
+        try:
+            temporary.write_text(json.dumps({"version": 1, "cgroups": [asdict(one) for one in self.kept.values()]}))
+            os.replace(temporary, target)
+        except OSError as error:
+            raise IsolateError(f"{target}: limits cannot be recorded: {os.strerror(error.errno or 0)}") from error
 
 
 def read_kept(folder: Path) -> list[Kept]:
@@ -165,11 +174,11 @@ class Watchdog:
         os.set_blocking(self._pipe, False)
         try:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "sluice.isolate.restore", str(self._folder)],
+                [sys.executable, "-P", "-m", "sluice.isolate.restore", str(self._folder)],
                 stdin=reading,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path[1:]])},
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])},
                 start_new_session=True,  # a Ctrl-C, or a closed terminal, ends only the controller
             )
         finally:

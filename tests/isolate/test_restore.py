@@ -184,6 +184,7 @@ def test_a_limit_is_restored_with_its_burst(lab: Lab, state: Path) -> None:
     quota = Quota(folder, lab.hierarchy.is_v1)
     record = Record(state)
     before = quota.read()
+    assert before is not None
     assert before == Limit(3_000, 100_000, 2_000)
     record.keep(quota, before)
     quota.take_over(1000)

@@ -1,0 +1,197 @@
+"""What traffic of one container costs another: the penalty of the thesis (2.3), with and without `sluice isolate`.
+
+    .venv/bin/python bench/isolate.py [--rounds N] [--containers N] [--only TEXT ...] [--mode NAME ...] [--json FILE]
+
+On one CPU, a victim computes beside containers that have the same limit. Its penalty is its rate beside others that
+compute, divided by its rate beside others that receive, or send. Rounds take turns between both; a cell has the median
+of its rounds, with the least and the greatest. Needs root; takes a quarter of an hour. The control groups of the bench
+have the CPUs before all other tasks of the machine: these wait meanwhile.
+
+Modes: `none`; `charging` by the quota alone; `dropping` at the host's end of the link (the default of `sluice isolate
+run`), in the driver (`xdp`) and after it (`tc`); and the kernel's own means, `threads`: threaded NAPI in the control
+group of the receiver.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from sluice.isolate.cgroups import find_hierarchy
+from sluice.isolate.enforcer import Enforcer
+from sluice.isolate.interrupts import measure
+from sluice.isolate.session import Session
+from tests.isolate.lab import Burner, Lab, why_not
+
+CPU, OTHER_CPU = 0, 1
+FORGET, SETTLE, BASE, WINDOW = 1.5, 0.5, 0.8, 1.2
+"""Seconds after traffic, until debt and credit are settled; before traffic is measured; beside others that compute; and
+beside traffic.
+"""
+MEASUREMENTS = 7
+MODES = {"none": "", "charging": "none", "dropping": "host-end", "xdp": "xdp", "tc": "tc", "threads": ""}
+"""By name: where `sluice isolate run` drops."""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the interfering containers do."""
+
+    name: str
+    receives: bool
+    sender: tuple[str, ...]
+    """Arguments of the load program after address and port; the first is its command."""
+    shape: str = ""
+    """Rate of HTB at the sender."""
+
+
+TRAFFIC = (
+    Traffic("UDP in, 1400 bytes, 50,000/s", True, ("send", "50000", "1400", "0")),
+    Traffic("UDP in, 1400 bytes, 200,000/s", True, ("send", "200000", "1400", "0")),
+    Traffic("UDP in, 1400 bytes, flood", True, ("send", "0", "1400", "0")),
+    Traffic("UDP in, 64 bytes, flood", True, ("send", "0", "64", "0")),
+    Traffic("TCP in, 1 flow", True, ("stream", "1")),
+    Traffic("TCP in, 10 flows", True, ("stream", "10")),
+    Traffic("TCP in, 100 flows", True, ("stream", "100")),
+    Traffic("UDP out, flood", False, ("send", "0", "1400", "0")),
+    Traffic("UDP out, HTB 1 Gbit/s", False, ("send", "0", "1400", "0"), "1gbit"),
+    Traffic("TCP out, 50 flows", False, ("stream", "50")),
+    Traffic("TCP out, 50 flows, HTB 1 Gbit/s", False, ("stream", "50"), "1gbit"),
+)
+
+
+class Scene:
+    """A victim and interfering containers of one lab, which compute, or receive or send."""
+
+    def __init__(self, lab: Lab, traffic: Traffic, containers: int, threads: bool) -> None:
+        self.lab = lab
+        lab.prefer()
+        share = 100 // containers
+        self.victim: Burner = lab.burn(lab.limited("v", share), cpu=CPU)
+        self.computing: list[Burner] = []
+        self.talking = []
+        for number in range(containers - 1):
+            cgroup = lab.limited(f"i{number}", share)
+            namespace, address = lab.namespace(cpu=CPU)
+            if threads:
+                lab.without_tso(namespace)
+                lab.thread_napi(namespace, cgroup, CPU)
+            if traffic.shape:
+                lab.shape(namespace, traffic.shape)
+            self.computing.append(lab.burn(cgroup, cpu=CPU))
+            inside = {"cgroup": cgroup, "namespace": namespace, "cpu": CPU}
+            outside = {"cgroup": lab.cgroup("outside"), "namespace": None, "cpu": OTHER_CPU}
+            receiver, sender = (inside, outside) if traffic.receives else (outside, inside)
+            to = address if traffic.receives else f"10.89.{number + 1}.1"
+            port = str(5000 + number)
+            command, *rest = traffic.sender
+            lab.start("sink" if command == "stream" else "receive", port, **receiver)  # type: ignore[arg-type]
+            time.sleep(0.2)
+            self.talking.append(lab.start(command, to, port, *rest, **sender))  # type: ignore[arg-type]
+        time.sleep(0.2)
+
+    def compute(self, wait: Callable[[float], None]) -> float:
+        """The victim's rate while the others compute. wait: lets seconds pass."""
+        self._turn(computing=True)
+        wait(SETTLE if wait is time.sleep else FORGET)
+        return self._rate(BASE, wait)
+
+    def talk(self, wait: Callable[[float], None]) -> float:
+        """Its rate while they receive or send."""
+        self._turn(computing=False)
+        wait(SETTLE)
+        return self._rate(WINDOW, wait)
+
+    def _turn(self, computing: bool) -> None:
+        for process in self.talking:
+            (self.lab.pause if computing else self.lab.resume)(process)
+        for burner in self.computing:
+            (self.lab.resume if computing else self.lab.pause)(burner.process)
+
+    def _rate(self, seconds: float, wait: Callable[[float], None]) -> float:
+        units, begin = self.victim.units, time.monotonic()
+        wait(seconds)
+        return (self.victim.units - units) / (time.monotonic() - begin)
+
+
+@contextlib.contextmanager
+def enforcing(mode: str, lab: Lab, interrupt_ns: int, state: Path) -> Generator[Callable[[float], None]]:
+    """Enforces in a mode; what lets seconds pass meanwhile."""
+    if not MODES[mode]:
+        yield time.sleep
+        return
+    with Enforcer([lab.pattern], MODES[mode], interrupt_ns=interrupt_ns, state_folder=state) as enforcer:
+        yield enforcer.wait
+
+
+def interrupt_cost() -> int:
+    """The hidden cost of an interrupt: the median of some measurements, as the load of the machine changes it."""
+    with Session(["none"], interrupt_ns=0) as session:
+        costs = [measure(session.accounting) for _ in range(MEASUREMENTS)]
+    return round(median([cost.hidden_ns for cost in costs if not cost.why_not] or [0]))
+
+
+def penalties(traffic: Traffic, mode: str, options: argparse.Namespace, interrupt_ns: int, state: Path) -> list[float]:
+    """The penalty in each round."""
+    found: list[float] = []
+    with Lab(find_hierarchy()) as lab:
+        scene = Scene(lab, traffic, options.containers, mode == "threads")
+        with enforcing(mode, lab, interrupt_ns, state) as wait:
+            for _ in range(options.rounds):
+                base = scene.compute(wait)
+                found.append(base / max(scene.talk(wait), 1e-9))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--containers", type=int, default=2, help="on the CPU, the victim among them")
+    parser.add_argument("--only", action="append", help="rows whose name contains this; all by default")
+    parser.add_argument("--mode", action="append", choices=list(MODES), help="columns; all by default")
+    parser.add_argument("--json", type=Path, help="write all rounds to this file")
+    options = parser.parse_args()
+    if why_not():
+        raise SystemExit(f"bench/isolate.py: {why_not()}")
+    modes = options.mode or list(MODES)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and remove what the lab made
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -20)  # what the bench does between windows must not wait for other tasks
+    interrupt_ns = interrupt_cost()
+    print(
+        f"{options.containers} containers on the CPU, an interrupt has {interrupt_ns / 1000:.1f} us that no probe sees"
+    )
+    rows: dict[str, dict[str, list[float]]] = {}
+    print("| interferer | " + " | ".join(modes) + " |\n|---|" + "---|" * len(modes), flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for traffic in TRAFFIC:
+            if options.only and not any(text in traffic.name for text in options.only):
+                continue
+            row = rows[traffic.name] = {}
+            print(f"| {traffic.name} |", end="", flush=True)
+            for mode in modes:
+                if mode == "threads" and not traffic.receives:
+                    print(" - |", end="", flush=True)
+                    continue
+                values = row[mode] = penalties(traffic, mode, options, interrupt_ns, Path(folder) / "state")
+                print(f" {median(values):.2f} ({min(values):.2f}-{max(values):.2f}) |", end="", flush=True)
+            print(flush=True)
+    if options.json:
+        result = {"interrupt_ns": interrupt_ns, "containers": options.containers, "penalties": rows}
+        options.json.write_text(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,6 +1,6 @@
 """Fairness under a full pool: the longest holder gives up, and good traffic next to an attack keeps its bytes.
 
-Each attack that fills the memory of held data runs next to good connections, of whose segments one in four arrives last.
+Each attack that fills the memory of held data runs next to good connections. Of four segments, their first comes last.
 """
 
 from __future__ import annotations

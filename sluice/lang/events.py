@@ -79,8 +79,8 @@ PACKET_LOSSES = ("limit", "malformed", "short", "snaplen")
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
 """The reasons why an instance ended, by the number in event `end`: its machine reached an accept state; no packet came
-for its timeout; a restart transition; it was evicted for another instance or for memory; end of input; a limit was reached (in a
-sequence that delivers only the whole).
+for its timeout; a restart transition; it was evicted for another instance or for memory; end of input; a limit was
+reached (in a sequence that delivers only the whole).
 """
 
 DROP_REASONS = ("too deep", "nested in itself", "no instance")

@@ -13,8 +13,8 @@ from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, 
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.values import value_names
-from sluice.ir.graph import CONTEXTS_GAVE_UP, GAVE_UP, LayerProgram, Program
 from sluice.hooks.function import CFunction
+from sluice.ir.graph import CONTEXTS_GAVE_UP, GAVE_UP, LayerProgram, Program
 from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
 from sluice.lang.events import BUILT_IN
@@ -170,7 +170,7 @@ def run_interpreted(
         natives=settings.natives,
     )
     pressure = pressure or Pressure(MOST)
-    for burst, count in zip(bursts(packets, pressure.most), chain(pressure.moments, repeat(0))):
+    for burst, count in zip(bursts(packets, pressure.most), chain(pressure.moments, repeat(0)), strict=False):
         if isinstance(burst, Secrets):
             interpreter.secrets(burst.data, burst.kind)
         else:

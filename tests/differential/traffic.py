@@ -49,13 +49,10 @@ def drawn(draw: st.DrawFn) -> list[Packet]:
 
 @dataclass(frozen=True)
 class Seeded:
-    """Many packets, more than could be drawn one by one: the first `count` of those that a seed stands for, between
-    `hosts` hosts.
-    """
+    """Many packets, more than could be drawn one by one: the first `count` of those that a seed stands for."""
 
     seed: int
     count: int
-    hosts: int = 3
 
     def packets(self) -> list[Packet]:
         rnd = random.Random(self.seed)
@@ -65,7 +62,7 @@ class Seeded:
             data = b""
             for _ in range(rnd.choice([1, 1, 2, 3])):
                 number = rnd.randrange(30) if rnd.random() < 0.9 else rnd.randrange(256)
-                data += head(rnd.randrange(self.hosts), rnd.randrange(self.hosts), number, rnd.randrange(256))
+                data += head(rnd.randrange(3), rnd.randrange(3), number, rnd.randrange(256))
                 if rnd.random() < 0.3:
                     data += bytes(rnd.choice([1, 2, 3, rnd.randrange(256)]) for _ in range(rnd.randrange(6)))
             data += rnd.randbytes(rnd.choice([0, 0, 1, 3, 8, 20]))

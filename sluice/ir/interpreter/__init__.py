@@ -2,7 +2,7 @@
 
 It is the measure for everything else: a pass must not change what it does, and compiled code must do the
 same. `value` and `frame` are what a program works on, `expressions` and `instructions` make closures of a
-graph, `sequence` and `table` model the runtime's data structures, `box` holds the state between packets,
+graph, `sequence`, `table` and `holders` model the runtime's data structures, `box` holds the state between packets,
 `machine` is the way in.
 
     box = Interpreter(build(stack, hooks))

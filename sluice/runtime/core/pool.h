@@ -66,7 +66,7 @@ struct sl_holder {
 };
 
 /* The struct of this type that contains a holder. */
-#define SL_HOLDER_OF(holder, type) ((type *)(void *)((char *)(holder) - offsetof(type, holder)))
+#define SL_HOLDER_OF(at, type) ((type *)(void *)((char *)(at) - offsetof(type, holder)))
 
 struct sl_pool {
     uint64_t used;       /* bytes handed out, each block counted with the size of its class */

@@ -122,8 +122,8 @@ static inline bool sl_messages_end(struct sl_messages *messages, struct sl_pool 
 SL_COLD bool sl_messages_store(struct sl_messages *messages, struct sl_pool *pool, sl_bytes bytes) {
     uint64_t need = (uint64_t)messages->used + bytes.captured;
     if (need > messages->room) {
-        uint64_t room = 64;
-        while (room < need || room < sl_min(messages->want, SL_POOL_MOST))
+        uint64_t room = 64;   /* not for all that the header promises: a sender promises more than it sends */
+        while (room < need)
             room *= 2;
         uint8_t *larger = room <= SL_POOL_MOST ? sl_pool_take(pool, (size_t)room) : NULL;
         if (!larger)

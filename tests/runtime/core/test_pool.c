@@ -281,6 +281,72 @@ static void test_random(void) {
     }
 }
 
+static bool in_order(const struct sl_pool *pool, const struct sl_holder *holders, const char *order) {
+    const struct sl_holder *at = pool->oldest, *before = NULL;
+    for (; *order; order++, before = at, at = at->newer)
+        if (at != &holders[*order - 'a'] || at->older != before)
+            return false;
+    return !at && pool->newest == before;
+}
+
+static void test_holders(void) {
+    CASE("holders stand in the order in which they began to hold");
+    struct sl_pool pool = {0};
+    struct sl_holder holders[3] = {{0}, {0}, {0}};
+    for (unsigned i = 0; i < 3; i++)
+        sl_holder_add(&pool, &holders[i]);
+    CHECK(in_order(&pool, holders, "abc"));
+    sl_holder_renew(&pool, &holders[0]);
+    CHECK(in_order(&pool, holders, "bca"));
+    sl_holder_renew(&pool, &holders[0]);
+    CHECK(in_order(&pool, holders, "bca"));
+    sl_holder_remove(&pool, &holders[2]);
+    CHECK(in_order(&pool, holders, "ba"));
+    sl_holder_remove(&pool, &holders[1]);
+    CHECK(in_order(&pool, holders, "a"));
+    sl_holder_renew(&pool, &holders[0]);
+    sl_holder_remove(&pool, &holders[0]);
+    CHECK(in_order(&pool, holders, ""));
+}
+
+static void test_ready(void) {
+    CASE("a pool is pressed when the budget is nearly cut up, and ready when a part of it is free in large blocks");
+    enum { BLOCKS = 8 * SL_POOL_MOST / 2048 };
+    static void *taken[BLOCKS];
+    struct sl_pool pool;
+    CHECK(sl_pool_open(&pool, 8 * SL_POOL_MOST) == 0);
+    unsigned n = 0;
+    while (!pool.pressed) {
+        CHECK(sl_pool_ready(&pool));
+        taken[n++] = sl_pool_take(&pool, 2048);
+    }
+    CHECK(pool.budget - pool.reserved < pool.budget / SL_POOL_SPARE);
+    while (n < BLOCKS)
+        taken[n++] = sl_pool_take(&pool, 2048);
+    CHECK(pool.refused == 0 && !sl_pool_ready(&pool));
+
+    /* Every second block: half of the budget is free, and no packet of 1,500 bytes has room for certain. */
+    for (unsigned i = 0; i < BLOCKS; i += 2)
+        sl_pool_give(&pool, taken[i], 2048);
+    CHECK(pool.used == pool.budget / 2 && !sl_pool_ready(&pool));
+    for (unsigned i = 1; i < 2 * SL_POOL_PACKETS; i += 2) {
+        CHECK(!sl_pool_ready(&pool));
+        sl_pool_give(&pool, taken[i], 2048);
+    }
+    CHECK(sl_pool_ready(&pool));
+    for (unsigned i = 0; i < SL_POOL_PACKETS; i++)
+        CHECK(sl_pool_take(&pool, SL_POOL_PACKET));
+    CHECK(pool.refused == 0 && !sl_pool_ready(&pool));
+    sl_pool_close(&pool);
+
+    CASE("the smallest pools and one without any memory");
+    CHECK(sl_pool_open(&pool, 0) == 0 && sl_pool_ready(&pool));
+    sl_pool_close(&pool);
+    CHECK(sl_pool_open(&pool, 1024) == 0 && sl_pool_ready(&pool));
+    CHECK(sl_pool_take(&pool, 1024) && pool.pressed && !sl_pool_ready(&pool));
+    sl_pool_close(&pool);
+}
+
 static void test_scratch(void) {
     CASE("scratch hands out what it has");
     uint8_t memory[16];
@@ -325,6 +391,8 @@ int main(void) {
     test_prefault();
     test_pages();
     test_random();
+    test_holders();
+    test_ready();
     test_scratch();
     return 0;
 }

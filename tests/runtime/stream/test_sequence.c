@@ -949,6 +949,42 @@ static void test_limits(void) {
     CHECK(side.pool.used == 0);
     close_side();
 
+    CASE("a side holds from its first piece or record on, and is the newest holder then");
+    struct sl_holder other = {0};
+    struct sl_sequence_rules remembering = TCP;
+    remembering.history = 64;
+    open_side(remembering, 1 << 16);
+    arrive(0, "abc");
+    READS(0, "abc");
+    CHECK(side.pool.oldest == &side.seq.held->holder && side.seq.held->owner == &side.seq);   /* of its history */
+    sl_holder_add(&side.pool, &other);
+    arrive(5, "f");
+    CHECK(side.pool.oldest == &other && side.pool.newest == &side.seq.held->holder);
+    sl_holder_renew(&side.pool, &other);
+    arrive(9, "j");
+    CHECK(side.pool.newest == &other);   /* a further piece changes nothing */
+
+    CASE("a side that gave up its holes frees history and records, and goes on");
+    const uint64_t word = 7;
+    CHECK(sl_sequence_record(&side.seq, &side.rules, &side.pool, 9, &word));
+    GAP(3, 2, false);
+    READS(5, "f");
+    GAP(6, 3, false);
+    READS(9, "j");
+    sl_sequence_gave_up(&side.seq, &side.pool);
+    CHECK(!side.seq.held && side.pool.used == 0 && side.pool.oldest == &other);
+    arrive(10, "k");
+    READS(10, "k");
+    sl_sequence_gave_up(&side.seq, &side.pool);
+
+    CASE("bytes that wait to be delivered stay");
+    arrive(13, "n");
+    sl_holder_renew(&side.pool, &other);
+    sl_sequence_gave_up(&side.seq, &side.pool);
+    HOLDS(1, 1, 0);
+    CHECK(side.pool.newest == &side.seq.held->holder);
+    close_side();
+
     CASE("where nothing is held, all before a position can be given up");
     open_side(TCP, 0);
     arrive(0, "a");

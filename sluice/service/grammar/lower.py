@@ -364,7 +364,7 @@ def _uses(lines: list[str], word: str) -> bool:
 
 def _property(name: str, value: Value, plan: Plan) -> str:
     text = expression(value, plan)
-    return text if name == "blank" else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
+    return text if name in ("blank", "fill") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
 
 
 def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:

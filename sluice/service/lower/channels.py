@@ -316,10 +316,14 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def of_channel(self, node: tree.Call) -> str:
-        """src_address(c), bind(c, address)."""
+        """src_address(c), src_port(c), load(c), bind(c, address)."""
         port = self.port(node.ordered[0])
         if node.function == "src_address":
             return f"(int64_t){port.pointer}->address"
+        if node.function == "src_port":
+            return f"(int64_t){port.pointer}->peer_port"
+        if node.function == "load":
+            return f"service_load_of({port.pointer})"
         self.put(f"service_bind({port.pointer}, {self.value(node.ordered[1])});")
         return "0"
 

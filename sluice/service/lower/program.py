@@ -52,7 +52,7 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
             f"join some of them: at most {RULES} are possible.",
         )
     rules = [_rule(service, values, number, part, ports, states, declaration) for number, part in enumerate(parts)]
-    starts = _starts(service, values, states)
+    starts = _starts(service, values, states, ports)
     out = [
         f"/* {declaration.name}, compiled from {declaration.place} */",
         '#include "message.h"',
@@ -97,13 +97,14 @@ def _rule(
     return rule
 
 
-def _starts(service: Service, values: Values, states: States) -> list[str]:
+def _starts(service: Service, values: Values, states: States, ports: dict[tree.Binding, Port]) -> list[str]:
     """The functions that give state its first values: that of an instance, and that of all instances."""
     out: list[str] = []
     for everywhere, name in ((False, "begin"), (True, "begin_shared")):
-        writer = HandlerWriter(service, values, 0, {}, states)
+        writer = HandlerWriter(service, values, 0, {} if everywhere else ports, states)
         writer.slices = False
-        for state, shared in states.starts:
+        writer.kept.update(states.kept)
+        for state, shared in list(states.starts):
             if shared != everywhere or state.binding is None:
                 continue
             kept = states.kept[state.binding]

@@ -17,7 +17,8 @@ struct service_message {
     struct service_channel *origin;
     struct service_tail tail;     /* what follows `total` bytes, until the message is known as a whole */
     uint64_t tail_need;           /* bytes without which no more of it can be known */
-    struct service_text blank;    /* bytes that are overwritten by spaces */
+    struct service_text blank;    /* bytes that are overwritten by spaces, */
+    struct service_text fill;     /* after this, if it fits */
     uint32_t checksum;            /* that ends the stream */
     uint8_t note;                 /* to the parser: that of the request; from it: that of the message */
     uint8_t final;                /* an answer that is the last one to its request */
@@ -31,7 +32,7 @@ struct service_message {
 /* Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3). */
 static inline bool service_bodiless(struct service_text status, int64_t note)
 {
-    return note == 1 || (status.length && status.at[0] == '1') ||
+    return (note & 1) || (status.length && status.at[0] == '1') ||
            (status.length == 3 && (memcmp(status.at, "204", 3) == 0 || memcmp(status.at, "304", 3) == 0));
 }
 
@@ -133,13 +134,15 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
         return service_notify(c);
     if (left == 0)
         return service_over(c) ? SERVICE_END : SERVICE_WAIT;
+    if (c->waits_since == 0)
+        c->waits_since = self->core->now;
     if (left < c->need)
         return c->in_ended ? service_unreadable(c, SERVICE_TRUNCATED) : SERVICE_WAIT;
     data = c->in->bytes + c->in->start + c->taken;
     message->note = service_note(c);
     message->answered = message->final = 1;
     message->last = message->end = message->tail.kind = 0;
-    message->blank.length = 0;
+    message->blank.length = message->fill.length = 0;
     message->ended = c->in_ended;
     switch (parse(data, left, message, &need)) {
     case SERVICE_MALFORMED:
@@ -215,13 +218,19 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         c->waits_since = 0;
         if (message->final) {
             c->received++;
+            c->due_since = c->instance->core->now;
             if (c->notes_count) {
                 c->notes_count--;
                 c->notes_first = (c->notes_first + 1) % SERVICE_NOTES;
             }
         }
-        if (message->blank.length) /* within the buffer, which is this channel's own */
-            memset((uint8_t *)c->in->bytes + (message->blank.at - c->in->bytes), ' ', message->blank.length);
+        if (message->blank.length) { /* within the buffer, which is this channel's own */
+            uint8_t *at = c->in->bytes + (message->blank.at - c->in->bytes);
+
+            memset(at, ' ', message->blank.length);
+            if (message->fill.length && message->fill.length <= message->blank.length)
+                memcpy(at, message->fill.at, message->fill.length);
+        }
         if (c->sums)
             c->sum_in = service_crc(c->sum_in, message->raw, message->total);
         c->ends |= message->last;
@@ -299,6 +308,14 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
 static inline bool service_can_send(const struct service_channel *c)
 {
     return !c->broken && !c->out_ending && !c->out_ended && !c->from;
+}
+
+/* load(): the connections of this worker's instances to the backend of a channel. */
+static inline int64_t service_load_of(const struct service_channel *c)
+{
+    const uint32_t *loads = c->instance->core->loads;
+
+    return loads ? loads[c->instance->first[c->port] + c->index] : 0;
 }
 
 /* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */

@@ -74,6 +74,7 @@ struct service_channel {
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
+    uint16_t peer_port; /* TCP port of a client */
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
     uint8_t notes_first, notes_count;
@@ -105,6 +106,7 @@ struct service_shared {
 struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
+    uint32_t *loads; /* connections of instances to each backend */
     uint32_t now;  /* seconds */
     uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;

@@ -46,7 +46,7 @@ def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0) ->
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
     head = (sizes["instance"] + channels * sizes["channel"] + 15) & ~15
-    instance = (head + sizes["frame"] + 63) & ~63
+    instance = (head + sizes["frame"] + 15) & ~15
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
     return Bounds(
         instance,

@@ -297,7 +297,7 @@ class StatementWriter(ExpressionWriter):
     def ready(self, pointer: str, type: Type, place: Place) -> None:
         """Look at the next message of a channel: `outcome` says whether it is there."""
         scratch = self.variable(type, place)
-        self.put(f"outcome = service_look({pointer}, {self.parse_of(type, place)}, {self.whole}, &{scratch}.m);")
+        self.put(f"outcome = service_glance({pointer}, {self.parse_of(type, place)}, {self.whole}, &{scratch}.m);")
         with self.block("if (outcome == SERVICE_FAULT)"):
             self.put(f"goto {self.catchers[-1]};" if self.catchers else "return outcome;")
 

@@ -192,8 +192,11 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         finish = sent.finish if sent is not None else None
         marks = "NULL" if finish is None else '"' + "".join(f"\\{byte:03o}" for byte in finish) + '"'
         sums = any("checksum" in unit.expressions for unit in units)
+        got = service.units.get(str(type.receives))
+        notes = str(got is not None and got.tail is not None and got.tail.framing == "http_response").lower()
+        exact = str(flags[1] and sent is not None and "answered" in sent.expressions).lower()
         text = ", ".join(str(flag).lower() for flag in flags)
-        out.append(f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}}},')
+        out.append(f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}, {notes}, {exact}}},')
     out += ["};", "", "static const struct service_rule rules[] = {"]
     for rule in rules:
         reads, writes = (sum(1 << port for port in side) for side in (rule.reads, rule.writes))

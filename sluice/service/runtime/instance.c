@@ -147,6 +147,14 @@ static bool finish(struct service_channel *c, const struct service_port *port)
     return true;
 }
 
+/* A backend that nothing more is sent to: its connection stays open for other instances when all answers are there. */
+static void park(struct service_channel *c)
+{
+    if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out || c->received < c->sent)
+        return;
+    c->out_ended = c->in_ended = c->parked = c->instance->progressed = true;
+}
+
 /* What no rule can send to any more is shut; where nothing can be asked, nothing is to come. */
 static void end_outputs(struct service_instance *self)
 {
@@ -166,6 +174,7 @@ static void end_outputs(struct service_instance *self)
                 continue;
             c->out_ending = true;
         }
+        park(c);
         if (c->link == SERVICE_CLOSED)
             c->in_ended = true;
     }

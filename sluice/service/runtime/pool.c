@@ -35,8 +35,8 @@ void service_kept_give(struct service_channel *c)
 {
     struct service_lane *lane = service_lane_of(c);
     struct service_idle *idle = lane->idle_free;
-    bool quiet = c->link == SERVICE_OPEN && c->reopens && c->received >= c->sent && !c->out && !c->in && !c->in_ended &&
-                 !c->hung_up && !c->ends && !c->out_ended && !c->address && !c->from && !service_transit(c) && !c->broken;
+    bool quiet = c->link == SERVICE_OPEN && c->reopens && c->received >= c->sent && !c->out && !c->in &&
+                 (c->parked || (!c->in_ended && !c->out_ended)) && !c->hung_up && !c->ends && !c->address && !c->from && !service_transit(c) && !c->broken;
 
     if (quiet && idle) {
         struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP,

@@ -171,7 +171,7 @@ bool service_io_flush(struct service_channel *c)
         service_buffer_give(&self->core->buffers, c->out);
         c->out = NULL;
     }
-    if (c->out_ending && !c->out_ended && !c->from) {
+    if (c->out_ending && !c->out_ended && !c->from && !service_parks(c)) {
         shutdown(c->fd, SHUT_WR);
         c->out_ended = true;
         self->progressed = true;
@@ -189,7 +189,7 @@ void service_io_close(struct service_channel *c)
         close(c->fd);
     c->fd = -1;
     c->link = SERVICE_CLOSED;
-    c->readable = c->writable = false;
+    c->readable = c->writable = c->parked = false;
     if (c->in)
         service_buffer_give(pool, c->in);
     if (c->out)

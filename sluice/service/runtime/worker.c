@@ -96,7 +96,7 @@ static const char *make_lane(struct service_lane *lane, struct service_worker *w
     }
     lane->core.loads = calloc(channels, sizeof *lane->core.loads);
     lane->capacity = config->instances / workers;
-    lane->stride = (service_instance_head(channels) + config->program->frame_size + 63) & ~UINT64_C(63);
+    lane->stride = (service_instance_head(channels) + config->program->frame_size + 15) & ~UINT64_C(15);
     lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (lane->memory == MAP_FAILED || !lane->core.loads || !make_pool(lane, channels) ||

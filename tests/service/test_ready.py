@@ -38,7 +38,9 @@ def service_of(name: str) -> Service:
     """A program that forwards the messages of a unit."""
     grammar, unit = name.split()
     integers = (*INTEGERS, "value") if name == "ifile kv" else INTEGERS
-    fields = [f"  {each} : {'integer' if each in integers else 'string'}" for each in FIELDS[name]] or ["  message : string"]
+    fields = [f"  {each} : {'integer' if each in integers else 'string'}" for each in FIELDS[name]] or [
+        "  message : string"
+    ]
     lines = [f"type {unit}: record", *fields, f"process P: ({unit}/- from, -/{unit} to)", "  from => to"]
     return load_source("\n".join(lines) + "\n", [grammar])
 
@@ -60,7 +62,9 @@ def http(first: bytes, fields: list[tuple[bytes, bytes]], body: bytes, chunks: l
 
 FIELD_LISTS = st.lists(st.tuples(WORDS, WORDS), max_size=3)
 CHUNKS = st.none() | st.lists(DATA, max_size=3)
-REQUESTS = st.builds(lambda m, u, *rest: http(b"%b /%b HTTP/1.1" % (m, u), *rest), WORDS, WORDS, FIELD_LISTS, DATA, CHUNKS)
+REQUESTS = st.builds(
+    lambda m, u, *rest: http(b"%b /%b HTTP/1.1" % (m, u), *rest), WORDS, WORDS, FIELD_LISTS, DATA, CHUNKS
+)
 RESPONSES = st.builds(lambda *rest: http(b"HTTP/1.1 200 All is well", *rest), FIELD_LISTS, DATA, CHUNKS)
 TEXT = st.one_of(
     st.builds(lambda k: b"get %b\r\n" % k, WORDS),
@@ -76,9 +80,11 @@ BULK = DATA.map(lambda data: b"$%d\r\n%b\r\n" % (len(data), data))
 COMMANDS = st.lists(BULK, min_size=1, max_size=4).map(lambda each: b"*%d\r\n" % len(each) + b"".join(each))
 REPLIES = st.recursive(
     st.sampled_from([b"+OK\r\n", b"-ERR no\r\n", b":12\r\n", b"$-1\r\n", b"*-1\r\n", b"_\r\n"]) | BULK,
-    lambda inner: st.lists(inner, max_size=3).map(lambda each: b"*%d\r\n" % len(each) + b"".join(each))
-    | st.lists(st.tuples(inner, inner), max_size=2).map(
-        lambda each: b"%%%d\r\n" % len(each) + b"".join(a + b for a, b in each)
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda each: b"*%d\r\n" % len(each) + b"".join(each))
+        | st.lists(st.tuples(inner, inner), max_size=2).map(
+            lambda each: b"%%%d\r\n" % len(each) + b"".join(a + b for a, b in each)
+        )
     ),
     max_leaves=6,
 )

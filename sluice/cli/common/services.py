@@ -6,7 +6,7 @@ import dataclasses
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from sluice.cli.common.errors import UsageError
 from sluice.service.bounds import Limits
@@ -64,7 +64,7 @@ def read_config(path: str, limits: Limits) -> list[Configured]:
         raise UsageError(f"{path}: {error}; give a TOML file") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: {error}") from error
-    tables = {name: table for name, table in data.items() if isinstance(table, dict)}
+    tables = {name: cast(dict[str, Any], table) for name, table in data.items() if isinstance(table, dict)}
     common = {name: value for name, value in data.items() if name not in tables}
     for name in common:
         if name not in ("workers", "slice"):
@@ -80,16 +80,18 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
             raise UsageError(f"{path}: [{name}] has no key '{key}'; known here: {', '.join(_KEYS)}")
     for key in ("program", "listen"):
         if not isinstance(table.get(key), str):
-            raise UsageError(f"{path}: [{name}] has no {key}; write {key} = \"...\"")
+            raise UsageError(f'{path}: [{name}] has no {key}; write {key} = "..."')
     program = table["program"]
     beside = Path(path).parent / program
     grammar = table.get("grammar", [])
     service = load_file(
-        str(beside) if beside.is_file() else program, [grammar] if isinstance(grammar, str) else grammar, table.get("set")
+        str(beside) if beside.is_file() else program,
+        [grammar] if isinstance(grammar, str) else grammar,
+        table.get("set"),
     )
     process = service.process(table.get("process"))
     backends = table.get("backends", {})
-    given = backends if isinstance(backends, dict) else {"": backends}
+    given: dict[str, Any] = cast(dict[str, Any], backends) if isinstance(backends, dict) else {"": backends}
     try:
         wiring = wire(
             process,
@@ -103,4 +105,5 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
 
 
 def _addresses(value: Any) -> list[Address]:
-    return [read_address(str(each)) for each in (value if isinstance(value, list) else [value])]
+    items = cast(list[Any], value) if isinstance(value, list) else [value]
+    return [read_address(str(each)) for each in items]

@@ -276,7 +276,9 @@ class _Parser:
         if self.wants(item):
             self.require("at")
         if item.name in self.needed:
-            self.put(f"t_{item.name} = (struct service_text){{data + begin, (uint32_t)((at < length ? at : length) - begin)}};")
+            self.put(
+                f"t_{item.name} = (struct service_text){{data + begin, (uint32_t)((at < length ? at : length) - begin)}};"
+            )
         elif self.wants(item):
             self.put(f"a_{item.index} = (struct service_text){{data + begin, (uint32_t)(at - begin)}};")
 
@@ -321,7 +323,9 @@ def _declarations(plan: Plan, needed: set[str], spans: bool, lines: list[str]) -
     for item in plan.items:
         if item.is_text and item.name in needed and item.name:
             out.append(f"    struct service_text t_{item.name} = {{NULL, 0}};")
-        elif not item.is_text and item.kind != "constant" and item.name and (item.name in needed or item.kind == "vint"):
+        elif (
+            not item.is_text and item.kind != "constant" and item.name and (item.name in needed or item.kind == "vint")
+        ):
             out.append(f"    int64_t v_{item.name} = 0;")
         elif spans and not item.name and item.kind != "constant":
             out.append(f"    struct service_text a_{item.index} = {{NULL, 0}};")
@@ -526,9 +530,13 @@ def _emit(name: str, plan: Plan) -> list[str]:
         if item.condition is not None:
             out.append("    }")
     used = {field for item in plan.items if item.condition is not None for field in fields_of(item.condition)}
-    known = [f"    const int64_t v_{field} = w->v_{field};" for field in sorted(used) if not plan.by_name[field].is_text]
+    known = [
+        f"    const int64_t v_{field} = w->v_{field};" for field in sorted(used) if not plan.by_name[field].is_text
+    ]
     known += [
-        f"    const struct service_text t_{field} = w->t_{field};" for field in sorted(used) if plan.by_name[field].is_text
+        f"    const struct service_text t_{field} = w->t_{field};"
+        for field in sorted(used)
+        if plan.by_name[field].is_text
     ]
     if any(item.condition is not None for item in plan.items):
         known.append("    bool bad = false;")

@@ -300,7 +300,6 @@ class _Parser:
             )
         raise ServiceError(place, f"a value is missing; '{token.text}' stands there", "write a number, or self.FIELD.")
 
-
     def _call(self, place: Place, name: str) -> Value:
         self.take()
         items: list[Value] = []
@@ -309,7 +308,9 @@ class _Parser:
                 self.expect(",", "between arguments")
             items.append(self.value())
         if len(items) != FUNCTIONS[name]:
-            raise ServiceError(place, f"'{name}' takes {FUNCTIONS[name]} arguments, not {len(items)}", "give it all of them.")
+            raise ServiceError(
+                place, f"'{name}' takes {FUNCTIONS[name]} arguments, not {len(items)}", "give it all of them."
+            )
         return Value(place, "call", name, items=tuple(items))
 
 

@@ -162,7 +162,9 @@ def plan(grammar: Grammar) -> Plan:
         if item.kind == "tail":
             for each in FRAMINGS[item.framing].fields:
                 if each not in names:
-                    raise ServiceError(source.place, f"&framing uses a field '{each}'", f"put '{each}' before this one.")
+                    raise ServiceError(
+                        source.place, f"&framing uses a field '{each}'", f"put '{each}' before this one."
+                    )
         found.items.append(item)
         if item.name:
             names[item.name] = item
@@ -195,7 +197,9 @@ def _variable(source: Variable, index: int) -> Item:
     attributes = _by_name(source.attributes, ("parse", "serialize"), "a variable")
     if source.type.kind not in ("uint", "int", "bytes", "string"):
         raise ServiceError(
-            source.place, f"the variable '{source.name}' is no integer", "give it uint8 to uint64, int8 to int64, or string."
+            source.place,
+            f"the variable '{source.name}' is no integer",
+            "give it uint8 to uint64, int8 to int64, or string.",
         )
     parse = attributes.get("parse")
     if parse is None or parse.value is None:
@@ -248,7 +252,9 @@ def _field(source: WireField, index: int, order: str) -> Item:
             attributes = _by_name(source.attributes, ("length", "until", "framing"), what)
             text = source.type.kind == "string"
             if len(attributes) > 1:
-                raise ServiceError(source.place, f"{what} ends in two ways", "give it one of &length, &until, &framing.")
+                raise ServiceError(
+                    source.place, f"{what} ends in two ways", "give it one of &length, &until, &framing."
+                )
             until, framing = attributes.get("until"), attributes.get("framing")
             if until is not None:
                 if until.value is None or until.value.kind != "text" or not until.value.name:
@@ -260,7 +266,9 @@ def _field(source: WireField, index: int, order: str) -> Item:
                 if name not in FRAMINGS:
                     raise ServiceError(framing.place, f"there is no framing '{name}'", suggest(name, FRAMINGS))
                 if source.condition is not None:
-                    raise ServiceError(source.place, f"{what} has a condition", "an item with &framing is always there.")
+                    raise ServiceError(
+                        source.place, f"{what} has a condition", "an item with &framing is always there."
+                    )
                 return Item(index, source.name, "tail", text=text, framing=name)
             length = attributes.get("length")
             if length is None or length.value is None:
@@ -324,9 +332,7 @@ _ARGUMENTS = {
 """Which arguments of a function are bytes."""
 
 
-def _check(
-    value: Value | None, names: dict[str, Item], item: Item, own: bool = False, text: bool = False
-) -> None:
+def _check(value: Value | None, names: dict[str, Item], item: Item, own: bool = False, text: bool = False) -> None:
     """Every field of an expression stands before it, and every part of it has the type that its place wants."""
     if value is None:
         return
@@ -342,7 +348,9 @@ def _check(
     if text_of(value, names) != text:
         if value.kind == "field":
             what = "is no string" if text else "is no integer"
-            raise ServiceError(value.place, f"'self.{value.name}' {what}", f"use {'a string' if text else 'an integer'} field.")
+            raise ServiceError(
+                value.place, f"'self.{value.name}' {what}", f"use {'a string' if text else 'an integer'} field."
+            )
         if text:
             raise ServiceError(value.place, "a number stands where a string belongs", "write a string, or self.FIELD.")
         raise ServiceError(value.place, "a string stands where a number belongs", "write a number, or self.FIELD.")

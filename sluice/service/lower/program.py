@@ -23,6 +23,8 @@ class Lowered:
 
     source: str
     streamed: tuple[bool, ...]
+    ports: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
+    """Of each rule: the numbers of the channels that it receives from, and of those that it sends to."""
 
 
 def lower(service: Service, process: Signature) -> Lowered:
@@ -73,7 +75,11 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
         out += _function(rule)
     out += starts
     out += _tables(process, rules, states, service)
-    return Lowered("\n".join(out) + "\n", tuple(rule.streamed for rule in rules))
+    return Lowered(
+        "\n".join(out) + "\n",
+        tuple(rule.streamed for rule in rules),
+        tuple((frozenset(r.reads), frozenset(r.writes)) for r in rules),
+    )
 
 
 def _rule(
@@ -196,7 +202,9 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         notes = str(got is not None and got.tail is not None and got.tail.framing == "http_response").lower()
         exact = str(flags[1] and sent is not None and "answered" in sent.expressions).lower()
         text = ", ".join(str(flag).lower() for flag in flags)
-        out.append(f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}, {notes}, {exact}}},')
+        out.append(
+            f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}, {notes}, {exact}}},'
+        )
     out += ["};", "", "static const struct service_rule rules[] = {"]
     for rule in rules:
         reads, writes = (sum(1 << port for port in side) for side in (rule.reads, rule.writes))

@@ -29,11 +29,23 @@ void service_instance_begin(struct service_instance *self, struct service_core *
     }
 }
 
+/* Connects the backends that are not sent anything: no message would do so. */
+static void open_inputs(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count && !self->fault; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (c->link == SERVICE_CLOSED && !self->core->program->ports[c->port].sends && !service_io_open(c))
+            service_instance_broken(self, c);
+    }
+}
+
 void service_instance_start(struct service_instance *self)
 {
     const struct service_program *program = self->core->program;
 
-    if (!program->begin)
+    open_inputs(self);
+    if (!program->begin || self->fault)
         return;
     if (program->shared_size)
         pthread_mutex_lock(&self->core->shared->lock);

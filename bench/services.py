@@ -2,11 +2,11 @@
 
     .venv/bin/python bench/services.py [--seconds 5] [--rounds 3] [--connections 64]
 
-Balancers forward to two servers of one nginx: ours, nginx and HAProxy, with persistent connections and with clients that
-close them. Routers of Memcached's text protocol forward to four memcached servers: ours and twemproxy. The service runs
-on the first core, clients and servers on the second; programs take turns within a round, and figures are medians. Where
-clients or servers are the bottleneck, only the figure per CPU second of the service compares. What is not installed is
-left out.
+Balancers forward to two servers of one nginx: ours, nginx and HAProxy, with persistent connections, and with clients
+that close them. Routers of Memcached's text protocol forward to four memcached servers: ours and twemproxy. The service
+runs on the first core, clients and servers on the second; programs take turns within a round, and figures are medians.
+Where clients or servers are the bottleneck, only the figure per CPU second of the service compares. What is not
+installed is left out.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
+from sluice.cli.common.services import Configured, checked_limits, named, read_config
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
-from sluice.cli.common.services import Configured, checked_limits, named, read_config
 from sluice.service.describe import describe
 from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError

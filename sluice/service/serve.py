@@ -108,8 +108,8 @@ def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
 
 
 def run_service(command: list[str], ready: Callable[[int, str], None]) -> tuple[int, list[dict[str, int]]]:
-    """Run services until they are stopped by SIGINT or SIGTERM; `ready` is given the number and the address of each when
-    it accepts connections. The exit status, and all counters of each by their name.
+    """Run services until they are stopped by SIGINT or SIGTERM; `ready` is given the number and address of each when it
+    accepts connections. The exit status, and all counters of each by their name.
     """
     # a group of its own: Ctrl-C reaches it once, through the handler
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)

@@ -48,7 +48,8 @@ def nginx(folder: Path) -> Iterator[list[int]]:
     )
     path = folder / "nginx.conf"
     path.write_text(
-        f"daemon off; pid {folder}/pid; error_log {folder}/log; user root; events {{}} http {{ access_log off; {servers} }}"
+        f"daemon off; pid {folder}/pid; error_log {folder}/log; user root; events {{}} "
+        f"http {{ access_log off; {servers} }}"
     )
     server = subprocess.Popen(["nginx", "-c", str(path)], stderr=subprocess.DEVNULL)
     try:

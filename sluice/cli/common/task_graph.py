@@ -1,5 +1,5 @@
-"""The task graph of a service (section 5 of the FLICK paper): a task for each channel that is received from, one for each
-rule, and one for each channel that is sent to.
+"""The task graph of a service (section 5 of the FLICK paper): a task for each channel that is received from, for each
+rule, and for each channel that is sent to.
 """
 
 from __future__ import annotations

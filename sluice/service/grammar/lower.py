@@ -347,7 +347,7 @@ def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     for field in fields:
         lines.append(f"    out->f_{field} = {'t' if plan.by_name[field].is_text else 'v'}_{field};")
     lines.append("    out->m.total = at;")
-    inputs = [f"    const int64_t note = out->m.note;"] if _uses(lines, "note") else []
+    inputs = ["    const int64_t note = out->m.note;"] if _uses(lines, "note") else []
     inputs += ["    const bool ended = out->m.ended;"] if _uses(lines, "ended") else []
     return [
         f"static enum service_parsed m_{name}_parse(const uint8_t *data, uint64_t length, void *target,",

@@ -17,8 +17,9 @@ SOURCES = ("instance.c", "socket.c", "pool.c", "worker.c", "main.c")
 
 
 def build_program(name: str, *sources: str) -> Path:
-    """The executable of compiled processes: the services of one process of the system. Raises CompilerError, and CacheError
-    where there is no place for it.
+    """The executable of compiled processes, which run as services of one process of the system.
+
+    Raises CompilerError, and CacheError where there is no place for it.
     """
     command = compiler()
     options = [*flags(), "-pthread", f"-I{RUNTIME}"]

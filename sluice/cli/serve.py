@@ -1,10 +1,18 @@
-"""sluice serve PROGRAM.fk: compile a service written in FLICK, and run it.
+"""sluice serve PROGRAM: compile a service written in FLICK, and run it.
+
+PROGRAM is a file, or the name of a ready service: --list names them. Its grammars are those of --grammar, or of its
+first line.
 
 Each connection that --listen accepts has an instance of the program's process; --backends says where the other channels
 lead. The service runs until Ctrl-C or SIGTERM, and then prints what it counted. --check only checks the program, and
 says its types and the memory that it takes.
 
+  sluice serve http_balancer --listen 127.0.0.1:8080 --backends 127.0.0.1:8081,127.0.0.1:8082
   sluice serve router.fk --grammar memcached_binary --listen 127.0.0.1:11211 --backends 127.0.0.1:11301,127.0.0.1:11302
+
+--config FILE runs several services in one process, each with its own memory and share of the cores' time. The file is
+TOML: a table [NAME] for each, with program, listen, backends, and the options above as keys; workers and slice stand
+before the tables.
 
 ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A channel is named before it where there are several:
 --backends caches=10.0.0.1:11211,10.0.0.2:11211.
@@ -21,12 +29,13 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
+from sluice.cli.common.services import Configured, checked_limits, named, read_config
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
 from sluice.service.describe import describe
 from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
-from sluice.service.load import load_file
+from sluice.service.load import load_file, ready_services
 from sluice.service.lower.program import lower
 from sluice.service.serve import Address, AddressError, command_of, read_address, run_service, wire
 
@@ -37,7 +46,9 @@ _BACKENDS = 2
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "serve", __doc__, action)
-    parser.add_argument("program", metavar="PROGRAM", help="a FLICK program")
+    parser.add_argument("program", metavar="PROGRAM", nargs="?", help="a FLICK program, or a ready service")
+    parser.add_argument("--list", action="store_true", help="name the ready services and grammars, and end")
+    parser.add_argument("--config", metavar="FILE", help="several services, from a TOML file")
     parser.add_argument("--listen", metavar="[CHANNEL=]ADDRESS", help="where connections are accepted")
     parser.add_argument(
         "--backends",
@@ -61,6 +72,11 @@ def add(commands: Any) -> None:
         ("buffers", "buffers of all connections"),
         ("buffer_size", "bytes of a buffer"),
         ("idle", "seconds after which a connection ends on which nothing happens; 0: never"),
+        ("timeout", "seconds in which a backend has to answer; 0: no limit"),
+        ("message_time", "seconds in which a message has to arrive; 0: no limit"),
+        ("keep", "idle connections to each backend that a worker keeps open"),
+        ("share", "share of the cores' time, compared with other services of --config"),
+        ("slice", "microseconds of a turn"),
     ):
         default = getattr(defaults, name)
         parser.add_argument(
@@ -73,6 +89,13 @@ def add(commands: Any) -> None:
 
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
+    if options.list:
+        print("services: " + ", ".join(ready_services()) + "\ngrammars: " + ", ".join(ready_names()))
+        return 0
+    if (options.program is None) == (options.config is None):
+        raise UsageError("name a program, or give --config FILE: see sluice serve --list")
+    if options.config is not None:
+        return _run(read_config(options.config, _limits(options)), options.json)
     limits = _limits(options)
     service = load_file(options.program, options.grammar, _settings(options.settings))
     for warning in service.warnings:
@@ -94,18 +117,28 @@ def action(options: argparse.Namespace) -> int:
         wiring = wire(process, _one(options.listen), [_several(each) for each in options.backends])
     except AddressError as error:
         raise UsageError(str(error)) from error
+    return _run([Configured(process.name, lowered.source, wiring, limits)], options.json)
+
+
+def _run(services: list[Configured], as_json: bool) -> int:
+    """Compile services, and run them until they are stopped."""
     with busy("compiling"):
-        program = build_program(process.name, lowered.source)
-    bounds = bounds_of(program, wiring.channels, limits)
+        program = build_program(services[0].name, *(each.source for each in services))
+    bounds = [bounds_of(program, each.wiring.channels, each.limits, number) for number, each in enumerate(services)]
 
-    def ready(address: str) -> None:
-        text = f"{process.name} serves at {address}; at most {bounds.total:,} bytes of memory"
-        print(json.dumps({"ready": address, **dataclasses.asdict(bounds)}) if options.json else text, flush=True)
+    def ready(number: int, address: str) -> None:
+        found, name = bounds[number], services[number].name
+        data = {"ready": address, "service": name, **dataclasses.asdict(found)}
+        text = f"{name} serves at {address}; at most {found.total:,} bytes of memory"
+        print(json.dumps(data) if as_json else text, flush=True)
 
-    status, counters = run_service(command_of(program, wiring, limits), ready)
-    if options.json:
-        print(json.dumps({"counters": counters}))
-    else:
+    status, counted = run_service(command_of(program, *((each.wiring, each.limits) for each in services)), ready)
+    for each, counters in zip(services, counted, strict=False):
+        if as_json:
+            print(json.dumps({"service": each.name, "counters": counters}))
+            continue
+        if len(services) > 1:
+            print(f"{each.name}:")
         width = max((len(f"{value:,}") for value in counters.values()), default=1)
         for name, value in counters.items():
             if value:
@@ -132,17 +165,7 @@ def _print(data: dict[str, Any], as_json: bool) -> None:
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    limits = Limits(options.instances, options.buffers, options.buffer_size, options.workers, options.idle)
-    if not 1 <= limits.workers <= 256:
-        raise UsageError(f"--workers {limits.workers}: from 1 to 256")
-    if not 64 <= limits.buffer_size <= 1 << 24:
-        raise UsageError(f"--buffer-size {limits.buffer_size}: from 64 to {1 << 24} bytes")
-    for name in ("instances", "buffers"):
-        if getattr(limits, name) < limits.workers:
-            raise UsageError(f"--{name} {getattr(limits, name)}: one for each worker at least")
-    if limits.idle < 0:
-        raise UsageError(f"--idle {limits.idle}: 0 or more seconds")
-    return limits
+    return checked_limits({each.name: getattr(options, each.name) for each in dataclasses.fields(Limits)})
 
 
 def _settings(given: list[str]) -> dict[str, int]:
@@ -155,16 +178,11 @@ def _settings(given: list[str]) -> dict[str, int]:
     return found
 
 
-def _named(text: str) -> tuple[str, str]:
-    name, equals, rest = text.partition("=")
-    return (name, rest) if equals else ("", text)
-
-
 def _one(text: str) -> tuple[str, Address]:
-    name, rest = _named(text)
+    name, rest = named(text)
     return name, read_address(rest)
 
 
 def _several(text: str) -> tuple[str, list[Address]]:
-    name, rest = _named(text)
+    name, rest = named(text)
     return name, [read_address(each) for each in rest.split(",") if each]

@@ -3,7 +3,7 @@
 Its parse tree (which layer follows which, and when), then layer by layer: header, key of instances, what
 they keep, sequence, state machine, events, timeouts. --svg draws parse tree and state machines into one
 file. Of a file that describes a chain of functions: its arrangement, what each function subscribes to, publishes and
-decides; --svg draws that.
+decides; --svg draws that. Of a service (PROGRAM.fk, or the name of a ready one): its task graph.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from sluice.cli.common.files import check_output, write_text
 from sluice.cli.common.layer_tree import layer_tree
 from sluice.cli.common.options import add_command, add_stack, count_from_1
 from sluice.cli.common.pictures import stack_picture
+from sluice.cli.common.task_graph import task_graph, task_picture, task_text
 from sluice.lang.errors import did_you_mean
 from sluice.lower.build import build
+from sluice.service.load import load_file, ready_services
 from sluice.stacks.find import find_stack
 
 _WIDTH = 110
@@ -49,6 +51,8 @@ def action(options: argparse.Namespace) -> int:
     """Run the command."""
     if describes_chain(Path(options.stack)):
         return show_chain(options)
+    if options.stack.endswith(".fk") or options.stack in ready_services():
+        return _show_service(options)
     stack = find_stack(options.stack)
     build(stack)  # validates the description; errors have the line
     data = describe(stack)
@@ -64,6 +68,19 @@ def action(options: argparse.Namespace) -> int:
         print(json.dumps(data))
     elif not options.svg:
         print(text_of(data, options.layer is None, options.depth))
+    return 0
+
+
+def _show_service(options: argparse.Namespace) -> int:
+    service = load_file(options.stack)
+    data = task_graph(service, service.process())
+    if options.svg:
+        check_output(options.svg, options.stack)
+        write_text(options.svg, task_picture(data))
+    if options.json:
+        print(json.dumps(data))
+    elif not options.svg:
+        print(task_text(data))
     return 0
 
 

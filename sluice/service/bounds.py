@@ -18,6 +18,16 @@ class Limits:
     workers: int = 1
     idle: int = 600
     """Seconds after which an instance ends that did nothing; 0: never."""
+    timeout: int = 30
+    """Seconds in which a backend has to answer; 0: no limit."""
+    message_time: int = 30
+    """Seconds in which a message has to arrive, or its beginning if it is forwarded as it comes; 0: no limit."""
+    keep: int = 64
+    """Idle connections to each backend that a worker keeps open, on average."""
+    share: int = 1
+    """Of the cores' time, compared with other services of the same process."""
+    slice: int = 50
+    """Microseconds after which an instance has to wait for its next turn."""
 
 
 @dataclass(frozen=True)
@@ -31,15 +41,15 @@ class Bounds:
     total: int
 
 
-def bounds_of(program: Path, channels: int, limits: Limits) -> Bounds:
-    """The bounds of a compiled program whose instances have that many channels."""
+def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0) -> Bounds:
+    """The bounds of a service of a program whose instances have that many channels."""
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
-    sizes: dict[str, int] = json.loads(done.stdout)
+    sizes: dict[str, int] = json.loads(done.stdout)[service]
     head = (sizes["instance"] + channels * sizes["channel"] + 15) & ~15
-    instance = (head + sizes["frame"] + 63) & ~63
+    instance = (head + sizes["frame"] + 15) & ~15
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
     return Bounds(
         instance,
         instance + 2 * channels * buffer,
-        limits.instances * instance + limits.buffers * buffer,
+        limits.instances * instance + limits.buffers * buffer + sizes["shared"],
     )

@@ -13,15 +13,18 @@ from sluice.engine.compiler import CompilerError, compiler, flags
 from sluice.engine.sealed_file import move, seal
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
-SOURCES = ("instance.c", "socket.c", "worker.c", "main.c")
+SOURCES = ("instance.c", "socket.c", "pool.c", "worker.c", "main.c")
 
 
-def build_program(name: str, source: str) -> Path:
-    """The executable of a compiled process. Raises CompilerError, and CacheError where there is no place for it."""
+def build_program(name: str, *sources: str) -> Path:
+    """The executable of compiled processes, which run as services of one process of the system.
+
+    Raises CompilerError, and CacheError where there is no place for it.
+    """
     command = compiler()
     options = [*flags(), "-pthread", f"-I{RUNTIME}"]
     digest = hashlib.sha256()
-    for text in (*command, *options, source):
+    for text in (*command, *options, *sources):
         digest.update(text.encode() + b"\0")
     for path in sorted(RUNTIME.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -31,10 +34,16 @@ def build_program(name: str, source: str) -> Path:
         return path
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
-            program = Path(work, "program.c")
-            program.write_text(source, encoding="utf-8")
+            files = [str(RUNTIME / each) for each in SOURCES]
+            names = [f"service_program_{number}" for number in range(len(sources))]
+            for each, source in zip(names, sources, strict=True):
+                program = Path(work, f"{each}.c")
+                program.write_text(f"#define service_program {each}\n{source}", encoding="utf-8")
+                files.append(str(program))
+            table = Path(work, "table.c")
+            table.write_text(_table(names), encoding="utf-8")
+            files.append(str(table))
             made = Path(work, path.name)
-            files = [str(program), *(str(RUNTIME / each) for each in SOURCES)]
             done = subprocess.run([*command, *options, *files, "-o", str(made)], capture_output=True, text=True)
             if done.returncode:
                 raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
@@ -48,3 +57,14 @@ def build_program(name: str, source: str) -> Path:
         ) from error
     trim(folder)
     return path
+
+
+def _table(names: list[str]) -> str:
+    """The C that lists all services."""
+    declared = "".join(f"extern const struct service_program {each};\n" for each in names)
+    listed = ", ".join(f"&{each}" for each in names)
+    return (
+        f'#include "service.h"\n{declared}extern const struct service_program *const service_programs[];\n'
+        f"const struct service_program *const service_programs[] = {{{listed}}};\n"
+        f"extern const unsigned service_program_count;\nconst unsigned service_program_count = {len(names)};\n"
+    )

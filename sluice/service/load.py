@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from sluice.service.grammar.annotated import annotated_unit
 from sluice.service.grammar.plan import Plan, plan
@@ -16,6 +18,7 @@ from sluice.service.lang.errors import Place, ServiceError, Warned, suggest
 from sluice.service.lang.parser.program import parse_program, parse_source
 from sluice.service.lang.types import INTEGER, NOTHING, STRING, ChannelOf, Named, Type
 
+SERVICES = Path(__file__).resolve().parent / "services"
 PORTS = 16
 """Channels and channel arrays of a process; service.h has the same number."""
 
@@ -68,9 +71,29 @@ class Service:
 
 
 def load_file(path: str, grammars: Sequence[str] = (), settings: dict[str, int] | None = None) -> Service:
-    """Read and check a program; `grammars` are names or files. Raises ServiceError."""
+    """Read and check a program: a file, or a ready service. `grammars` are names or files; without any, those that the
+    program's first line names count. Raises ServiceError.
+    """
+    path = find_program(path)
     program, warnings = parse_program(path)
-    return _load(program, warnings, grammars, settings)
+    return _load(program, warnings, grammars or _named_grammars(path), settings)
+
+
+def ready_services() -> list[str]:
+    """Names of the services that come with Sluice."""
+    return sorted(each.stem for each in SERVICES.glob("*.fk"))
+
+
+def find_program(name: str) -> str:
+    """The file of a program: of a ready service, or the file itself."""
+    return str(SERVICES / f"{name}.fk") if name in ready_services() and not Path(name).exists() else name
+
+
+def _named_grammars(path: str) -> list[str]:
+    """The grammars of a first line such as `# grammar: http`."""
+    lines = Path(path).read_text(encoding="utf-8").splitlines()
+    found = re.match(r"#\s*grammars?:\s*(.*)", lines[0]) if lines else None
+    return found[1].replace(",", " ").split() if found else []
 
 
 def load_source(

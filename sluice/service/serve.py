@@ -91,21 +91,25 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
     return Wiring(names.index(accepted), listen[1], found)
 
 
-def command_of(program: Path, wiring: Wiring, limits: Limits) -> list[str]:
-    """The command line of a compiled service."""
-    host, port = wiring.listen
-    out = [str(program), "--listen", host, str(port), "--accept", str(wiring.accept)]
-    for number, addresses in sorted(wiring.backends.items()):
-        for each in addresses:
-            out += ["--backend", str(number), each[0], str(each[1])]
-    for name in ("workers", "buffers", "buffer_size", "instances", "idle"):
-        out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
+def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
+    """The command line of compiled services, with the wiring and limits of each."""
+    out = [str(program)]
+    for name in ("workers", "slice"):
+        out += [f"--{name}", str(getattr(services[0][1], name))]
+    for number, (wiring, limits) in enumerate(services):
+        host, port = wiring.listen
+        out += ["--service", str(number), "--listen", host, str(port), "--accept", str(wiring.accept)]
+        for channel, addresses in sorted(wiring.backends.items()):
+            for each in addresses:
+                out += ["--backend", str(channel), each[0], str(each[1])]
+        for name in ("buffers", "buffer_size", "instances", "idle", "timeout", "message_time", "keep", "share"):
+            out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out
 
 
-def run_service(command: list[str], ready: Callable[[str], None]) -> tuple[int, dict[str, int]]:
-    """Run a service until it is stopped by SIGINT or SIGTERM; `ready` is given the address when it accepts connections.
-    The exit status, and all counters by their name.
+def run_service(command: list[str], ready: Callable[[int, str], None]) -> tuple[int, list[dict[str, int]]]:
+    """Run services until they are stopped by SIGINT or SIGTERM; `ready` is given the number and address of each when it
+    accepts connections. The exit status, and all counters of each by their name.
     """
     # a group of its own: Ctrl-C reaches it once, through the handler
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -116,13 +120,15 @@ def run_service(command: list[str], ready: Callable[[str], None]) -> tuple[int, 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         assert process.stdout is not None
-        counters: dict[str, int] = {}
+        counters: list[dict[str, int]] = []
+        number = 0
         for line in process.stdout:
             word, *rest = line.split()
             if word == "ready":
                 host = f"[{rest[0]}]" if ":" in rest[0] else rest[0]
-                ready(f"{host}:{rest[1]}")
-            elif line.startswith("{"):
+                ready(number, f"{host}:{rest[1]}")
+                number += 1
+            elif line.startswith("["):
                 counters = json.loads(line)
         return process.wait(), counters
     finally:

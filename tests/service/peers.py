@@ -71,7 +71,7 @@ class Served:
         program = build_program(process.name, lower(service, process).source)
         given = [("", [("127.0.0.1", port) for port in backends])] if backends else []
         wiring = wire(process, ("", ("127.0.0.1", 0)), given)
-        self._process = subprocess.Popen(command_of(program, wiring, limits), stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(command_of(program, (wiring, limits)), stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         word, _, port = self._process.stdout.readline().split()
         assert word == "ready"
@@ -93,7 +93,7 @@ class Served:
             self._process.terminate()
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            self.counters = json.loads(line)
+            self.counters = json.loads(line)[0]
         assert self._process.wait(PATIENCE) == 0
         return self.counters
 

@@ -51,7 +51,7 @@ def test_the_generated_c(capsys: pytest.CaptureFixture[str]) -> None:
         ([*ARGUMENTS, "--listen", "127.0.0.1:0", "--backends", "a=1.2.3.4:5"], 1, "has no channel 'a' that is left"),
         ([*ARGUMENTS, "--workers", "0", "--check"], 2, "--workers 0: from 1 to 256"),
         ([*ARGUMENTS, "--set", "n", "--check"], 2, "write NAME=NUMBER"),
-        (["serve", str(ROUTER), "--check", "--grammar", "memcached"], 1, "did you mean 'memcached_binary'?"),
+        (["serve", str(ROUTER), "--check", "--grammar", "memcached"], 1, "did you mean 'memcached_text'?"),
         (
             ["serve", str(ROUTER), "--check", "--grammar", "memcached_binary", "--process", "P"],
             1,

@@ -150,6 +150,7 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
         trial->instance->channels[i].reopens = false; /* its end is an end, not a fault */
         service_io_open(&trial->instance->channels[i]);
     }
+    service_instance_start(trial->instance);
     return trial;
 }
 
@@ -168,7 +169,7 @@ void trial_give(struct trial *trial, uint32_t channel, const uint8_t *data, uint
 int trial_run(struct trial *trial)
 {
     for (unsigned i = 0; i < 100000 && trial->life != SERVICE_DEAD; i++) {
-        trial->life = (int)service_instance_turn(trial->instance, 64);
+        trial->life = (int)service_instance_turn(trial->instance);
         if (trial->life == SERVICE_ASLEEP)
             break;
     }

@@ -146,7 +146,7 @@ def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
 
 def bodiless(status: bytes, note: int) -> bool:
     """Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3)."""
-    return note == 1 or status in (b"204", b"304") or status[:1] == b"1"
+    return note & 1 == 1 or status in (b"204", b"304") or status[:1] == b"1"
 
 
 def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int = 0) -> bytes:

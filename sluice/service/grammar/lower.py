@@ -338,19 +338,22 @@ def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     needed = plan.needed(set(fields))
     lines = _Parser(plan, needed, False, set(fields)).run()
     for each, value in plan.expressions.items():
-        lines.append(f"    out->m.{each} = {_property(each, value, plan)};")
+        where = "out->m." if each in ("note", "answered") else "found->"
+        lines.append(f"    {where}{each} = {_property(each, value, plan)};")
     if any("bad" in line or "missing" in line for line in lines[len(lines) - len(plan.expressions) :]):
         lines += ["    if (bad)", "        return SERVICE_MALFORMED;"]
     if plan.tail is not None:
-        lines += ["    out->m.tail = tail;", "    out->m.tail_need = tail_need;"]
+        lines += ["    found->tail = tail;", "    found->tail_need = tail_need;"]
     for field in fields:
         lines.append(f"    out->f_{field} = {'t' if plan.by_name[field].is_text else 'v'}_{field};")
     lines.append("    out->m.total = at;")
-    inputs = [f"    const int64_t note = out->m.note;"] if _uses(lines, "note") else []
+    inputs = ["    const int64_t note = out->m.note;"] if _uses(lines, "note") else []
     inputs += ["    const bool ended = out->m.ended;"] if _uses(lines, "ended") else []
     return [
-        f"static enum service_parsed m_{name}_parse(const uint8_t *data, uint64_t length, void *target, uint64_t *need)",
+        f"static enum service_parsed m_{name}_parse(const uint8_t *data, uint64_t length, void *target,",
+        "                                        struct service_found *found)",
         "{",
+        "    uint64_t *need = &found->need;",
         f"    struct m_{name} *out = target;",
         *inputs,
         *_declarations(plan, needed, False, lines),
@@ -368,7 +371,7 @@ def _uses(lines: list[str], word: str) -> bool:
 
 def _property(name: str, value: Value, plan: Plan) -> str:
     text = expression(value, plan)
-    return text if name == "blank" else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
+    return text if name in ("blank", "fill") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
 
 
 def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
@@ -407,6 +410,7 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "{",
         f"    struct w_{name} w, again;",
         f"    struct m_{name} sent = {{0}};",
+        "    struct service_found found;",
         "    enum service_outcome outcome;",
         "    uint64_t need;",
         "    uint8_t *at;",
@@ -421,9 +425,9 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "        return service_fail(c->instance, SERVICE_UNFIT);",
         "    if (m->m.origin)",
         "        m->m.origin->unsent = false;",
-        "    sent.m.answered = sent.m.final = 1;",
+        "    sent.m.answered = 1;",
         "    sent.m.note = m->m.note;",
-        *([f"    m_{name}_parse(at, w.size, &sent, &need);"] if plan.expressions else []),
+        *([f"    m_{name}_parse(at, w.size, &sent, &found);"] if plan.expressions else ["    (void)found;"]),
         "    service_wrote(c, w.size, &sent.m);",
         "    return SERVICE_STEP;",
         "}",

@@ -85,7 +85,7 @@ class Plan:
     items: list[Item] = field(default_factory=list[Item])
     limit: int = LIMIT
     expressions: dict[str, Value] = field(default_factory=dict[str, Value])
-    """Properties whose value depends on the message: note, final, answered, last, end, blank, checksum."""
+    """Properties whose value depends on the message: note, final, answered, last, end, blank, fill, checksum."""
     finish: bytes | None = None
     """What is sent when nothing more is; before a checksum, if messages have one."""
 
@@ -170,7 +170,7 @@ def plan(grammar: Grammar) -> Plan:
             names[item.name] = item
     for name, value in grammar.expressions.items():
         found.expressions[name] = value
-        _check(value, names, found.items[-1], text=name == "blank")
+        _check(value, names, found.items[-1], text=name in ("blank", "fill"))
     if "finish" in grammar.properties:
         found.finish = grammar.properties["finish"].encode("latin-1")
     if not any(item.kind != "variable" for item in found.items):

@@ -1,4 +1,4 @@
-"""Protocols in text: what runtime/text.h does, in Python. A function of an expression, or how a message's end is found."""
+"""Protocols in text, as in runtime/text.h: functions of expressions, and how the end of a message is found."""
 
 from __future__ import annotations
 

@@ -96,6 +96,9 @@ class ChannelEvaluator:
         if node.function == "src_address":
             yield from ()
             return ADDRESS
+        if node.function in ("src_port", "load"):
+            yield from self.channel(node.ordered[0])
+            return 0
         if node.function == "bind":
             yield from self.value(node.ordered[1])
             return ()

@@ -21,6 +21,7 @@ from sluice.service.interpreter.values import (
 )
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
+from sluice.service.lang.check.calls import CHANNEL_FUNCTIONS
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, STRING, ChannelOf, DictionaryOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE
 from sluice.service.lower.values import DICTIONARY, TEXTS, bound_of
@@ -422,7 +423,7 @@ class Evaluator(ChannelEvaluator):
 
     def _built_in(self, node: tree.Call) -> Wait:
         first = node.ordered[0]
-        if node.function in ("all_ready", "bind", "src_address"):
+        if node.function in CHANNEL_FUNCTIONS:
             return (yield from self.of_channels(node))
         if node.function in ("fold", "map", "filter"):
             return (yield from self._over(node))

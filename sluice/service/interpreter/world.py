@@ -86,7 +86,8 @@ class Channel:
                 data = serialise(unit, message.fields, message.raw, message.note)
             except MalformedError as error:
                 raise FaultError("UNFIT") from error
-        found = parse(unit, data, message.note, True)
+        came = message.parsed is not None and not message.changed
+        found = message.parsed if came else parse(unit, data, message.note, True)
         if found is not None and property_of(unit, found, "answered", 1) and len(self.notes) < NOTES:
             self.notes.append(property_of(unit, found, "note") % 256)
         if "checksum" in unit.expressions:
@@ -113,4 +114,8 @@ def _blanked(unit: Plan, found: Parsed, raw: bytes) -> bytes:
     name = re.search(rb"(?:^|\r\n)connection:", block, re.IGNORECASE)
     assert name is not None
     at = start + block.index(text, name.end())
-    return raw[:at] + b" " * len(text) + raw[at + len(text) :]
+    fill = unit.expressions.get("fill")
+    put = evaluate(fill, found.values, 0, found.note) if fill is not None else b""
+    assert isinstance(put, bytes)
+    put = put if len(put) <= len(text) else b""
+    return raw[:at] + put.ljust(len(text)) + raw[at + len(text) :]

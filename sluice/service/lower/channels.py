@@ -297,7 +297,7 @@ class StatementWriter(ExpressionWriter):
     def ready(self, pointer: str, type: Type, place: Place) -> None:
         """Look at the next message of a channel: `outcome` says whether it is there."""
         scratch = self.variable(type, place)
-        self.put(f"outcome = service_look({pointer}, {self.parse_of(type, place)}, {self.whole}, &{scratch}.m);")
+        self.put(f"outcome = service_glance({pointer}, {self.parse_of(type, place)}, {self.whole}, &{scratch}.m);")
         with self.block("if (outcome == SERVICE_FAULT)"):
             self.put(f"goto {self.catchers[-1]};" if self.catchers else "return outcome;")
 
@@ -316,10 +316,14 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def of_channel(self, node: tree.Call) -> str:
-        """src_address(c), bind(c, address)."""
+        """src_address(c), src_port(c), load(c), bind(c, address)."""
         port = self.port(node.ordered[0])
         if node.function == "src_address":
             return f"(int64_t){port.pointer}->address"
+        if node.function == "src_port":
+            return f"(int64_t){port.pointer}->peer_port"
+        if node.function == "load":
+            return f"service_load_of({port.pointer})"
         self.put(f"service_bind({port.pointer}, {self.value(node.ordered[1])});")
         return "0"
 

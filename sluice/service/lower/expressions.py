@@ -313,7 +313,9 @@ class ExpressionWriter(StateWriter):
                 else:
                     names[parameter] = self.value(given)
             else:
-                names[parameter] = self.keep(self.value(given), parameter.type, given.place)
+                constant = isinstance(given, tree.Name) and given.binding is not None and given.binding.kind == "let"
+                text = self.value(given)
+                names[parameter] = text if constant else self.keep(text, parameter.type, given.place)
         return self.body(function, ports, names, kept, node.place)
 
     def body(

@@ -23,6 +23,8 @@ class Lowered:
 
     source: str
     streamed: tuple[bool, ...]
+    ports: tuple[tuple[frozenset[int], frozenset[int]], ...] = ()
+    """Of each rule: the numbers of the channels that it receives from, and of those that it sends to."""
 
 
 def lower(service: Service, process: Signature) -> Lowered:
@@ -52,7 +54,7 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
             f"join some of them: at most {RULES} are possible.",
         )
     rules = [_rule(service, values, number, part, ports, states, declaration) for number, part in enumerate(parts)]
-    starts = _starts(service, values, states)
+    starts = _starts(service, values, states, ports)
     out = [
         f"/* {declaration.name}, compiled from {declaration.place} */",
         '#include "message.h"',
@@ -73,7 +75,11 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
         out += _function(rule)
     out += starts
     out += _tables(process, rules, states, service)
-    return Lowered("\n".join(out) + "\n", tuple(rule.streamed for rule in rules))
+    return Lowered(
+        "\n".join(out) + "\n",
+        tuple(rule.streamed for rule in rules),
+        tuple((frozenset(r.reads), frozenset(r.writes)) for r in rules),
+    )
 
 
 def _rule(
@@ -97,13 +103,14 @@ def _rule(
     return rule
 
 
-def _starts(service: Service, values: Values, states: States) -> list[str]:
+def _starts(service: Service, values: Values, states: States, ports: dict[tree.Binding, Port]) -> list[str]:
     """The functions that give state its first values: that of an instance, and that of all instances."""
     out: list[str] = []
     for everywhere, name in ((False, "begin"), (True, "begin_shared")):
-        writer = HandlerWriter(service, values, 0, {}, states)
+        writer = HandlerWriter(service, values, 0, {} if everywhere else ports, states)
         writer.slices = False
-        for state, shared in states.starts:
+        writer.kept.update(states.kept)
+        for state, shared in list(states.starts):
             if shared != everywhere or state.binding is None:
                 continue
             kept = states.kept[state.binding]
@@ -191,8 +198,13 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         finish = sent.finish if sent is not None else None
         marks = "NULL" if finish is None else '"' + "".join(f"\\{byte:03o}" for byte in finish) + '"'
         sums = any("checksum" in unit.expressions for unit in units)
+        got = service.units.get(str(type.receives))
+        notes = str(got is not None and got.tail is not None and got.tail.framing == "http_response").lower()
+        exact = str(flags[1] and sent is not None and "answered" in sent.expressions).lower()
         text = ", ".join(str(flag).lower() for flag in flags)
-        out.append(f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}}},')
+        out.append(
+            f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}, {notes}, {exact}}},'
+        )
     out += ["};", "", "static const struct service_rule rules[] = {"]
     for rule in rules:
         reads, writes = (sum(1 << port for port in side) for side in (rule.reads, rule.writes))

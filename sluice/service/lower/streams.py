@@ -31,7 +31,7 @@ def _call(call: tree.Call, flow: tree.Binding, checked: Checked) -> bool:
     given = [(each, parameter) for each, parameter in zip(call.ordered, function.parameters, strict=True)]
     own = [parameter for each, parameter in given if isinstance(each, tree.Name) and each.binding is flow]
     rest = [each for each, _ in given if not (isinstance(each, tree.Name) and each.binding is flow)]
-    if len(own) != 1 or not all(_fields_only(each, flow) for each in rest) or function.declaration.body.states:
+    if len(own) != 1 or not all(_fields_only(each, flow) for each in rest) or function.declaration.body.handlers:
         return False
     return _tail(function.declaration.body.expression, own[0], checked)
 

@@ -7,6 +7,7 @@
 #define SERVICE_COUNTERS(X)                                                                    \
     X(ACCEPTED, "connections accepted")                                                        \
     X(CONNECTED, "connections to backends")                                                    \
+    X(REUSED, "idle connections to backends used again")                                       \
     X(REOPENED, "connections that a backend closed while nothing was due")                      \
     X(RECEIVED, "messages received")                                                           \
     X(SENT, "messages sent")                                                                   \

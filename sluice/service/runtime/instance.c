@@ -27,8 +27,57 @@ void service_instance_begin(struct service_instance *self, struct service_core *
             c->sums = program->ports[port].sums;
         }
     }
-    if (program->begin && program->begin(self) != SERVICE_STEP && !self->fault)
+}
+
+/* Connects the backends that are not sent anything: no message would do so. */
+static void open_inputs(struct service_instance *self)
+{
+    for (uint32_t i = 0; i < self->channel_count && !self->fault; i++) {
+        struct service_channel *c = &self->channels[i];
+
+        if (c->link == SERVICE_CLOSED && !self->core->program->ports[c->port].sends && !service_io_open(c))
+            service_instance_broken(self, c);
+    }
+}
+
+void service_instance_start(struct service_instance *self)
+{
+    const struct service_program *program = self->core->program;
+
+    open_inputs(self);
+    if (!program->begin || self->fault)
+        return;
+    if (program->shared_size)
+        pthread_mutex_lock(&self->core->shared->lock);
+    if (program->begin(self) != SERVICE_STEP && !self->fault)
         self->fault = SERVICE_LIMIT;
+    if (program->shared_size)
+        pthread_mutex_unlock(&self->core->shared->lock);
+}
+
+bool service_instance_broken(struct service_instance *self, struct service_channel *c)
+{
+    enum service_counter reason = (enum service_counter)self->fault;
+
+    if (!(self->core->program->handles >> service_class(reason) & 1) || service_transit(c) || c->from)
+        return false;
+    for (uint32_t i = 0; i < self->channel_count; i++)
+        if (self->channels[i].to == c)
+            return false; /* half of a message was sent */
+    self->fault = 0;
+    if (c->taken == 0 && !c->pinned)
+        service_io_close(c);
+    else
+        c->in_ended = true; /* the current step uses what it has received */
+    if (c->reopens) {
+        if (c->link == SERVICE_CLOSED)
+            service_fresh(c);
+    } else {
+        c->in_ended = c->out_ending = c->out_ended = true;
+    }
+    c->broken = (uint8_t)reason;
+    self->progressed = true;
+    return true;
 }
 
 void service_instance_close(struct service_instance *self)
@@ -42,7 +91,7 @@ static bool read_all(struct service_instance *self)
     for (uint32_t i = 0; i < self->channel_count; i++) {
         struct service_channel *c = &self->channels[i];
 
-        if (c->readable && c->link == SERVICE_OPEN && !service_io_fill(c))
+        if (c->readable && c->link == SERVICE_OPEN && !service_io_fill(c) && !service_instance_broken(self, c))
             return false;
     }
     return true;
@@ -53,7 +102,8 @@ static bool write_all(struct service_instance *self)
     for (uint32_t i = 0; i < self->channel_count; i++) {
         struct service_channel *c = &self->channels[i];
 
-        if (c->link == SERVICE_OPEN && c->writable && (c->out || (c->out_ending && !c->out_ended)) && !service_io_flush(c))
+        if (c->link == SERVICE_OPEN && c->writable && (c->out || (c->out_ending && !c->out_ended)) &&
+            !service_io_flush(c) && !service_instance_broken(self, c))
             return false;
     }
     return true;
@@ -109,6 +159,14 @@ static bool finish(struct service_channel *c, const struct service_port *port)
     return true;
 }
 
+/* A backend that nothing more is sent to: its connection stays open for other instances when all answers are there. */
+static void park(struct service_channel *c)
+{
+    if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out || c->received < c->sent)
+        return;
+    c->out_ended = c->in_ended = c->parked = c->instance->progressed = true;
+}
+
 /* What no rule can send to any more is shut; where nothing can be asked, nothing is to come. */
 static void end_outputs(struct service_instance *self)
 {
@@ -128,6 +186,7 @@ static void end_outputs(struct service_instance *self)
                 continue;
             c->out_ending = true;
         }
+        park(c);
         if (c->link == SERVICE_CLOSED)
             c->in_ended = true;
     }
@@ -139,11 +198,12 @@ static bool settle_closed(struct service_instance *self)
     for (uint32_t i = 0; i < self->channel_count; i++) {
         struct service_channel *c = &self->channels[i];
 
-        if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || !service_drained(c))
+        if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || !service_drained(c) || c->broken)
             continue;
         if (!service_reopen(c)) {
             service_fail(self, SERVICE_BACKEND_CLOSED);
-            return false;
+            if (!service_instance_broken(self, c))
+                return false;
         }
     }
     return true;
@@ -199,11 +259,11 @@ static bool run_rules(struct service_instance *self)
     return true;
 }
 
-enum service_life service_instance_turn(struct service_instance *self, unsigned steps)
+enum service_life service_instance_turn(struct service_instance *self)
 {
     enum service_life life = SERVICE_AGAIN;
 
-    while (steps--) {
+    do {
         self->progressed = false;
         if (!read_all(self) || !pass_all(self) || !run_rules(self)) {
             life = SERVICE_DEAD;
@@ -220,7 +280,7 @@ enum service_life service_instance_turn(struct service_instance *self, unsigned 
             life = SERVICE_ASLEEP;
             break;
         }
-    }
+    } while (!service_slice_over(self->core));
     if (life == SERVICE_AGAIN && !write_all(self))
         life = SERVICE_DEAD;
     if (life != SERVICE_DEAD && self->alive == 0 && all_sent(self)) {

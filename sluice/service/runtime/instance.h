@@ -13,8 +13,15 @@ enum service_life {
 /* Makes an instance in memory that has room for it: all channels closed, all rules at their beginning. */
 void service_instance_begin(struct service_instance *self, struct service_core *core);
 
-/* Runs it for at most `steps` steps of its rules. */
-enum service_life service_instance_turn(struct service_instance *self, unsigned steps);
+/* Gives its state the first values, when its client is known. */
+void service_instance_start(struct service_instance *self);
+
+/* Runs it until it waits, or its time slice is over. */
+enum service_life service_instance_turn(struct service_instance *self);
+
+/* A channel's connection has failed: whether the program handles `fault`. The rules that use the channel are then
+ * notified, and the connection is closed. */
+bool service_instance_broken(struct service_instance *self, struct service_channel *c);
 
 /* Closes all its connections. */
 void service_instance_close(struct service_instance *self);

@@ -1,9 +1,10 @@
-/* A service: options, workers, signals, and the report at the end.
+/* Services in one process: options, workers, signals, and the report at the end.
  *
- * Options, each with a value (`sluice serve` writes them): --listen ADDRESS PORT, --accept INDEX (the program's port
- * that is accepted), --backend INDEX ADDRESS PORT (again for each), --workers, --buffers, --buffer-size, --instances,
- * --idle. Prints `ready ADDRESS PORT` when it accepts connections, and a JSON object of all counters at the end.
- * With --sizes alone it prints what an instance takes, in bytes.
+ * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds); then for each service
+ * --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is accepted), --backend INDEX ADDRESS
+ * PORT (again for each), --buffers, --buffer-size, --instances, --idle, --timeout, --message-time, --keep, --share.
+ * Prints `ready ADDRESS PORT` for each service when it accepts connections, and JSON at the end: the counters of each
+ * service. With --sizes alone it prints what an instance of each takes, in bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -16,7 +17,8 @@
 
 #include "worker.h"
 
-extern const struct service_program service_program;
+extern const struct service_program *const service_programs[];
+extern const unsigned service_program_count;
 
 static const char *const counter_texts[] = {
 #define SERVICE_TEXT(name, text) text,
@@ -52,11 +54,55 @@ static int values_of(const char *option)
     return strcmp(option, "--listen") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
 }
 
-/* An error's text, or null. */
-static const char *read_options(int count, char **arguments, struct service_config *config)
+/* The place of an option that is a number; null for another one. */
+static uint32_t *number_of(struct service_config *config, const char *option)
 {
+    struct {
+        const char *name;
+        uint32_t *place;
+    } known[] = {
+        {"--accept", &config->listen_port}, {"--buffer-size", &config->buffer_size}, {"--idle", &config->idle},
+        {"--timeout", &config->timeout},    {"--message-time", &config->message_time}, {"--keep", &config->keep},
+        {"--share", &config->share},
+    };
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (strcmp(option, known[i].name) == 0)
+            return known[i].place;
+    return NULL;
+}
+
+static const char *add_backend(struct service_config *config, char **value)
+{
+    uint64_t number = strtoull(value[0], NULL, 10);
+    struct service_address *more;
+
+    if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
+        return "no such port, or too many backends";
+    more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
+    if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))
+        return "no address of a backend";
+    config->backends[number] = more;
+    config->counts[number]++;
+    return NULL;
+}
+
+static const char *check(const struct service_config *config, uint32_t workers)
+{
+    if (config->listen_port >= config->program->port_count || config->buffer_size < 64 || config->share == 0 ||
+        config->instances < workers || config->buffers < workers || config->listen.length == 0)
+        return "an option's value is out of range";
+    return NULL;
+}
+
+/* An error's text, or null. */
+static const char *read_options(int count, char **arguments, struct service_config *configs, uint32_t *workers,
+                                uint32_t *slice)
+{
+    struct service_config *config = configs;
+
     for (int i = 1; i < count;) {
-        const char *option = arguments[i];
+        const char *option = arguments[i], *wrong = NULL;
         int values = values_of(option);
         char **value = arguments + i + 1;
         uint64_t number;
@@ -65,48 +111,65 @@ static const char *read_options(int count, char **arguments, struct service_conf
             return "unknown option, or its value is missing";
         i += values + 1;
         number = strtoull(value[0], NULL, 10);
-        if (strcmp(option, "--listen") == 0) {
-            if (!address_of(value[0], value[1], &config->listen))
-                return "no address to listen at";
-        } else if (strcmp(option, "--backend") == 0) {
-            struct service_address *more;
-
-            if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
-                return "no such port, or too many backends";
-            more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
-            if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))
-                return "no address of a backend";
-            config->backends[number] = more;
-            config->counts[number]++;
-        } else if (strcmp(option, "--accept") == 0) {
-            config->listen_port = (uint32_t)number;
-        } else if (strcmp(option, "--workers") == 0) {
-            config->workers = (uint32_t)number;
-        } else if (strcmp(option, "--buffers") == 0) {
+        if (strcmp(option, "--listen") == 0)
+            wrong = address_of(value[0], value[1], &config->listen) ? NULL : "no address to listen at";
+        else if (strcmp(option, "--backend") == 0)
+            wrong = add_backend(config, value);
+        else if (strcmp(option, "--service") == 0 && number < service_program_count)
+            config = configs + number;
+        else if (strcmp(option, "--workers") == 0 && number >= 1 && number <= 256)
+            *workers = (uint32_t)number;
+        else if (strcmp(option, "--slice") == 0 && number >= 1 && number <= 1000000)
+            *slice = (uint32_t)number * 1000;
+        else if (strcmp(option, "--buffers") == 0)
             config->buffers = number;
-        } else if (strcmp(option, "--buffer-size") == 0) {
-            config->buffer_size = (uint32_t)number;
-        } else if (strcmp(option, "--instances") == 0) {
+        else if (strcmp(option, "--instances") == 0)
             config->instances = number;
-        } else if (strcmp(option, "--idle") == 0) {
-            config->idle = (uint32_t)number;
-        } else {
-            return "unknown option";
-        }
+        else if (number_of(config, option))
+            *number_of(config, option) = (uint32_t)number;
+        else
+            return "unknown option, or its value is out of range";
+        if (wrong)
+            return wrong;
     }
-    if (config->listen_port >= config->program->port_count || config->workers == 0 || config->buffer_size < 64 ||
-        config->instances < config->workers || config->buffers < config->workers)
-        return "an option's value is out of range";
-    config->counts[config->listen_port] = 1;
+    for (unsigned i = 0; i < service_program_count; i++) {
+        const char *wrong = check(&configs[i], *workers);
+
+        if (wrong)
+            return wrong;
+        configs[i].counts[configs[i].listen_port] = 1;
+    }
     return NULL;
 }
 
-/* Prints where the service listens; a port of 0 was chosen by the kernel, and is set for the other workers. */
-static bool settle_port(struct service_worker *worker, struct service_config *config)
+/* Allocates global state and gives it its first values. An error's text, or null. */
+static const char *make_shared(struct service_config *config)
 {
-    socklen_t length = sizeof config->listen.storage;
+    struct service_core core = {.program = config->program, .shared = &config->shared};
+    struct service_instance scratch = {.core = &core};
 
-    return getsockname(worker->listener, (struct sockaddr *)&config->listen.storage, &length) == 0;
+    pthread_mutex_init(&config->shared.lock, NULL);
+    if (config->program->shared_size == 0)
+        return NULL;
+    config->shared.state = mmap(NULL, config->program->shared_size, PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (config->shared.state == MAP_FAILED)
+        return "no memory for global state";
+    if (config->program->begin_shared && config->program->begin_shared(&scratch) != SERVICE_STEP)
+        return "the first value of global state fails";
+    return NULL;
+}
+
+/* A port of 0 was chosen by the kernel, and is set for the other workers. */
+static bool settle_ports(struct service_worker *worker, struct service_config *configs)
+{
+    for (unsigned i = 0; i < service_program_count; i++) {
+        socklen_t length = sizeof configs[i].listen.storage;
+
+        if (getsockname(worker->lanes[i].listener, (struct sockaddr *)&configs[i].listen.storage, &length) != 0)
+            return false;
+    }
+    return true;
 }
 
 static void announce(const struct service_config *config)
@@ -119,38 +182,77 @@ static void announce(const struct service_config *config)
     fflush(stdout);
 }
 
-static void report(const struct service_worker *workers, uint32_t count)
+static void report(const struct service_worker *workers, uint32_t count, unsigned service)
 {
-    printf("{");
+    printf("%s{", service ? ", " : "[");
     for (int counter = 0; counter < SERVICE_COUNTER_COUNT; counter++) {
         uint64_t sum = 0;
 
         for (uint32_t i = 0; i < count; i++)
-            sum += workers[i].core.counters[counter];
+            sum += workers[i].lanes[service].core.counters[counter];
         printf("%s\"%s\": %" PRIu64, counter ? ", " : "", counter_texts[counter], sum);
     }
-    printf("}\n");
+    printf("}%s", service + 1 == service_program_count ? "]\n" : "");
 }
 
 static int print_sizes(void)
 {
-    printf("{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"buffer\": %zu}\n", sizeof(struct service_instance),
-           sizeof(struct service_channel), service_program.frame_size, sizeof(struct service_buffer));
+    for (unsigned i = 0; i < service_program_count; i++)
+        printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu}%s",
+               i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
+               service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
+               i + 1 == service_program_count ? "]\n" : "");
+    return 0;
+}
+
+static int run(struct service_worker *workers, uint32_t count)
+{
+    sigset_t signals;
+    int got;
+
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    for (uint32_t i = 0; i < count; i++)
+        if (pthread_create(&workers[i].thread, NULL, service_worker_run, &workers[i]) != 0)
+            return die("workers", "no thread could be started");
+    for (unsigned i = 0; i < service_program_count; i++)
+        announce(workers[0].lanes[i].config);
+    sigwait(&signals, &got);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t one = 1;
+
+        if (write(workers[i].stop, &one, sizeof one) < 0)
+            return die("stop", strerror(errno));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_join(workers[i].thread, NULL);
+        close(workers[i].stop);
+    }
+    for (unsigned i = 0; i < service_program_count; i++)
+        report(workers, count, i);
     return 0;
 }
 
 int main(int count, char **arguments)
 {
-    struct service_config config = {
-        .program = &service_program, .workers = 1, .buffers = 4096, .buffer_size = 16384, .instances = 4096};
+    struct service_config *configs = calloc(service_program_count, sizeof *configs);
+    uint32_t worker_count = 1, slice = 50000;
     struct service_worker *workers;
-    const char *wrong;
+    const char *wrong = NULL;
     sigset_t signals;
-    int got;
+    int status;
 
-    if (count == 2 && strcmp(arguments[1], "--sizes") == 0)
+    if (count == 2 && strcmp(arguments[1], "--sizes") == 0) {
+        free(configs);
         return print_sizes();
-    wrong = read_options(count, arguments, &config);
+    }
+    for (unsigned i = 0; configs && i < service_program_count; i++)
+        configs[i] = (struct service_config){
+            .program = service_programs[i], .buffers = 4096, .buffer_size = 16384, .instances = 4096, .share = 1};
+    wrong = configs ? read_options(count, arguments, configs, &worker_count, &slice) : "no memory";
+    for (unsigned i = 0; !wrong && i < service_program_count; i++)
+        wrong = make_shared(&configs[i]);
     if (wrong)
         return die("options", wrong);
     sigemptyset(&signals);
@@ -158,32 +260,26 @@ int main(int count, char **arguments)
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    workers = calloc(config.workers, sizeof *workers);
+    workers = calloc(worker_count, sizeof *workers);
     if (!workers)
         return die("workers", "no memory");
-    for (uint32_t i = 0; i < config.workers; i++) {
-        wrong = service_worker_make(&workers[i], &config);
-        if (wrong || !settle_port(&workers[i], &config))
+    for (uint32_t i = 0; i < worker_count; i++) {
+        workers[i].number = i;
+        workers[i].slice = slice;
+        wrong = service_worker_make(&workers[i], configs, service_program_count, worker_count);
+        if (wrong || !settle_ports(&workers[i], configs))
             return die("cannot listen", wrong ? wrong : strerror(errno));
     }
-    for (uint32_t i = 0; i < config.workers; i++)
-        if (pthread_create(&workers[i].thread, NULL, service_worker_run, &workers[i]) != 0)
-            return die("workers", "no thread could be started");
-    announce(&config);
-    sigwait(&signals, &got);
-    for (uint32_t i = 0; i < config.workers; i++) {
-        uint64_t one = 1;
-
-        if (write(workers[i].stop, &one, sizeof one) < 0)
-            return die("stop", strerror(errno));
-    }
-    for (uint32_t i = 0; i < config.workers; i++) {
-        pthread_join(workers[i].thread, NULL);
-        close(workers[i].stop);
-    }
-    report(workers, config.workers);
+    status = run(workers, worker_count);
+    for (uint32_t i = 0; i < worker_count; i++)
+        free(workers[i].lanes);
     free(workers);
-    for (uint32_t i = 0; i < SERVICE_PORTS; i++)
-        free(config.backends[i]);
-    return 0;
+    for (unsigned i = 0; i < service_program_count; i++) {
+        for (uint32_t port = 0; port < SERVICE_PORTS; port++)
+            free(configs[i].backends[port]);
+        if (configs[i].shared.state)
+            munmap(configs[i].shared.state, configs[i].program->shared_size);
+    }
+    free(configs);
+    return status;
 }

@@ -15,32 +15,44 @@ struct service_message {
     const uint8_t *raw;
     uint64_t here, total; /* bytes in the buffer, and in all */
     struct service_channel *origin;
-    struct service_tail tail;     /* what follows `total` bytes, until the message is known as a whole */
-    uint64_t tail_need;           /* bytes without which no more of it can be known */
-    struct service_text blank;    /* bytes that are overwritten by spaces */
-    uint32_t checksum;            /* that ends the stream */
     uint8_t note;                 /* to the parser: that of the request; from it: that of the message */
-    uint8_t final;                /* an answer that is the last one to its request */
     uint8_t answered;             /* a request to which an answer comes */
-    uint8_t last;                 /* no message follows it */
-    uint8_t end;                  /* no message, but the end of the stream */
     bool ended;                   /* to the parser: no bytes follow */
     bool changed;                 /* has to be serialised */
+};
+
+/* What a parser finds out besides the fields; it is used when the message is received. */
+struct service_found {
+    uint64_t need;             /* bytes without which it cannot go on */
+    struct service_tail tail;  /* what follows `total` bytes, until the message is known as a whole */
+    uint64_t tail_need;        /* bytes without which no more of it can be known */
+    struct service_text blank; /* bytes that are overwritten by spaces, */
+    struct service_text fill;  /* after this, if it fits */
+    uint32_t checksum;         /* that ends the stream */
+    uint8_t final;             /* an answer that is the last one to its request */
+    uint8_t last;              /* no message follows it */
+    uint8_t end;               /* no message, but the end of the stream */
 };
 
 /* Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3). */
 static inline bool service_bodiless(struct service_text status, int64_t note)
 {
-    return note == 1 || (status.length && status.at[0] == '1') ||
+    return (note & 1) || (status.length && status.at[0] == '1') ||
            (status.length == 3 && (memcmp(status.at, "204", 3) == 0 || memcmp(status.at, "304", 3) == 0));
 }
 
 /* Looks at the message that the bytes begin with; sets the fields of `out`, and its `total`. */
-typedef enum service_parsed service_parse(const uint8_t *data, uint64_t length, void *out, uint64_t *need);
+typedef enum service_parsed service_parse(const uint8_t *data, uint64_t length, void *out, struct service_found *found);
 
 static inline void service_count(struct service_instance *self, enum service_counter what, uint64_t by)
 {
     self->core->counters[what] += by;
+}
+
+/* Whether the end of what is sent to a channel is not shown to the backend: the answers say when nothing is due. */
+static inline bool service_parks(const struct service_channel *c)
+{
+    return c->reopens && c->instance->core->program->ports[c->port].exact;
 }
 
 /* Gives the buffer `in` back if it is empty. */
@@ -107,9 +119,9 @@ static inline uint8_t service_note(const struct service_channel *c)
 
 /* The mark that ends a stream: nothing follows it. Its checksum is that of all before it. */
 static inline enum service_outcome service_stream_end(struct service_channel *c, const uint8_t *data,
-                                                      const struct service_message *message)
+                                                      uint64_t total, uint32_t checksum)
 {
-    bool wrong = c->sums && service_crc(c->sum_in, data, message->total - 4) != message->checksum;
+    bool wrong = c->sums && service_crc(c->sum_in, data, total - 4) != checksum;
 
     service_unreadable(c, SERVICE_CHECKSUM);
     if (wrong)
@@ -121,10 +133,10 @@ static inline enum service_outcome service_stream_end(struct service_channel *c,
 /* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. `whole`: with all its bytes,
  * not only with the fields that the program names. */
 static inline enum service_outcome service_look(struct service_channel *c, service_parse *parse, bool whole,
-                                                struct service_message *message)
+                                                struct service_message *message, struct service_found *found)
 {
     struct service_instance *self = c->instance;
-    uint64_t left = service_left(c), need = 0;
+    uint64_t left = service_left(c), need;
     const uint8_t *data;
 
     if (service_transit(c))
@@ -133,30 +145,33 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
         return service_notify(c);
     if (left == 0)
         return service_over(c) ? SERVICE_END : SERVICE_WAIT;
+    if (c->waits_since == 0)
+        c->waits_since = self->core->now;
     if (left < c->need)
         return c->in_ended ? service_unreadable(c, SERVICE_TRUNCATED) : SERVICE_WAIT;
     data = c->in->bytes + c->in->start + c->taken;
     message->note = service_note(c);
-    message->answered = message->final = 1;
-    message->last = message->end = message->tail.kind = 0;
-    message->blank.length = 0;
+    message->answered = found->final = 1;
+    found->last = found->end = found->tail.kind = 0;
+    found->blank.length = found->fill.length = 0;
     message->ended = c->in_ended;
-    switch (parse(data, left, message, &need)) {
+    switch (parse(data, left, message, found)) {
     case SERVICE_MALFORMED:
         return service_unreadable(c, SERVICE_BAD_MESSAGE);
     case SERVICE_READY:
-        if (!whole || (message->total <= left && message->tail.kind == SERVICE_NO_TAIL)) {
-            if (message->end)
-                return service_stream_end(c, data, message);
+        if (!whole || (message->total <= left && found->tail.kind == SERVICE_NO_TAIL)) {
+            if (found->end)
+                return service_stream_end(c, data, message->total, found->checksum);
             message->raw = data;
             message->here = message->total < left ? message->total : left;
             message->origin = c;
             message->changed = false;
             return SERVICE_STEP;
         }
-        need = message->total > left ? message->total : message->tail_need;
+        need = message->total > left ? message->total : found->tail_need;
         break;
-    case SERVICE_MORE:
+    default:
+        need = found->need;
         break;
     }
     if (need > self->core->buffers.size)
@@ -165,15 +180,25 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
         return service_unreadable(c, SERVICE_TRUNCATED);
     if (c->taken && c->in->start + c->taken + need > self->core->buffers.size)
         return service_unreadable(c, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
-    c->need = need;
+    c->need = (uint32_t)need;
     return SERVICE_WAIT;
+}
+
+/* The same, for whether it is there. */
+static inline enum service_outcome service_glance(struct service_channel *c, service_parse *parse, bool whole,
+                                                  struct service_message *message)
+{
+    struct service_found found;
+
+    return service_look(c, parse, whole, message, &found);
 }
 
 /* The same, for a step that uses the message without taking it. */
 static inline enum service_outcome service_peek(struct service_channel *c, service_parse *parse, bool whole,
                                                 struct service_message *message)
 {
-    enum service_outcome outcome = service_look(c, parse, whole, message);
+    struct service_found found;
+    enum service_outcome outcome = service_look(c, parse, whole, message, &found);
 
     c->pinned = c->pinned || outcome == SERVICE_STEP;
     return outcome;
@@ -182,11 +207,12 @@ static inline enum service_outcome service_peek(struct service_channel *c, servi
 /* size: the messages of a channel that are there as a whole. Negative after a fault. `scratch` holds one of them. */
 static inline int64_t service_messages(struct service_channel *c, service_parse *parse, struct service_message *scratch)
 {
-    uint64_t left = service_transit(c) ? 0 : service_left(c), at = 0, need = 0;
+    uint64_t left = service_transit(c) ? 0 : service_left(c), at = 0;
+    struct service_found found;
     int64_t count = 0;
 
     while (at < left) {
-        enum service_parsed parsed = parse(c->in->bytes + c->in->start + c->taken + at, left - at, scratch, &need);
+        enum service_parsed parsed = parse(c->in->bytes + c->in->start + c->taken + at, left - at, scratch, &found);
 
         if (parsed == SERVICE_MALFORMED) {
             service_unreadable(c, SERVICE_BAD_MESSAGE);
@@ -204,27 +230,36 @@ static inline int64_t service_messages(struct service_channel *c, service_parse 
 static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, bool whole,
                                                    struct service_message *message)
 {
-    enum service_outcome outcome = service_look(c, parse, whole, message);
+    struct service_found found;
+    enum service_outcome outcome = service_look(c, parse, whole, message, &found);
 
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;
-        c->tail = message->tail;
+        c->tail = found.tail;
         c->to = NULL;
         c->need = 0;
         c->waits_since = 0;
-        if (message->final) {
+        if (found.final) {
             c->received++;
+            if (c->received == c->sent)
+                c->received = c->sent = 0;
+            c->due_since = c->instance->core->now;
             if (c->notes_count) {
                 c->notes_count--;
                 c->notes_first = (c->notes_first + 1) % SERVICE_NOTES;
             }
         }
-        if (message->blank.length) /* within the buffer, which is this channel's own */
-            memset((uint8_t *)c->in->bytes + (message->blank.at - c->in->bytes), ' ', message->blank.length);
+        if (found.blank.length) { /* within the buffer, which is this channel's own */
+            uint8_t *at = c->in->bytes + (found.blank.at - c->in->bytes);
+
+            memset(at, ' ', found.blank.length);
+            if (found.fill.length && found.fill.length <= found.blank.length)
+                memcpy(at, found.fill.at, found.fill.length);
+        }
         if (c->sums)
             c->sum_in = service_crc(c->sum_in, message->raw, message->total);
-        c->ends |= message->last;
+        c->ends |= found.last;
         c->unsent = true;
         c->instance->progressed = true;
         service_count(c->instance, SERVICE_RECEIVED, 1);
@@ -301,6 +336,14 @@ static inline bool service_can_send(const struct service_channel *c)
     return !c->broken && !c->out_ending && !c->out_ended && !c->from;
 }
 
+/* load(): the connections of this worker's instances to the backend of a channel. */
+static inline int64_t service_load_of(const struct service_channel *c)
+{
+    const uint32_t *loads = c->instance->core->loads;
+
+    return loads ? loads[c->instance->first[c->port] + c->index] : 0;
+}
+
 /* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */
 static inline void service_bind(struct service_channel *c, int64_t address)
 {
@@ -338,7 +381,7 @@ static inline void service_due(struct service_channel *c, const struct service_m
         return;
     if (c->sent++ == c->received)
         c->due_since = c->instance->core->now;
-    if (c->notes_count < SERVICE_NOTES)
+    if (c->instance->core->program->ports[c->port].notes && c->notes_count < SERVICE_NOTES)
         c->notes[(c->notes_first + c->notes_count++) % SERVICE_NOTES] = message->note;
 }
 

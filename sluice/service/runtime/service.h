@@ -40,6 +40,8 @@ struct service_port {
     const char *finish; /* what ends the stream of messages that are sent; may be null */
     uint32_t finish_size;
     bool sums;          /* a checksum follows it */
+    bool notes;         /* an answer cannot be read without a note of its request */
+    bool exact;         /* the grammar says which requests have an answer */
 };
 
 struct service_program {
@@ -54,7 +56,7 @@ struct service_program {
     enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
 };
 
-enum { SERVICE_NOTES = 16 }; /* requests without an answer of which the parser of answers needs to know something */
+enum { SERVICE_NOTES = 4 }; /* requests without an answer of which the parser of answers needs to know something */
 
 enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
 
@@ -66,31 +68,33 @@ struct service_channel {
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
     struct service_tail tail;     /* parts of that message that come after these */
     uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
-    uint64_t need;                /* bytes without which a parser cannot go on */
-    uint64_t received, sent;      /* since the connection was made: messages, and requests that have an answer */
+    uint32_t need;                /* bytes without which a parser cannot go on */
+    uint32_t received, sent;      /* final answers, and requests that have one, since nothing was due last */
     uint32_t due_since;           /* the second since which an answer is due */
     uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is */
     uint32_t sum_in, sum_out;     /* checksums of the messages */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
+    uint16_t peer_port; /* TCP port of a client */
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
     uint8_t notes_first, notes_count;
     uint8_t link;     /* enum service_link */
     uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
-    bool reopens;     /* connected to a backend, at the first message and again after its end */
-    bool readable;    /* more may be read from the connection */
-    bool writable;    /* more may be written to it */
-    bool hung_up;     /* the other side has shut its half: what was not read yet, and then the end, is there */
-    bool in_ended;    /* nothing is to come */
-    bool out_ending;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
-    bool out_ended;   /* it is shut */
-    bool pinned;      /* the current step has looked at the bytes of `in`: they must not move */
-    bool ends;        /* the message received last is the last one */
-    bool sums;        /* its messages have a checksum at their end */
-    bool finished;    /* what ends a stream was sent */
-    bool unsent;      /* the message received last was not sent to any channel yet */
+    bool reopens : 1;     /* connected to a backend, at the first message and again after its end */
+    bool readable : 1;    /* more may be read from the connection */
+    bool writable : 1;    /* more may be written to it */
+    bool hung_up : 1;     /* the other side has shut its half: what was not read yet, and then the end, is there */
+    bool in_ended : 1;    /* nothing is to come */
+    bool out_ending : 1;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
+    bool out_ended : 1;   /* it is shut */
+    bool pinned : 1;      /* the current step has looked at the bytes of `in`: they must not move */
+    bool ends : 1;        /* the message received last is the last one */
+    bool parked : 1;      /* nothing is due, and nothing more is sent: another instance can use the connection */
+    bool sums : 1;        /* its messages have a checksum at their end */
+    bool finished : 1;    /* what ends a stream was sent */
+    bool unsent : 1;      /* the message received last was not sent to any channel yet */
 };
 
 enum { SERVICE_PORTS = 16 };
@@ -105,6 +109,7 @@ struct service_shared {
 struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
+    uint32_t *loads; /* connections of instances to each backend */
     uint32_t now;  /* seconds */
     uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;

@@ -7,16 +7,11 @@
 #include "message.h"
 #include "worker.h"
 
-static struct service_worker *worker_of(const struct service_channel *c)
-{
-    return (struct service_worker *)c->instance->core;
-}
-
-static bool watch(struct service_channel *c)
+static bool watch(struct service_channel *c, int operation)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
 
-    return epoll_ctl(worker_of(c)->epoll, EPOLL_CTL_ADD, c->fd, &event) == 0;
+    return epoll_ctl(service_lane_of(c)->worker->epoll, operation, c->fd, &event) == 0;
 }
 
 bool service_socket_adopt(struct service_channel *c, int fd)
@@ -27,38 +22,57 @@ bool service_socket_adopt(struct service_channel *c, int fd)
     c->fd = fd;
     c->link = SERVICE_OPEN;
     c->readable = c->writable = true;
-    if (watch(c))
+    if (watch(c, EPOLL_CTL_ADD))
         return true;
     service_io_close(c);
     return false;
 }
 
+/* The address of a backend; that to which `bind` has bound the channel, if there is one. */
+static struct service_address address_of(const struct service_channel *c)
+{
+    struct service_address found = service_lane_of(c)->config->backends[c->port][c->index];
+
+    if (c->address && found.storage.ss_family == AF_INET)
+        ((struct sockaddr_in *)&found.storage)->sin_addr.s_addr = htonl(c->address);
+    return found;
+}
+
 bool service_io_open(struct service_channel *c)
 {
-    const struct service_config *config = worker_of(c)->config;
-    const struct service_address *address;
+    struct service_address address;
+    bool failed = false;
     int on = 1;
 
-    if (!config->backends[c->port]) {
+    if (!service_lane_of(c)->config->backends[c->port]) {
         service_fail(c->instance, SERVICE_CLOSED_CHANNEL);
         return false;
     }
-    address = &config->backends[c->port][c->index];
-    c->fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->fd < 0) {
-        service_fail(c->instance, SERVICE_CONNECT_FAILED);
-        return false;
-    }
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    c->link = SERVICE_CONNECTING;
     c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
-    if ((connect(c->fd, (const struct sockaddr *)&address->storage, address->length) != 0 && errno != EINPROGRESS) ||
-        !watch(c)) {
+    c->fd = service_kept_take(c);
+    if (c->fd >= 0) {
+        c->link = SERVICE_OPEN;
+        c->readable = c->writable = true;
+        failed = !watch(c, EPOLL_CTL_MOD);
+    } else {
+        address = address_of(c);
+        c->fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (c->fd < 0) {
+            service_fail(c->instance, SERVICE_CONNECT_FAILED);
+            return false;
+        }
+        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        c->link = SERVICE_CONNECTING;
+        failed = (connect(c->fd, (const struct sockaddr *)&address.storage, address.length) != 0 && errno != EINPROGRESS) ||
+                 !watch(c, EPOLL_CTL_ADD);
+        service_count(c->instance, SERVICE_CONNECTED, 1);
+    }
+    c->instance->core->loads[service_backend_of(c)]++;
+    if (failed) {
         service_io_close(c);
         service_fail(c->instance, SERVICE_CONNECT_FAILED);
         return false;
     }
-    service_count(c->instance, SERVICE_CONNECTED, 1);
     return true;
 }
 
@@ -98,7 +112,10 @@ bool service_io_fill(struct service_channel *c)
             service_count(self, SERVICE_WAITED_BUFFER, 1);
             return true;
         }
-        if (c->in->start && c->taken == 0 && !c->pinned && pool->size - c->in->end < pool->size / 2)
+        /* Half of the buffer is free at least: a byte is moved once for each one that is received. */
+        if (c->in->start >= pool->size / 2 && c->taken == 0 && !c->pinned && pool->size - c->in->end < pool->size / 2)
+            service_buffer_compact(c->in);
+        if (c->in->start && c->taken == 0 && !c->pinned && c->need > pool->size - c->in->start)
             service_buffer_compact(c->in);
         room = pool->size - c->in->end;
         if (room == 0)
@@ -154,7 +171,7 @@ bool service_io_flush(struct service_channel *c)
         service_buffer_give(&self->core->buffers, c->out);
         c->out = NULL;
     }
-    if (c->out_ending && !c->out_ended && !c->from) {
+    if (c->out_ending && !c->out_ended && !c->from && !service_parks(c)) {
         shutdown(c->fd, SHUT_WR);
         c->out_ended = true;
         self->progressed = true;
@@ -166,11 +183,13 @@ void service_io_close(struct service_channel *c)
 {
     struct service_buffers *pool = &c->instance->core->buffers;
 
+    if (c->link != SERVICE_CLOSED && c->reopens)
+        c->instance->core->loads[service_backend_of(c)]--;
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
     c->link = SERVICE_CLOSED;
-    c->readable = c->writable = false;
+    c->readable = c->writable = c->parked = false;
     if (c->in)
         service_buffer_give(pool, c->in);
     if (c->out)

@@ -23,10 +23,14 @@ from sluice.service.lang.types import (
 )
 
 BUILT_IN = {
-    "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "bind": 2, "src_address": 1, "string_to_int": 1,
-    "int_to_string": 1, "fold": 3, "map": 2, "filter": 2,
+    "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "bind": 2, "src_address": 1, "src_port": 1, "load": 1,
+    "string_to_int": 1, "int_to_string": 1, "fold": 3, "map": 2, "filter": 2,
 }  # fmt: skip
 """Built-in functions, with the number of their arguments."""
+
+
+CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load")
+"""Those of channels."""
 
 
 class CallChecker(OperatorChecker):
@@ -141,7 +145,7 @@ class CallChecker(OperatorChecker):
         first = node.ordered[0]
         if name in ("fold", "map", "filter"):
             return self._over(node)
-        if name in ("all_ready", "bind", "src_address"):
+        if name in CHANNEL_FUNCTIONS:
             return self._of_channels(node)
         found = self.check(first)
         match name:
@@ -179,6 +183,8 @@ class CallChecker(OperatorChecker):
                     f"'{node.function}' takes a channel, and this is {found}",
                     "give it a channel or an array.",
                 )
+            if node.function != "all_ready" and found.array:
+                raise ServiceError(each.place, f"'{node.function}' takes one channel", "choose one: channels[i].")
             if node.function == "all_ready" and found.receives == NOTHING:
                 raise ServiceError(each.place, "nothing is received from this channel", f"its type is {found}.")
         match node.function:
@@ -186,6 +192,8 @@ class CallChecker(OperatorChecker):
                 return BOOLEAN
             case "src_address":
                 return ADDRESS
+            case "src_port" | "load":
+                return INTEGER
             case _:
                 self.want(node.ordered[1], ADDRESS, "the address to bind to")
                 return UNIT

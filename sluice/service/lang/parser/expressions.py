@@ -16,6 +16,8 @@ with, typed, unsafe_cast, calls, x[i], x.f, ? c, ?? c
 
 from __future__ import annotations
 
+import re
+
 from sluice.service.lang import tree
 from sluice.service.lang.errors import ServiceError, Warned
 from sluice.service.lang.lexer import Token
@@ -23,6 +25,7 @@ from sluice.service.lang.parser.types import TypeParser
 
 _COMPARE = ("=", "<", ">", "<=", ">=", "!=")
 _PREFIX = ("-", "abs", "address_to_int", "int_to_address", "size")
+_ESCAPE, _ESCAPED = re.compile(r"\\([rnt\\])"), {"r": "\r", "n": "\n", "t": "\t", "\\": "\\"}
 _ENDS = ("newline", "dedent", "end")
 
 
@@ -268,7 +271,7 @@ class ExpressionParser(TypeParser):
         if self.at_kind("number"):
             return tree.Integer(place, int(self.take().text))
         if self.at_kind("text"):
-            return tree.Text(place, self.take().text)
+            return tree.Text(place, _ESCAPE.sub(lambda found: _ESCAPED[found[1]], self.take().text))
         if self.at_kind("address"):
             return tree.Address(place, self.take().text)
         if self.take_if("True"):

@@ -1,0 +1,109 @@
+"""Services of one process from a TOML file: a table for each, and options for all of them before the tables."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from sluice.cli.common.errors import UsageError
+from sluice.service.bounds import Limits
+from sluice.service.load import load_file
+from sluice.service.lower.program import lower
+from sluice.service.serve import Address, AddressError, Wiring, read_address, wire
+
+_LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
+_KEYS = ("program", "grammar", "process", "listen", "backends", "set", *_LIMITS)
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A service that is ready to be compiled: its C, and how it is run."""
+
+    name: str
+    source: str
+    wiring: Wiring
+    limits: Limits
+
+
+def checked_limits(values: dict[str, Any]) -> Limits:
+    """Limits whose values are in their ranges. Raises UsageError."""
+    for name, value in values.items():
+        if not isinstance(value, int) or value < 0:
+            raise UsageError(f"--{name.replace('_', '-')} {value}: a number from 0")
+    limits = Limits(**values)
+    if not 1 <= limits.workers <= 256:
+        raise UsageError(f"--workers {limits.workers}: from 1 to 256")
+    if not 64 <= limits.buffer_size <= 1 << 24:
+        raise UsageError(f"--buffer-size {limits.buffer_size}: from 64 to {1 << 24} bytes")
+    for name in ("instances", "buffers"):
+        if getattr(limits, name) < limits.workers:
+            raise UsageError(f"--{name} {getattr(limits, name)}: one for each worker at least")
+    if not 1 <= limits.share <= 1000:
+        raise UsageError(f"--share {limits.share}: from 1 to 1000")
+    if not 1 <= limits.slice <= 1_000_000:
+        raise UsageError(f"--slice {limits.slice}: from 1 to 1000000 microseconds")
+    if limits.keep > 4096:
+        raise UsageError(f"--keep {limits.keep}: at most 4096")
+    return limits
+
+
+def named(text: str) -> tuple[str, str]:
+    """CHANNEL=ADDRESS, or an address alone."""
+    name, equals, rest = text.partition("=")
+    return (name, rest) if equals else ("", text)
+
+
+def read_config(path: str, limits: Limits) -> list[Configured]:
+    """The services of a file; limits that it does not give are those given. Raises UsageError and ServiceError."""
+    try:
+        data: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: {error}; give a TOML file") from error
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{path}: {error}") from error
+    tables = {name: cast(dict[str, Any], table) for name, table in data.items() if isinstance(table, dict)}
+    common = {name: value for name, value in data.items() if name not in tables}
+    for name in common:
+        if name not in ("workers", "slice"):
+            raise UsageError(f"{path}: '{name}' stands before the tables; write it in the table of a service")
+    if not tables:
+        raise UsageError(f"{path}: no service; write a table [NAME] with program, listen and backends")
+    return [_service(path, name, table, {**dataclasses.asdict(limits), **common}) for name, table in tables.items()]
+
+
+def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]) -> Configured:
+    for key in table:
+        if key not in _KEYS:
+            raise UsageError(f"{path}: [{name}] has no key '{key}'; known here: {', '.join(_KEYS)}")
+    for key in ("program", "listen"):
+        if not isinstance(table.get(key), str):
+            raise UsageError(f'{path}: [{name}] has no {key}; write {key} = "..."')
+    program = table["program"]
+    beside = Path(path).parent / program
+    grammar = table.get("grammar", [])
+    service = load_file(
+        str(beside) if beside.is_file() else program,
+        [grammar] if isinstance(grammar, str) else grammar,
+        table.get("set"),
+    )
+    process = service.process(table.get("process"))
+    backends = table.get("backends", {})
+    given: dict[str, Any] = cast(dict[str, Any], backends) if isinstance(backends, dict) else {"": backends}
+    try:
+        wiring = wire(
+            process,
+            (named(table["listen"])[0], read_address(named(table["listen"])[1])),
+            [(channel, _addresses(each)) for channel, each in given.items() if each],
+        )
+    except AddressError as error:
+        raise UsageError(f"{path}: [{name}]: {error}") from error
+    own = {key: table[key] for key in _LIMITS if key in table}
+    return Configured(name, lower(service, process).source, wiring, checked_limits({**limits, **own}))
+
+
+def _addresses(value: Any) -> list[Address]:
+    items = cast(list[Any], value) if isinstance(value, list) else [value]
+    return [read_address(str(each)) for each in items]

@@ -82,10 +82,13 @@ def check(program: Path, arguments: Sequence[str], seconds: float = 600) -> Chec
             status = subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, timeout=seconds).returncode
         except subprocess.TimeoutExpired as error:
             raise AnalyzeError(f"the program did not end within {seconds:.0f} s") from error
-        found: list[dict[str, Any]] = [json.loads(line) for line in output.read_text().splitlines()] if output.exists() else []
+        lines = output.read_text().splitlines() if output.exists() else []
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines]
     if not found:
         raise AnalyzeError(f"the program ended (status {status}) before it received a packet")
-    totals: dict[str, Any] = next((one for one in found if "packets" in one), {})
+    totals: dict[str, Any] = {}
+    for one in found:
+        totals = one if "packets" in one else totals
     return Check(
         missed=[_finding(one, "missed") for one in found if "missed" in one],
         changed=[_finding(one, "changed") for one in found if "changed" in one],

@@ -13,9 +13,9 @@ struct client {
 };
 
 static struct sockaddr_in servers[4]; /* top-level; to packets */
-static unsigned server_count; /* top-level; to packets */
-static unsigned turn; /* top-level updated; to packets */
-static struct client clients[CLIENTS]; /* top-level updated; key sockaddr_in.sin_addr; to packets */
+static unsigned server_count; /* top-level; to packets logs */
+static unsigned turn; /* top-level updated; to packets logs */
+static struct client clients[CLIENTS]; /* top-level updated; key sockaddr_in.sin_addr; to packets logs */
 static char text[64]; /* top-level overwritten; to logs */
 static char buffer[2048]; /* top-level overwritten; to packets */
 static int verbose; /* top-level; to logs */
@@ -34,7 +34,7 @@ static unsigned server_of(uint32_t address) {
 }
 
 int main(int argc, char **argv) {
-  struct sockaddr_in any = {.sin_family = AF_INET};
+  struct sockaddr_in any = {.sin_family = AF_INET}; /* persistent: its address was given to the library */
   int listener = socket(AF_INET, SOCK_DGRAM, 0); /* top-level; to packets logs */
   verbose = argc > 5;
   for (int i = 1; i < argc && i < 5; i++) servers[server_count++].sin_addr.s_addr = (uint32_t)atoi(argv[i]);

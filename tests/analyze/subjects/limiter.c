@@ -13,9 +13,9 @@ struct bucket {
   unsigned tokens;
 };
 
-static struct settings settings = {100, 200, "limiter"}; /* top-level; to packets */
-static struct bucket *buckets; /* top-level updated; key packet.source; to packets */
-static unsigned mask = 0xfff; /* top-level; to packets */
+static struct settings settings = {100, 200, "limiter"}; /* top-level; to packets logs */
+static struct bucket *buckets; /* top-level updated; key packet.source; to packets logs */
+static unsigned mask = 0xfff; /* top-level; to packets logs */
 static struct { unsigned passed, limited; } counts; /* top-level updated: its numbers are printed in the end; to logs */
 static pcap_t *handle; /* top-level; to packets logs */
 

@@ -15,8 +15,8 @@ struct flags {
 static union word last; /* top-level updated; to logs */
 static union word scratch; /* top-level overwritten; to logs */
 static struct flags flags; /* top-level updated; to logs */
-static unsigned histogram[256]; /* top-level updated; to logs */
-static uint8_t seen[32]; /* top-level updated; to logs */
+static unsigned histogram[256]; /* top-level updated; key packet.protocol; to logs */
+static uint8_t seen[32]; /* top-level updated; key packet.protocol; to logs */
 static unsigned window; /* top-level updated; to logs */
 static const unsigned limits[4] = {10, 20, 30, 40}; /* top-level; to logs */
 

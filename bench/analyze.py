@@ -38,6 +38,10 @@ class Subject:
     """Packages."""
     known: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     """Counts of others: all, persistent, top-level, updateable."""
+    outputs: dict[str, str] = field(default_factory=dict[str, str])
+    """Theirs of variables that impact packets and logs (table 4.13)."""
+    times: dict[str, str] = field(default_factory=dict[str, str])
+    """Theirs of compiling and analysing, and memory (table 4.17)."""
 
 
 PROTOTYPE, THESIS = "prototype", "thesis"
@@ -45,6 +49,7 @@ SUBJECTS = (
     Subject("fprobe", "fprobe", needs=("libpcap-dev",), known={PROTOTYPE: (198, 90, 54, 16)}),
     Subject("p0f", "p0f", "./build.sh", ("libpcap-dev",), {PROTOTYPE: (640, 83, 62, 37)}),
     Subject("pen", "pen", needs=("libssl-dev",), known={PROTOTYPE: (649, 117, 111, 91)}),
+    Subject("darkstat", "darkstat", needs=("libpcap-dev", "zlib1g-dev"), known={PROTOTYPE: (1143, 126, 99, 60)}),
     Subject("tinyproxy", "tinyproxy"),
     Subject("tayga", "tayga"),
     Subject("dnsmasq", "dnsmasq", "make"),
@@ -52,10 +57,14 @@ SUBJECTS = (
         *("openvpn", "openvpn", f"./configure {OPENVPN} {CONFIGURE[11:]}"),
         ("libssl-dev", "libcap-ng-dev"),
         {PROTOTYPE: (10228, 140, 133, 62), THESIS: (8704, 156, 131, 106)},
+        {THESIS: "97/102"},
+        {PROTOTYPE: "2.3 s, 349 MB", THESIS: "5.5 h, 7.3 GB"},
     ),
     Subject(
         *("haproxy", "haproxy", "make TARGET=linux-glibc CPU_CFLAGS=-O0 USE_THREAD=1"),
         known={PROTOTYPE: (37530, 1140, 521, 349), THESIS: (7876, 272, 176, 115)},
+        outputs={THESIS: "101/109"},
+        times={PROTOTYPE: "114 s, 6.4 GB", THESIS: "6.25 h, 6 GB"},
     ),
 )  # fmt: skip
 
@@ -120,21 +129,30 @@ def study(subject: Subject, folder: Path, apt: list[str]) -> Analysis:
 
 
 def table(found: dict[str, Analysis]) -> str:
-    """Both tables, by subject; of others the counts that are known."""
-    head = f"{'':<22} {'all':>7} {'persist':>8} {'top':>6} {'procs':>7} {'seconds':>8} {'MB':>7}"
-    lines = [head]
+    """Tables 4.13 and 4.17, by subject; of others the counts that are known.
+
+    updateable: all that may change after a packet; state: without what is always overwritten before it is read, and
+    what changes on exit and reload paths only. packet, log: of the state, what impacts output.
+    """
+    head = f"{'':<14} {'all':>7} {'persist':>8} {'top':>6} {'update':>7} {'state':>6} {'packet/log':>11} {'keyed':>6}"
+    lines = [f"{head} {'seconds':>8} {'MB':>7}"]
     for subject in SUBJECTS:
         if subject.program not in found:
             continue
         one = found[subject.program]
         totals = one.totals
-        row = f"{subject.program:<22} {totals['variables']:>7} {totals['persistent']:>8} {totals['top_level']:>6}"
-        row += (
-            f" {totals['packet_procedures']:>7} {one.seconds['total']:>8.2f} {one.points_to['peak_bytes'] / 1e6:>7.0f}"
-        )
+        packet, log = ("-" if count is None else count for count in (one.count("packet"), one.count("log")))
+        row = f"{subject.program:<14} {totals['variables']:>7} {totals['persistent']:>8} {totals['top_level']:>6}"
+        row += f" {totals['updateable']:>7} {len(one.state):>6} {f'{packet}/{log}':>11}"
+        row += f" {sum(1 for variable in one.state if variable.key):>6}"
+        row += f" {one.seconds['total']:>8.2f} {one.points_to['peak_bytes'] / 1e6:>7.0f}"
         lines.append(row)
         for name, counts in subject.known.items():
-            lines.append(f"{'  ' + name:<22} {counts[0]:>7} {counts[1]:>8} {counts[2]:>6}")
+            times = subject.times.get(name, "")
+            lines.append(
+                f"{'  ' + name:<14} {counts[0]:>7} {counts[1]:>8} {counts[2]:>6} {counts[3]:>7}"
+                f" {'':>6} {subject.outputs.get(name, ''):>11} {'':>6} {times}".rstrip()
+            )
     return "\n".join(lines)
 
 

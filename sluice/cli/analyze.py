@@ -1,7 +1,9 @@
-"""sluice analyze build|report: find the state in a third-party middlebox in C.
+"""sluice analyze build|report|check: find the state in a third-party middlebox in C.
 
   sluice analyze build -- make           records a build as one bitcode module for each program
   sluice analyze report PROGRAM.bc       says which variables are state, and why
+
+  sluice analyze check PROGRAM.bc -- ...   runs the program, and compares what changes with the report
 
 The analyses need LLVM 19 (Debian: llvm-19-dev, clang-19); scripts/setup.sh --analyze installs it. docs/analyze.md is
 their manual.
@@ -10,9 +12,13 @@ their manual.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from sluice.analyze.oracle.check import build, check
 from sluice.analyze.record.build import Recorded, record
 from sluice.analyze.report.page import page_of
 from sluice.analyze.report.text import text_of
@@ -39,15 +45,25 @@ run after a packet was received, uses it, by name or through a pointer (lines wi
 """
 
 
+_CHECK = """sluice analyze check PROGRAM.bc -- ARGUMENT...: run the program, and compare what changes with the report.
+
+Instruments the program, links and runs it. At each receive call, the bytes of its variables and of what it allocated
+are compared with those at the receive call before. If bytes change in what the report does not call updateable, the
+analysis has missed an update, and the command fails. Programs that read captures are best run on one.
+"""
+
+
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "analyze", __doc__, action)
-    actions = parser.add_subparsers(dest="what", metavar="build|report", required=True)
-    build = add_command(actions, "build", _BUILD, _build)
-    build.add_argument("-o", metavar="FILE", dest="output", help="the module to write, if the build links one program")
-    build.add_argument("--program", metavar="NAME", help="only this one of the programs that the build links")
-    build.add_argument("--json", action="store_true", help="print what was recorded as JSON")
-    build.add_argument("build", nargs="+", metavar="COMMAND", help="the build, after --")
+    actions = parser.add_subparsers(dest="what", metavar="build|report|check", required=True)
+    recording = add_command(actions, "build", _BUILD, _build)
+    recording.add_argument(
+        "-o", metavar="FILE", dest="output", help="the module to write, if the build links one program"
+    )
+    recording.add_argument("--program", metavar="NAME", help="only this one of the programs that the build links")
+    recording.add_argument("--json", action="store_true", help="print what was recorded as JSON")
+    recording.add_argument("build", nargs="+", metavar="COMMAND", help="the build, after --")
     report = add_command(actions, "report", _REPORT, _report)
     report.add_argument("module", metavar="PROGRAM.bc", help="a module, as `sluice analyze build` writes it")
     report.add_argument("--json", action="store_true", help="print all of it as JSON")
@@ -75,9 +91,25 @@ def add(commands: Any) -> None:
         "--all-locals", action="store_true", help="every local variable of a function that receives in a loop persists"
     )
 
+    check = add_command(actions, "check", _CHECK, _check)
+    check.add_argument("module", metavar="PROGRAM.bc", help="a module, as `sluice analyze build` writes it")
+    check.add_argument("--json", action="store_true", help="print what was found as JSON")
+    check.add_argument(
+        "--link", action="append", default=[], metavar="WHAT", help="a library (-lpcap), object or source to link with"
+    )
+    check.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="take a variable (or FILE:LINE of an allocation) as not updateable, to see that the check finds it",
+    )
+    check.add_argument("--seconds", type=float, default=600, help="the longest that the program may run (600)")
+    check.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the program, after --")
+
 
 def action(options: argparse.Namespace) -> int:
-    """The action without `build` or `report`, which have their own actions."""
+    """The action without `build`, `report` or `check`, which have their own actions."""
     raise UsageError(f"sluice analyze {options.what}: is no action")
 
 
@@ -115,6 +147,27 @@ def _recorded_text(one: Recorded) -> str:
     elif not one.left_out:
         lines.append("  nothing was left out")
     return "\n".join(lines)
+
+
+def _check(options: argparse.Namespace) -> int:
+    with tempfile.TemporaryDirectory() as folder, busy(f"checking {options.module}"):
+        program = Path(folder) / "program"
+        build(options.module, program, options.link, options.without)
+        found = check(program, options.arguments, options.seconds)
+    if options.json:
+        print(json.dumps(dataclasses.asdict(found)))
+    else:
+        for one in found.missed:
+            print(f"missed: {one.name} changed (byte {one.offset}, after {one.packet:,} receive calls)")
+        print(
+            f"{found.packets:,} receive calls; of what may be updated, {len(found.changed)} changed: "
+            f"{', '.join(sorted({one.name for one in found.changed})) or 'nothing'}"
+        )
+        if found.not_watched:
+            print(f"not enough memory to compare {found.not_watched} pieces of memory")
+    if found.missed:
+        raise CommandError(f"{options.module}: {len(found.missed)} updates were missed, a defect of Sluice")
+    return 0
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -55,14 +55,15 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Analyses:
     return analysis
 
 
+def analysis_of(text: str, folder: Path, **options: object) -> Analysis:
+    """The analysis of a program that is given as text, after `box.h`."""
+    source = folder / "program.c"
+    source.write_text(f'#include "box.h"\n{text}', encoding="utf-8")
+    module = to_bitcode(source, folder / "program.bc", f"-I{SUBJECTS}")
+    return analyze(str(module), **options)  # type: ignore[arg-type]
+
+
 @pytest.fixture
 def program(tmp_path: Path) -> Analyses:
     """The analysis of a program that a test gives as text, after `box.h`."""
-
-    def analysis(text: str, **options: object) -> Analysis:
-        source = tmp_path / "program.c"
-        source.write_text(f'#include "box.h"\n{text}', encoding="utf-8")
-        module = to_bitcode(source, tmp_path / "program.bc", f"-I{SUBJECTS}")
-        return analyze(str(module), **options)  # type: ignore[arg-type]
-
-    return analysis
+    return lambda text, **options: analysis_of(text, tmp_path, **options)

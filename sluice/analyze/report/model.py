@@ -169,12 +169,12 @@ class Analysis:
 
     @property
     def overwritten(self) -> list[Variable]:
-        return [variable for variable in self.variables if variable.overwritten]
+        return [one for one in self.variables if one.overwritten and "packet" in one.paths]
 
     @property
     def other_paths(self) -> list[Variable]:
         """Updated on exit and reload paths only."""
-        return [one for one in self.variables if one.updates and not one.overwritten and not one.is_state]
+        return [one for one in self.variables if one.updates and "packet" not in one.paths]
 
     def count(self, kind: str) -> int | None:
         """Variables of the state that impact `packet` or `log` output; None if the program has no such output."""

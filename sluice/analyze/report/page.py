@@ -110,7 +110,7 @@ def _variable_table(analysis: Analysis, names: dict[str, str]) -> str:
 def _class(variable: Variable) -> str:
     if not variable.updates:
         return "only read"
-    if variable.overwritten:
+    if variable.overwritten and "packet" in variable.paths:
         return "overwritten before it is read"
     return "<b>updated</b>" if variable.is_state else f"updated on {' and '.join(sorted(variable.paths))} paths"
 

@@ -246,6 +246,12 @@ static bool in_cycle(const llvm::Instruction &instruction) {
 // than once shares all that it writes with itself.
 void Accesses::find_shared() {
   shared_.resize(count());
+  if (points_to_.calls().entered().empty()) return;
+  const llvm::Module &module = *points_to_.calls().entered().front()->getParent();
+  for (const llvm::Function &function : module)
+    if (llvm::is_contained({"longjmp", "siglongjmp", "_longjmp", "__longjmp_chk"}, function.getName()) &&
+        !points_to_.calls().callers(&function).empty())
+      shared_.set();  // its effect on the order of reads and writes is not followed
   llvm::DenseMap<const llvm::Function *, unsigned> roots;  // with the number of their instances
   for (const Spawn &spawn : points_to_.calls().spawns()) {
     if (spawn.role != CallRole::Thread && spawn.role != CallRole::Signal) continue;

@@ -39,7 +39,11 @@ void Flowspace::find_packets() {
     if (call.model->callback.kind != Operand::None) {
       for (const llvm::Function *callback : points_to.calls().callbacks(call.site))
         if (packet.index < callback->arg_size()) add(points_to.targets(callback->getArg(packet.index)));
-    } else if (packet.kind == Operand::Return) {
+    } else if (call.model->peer.kind == Operand::Argument && call.model->peer.index < call.site->arg_size()) {
+      add(points_to.targets(call.site->getArgOperand(call.model->peer.index)));
+    }
+    if (call.model->callback.kind != Operand::None) continue;
+    if (packet.kind == Operand::Return) {
       add(points_to.targets(call.site));
     } else if (packet.index < call.site->arg_size()) {
       for (const NodeId cell : points_to.targets(call.site->getArgOperand(packet.index))) {
@@ -74,12 +78,46 @@ bool Flowspace::is_packet(const llvm::Value *pointer) const {
                       [&](NodeId cell) { return packets_.contains(memory.object_of(cell)); });
 }
 
-static llvm::DenseSet<ObjectId> objects_at(const PointsTo &points_to, const llvm::Value *pointer) {
+// The variables from which a pointer comes: through registers, arguments and local variables of no duration, and not
+// through unnamed memory, which several variables may lead to.
+llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
   llvm::DenseSet<ObjectId> found;
-  const llvm::Value *base = pointer->stripInBoundsConstantOffsets();
-  if (const ObjectId *object = points_to.object_of(base); object && llvm::isa<llvm::GlobalVariable>(base))
-    found.insert(*object);
-  for (const NodeId cell : points_to.targets(pointer)) found.insert(points_to.memory().object_of(cell));
+  const PointsTo &points_to = accesses_.points_to();
+  const auto named = [&](ObjectId object) { return classes_.numbered(points_to.memory().object(object).site); };
+  const auto add = [&](const llvm::Value *value) {  // the address of a variable
+    const llvm::Value *base = value->stripInBoundsConstantOffsets();
+    while (const auto *address = llvm::dyn_cast<llvm::GEPOperator>(base)) base = address->getPointerOperand();
+    const ObjectId *object =
+        llvm::isa<llvm::GlobalVariable, llvm::AllocaInst>(base) ? points_to.object_of(base) : nullptr;
+    if (object && named(*object)) found.insert(*object);
+  };
+  add(pointer);
+  if (!llvm::isa<llvm::Instruction, llvm::Argument>(pointer)) return found;
+  const auto stop = [&](const Node &node) {
+    if (node.kind < Node::Written) return node.kind == Node::Runs;
+    const ObjectKind kind = points_to.memory().object(accesses_.object_of(node.atom)).kind;
+    return kind != ObjectKind::Stack || named(accesses_.object_of(node.atom));
+  };
+  Slicer slice(graph_, stop, kMostSteps / 10);
+  if (!slice.backward({graph_.value(pointer)}))  // then it may come from any of those that it may point into
+    for (const NodeId cell : points_to.targets(pointer)) found.insert(points_to.memory().object_of(cell));
+  for (const GraphNode number : slice.nodes()) {
+    const Node &node = graph_.node(number);
+    if (node.kind >= Node::Written && named(accesses_.object_of(node.atom))) {
+      found.insert(accesses_.object_of(node.atom));
+    } else if (const llvm::Instruction *instruction = Graph::instruction(node)) {
+      const bool passes = llvm::isa<llvm::PHINode, llvm::SelectInst, llvm::GetElementPtrInst, llvm::StoreInst,
+                                    llvm::CallBase, llvm::ReturnInst>(instruction);
+      if (passes)
+        for (const llvm::Use &used : instruction->operands())
+          if (used->getType()->isPointerTy()) add(used.get());
+    } else if (const auto *argument = node.kind == Node::Value
+                                          ? llvm::dyn_cast<llvm::Argument>(static_cast<const llvm::Value *>(node.what))
+                                          : nullptr) {
+      for (const llvm::CallBase *site : accesses_.run_by(*argument->getParent()))
+        if (argument->getArgNo() < site->arg_size()) add(site->getArgOperand(argument->getArgNo()));
+    }
+  }
   return found;
 }
 
@@ -97,7 +135,7 @@ void Flowspace::find_searches() {
           const bool counts = address && !address->hasAllConstantIndices();
           if (!follows && !counts) continue;
           const llvm::Value *pointer = follows ? load->getPointerOperand() : address->getPointerOperand();
-          for (const ObjectId object : objects_at(accesses_.points_to(), pointer)) search.through.insert(object);
+          for (const ObjectId object : origins(pointer)) search.through.insert(object);
         }
       if (search.through.empty()) continue;
       // branches that leave the loop, and those in it on which they depend
@@ -119,7 +157,7 @@ void Flowspace::find_indices() {
     for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
       const auto *address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
       if (!address || address->hasAllConstantIndices() || !reach_.contains(&instruction)) continue;
-      const llvm::DenseSet<ObjectId> objects = objects_at(accesses_.points_to(), address->getPointerOperand());
+      const llvm::DenseSet<ObjectId> objects = origins(address->getPointerOperand());
       for (const llvm::Use &index : address->indices())
         if (llvm::isa<llvm::Instruction, llvm::Argument>(index.get()))
           indices_.push_back({index.get(), address, objects});
@@ -129,8 +167,14 @@ void Flowspace::find_indices() {
 void Flowspace::assign(size_t number) {
   const std::vector<ObjectId> &memory = updates_.memory_of(number);
   const llvm::DenseSet<ObjectId> own(memory.begin(), memory.end());
-  const auto meets = [&](const llvm::DenseSet<ObjectId> &objects) {
-    return llvm::any_of(objects, [&](ObjectId object) { return own.contains(object) && !packets_.contains(object); });
+  if (memory.empty()) return;
+  const Variable &variable = *classes_.persistent()[number].variable;
+  const llvm::Value *named = variable.global ? static_cast<const llvm::Value *>(variable.global)
+                             : variable.local->promoted ? nullptr
+                                                        : variable.local->memory;
+  const ObjectId *object = named ? accesses_.points_to().object_of(named) : nullptr;
+  const auto meets = [&](const llvm::DenseSet<ObjectId> &origins) {
+    return object && origins.contains(*object) && !packets_.contains(*object);
   };
   const auto in_variable = [&](const Node &node) {
     if (node.kind >= Node::Written) return own.contains(accesses_.object_of(node.atom));
@@ -144,15 +188,17 @@ void Flowspace::assign(size_t number) {
   std::vector<KeyField> keys;
   for (const Index &index : indices_) {
     if (!meets(index.of)) continue;
-    Slicer slice(graph_, stop);
+    Slicer slice(graph_, stop, std::min(kMostSteps, left_));
     complete_[number] = slice.backward({graph_.value(index.index)}) && complete_[number];
+    left_ -= std::min(left_, slice.steps());
     add(slice, index.access, keys);
   }
   for (const Search &search : searches_) {
     if (!meets(search.through)) continue;
     for (const llvm::Instruction *branch : search.branches) {
-      Slicer slice(graph_, stop);
+      Slicer slice(graph_, stop, std::min(kMostSteps, left_));
       complete_[number] = slice.backward({graph_.value(branch)}) && complete_[number];
+      left_ -= std::min(left_, slice.steps());
       const bool compares = llvm::any_of(slice.nodes(), [&](GraphNode node) { return in_variable(graph_.node(node)); });
       if (compares) add(slice, branch, keys);
     }

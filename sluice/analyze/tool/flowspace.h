@@ -44,6 +44,7 @@ class Flowspace {
   void find_indices();
   void assign(size_t number);
   void add(const Slicer &slice, const llvm::Instruction *access, std::vector<KeyField> &keys) const;
+  llvm::DenseSet<ObjectId> origins(const llvm::Value *pointer);
   bool is_packet(const llvm::Value *pointer) const;
 
   const Accesses &accesses_;
@@ -53,7 +54,9 @@ class Flowspace {
   const Classes &classes_;
   const Updates &updates_;
   const Fields &fields_;
+  static constexpr size_t kMostSteps = 50'000;  // of one slice
   Graph graph_;
+  size_t left_ = 3'000'000;  // steps of all slices that are left
   llvm::DenseSet<ObjectId> packets_;
   std::vector<Search> searches_;
   std::vector<Index> indices_;

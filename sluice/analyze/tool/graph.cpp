@@ -66,12 +66,7 @@ const std::vector<Dependence> &Graph::dependences(GraphNode number) {
     case Node::Runs: of_block(static_cast<const llvm::BasicBlock *>(node.what)); break;
     case Node::Called: of_called(static_cast<const llvm::Function *>(node.what)); break;
     case Node::Written: of_written(*static_cast<const llvm::Instruction *>(node.what), node.atom); break;
-    case Node::Joined:
-      for (const llvm::BasicBlock *before : llvm::predecessors(static_cast<const llvm::BasicBlock *>(node.what))) {
-        local(at_end(before, node.atom));
-        if (follow_ == Follow::All) local(runs(before));
-      }
-      break;
+    case Node::Joined: break;  // at_begin() finds them
     case Node::Entered: of_entered(static_cast<const llvm::Function *>(node.what), node.atom); break;
     case Node::Left: of_left(static_cast<const llvm::Function *>(node.what), node.atom); break;
     case Node::Shared:

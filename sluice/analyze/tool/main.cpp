@@ -6,6 +6,9 @@
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
 #include "module.h"
+#include "llvm/Bitcode/BitcodeWriter.h"
+#include "llvm/Support/FileSystem.h"
+#include "oracle.h"
 #include "report.h"
 
 namespace {
@@ -26,6 +29,11 @@ cl::list<std::string> assume("assume", cl::desc("unknown function that is harmle
                              cl::sub(analyze_command));
 cl::opt<bool> field_insensitive("field-insensitive", cl::desc("one cell for each object"), cl::sub(analyze_command));
 cl::opt<bool> all_locals("all-locals", cl::desc("all locals of receiving functions persist"), cl::sub(analyze_command));
+
+cl::opt<std::string> oracle("oracle", cl::desc("write an instrumented module that checks the classes as it runs"),
+                            cl::sub(analyze_command));
+cl::list<std::string> without("without", cl::desc("a variable, or FILE:LINE of an allocation, to take as not updateable"),
+                              cl::sub(analyze_command));
 
 int fail(const std::string &text) {
   llvm::errs() << text << "\n";
@@ -67,6 +75,19 @@ int analyze_module() {
 
   const Accesses accesses(points_to, known);
   const Updates updates(accesses, reach, classes);
+  if (!oracle.empty()) {
+    auto copy = load_module(input, context);
+    if (!copy) return fail(llvm::toString(copy.takeError()));
+    analyze::OracleOptions oracle_options;
+    oracle_options.without = {without.begin(), without.end()};
+    instrument_for_oracle(**copy, points_to, receives, classes, updates, oracle_options);
+    std::error_code failed;
+    llvm::raw_fd_ostream file(oracle, failed);
+    if (failed) return fail(oracle + ": " + failed.message());
+    llvm::WriteBitcodeToFile(**copy, file);
+    llvm::outs() << llvm::json::Value(llvm::json::Object{{"receive_calls", receives.calls().size()}}) << "\n";
+    return 0;
+  }
   const Overwritten overwritten(accesses, receives, classes);
   const Paths paths(accesses, receives, reach, classes);
   const double classified = seconds_since(begin);

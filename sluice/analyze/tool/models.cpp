@@ -125,6 +125,7 @@ struct MappingTraits<ReceiveEntry> {
   static void mapping(IO &io, ReceiveEntry &entry) {
     io.mapRequired("functions", entry.functions);
     io.mapRequired("packet", entry.model.packet);
+    io.mapOptional("peer", entry.model.peer);
     io.mapOptional("callback", entry.model.callback);
   }
 };

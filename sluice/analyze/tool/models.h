@@ -60,6 +60,7 @@ struct ExternalModel {
 struct ReceiveModel {
   std::string source;  // the file that describes it: "pcap", ...
   Operand packet;      // of the call, or of the callback
+  Operand peer;        // the address from which it came, if that is apart from the packet
   Operand callback;    // the library calls it for each packet; None: the function returns one packet
 };
 

@@ -4,7 +4,8 @@
 
 namespace analyze {
 
-Slicer::Slicer(Graph &graph, std::function<bool(const Node &)> stop) : graph_(graph), stop_(std::move(stop)) {}
+Slicer::Slicer(Graph &graph, std::function<bool(const Node &)> stop, size_t most_steps)
+    : graph_(graph), stop_(std::move(stop)), most_steps_(most_steps) {}
 
 void Slicer::reach(GraphNode exit, GraphNode node) {
   if (summaries_[exit].seen.insert(node).second) pending_summaries_.emplace_back(exit, node);
@@ -15,7 +16,7 @@ Slicer::Summary &Slicer::summary(GraphNode exit) {
   const auto [found, fresh] = summaries_.try_emplace(exit);
   if (!fresh) return found->second;
   reach(exit, exit);
-  while (!pending_summaries_.empty() && steps_ < kMostSteps) {
+  while (!pending_summaries_.empty() && steps_ < most_steps_) {
     const auto [context, node] = pending_summaries_.back();
     pending_summaries_.pop_back();
     ++steps_;
@@ -59,7 +60,7 @@ void Slicer::add(GraphNode node, bool ascends, GraphNode from) {
 
 bool Slicer::backward(const std::vector<GraphNode> &from) {
   for (const GraphNode node : from) add(node, true, node);
-  while (!pending_.empty() && steps_ < kMostSteps) {
+  while (!pending_.empty() && steps_ < most_steps_) {
     const auto [node, ascends] = pending_.back();
     pending_.pop_back();
     ++steps_;

@@ -13,7 +13,7 @@ namespace analyze {
 class Slicer {
  public:
   // stop: nodes that are part of a slice, and whose own dependences are not followed. Without one: none.
-  explicit Slicer(Graph &graph, std::function<bool(const Node &)> stop = nullptr);
+  explicit Slicer(Graph &graph, std::function<bool(const Node &)> stop = nullptr, size_t most_steps = kMostSteps);
 
   // Adds what these nodes depend on to the slice. Returns false if it became too large, and is not complete.
   bool backward(const std::vector<GraphNode> &from);
@@ -22,7 +22,9 @@ class Slicer {
   // The nodes from one of those at which the slice began to this one.
   std::vector<GraphNode> path(GraphNode to) const;
 
-  static constexpr size_t kMostSteps = 20'000'000;
+  size_t steps() const { return steps_; }
+
+  static constexpr size_t kMostSteps = 4'000'000;
 
  private:
   struct Waiter {  // a node of another function, within the part of it on which `context` depends
@@ -45,6 +47,7 @@ class Slicer {
 
   Graph &graph_;
   std::function<bool(const Node &)> stop_;
+  size_t most_steps_;
   std::map<GraphNode, Summary> summaries_;
   std::vector<std::pair<GraphNode, GraphNode>> pending_summaries_;  // exit, node
   std::vector<std::pair<GraphNode, bool>> pending_;

@@ -23,6 +23,8 @@ class Updates {
   // Of the variable with this number in Classes::persistent().
   const std::vector<Update> &of(size_t number) const { return updates_[number]; }
   size_t variables() const;
+  // Whether packet processing may write an object.
+  bool may_write(ObjectId object) const { return writes_.count(object) != 0; }
   // The variable's own memory, and what it leads to without leaving unnamed memory; for top-level variables.
   const std::vector<ObjectId> &memory_of(size_t number) const { return memory_[number]; }
 

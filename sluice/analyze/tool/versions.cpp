@@ -52,7 +52,23 @@ GraphNode Graph::at_begin(const llvm::BasicBlock *block, Atom atom) {
   for (;;) {  // where control flow does not join, the version is that of the block before
     if (block->isEntryBlock()) return number({Node::Entered, block->getParent(), atom});
     const llvm::BasicBlock *only = block->getSinglePredecessor();
-    if (!only) return number({Node::Joined, block, atom});
+    if (!only) {
+      const GraphNode join = number({Node::Joined, block, atom});
+      if (!known_[join]) {
+        known_[join].emplace();  // a loop that leads here again finds the version at its beginning
+        llvm::SetVector<GraphNode> versions;
+        for (const llvm::BasicBlock *before : llvm::predecessors(block)) versions.insert(at_end(before, atom));
+        versions.remove(join);
+        std::vector<Dependence> dependences;
+        for (const GraphNode version : versions) dependences.push_back({Dependence::Local, version});
+        if (versions.size() > 1 && follow_ == Follow::All)
+          for (const llvm::BasicBlock *before : llvm::predecessors(block))
+            dependences.push_back({Dependence::Local, runs(before)});
+        known_[join] = std::move(dependences);
+      }
+      // where all paths bring the same version, nothing is joined
+      return known_[join]->size() == 1 ? known_[join]->front().on : join;
+    }
     const auto found = writers_.find(only);
     if (found == writers_.end()) return at_end(only, atom);
     const llvm::Instruction *last = nullptr;

@@ -11,7 +11,7 @@ struct counter {
   unsigned *count;
 };
 
-static struct counter counters[3]; /* top-level */
+static struct counter counters[3]; /* top-level; key packet.protocol */
 static unsigned **indirect; /* top-level */
 static unsigned *chosen = &other_packets; /* top-level */
 

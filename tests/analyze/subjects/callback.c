@@ -9,7 +9,7 @@ struct context {
   uint32_t last_source;
 };
 
-static int verbose; /* top-level */
+static int verbose; /* top-level; to logs */
 static const char *device = "eth0"; /* persistent */
 static uint64_t too_short; /* top-level updated */
 
@@ -27,7 +27,7 @@ static void on_packet(unsigned char *user, const struct pcap_pkthdr *header, con
 }
 
 int main(int argc, char **argv) {
-  struct context context = {0, 0, 0}; /* top-level updated */
+  struct context context = {0, 0, 0}; /* top-level updated; to logs */
   char error[256]; /* persistent: its address was given to libpcap before the loop */
   int status;
   if (argc > 1) device = argv[1];

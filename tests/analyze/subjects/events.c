@@ -21,7 +21,7 @@ struct connection {
 static struct event accepting; /* persistent */
 static unsigned connections; /* top-level updated */
 static uint64_t total; /* top-level updated */
-static int peer = -1; /* top-level */
+static int peer = -1; /* top-level; to packets */
 
 static void on_data(int descriptor, short what, void *argument) {
   char buffer[4096];

@@ -16,12 +16,12 @@ struct flow {
   struct flow *next;
 };
 
-static struct flow *table[BUCKETS]; /* top-level updated */
-static struct flow *unused; /* top-level updated */
+static struct flow *table[BUCKETS]; /* top-level updated; key packet.destination packet.destination_port packet.source packet.source_port; to logs */
+static struct flow *unused; /* top-level updated; to logs */
 static struct flow *block; /* persistent: read through `unused` afterwards */
-static uint32_t seed; /* top-level */
+static uint32_t seed; /* top-level; to logs */
 static unsigned evictions; /* top-level updated */
-static FILE *output; /* top-level */
+static FILE *output; /* top-level; to logs */
 
 static unsigned hash(const struct key *key) {
   return (key->source ^ key->destination ^ key->source_port ^ key->destination_port ^ seed) % BUCKETS;
@@ -34,7 +34,7 @@ static struct flow *find(const struct key *key) {
 }
 
 static struct flow *insert(const struct key *key) {
-  static unsigned victim; /* top-level updated */
+  static unsigned victim; /* top-level updated; to logs */
   unsigned bucket = hash(key);
   if (!unused) {
     victim = (victim + 1) % BUCKETS;
@@ -64,11 +64,11 @@ static void prepare(unsigned flows) {
 
 int main(int argc, char **argv) {
   char error[256]; /* persistent */
-  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error); /* top-level */
+  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error); /* top-level; to logs */
   seed = (uint32_t)argc;
   output = fopen("flows.log", "w");
   prepare(1000);
-  struct pcap_pkthdr header; /* top-level updated: libpcap has its address, so that it might be read before it is written */
+  struct pcap_pkthdr header; /* top-level overwritten: libpcap fills it */
   const unsigned char *bytes;
   while ((bytes = pcap_next(handle, &header))) {
     const struct packet *packet = (const struct packet *)bytes;

@@ -3,7 +3,7 @@
 
 typedef void (*handler)(const struct packet *packet);
 
-static handler handlers[256]; /* top-level */
+static handler handlers[256]; /* top-level; key packet.protocol */
 static unsigned syns; /* top-level updated */
 static unsigned datagrams; /* top-level updated */
 static unsigned icmp; /* persistent */
@@ -29,7 +29,7 @@ static void self_test(handler tested) {
 
 int main(int argc, char **argv) {
   char error[256]; /* persistent */
-  struct pcap_pkthdr header; /* top-level updated: as in flows.c */
+  struct pcap_pkthdr header; /* top-level overwritten: as in flows.c */
   pcap_t *handle = pcap_open_live(argv[argc - 1], 65535, 1, 1000, error); /* top-level */
   handlers[6] = on_tcp;
   handlers[17] = on_udp;

@@ -16,7 +16,7 @@ struct session {
   struct node node;
 };
 
-static struct node sessions = {&sessions, &sessions}; /* top-level updated */
+static struct node sessions = {&sessions, &sessions}; /* top-level updated; key packet.source */
 static uint32_t known; /* top-level updated */
 static uint32_t strangers; /* top-level updated */
 static uint32_t never; /* persistent */

@@ -14,9 +14,9 @@ struct client {
   uint64_t bytes;
 };
 
-static struct client clients[CLIENTS]; /* top-level updated */
-static struct sockaddr_in server; /* top-level */
-static int listener; /* top-level */
+static struct client clients[CLIENTS]; /* top-level updated; key sockaddr_in.sin_port; to packets */
+static struct sockaddr_in server; /* top-level; to packets */
+static int listener; /* top-level; to packets */
 static unsigned refused; /* top-level updated */
 
 static int client_of(const struct sockaddr_in *address) {
@@ -51,7 +51,7 @@ static void from_server(struct client *client) {
 }
 
 int main(void) {
-  struct pollfd waiting[CLIENTS + 1]; /* top-level updated */
+  struct pollfd waiting[CLIENTS + 1]; /* top-level overwritten; to packets */
   int count;
   listener = socket(AF_INET, SOCK_DGRAM, 0);
   server.sin_port = htons(53);
@@ -66,7 +66,7 @@ int main(void) {
     }
     if (poll(waiting, (nfds_t)count, -1) < 0) continue;
     if (waiting[0].revents) from_client();
-    for (int j = 0; j < CLIENTS; j++) /* top-level updated: its loop receives */
+    for (int j = 0; j < CLIENTS; j++) /* top-level updated: its loop receives; to packets */
       if (waiting[j + 1].revents) from_server(&clients[j]);
   }
 }

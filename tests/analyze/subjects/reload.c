@@ -11,10 +11,10 @@ struct rule {
   struct rule *next;
 };
 
-static struct rule *rules; /* top-level updated */
-static volatile sig_atomic_t reload; /* top-level updated */
+static struct rule *rules; /* top-level reload */
+static volatile sig_atomic_t reload; /* top-level reload */
 static const char *path; /* top-level */
-static unsigned generation; /* top-level updated */
+static unsigned generation; /* top-level reload */
 static unsigned dropped; /* top-level updated */
 static char banner[64]; /* persistent */
 

@@ -13,13 +13,13 @@ struct host {
   struct host *next;
 };
 
-pcap_t *intPcap; /* top-level */
-pcap_t *extPcap; /* top-level */
-int threshold;   /* top-level */
-char *queue[100]; /* top-level updated */
-int head = 0;    /* top-level updated */
-int tail = 0;    /* top-level updated */
-struct host *hosts = NULL; /* top-level updated */
+pcap_t *intPcap; /* top-level; to packets */
+pcap_t *extPcap; /* top-level; to packets */
+int threshold;   /* top-level; to packets */
+char *queue[100]; /* top-level updated; to packets: the thread that counts takes them from it */
+int head = 0;    /* top-level updated; to packets */
+int tail = 0;    /* top-level updated; to packets */
+struct host *hosts = NULL; /* top-level updated; key ip.ip_src; to packets */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;  /* top-level */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER; /* top-level */

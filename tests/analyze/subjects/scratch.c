@@ -3,11 +3,11 @@
 
 #include "box.h"
 
-static struct packet current; /* top-level updated: of one packet, and global all the same */
-static char line[128]; /* top-level updated */
+static struct packet current; /* top-level overwritten: of one packet, and global all the same; to logs */
+static char line[128]; /* top-level overwritten; to logs */
 
 static const char *text_of(uint32_t address) {
-  static char text[16]; /* top-level updated */
+  static char text[16]; /* top-level overwritten; to logs */
   snprintf(text, sizeof(text), "%u", address);
   return text;
 }
@@ -20,10 +20,10 @@ static void process(void) {
 
 int main(int argc, char **argv) {
   char error[256]; /* persistent */
-  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error); /* top-level */
-  unsigned quota = 1000; /* top-level updated */
+  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error); /* top-level; to logs */
+  unsigned quota = 1000; /* top-level updated; to logs */
   unsigned size;
-  unsigned longest = 0; /* top-level updated */
+  unsigned longest = 0; /* top-level updated; to logs */
   const char *name = argv[argc - 1];
   printf("%s\n", name);
   do {

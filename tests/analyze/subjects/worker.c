@@ -9,10 +9,10 @@ struct job {
   struct job *next;
 };
 
-static struct job *jobs; /* top-level updated */
+static struct job *jobs; /* top-level updated; to logs */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* top-level */
 static pthread_cond_t ready = PTHREAD_COND_INITIALIZER; /* top-level */
-static int limit = 10; /* top-level */
+static int limit = 10; /* top-level; to logs */
 
 static struct job *take(void) {
   pthread_mutex_lock(&lock);
@@ -24,8 +24,8 @@ static struct job *take(void) {
 }
 
 static void *work(void *unused) {
-  unsigned syns = 0; /* top-level updated */
-  unsigned last = 0; /* top-level updated */
+  unsigned syns = 0; /* top-level updated; to logs */
+  unsigned last = 0; /* top-level updated; to logs */
   for (;;) {
     struct job *job = take();
     unsigned source = job->packet.source;
@@ -40,7 +40,7 @@ static void *work(void *unused) {
 int main(int argc, char **argv) {
   pthread_t thread; /* persistent */
   char error[256]; /* persistent */
-  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error); /* top-level */
+  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error); /* top-level; to logs */
   if (argc > 2) limit = atoi(argv[2]);
   pthread_create(&thread, NULL, work, NULL);
   for (;;) {

@@ -3,6 +3,7 @@
  * Frames point into the ring; packets are not copied. */
 #define _GNU_SOURCE
 #include "io/filter.h"
+#include "io/interface.h"
 #include "io/source.h"
 
 #include <stdio.h>
@@ -58,46 +59,12 @@ struct packet_source {
 
 static struct packet_source *of(struct sl_source *source) { return (struct packet_source *)(void *)source; }
 
-/* --- properties of an interface --- */
-
-/* The LINKTYPE_ of a device type (ARPHRD_) of the kernel; -1 if unknown. */
-static int link_type_of(unsigned hardware)
-{
-    switch (hardware) {
-    case ARPHRD_ETHER:
-    case ARPHRD_LOOPBACK: return 1;
-    case ARPHRD_TUNNEL:
-    case ARPHRD_TUNNEL6:
-    case ARPHRD_SIT:
-    case ARPHRD_IPGRE:
-    case 519:               /* ARPHRD_RAWIP */
-    case 0xfffe: return 101;   /* ARPHRD_NONE: TUN devices, WireGuard */
-    case ARPHRD_IEEE80211: return 105;
-    case ARPHRD_IEEE80211_PRISM: return 119;
-    case ARPHRD_IEEE80211_RADIOTAP: return 127;
-    default: return -1;
-    }
-}
-
-static uint64_t read_counter(const char *interface, const char *counter)
-{
-    char path[128];
-    snprintf(path, sizeof path, "/sys/class/net/%.32s/statistics/%s", interface, counter);
-    FILE *file = fopen(path, "re");
-    uint64_t value = 0;
-    if (file && fscanf(file, "%" SCNu64, &value) != 1)
-        value = 0;
-    if (file)
-        fclose(file);
-    return value;
-}
-
 /* The number of packets that the network card dropped because it had no buffer. */
 static uint64_t missed(const struct packet_source *s)
 {
     if (!s->index)
         return 0;
-    return read_counter(s->base.name, "rx_missed_errors") + read_counter(s->base.name, "rx_fifo_errors");
+    return sl_read_counter(s->base.name, "rx_missed_errors") + sl_read_counter(s->base.name, "rx_fifo_errors");
 }
 
 /* --- receiving --- */
@@ -148,7 +115,7 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
 {
     const struct sockaddr_ll *from = (const void *)((uint8_t *)header + TPACKET_ALIGN(sizeof *header));
     bool outgoing = from->sll_pkttype == PACKET_OUTGOING;
-    int link_type = link_type_of(from->sll_hatype);
+    int link_type = sl_link_type_of(from->sll_hatype);
     if (outgoing && (s->forwarding || from->sll_hatype == ARPHRD_LOOPBACK))
         return false;   /* the loopback device delivers it as an incoming packet, too */
     uint8_t *at = (uint8_t *)header + header->tp_mac;
@@ -352,7 +319,7 @@ static int find_interface(struct packet_source *s)
         return sl_source_fail(&s->base, "the interface is down (`ip link set %s up`)", s->base.name);
     if (ioctl(s->socket, SIOCGIFHWADDR, &request))
         return refuse(s, "cannot be examined");
-    int link_type = link_type_of(request.ifr_hwaddr.sa_family);
+    int link_type = sl_link_type_of(request.ifr_hwaddr.sa_family);
     s->link_type = (uint16_t)link_type;
     if (link_type < 0)
         return sl_source_fail(&s->base, "device type %d of the kernel has no link type that is known here",

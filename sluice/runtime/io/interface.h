@@ -1,0 +1,41 @@
+/* Properties of network interfaces. */
+#ifndef SL_IO_INTERFACE_H
+#define SL_IO_INTERFACE_H
+
+#include <inttypes.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+
+/* The LINKTYPE_ of a device type (ARPHRD_) of the kernel; -1 if unknown. */
+static inline int sl_link_type_of(unsigned hardware)
+{
+    switch (hardware) {
+    case ARPHRD_ETHER:
+    case ARPHRD_LOOPBACK: return 1;
+    case ARPHRD_TUNNEL:
+    case ARPHRD_TUNNEL6:
+    case ARPHRD_SIT:
+    case ARPHRD_IPGRE:
+    case 519:               /* ARPHRD_RAWIP */
+    case 0xfffe: return 101;   /* ARPHRD_NONE: TUN devices, WireGuard */
+    case ARPHRD_IEEE80211: return 105;
+    case ARPHRD_IEEE80211_PRISM: return 119;
+    case ARPHRD_IEEE80211_RADIOTAP: return 127;
+    default: return -1;
+    }
+}
+
+static inline uint64_t sl_read_counter(const char *interface, const char *counter)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/sys/class/net/%.32s/statistics/%s", interface, counter);
+    FILE *file = fopen(path, "re");
+    uint64_t value = 0;
+    if (file && fscanf(file, "%" SCNu64, &value) != 1)
+        value = 0;
+    if (file)
+        fclose(file);
+    return value;
+}
+
+#endif

@@ -136,7 +136,7 @@ def compiled(name: str) -> Compiled:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @for_all(data=st.data())
 def test_messages_come_out_as_they_were(name: str, data: st.DataObject) -> None:
     stream, budget = data.draw(STREAMS[name]), data.draw(st.integers(1, 40))
@@ -148,7 +148,7 @@ def test_messages_come_out_as_they_were(name: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", STREAMS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @for_all(data=st.data())
 def test_any_bytes_end_in_the_same_fault(name: str, data: st.DataObject) -> None:
     stream = bytearray(data.draw(STREAMS[name]))

@@ -20,7 +20,7 @@ def compiled() -> Compiled:
 
 
 @given(st.lists(commands, max_size=12), st.integers(1, 300), st.integers(64, 512))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_every_cut_of_the_stream_sends_the_same_bytes(
     compiled: Compiled, messages: list[bytes], budget: int, size: int
 ) -> None:
@@ -69,7 +69,7 @@ def test_a_length_below_zero_is_malformed(compiled: Compiled) -> None:
 
 
 @given(st.binary(max_size=200), st.integers(1, 50))
-@settings(max_examples=200)
+@settings(max_examples=60)
 def test_any_bytes_end_the_same(compiled: Compiled, data: bytes, budget: int) -> None:
     given = {("client", 0): data}
     outcome = compiled.run(given, COUNTS, budget=budget)

@@ -87,9 +87,10 @@ def test_a_container_that_has_used_its_share_gets_no_packets(
     """They are dropped at the requested place, and counted; before and after, nothing remains."""
     namespace, _ = flooded(lab)
     with make(mode) as enforcer:
-        state, dropped = waited(enforcer, "i", lambda state: state.taken and state.dropped["spent"].packets > 0)
+        state, dropped = waited(enforcer, "i", lambda state: state.taken and state.dropped["spent"].packets > 50)
         assert [place.split()[0] for place in state.places] == [mode]
-        assert dropped["spent"].bytes >= 1400 * dropped["spent"].packets
+        # the kernel's own small packets (neighbour discovery) may be among them
+        assert dropped["spent"].bytes >= 1400 * (dropped["spent"].packets - 20)
         limit = quota_of(lab, "i")
         assert limit is not None
         assert limit.period_us == OUR_PERIOD

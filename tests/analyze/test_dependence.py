@@ -25,7 +25,7 @@ static void set(unsigned *to) { *to = 0; }
 
 static void process(const struct packet *packet) {
   value += packet->ttl, replaced += packet->ttl, weak++, in_argument++, not_in_argument++, gate++, in_callee++, first++;
-  second++, copied++, not_copied++, by_index++, by_pointer++, unused++, selects++++, in_loop++;
+  second++, copied++, not_copied++, by_index++, by_pointer++, unused++, selects++, in_loop++;
   of_library++, through_function++;
   printf("%u", value);
   slot = replaced;

@@ -68,6 +68,10 @@ SLUICE_OPEN {
     }
     char message[256];
     const char *packets = SLUICE_PARAMETER_OF(box, packets);
+    if (SLUICE_WORKERS(box) > 1 && (*packets || *SLUICE_PARAMETER_OF(box, profile))) {
+        fprintf(stderr, "ids: packets and profile are written by one worker: leave --workers out\n");
+        return -1;
+    }
     if (*packets && sl_writer_open(&ids->packets, packets, SL_WRITER_FIRST, 0, message, sizeof message)) {
         fprintf(stderr, "ids: %s\n", message);
         return -1;

@@ -105,7 +105,7 @@ def add(commands: Any) -> None:
         help="take a variable (or FILE:LINE of an allocation) as not updateable, to see that the check finds it",
     )
     check.add_argument("--seconds", type=float, default=600, help="the longest that the program may run (600)")
-    check.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="of the program, after --")
+    check.add_argument("of_program", nargs="*", metavar="ARGUMENT", help="of the program, after --")
 
 
 def action(options: argparse.Namespace) -> int:
@@ -153,7 +153,7 @@ def _check(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder, busy(f"checking {options.module}"):
         program = Path(folder) / "program"
         build(options.module, program, options.link, options.without)
-        found = check(program, options.arguments, options.seconds)
+        found = check(program, options.of_program, options.seconds)
     if options.json:
         print(json.dumps(dataclasses.asdict(found)))
     else:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.live.veth import Veth, why_not
 from tests.support.packets import checksum
@@ -64,7 +64,7 @@ class Wire(Veth):
         """The pairs of devices, each with its namespace."""
         return [(self.client, "c0", self.box, "b0"), (self.server, "s0", self.box, "b1")]
 
-    def __enter__(self) -> Wire:
+    def __enter__(self) -> Self:
         return self
 
     def close(self) -> None:

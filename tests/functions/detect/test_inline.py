@@ -1,6 +1,6 @@
 """Rules inline between two interfaces: curl gets what no rule is about, and nothing of what a rule drops or rejects.
 
-The namespaces are those of tests/chain/test_inline.py, under another name.
+The namespaces are those of tests/live/wire.py.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import ClassVar
 import pytest
 
 from tests.chain import test_inline
-from tests.chain.test_inline import PATIENCE, ROOT, SERVER, Wire
 from tests.functions.detect.boxes import needs_ids, rule
+from tests.live.wire import PATIENCE, ROOT, SERVER, Wire
 
 pytestmark = [*test_inline.pytestmark, needs_ids]
 

@@ -318,9 +318,10 @@ class Box:
                     call(seen)
         except BaseException as error:
             self._deaf = self._stopped and isinstance(error, KeyboardInterrupt)
-            if isinstance(error, Exception) and self._drive.on_fault:
-                # packets pass, or are dropped, without the functions from now on
-                self._deaf, self._function_fault, self._drive.fault = True, _told(error), 1
+            if isinstance(error, Exception):
+                self._drive.fault = 1  # the driver forwards no packet that no function has decided on, see on_fault
+                if self._drive.on_fault:
+                    self._deaf, self._function_fault = True, _told(error)
             self._error = None if self._deaf else error
         finally:
             self._in_function = False
@@ -468,7 +469,9 @@ class Box:
         """The progress callback of the driver. Python handles pending signals when it is called."""
 
         def report(_user: int, done: int, size: int, packets: int) -> int:
-            if self._error is not None or self._stopped or self.failure() is not None:
+            # with --on-fault open or closed, the driver goes on without the functions
+            failed = self.failure() is not None and not self._drive.on_fault
+            if self._error is not None or self._stopped or failed:
                 return 1
             try:
                 return int(progress(done, size, packets)) if progress is not None else 0

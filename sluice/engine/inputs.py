@@ -185,7 +185,7 @@ class Source:
             not inputs.promiscuous,
             inputs.ring_bytes,
             inputs.snap_length,
-            inputs.filter.encode() or None,
+            os.fsencode(inputs.filter) or None,
             inputs.forwarding,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)

@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -154,7 +155,8 @@ def test_messages_name_the_interface(capsys: pytest.CaptureFixture[str], folder:
 
 def test_without_libxdp_the_message_names_its_package(wire: Wire, folder: Path) -> None:
     """In a mount namespace of its own, where the library is hidden."""
-    known = subprocess.run(["ldconfig", "-p"], capture_output=True, text=True).stdout.splitlines()
+    ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
+    known = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout.splitlines()
     library = next((line.split()[-1] for line in known if "libxdp.so.1" in line), "")
     command = f"mount --bind /dev/null $(readlink -f {library}) && exec {sys.executable} -m sluice run"
     done = subprocess.run(

@@ -156,6 +156,7 @@ class Inline:
         self.process.wait()
 
     def stop(self, status: int = 0) -> dict[str, Any]:
+        assert self.process.poll() is None, self.errors.read_text()
         self.process.send_signal(signal.SIGTERM)
         return self.ended(status)
 
@@ -193,8 +194,9 @@ def serve(wire: Wire, port: int) -> http.server.ThreadingHTTPServer:
 def fetch(wire: Wire, port: int, path: str, seconds: int) -> tuple[int, str]:
     """The exit status of curl, and the digest of what it got."""
     command = ["curl", "-s", "--noproxy", "*", "--max-time", str(seconds), f"http://{SERVER}:{port}{path}"]
-    with wire.start(wire.client, ["sh", "-c", '"$@" | sha256sum; ', "sh", *command], stdout=subprocess.PIPE) as done:
-        text, _ = done.communicate(timeout=PATIENCE)
+    script = ["bash", "-c", 'set -o pipefail; "$@" | sha256sum', "bash", *command]
+    with wire.start(wire.client, script, stdout=subprocess.PIPE) as done:
+        text, _ = done.communicate(timeout=seconds + PATIENCE)
     return done.returncode, text.split()[0]
 
 

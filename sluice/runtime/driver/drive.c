@@ -32,10 +32,10 @@ struct sl_leaving {
 static void send_port(struct sl_drive *drive, uint32_t port)
 {
     struct sl_leaving *leaving = &drive->leaving[port];
-    if (leaving->count && drive->copy)
-        sl_source_send(drive->copy, leaving->frames, leaving->count);
     if (leaving->count)
         sl_source_send(drive->ports[port], leaving->frames, leaving->count);
+    if (leaving->count && drive->copy)   /* afterwards, as a file may be slower than the wire */
+        sl_source_send(drive->copy, leaving->frames, leaving->count);
     leaving->count = 0;
 }
 
@@ -125,13 +125,14 @@ static bool begin_leaving(struct sl_drive *drive)
     return drive->leaving != NULL;
 }
 
-static void flush(struct sl_drive *drive)
+/* Returns false if a capture file cannot be written to; an interface may take packets again. */
+static bool flush(struct sl_drive *drive)
 {
+    bool complete = true;
     for (uint32_t port = 0; drive->ports && port < drive->port_count; port++)
-        if (drive->ports[port])
-            sl_source_flush(drive->ports[port]);
-    if (drive->copy)
-        sl_source_flush(drive->copy);
+        if (drive->ports[port] && sl_source_flush(drive->ports[port]))
+            complete = complete && drive->peer;
+    return (!drive->copy || sl_source_flush(drive->copy) == 0) && complete;
 }
 
 /* --- packets that the box cannot process --- */
@@ -148,6 +149,10 @@ static bool is_unseen(struct sl_drive *drive, const struct sl_frame *frames, siz
     if (!faulty && !(drive->on_overload == SL_DRIVE_OPEN && drive->in && sl_source_is_congested(drive->in)))
         return false;
     *(faulty ? &drive->unseen_fault : &drive->unseen_overload) += count;
+    if (drive->tick && begin_leaving(drive)) {   /* packets that functions hold wait no longer than they may */
+        drive->tick(drive->box, frames[0].time);
+        leave_burst(drive, NULL, 0, NULL);
+    }
     if (!faulty || drive->on_fault == SL_DRIVE_OPEN)
         leave_unseen(drive, frames, count);
     return true;
@@ -173,7 +178,10 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
     for (size_t first = 0; first < count; first += READ) {
         size_t together = count - first < READ ? count - first : READ;
         drive->process(drive->box, frames + first, together, verdicts);
-        leave_burst(drive, frames + first, together, verdicts);
+        if (drive->on_fault != SL_DRIVE_OPEN && is_faulty(drive))
+            drive->unseen_fault += together;   /* functions have not decided on all of them */
+        else
+            leave_burst(drive, frames + first, together, verdicts);
     }
 }
 
@@ -263,12 +271,12 @@ enum sl_driven sl_drive(struct sl_drive *drive)
         }
         sl_source_release(drive->in);
         if (got && (clock || drive->peer))
-            flush(drive);   /* a file then has these packets, whatever happens to this process */
+            stopped = !flush(drive);   /* a file then has these packets, whatever happens to this process */
         if (drive->workers)
             sl_workers_time(drive->workers, clock);
         if (!got)
             idle(drive, clock, &buffered);
-        stopped = report(drive, &pace) || (drive->workers && sl_workers_failed(drive->workers)) ||
+        stopped = stopped || report(drive, &pace) || (drive->workers && sl_workers_failed(drive->workers)) ||
                   (drive->on_fault == SL_DRIVE_STOP && is_faulty(drive));
     }
     sl_source_on_secrets(drive->in, NULL, NULL);

@@ -85,7 +85,8 @@ static inline void sl_held_put(struct sl_box *box, const struct sl_frame *frame,
         rest->size = at - held->end;
     }
     struct sl_held_entry *entry = sl_held_at(held, at);
-    *entry = (struct sl_held_entry){*frame, instance, box->now + box->output.held_nanoseconds, holders, 0, need};
+    uint64_t deadline = box->now + sl_min(box->output.held_nanoseconds, UINT64_MAX - box->now);
+    *entry = (struct sl_held_entry){*frame, instance, deadline, holders, 0, need};
     memcpy(entry + 1, frame->at, frame->captured);
     entry->frame.at = NULL;
     held->end = at + need;
@@ -113,6 +114,8 @@ static inline void sl_held_remove(struct sl_box *box, struct sl_held_entry *entr
     held->count--;
     while (held->begin != held->end && !sl_held_at(held, held->begin)->holders)
         held->begin += sl_held_at(held, held->begin)->size;
+    if (!held->count)   /* the whole ring is free for the next packet, which is then the oldest */
+        held->begin = held->end = 0;
 }
 
 /* Queues a held packet for transmission: before the current packet. False without memory or room. */

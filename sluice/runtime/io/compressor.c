@@ -102,9 +102,11 @@ int sl_compressor_finish(const char *program, int descriptor, pid_t process, cha
     close(descriptor);
     while ((ended = waitpid(process, &status, 0)) < 0 && errno == EINTR)
         continue;
-    if (ended < 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0))   /* another part of the program waited for it */
+    if (ended == process && WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
-    if (WIFEXITED(status))
+    if (ended < 0)
+        snprintf(why, why_size, "may be incomplete: how %s ended is not known", program);
+    else if (WIFEXITED(status))
         snprintf(why, why_size, "is incomplete: %s ended with status %d", program, WEXITSTATUS(status));
     else
         snprintf(why, why_size, "is incomplete: %s was ended by signal %d", program, WTERMSIG(status));

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <sys/time.h>
 
-enum { SNAP = 262144 };
+enum {
+    SNAP = 262144,
+    LINK_TYPES = 16,   /* of one input: a capture can name 65,536, and each takes a program and time to compile it */
+};
 
 /* As pcap/pcap.h has them. */
 struct bpf_program { unsigned bf_len; void *bf_insns; };
@@ -75,12 +78,14 @@ static struct compiled *compile(struct sl_filter *filter, uint16_t link_type, ch
     return made;
 }
 
+/* NULL without memory, and for more link types than LINK_TYPES. */
 static struct compiled *compiled_for(struct sl_filter *filter, uint16_t link_type)
 {
     struct compiled *made = filter->compiled;
-    while (made && made->link_type != link_type)
-        made = made->next;
-    return made ? made : compile(filter, link_type, NULL, 0);
+    unsigned seen = 0;
+    for (; made && made->link_type != link_type; made = made->next)
+        seen++;
+    return made || seen == LINK_TYPES ? made : compile(filter, link_type, NULL, 0);
 }
 
 struct sl_filter *sl_filter_open(const char *expression, uint32_t snap_length, char *why, size_t why_size)

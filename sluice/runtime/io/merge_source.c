@@ -89,6 +89,7 @@ static void refill(struct merge_source *s, uint32_t which)
         input->time = input->frames[0].time > input->time ? input->frames[0].time : input->time;
         push(s, which);
     } else if (got == 0) {
+        s->base.more = s->base.more || input->source->more;   /* it has packets, which a filter rejects */
         input->time = clock > input->time ? clock : input->time;
         s->idle[s->idle_count++] = which;
     } else {

@@ -248,11 +248,12 @@ static uint64_t packet_clock(struct sl_source *source)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec - DELAY;
 }
 
-/* The kernel fills blocks in order, so the one in the middle of the ring tells. */
+/* The kernel fills blocks in order, so that more than half of the ring is full if the block half a ring further on is. Of
+ * blocks that were received and are not released, that says nothing. */
 static bool packet_is_congested(const struct sl_source *source)
 {
     const struct packet_source *s = (const struct packet_source *)(const void *)source;
-    if (!s->ring)
+    if (!s->ring || s->held + s->blocks / 2 >= s->blocks)
         return false;
     struct tpacket_block_desc *block = block_at(s, (s->block + s->blocks / 2) % s->blocks);
     return __atomic_load_n(&block->hdr.bh1.block_status, __ATOMIC_ACQUIRE) & TP_STATUS_USER;
@@ -369,7 +370,7 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
     int version = TPACKET_V3;
     unsigned reserve = 16;   /* at least TAG bytes */
     uint64_t bytes = options->ring_bytes ? options->ring_bytes : RING;
-    s->blocks = (unsigned)(bytes / BLOCK < 2 ? 2 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
+    s->blocks = (unsigned)(bytes / BLOCK < 4 ? 4 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
     struct tpacket_req3 ring = {.tp_block_size = BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
                                 .tp_frame_nr = s->blocks * (BLOCK / SLOT), .tp_retire_blk_tov = options->forwarding ? RETIRE_FORWARDING : RETIRE};
     if (attach_filter(s, options))

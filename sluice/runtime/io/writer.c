@@ -7,6 +7,7 @@
 #include "io/compressor.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -57,13 +58,16 @@ static int write_all(struct sl_writer *w, const uint8_t *at, size_t n)
 {
     if (w->program && sl_compressor_write(w->to, at, n) == 0)
         return 0;
-    off_t before = w->program ? -1 : lseek(w->to, 0, SEEK_CUR);
+    bool appends = fcntl(w->to, F_GETFL) & O_APPEND;   /* its position is that of its end only after a write */
+    off_t before = w->program ? -1 : lseek(w->to, 0, appends ? SEEK_END : SEEK_CUR);
     while (n && !w->program) {
         ssize_t done = write(w->to, at, n);
         if (done < 0 && errno == EINTR)
             continue;
-        if (done < 0)
+        if (done <= 0) {
+            errno = done ? errno : ENOSPC;
             break;
+        }
         at += done;
         n -= (size_t)done;
     }

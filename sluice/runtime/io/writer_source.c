@@ -1,8 +1,8 @@
 /* The back end that writes packets to a capture file, or to a series of them, using writer.h.
  *
  * In a series, a file ends before the packet that would make it larger than a bound, or whose time is so much later than
- * that of its first packet. Files are numbered from 1: out.pcap.gz becomes out-00001.pcap.gz. Where their number is
- * bounded, the oldest is removed. */
+ * that of its first packet. Files are numbered from 1: out.pcap.gz becomes out-00001.pcap.gz. A series that exists goes
+ * on. Where the number of files is bounded, the oldest is removed. */
 #include "io/compressor.h"
 #include "io/source.h"
 #include "io/writer.h"
@@ -20,6 +20,7 @@ struct writer_source {
     uint64_t sent, refused;
     uint64_t rotate_bytes, rotate_nanoseconds, first;   /* bounds of a file; the time of its first packet */
     uint64_t number, files;      /* of the current file; how many are kept, 0: all */
+    bool began;                  /* the first file of this run was opened */
     bool lost;                   /* packets of an earlier file are lost; the reason is base.fault */
     char path[];
 };
@@ -48,15 +49,31 @@ static char *name_of(const struct writer_source *s, uint64_t number)
     return name;
 }
 
+/* The name of the next file of the series. The first one follows those of earlier runs. NULL without memory. */
+static char *next_name(struct writer_source *s)
+{
+    char *name = name_of(s, s->number + 1);
+    while (!s->began && name && access(name, F_OK) == 0) {
+        s->number++;
+        free(name);
+        name = name_of(s, s->number + 1);
+    }
+    return name;
+}
+
 static int open_file(struct writer_source *s, char *message, size_t message_size)
 {
-    char *name = is_series(s) ? name_of(s, ++s->number) : NULL;
+    char *name = is_series(s) ? next_name(s) : NULL;
     int result = -1;
     if (is_series(s) && !name)
         snprintf(message, message_size, "%s: out of memory", s->path);
     else
         result = sl_writer_open(&s->writer, name ? name : s->path, SL_WRITER_FIRST, 0, message, message_size);
     free(name);
+    if (!result) {
+        s->number += is_series(s);
+        s->began = true;
+    }
     if (!result && s->files && s->number > s->files && (name = name_of(s, s->number - s->files))) {
         unlink(name);
         free(name);
@@ -106,6 +123,8 @@ static uint32_t send(struct sl_source *source, const struct sl_frame *frames, ui
 static int flush(struct sl_source *source)
 {
     struct writer_source *s = of(source);
+    if (s->lost)
+        return -1;
     return s->writer && sl_writer_flush(s->writer) ? sl_source_fail(source, "%s", sl_writer_fault(s->writer)) : 0;
 }
 

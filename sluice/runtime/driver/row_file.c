@@ -29,7 +29,7 @@ static bool fail(struct row_file *file, int reason)
     bool cut = file->regular && ftruncate(file->descriptor, (off_t)file->whole) == 0;
     (void)cut;   /* the failure is reported in any case */
     if (file->box) {
-        char what[sizeof file->box->failure];
+        char what[192];   /* leaves room for the reason */
         snprintf(what, sizeof what, "%.150s: the rows could not all be written", file->path);
         sl_fail(file->box, what, strerror(file->failed));
     }

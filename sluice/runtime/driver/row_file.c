@@ -17,6 +17,7 @@ struct row_file {
     char *partial;         /* the beginning of a line */
     size_t used, room;
     struct sl_box *box;
+    char buffer[BUFFER];   /* of the FILE: without a buffer of its own, glibc ignores the size */
     char path[];
 };
 
@@ -138,6 +139,6 @@ FILE *sl_row_file(const char *path, struct sl_box *box)
         errno = reason;
         return NULL;
     }
-    setvbuf(out, NULL, _IOFBF, BUFFER);
+    setvbuf(out, file->buffer, _IOFBF, sizeof file->buffer);
     return out;
 }

@@ -215,11 +215,13 @@ def test_a_backend_that_refuses_is_answered_for() -> None:
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "faults: malformed message"),
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "faults: malformed message"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "faults: malformed message"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;\nabc\r\n", "faults: malformed message"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na\nb\r\n", "faults: malformed message"),
         (b"GET / HTTP/1.1\nContent-Length: 60\r\nHost: a\r\n\r\n", "faults: malformed message"),
         (b"GET / HTTP/1.2\r\nHost: a\r\n\r\n", "faults: malformed message"),
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 20000, "faults: message larger than a buffer"),
     ],
-    ids=["slow", "space", "lengths", "both", "chunk", "line feed", "version", "huge"],
+    ids=["slow", "space", "lengths", "both", "chunk", "extension", "trailer", "line feed", "version", "huge"],
 )
 def test_hostile_clients_are_counted(sent: bytes, reason: str, hostile: Served) -> None:
     REASONS.append(reason)

@@ -122,6 +122,8 @@ def part(tail: Tail, data: bytes) -> int:
 
 
 def _chunk(tail: Tail, line: bytes) -> int:
+    if not plain(line[:-2], tab=True):
+        raise MalformedError("chunk")
     if tail.state == 2:
         if len(line) == 2:
             tail.kind = NO_TAIL

@@ -236,6 +236,8 @@ static inline enum service_parsed service_next_chunk(struct service_tail *tail, 
 {
     uint64_t size = 0, digits = 0;
 
+    if (!service_plain(data, line - 2, true))
+        return SERVICE_MALFORMED; /* also in an extension and a trailer: a bare LF ends a line for other programs */
     if (tail->state == 2) {
         if (line == 2)
             tail->kind = SERVICE_NO_TAIL;

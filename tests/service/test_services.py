@@ -154,7 +154,7 @@ def test_the_redis_router_and_redis(tmp_path: Path) -> None:
     try:
         wait_for(port)
         with Served(load_file("redis_router"), [port]) as router, router.connect() as client:
-            client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nhi\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n")
+            client.sendall(b"\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nhi\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n")
             client.shutdown(socket.SHUT_WR)
             assert read_to_end(client) == b"+OK\r\n$2\r\nhi\r\n+PONG\r\n"
     finally:

@@ -114,6 +114,8 @@ def part(tail: Tail, data: bytes) -> int:
             raise MalformedError("line")
         raise EndError
     line = found + 2
+    if b"\n" in data[:found]:
+        raise MalformedError("line")
     take = {CHUNKS: _chunk, RESP: _resp, VALUES: _value}[tail.kind](tail, data[:line])
     if take > tail.allowed:
         raise MalformedError("too long")

@@ -353,6 +353,8 @@ static inline enum service_parsed service_next_part(struct service_tail *tail, c
         *need = length + 1;
         if (line == 0)
             return length >= SERVICE_LINE ? SERVICE_MALFORMED : SERVICE_MORE;
+        if (memchr(data, '\n', line - 2))
+            return SERVICE_MALFORMED; /* other programs would see two lines */
         switch (tail->kind) {
         case SERVICE_CHUNKS:
             found = service_next_chunk(tail, data, line, take);

@@ -298,7 +298,7 @@ static void level(struct service_worker *worker)
     }
 }
 
-/* Why an instance has waited too long; 0 if it has not. */
+/* Why an instance has waited too long; 0 if it has not. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 static enum service_counter overdue(struct service_lane *lane, struct service_instance *instance,
                                     struct service_channel **where)
 {
@@ -309,13 +309,13 @@ static enum service_counter overdue(struct service_lane *lane, struct service_in
         struct service_channel *c = *where = &instance->channels[i];
 
         if (config->timeout && c->reopens && c->link != SERVICE_CLOSED && c->sent > c->received &&
-            now - c->due_since >= config->timeout)
+            now - c->due_since > config->timeout)
             return SERVICE_TIMEOUT;
-        if (config->message_time && c->waits_since && now - c->waits_since >= config->message_time)
+        if (config->message_time && c->waits_since && now - c->waits_since > config->message_time)
             return SERVICE_SLOW;
     }
     *where = NULL;
-    return config->idle && now - instance->active >= config->idle ? SERVICE_IDLE : 0;
+    return config->idle && now - instance->active > config->idle ? SERVICE_IDLE : 0;
 }
 
 /* Of those that wait for a buffer, the ones that have waited too long get a turn, in which they end. */

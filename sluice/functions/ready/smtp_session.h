@@ -15,6 +15,7 @@ static const char *const smtp_field_names[] = {"date", "from", "to", "cc", "subj
 
 struct smtp_mail {
     bool begun, has_content, in_header;
+    bool open, complete;                    /* the content has begun and not ended; it has ended where the protocol says so */
     uint64_t time, bytes, chunk_left;       /* bytes of the message; of the current BDAT chunk */
     bool chunked, last_chunk;
     uint8_t line_end;                       /* progress in CR LF . CR LF: bytes of it that are matched */
@@ -66,7 +67,18 @@ static inline void smtp_mail_free(struct smtp_session *session) {
     *mail = (struct smtp_mail){.begun = false};
 }
 
+/* Ends the content of a message, if it has not ended. */
+static inline void smtp_content_close(struct smtp_session *session, bool complete) {
+    if (!session->mail.open)
+        return;
+    session->mail.open = false;
+    session->mail.complete = complete;
+    if (session->owner->content)
+        session->owner->content(session, NULL, 0);
+}
+
 static inline void smtp_mail_end(struct smtp_session *session) {
+    smtp_content_close(session, false);
     session->written = true;
     session->owner->mail(session);
     smtp_mail_free(session);
@@ -138,14 +150,13 @@ static inline void smtp_bytes(struct smtp_session *session, const uint8_t *at, u
 
 static inline void smtp_content_end(struct smtp_session *session) {
     session->dialogue.content = false;
-    if (session->owner->content)
-        session->owner->content(session, NULL, 0);
+    smtp_content_close(session, true);
 }
 
 static inline void smtp_content_begin(struct smtp_session *session) {
     if (!session->mail.has_content)
         session->mail.in_header = true;
-    session->mail.has_content = true;
+    session->mail.has_content = session->mail.open = true;
     session->mail.line_end = 2;   /* a line begins */
     session->dialogue.content = true;
 }
@@ -345,8 +356,8 @@ static inline void smtp_session_open(struct smtp_session *session, const struct 
 static inline void smtp_session_end(struct smtp_session *session, uint64_t time) {
     session->now = time;
     dialogue_end(&session->dialogue, time);
-    if (session->dialogue.content)
-        smtp_content_end(session);
+    session->dialogue.content = false;
+    smtp_content_close(session, false);
     if (session->known && (session->mail.begun || !session->written))
         smtp_mail_end(session);
 }

@@ -115,6 +115,8 @@ static void filelog_content(struct smtp_session *session, const uint8_t *at, uin
         mime_bytes(&smtp->mime, &reading, at, length);
         return;
     }
+    if (smtp->mime.line.used)   /* the last line has no end */
+        mime_line(&smtp->mime, &reading, false);
     mime_part_end(&smtp->mime, &reading, session->mail.complete && smtp->mime.depth == 0);
     mime_close(&smtp->mime, files);
     smtp->begun = false;

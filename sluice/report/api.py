@@ -172,7 +172,8 @@ def _again(lines: bytes) -> Callable[[], Iterable[bytes]]:
 def _plain(lines: bytes) -> list[dict[str, Any]]:
     """Rows of a function that is no log: lines of JSON are objects, others have a member `line`."""
     rows: list[dict[str, Any]] = []
-    for line in lines.decode(errors="replace").splitlines():
+    for each in lines.removesuffix(b"\n").split(b"\n") if lines else []:
+        line = each.decode(errors="replace")
         try:
             value = json.loads(line)
         except ValueError:

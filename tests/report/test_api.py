@@ -16,6 +16,7 @@ import sluice
 from sluice.engine.box import RunError
 from sluice.engine.functions import VENDOR, FunctionError
 from sluice.functions import counter, on
+from sluice.report import api
 from sluice.stacks.find import UnknownStackError
 from tests.report.rows import example
 
@@ -131,3 +132,10 @@ def test_mistakes_are_told_before_anything_runs() -> None:
         list(sluice.flows(CAPTURE, stack="tcp_i"))
     with pytest.raises(FunctionError, match="'tcp' has no event 'dat': did you mean 'data'"):
         sluice.run(STACK, CAPTURE, events=["tcp.dat"])
+
+
+def test_lines_of_functions_end_with_lf_only() -> None:
+    plain = api._plain  # pyright: ignore[reportPrivateUsage]
+    lines = '{"a": "x\u2028\x85y"}\nplain\x0btext\n\nno end'.encode()
+    assert plain(lines) == [{"a": "x\u2028\x85y"}, {"line": "plain\x0btext"}, {"line": ""}, {"line": "no end"}]
+    assert plain(b"") == []

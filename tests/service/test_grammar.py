@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sluice.service.grammar.codec import MalformedError, parse, serialise
+from sluice.service.grammar.codec import MalformedError, parse, property_of, serialise
 from sluice.service.grammar.parser import parse_grammars
 from sluice.service.grammar.plan import Plan, plan
 from sluice.service.grammar.ready import find_grammars, ready_names
@@ -77,6 +77,39 @@ def test_a_value_that_does_not_fit_is_refused() -> None:
 def test_ready_grammars_are_plans() -> None:
     for name in ready_names():
         assert all(plan(each) for each in find_grammars(name))
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "answered"),
+    [
+        ("memcached_text", b"set k 0 0 1 noreply\r\na\r\n", False),
+        ("memcached_text", b"set noreply 0 0 1\r\na\r\n", True),
+        ("memcached_text", b"set k noreply 0 1\r\na\r\n", True),
+        ("memcached_text", b"cas k 0 0 1 7 noreply\r\na\r\n", False),
+        ("memcached_text", b"get k noreply\r\n", True),
+        ("memcached_text", b"delete noreply\r\n", True),
+        ("memcached_text", b"delete k noreply\r\n", False),
+        ("memcached_text", b"incr k 1 noreply\r\n", False),
+        ("memcached_text", b"flush_all noreply\r\n", False),
+        ("redis", b"PING\r\n", True),
+        ("redis", b"  \r\n", False),
+        ("redis", b"*0\r\n", False),
+        ("redis", b" *0\r\n", True),
+        ("redis", b"*-1\r\n", False),
+        ("redis", b"*1\r\n$0\r\n\r\n", True),
+    ],
+)
+def test_which_requests_have_an_answer(name: str, message: bytes, answered: bool) -> None:
+    unit = plan(find_grammars(name)[0])
+    found = parse(unit, message)
+    assert found is not None and found.end == len(message)
+    assert property_of(unit, found, "answered", 1) == answered
+
+
+@pytest.mark.parametrize(("name", "message"), [("memcached_text", b"get a\nget b\r\n"), ("redis", b"PING\nPING\r\n")])
+def test_two_lines_in_one_are_malformed(name: str, message: bytes) -> None:
+    with pytest.raises(MalformedError):
+        parse(plan(find_grammars(name)[0]), message)
 
 
 PROGRAM = EVERYTHING + (

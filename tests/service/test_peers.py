@@ -152,7 +152,7 @@ def test_a_malformed_request_ends_its_connection_and_no_other(servers: list[int]
 def test_a_request_cut_short_is_counted(servers: list[int]) -> None:
     with serve(servers) as router:
         with router.connect() as client:
-            client.sendall(command(b"key", b"value")[:-1])
+            client.sendall(command(b"key", b"value", EXTRAS, SET)[:-1])  # to which no server answers before its end
             client.shutdown(socket.SHUT_WR)
             assert read_to_end(client) == b""
         assert faults(router.stop()) == {"faults: a connection ended within a message": 1}

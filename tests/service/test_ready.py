@@ -77,7 +77,9 @@ ANSWERS = st.one_of(
     st.builds(lambda d: b"VA %d s1\r\n%b\r\n" % (len(d), d), DATA),
 )  # fmt: skip
 BULK = DATA.map(lambda data: b"$%d\r\n%b\r\n" % (len(data), data))
-COMMANDS = st.lists(BULK, min_size=1, max_size=4).map(lambda each: b"*%d\r\n" % len(each) + b"".join(each))
+COMMANDS = st.sampled_from([b"PING\r\n", b" \r\n", b"*0\r\n", b"*-1\r\n", b"*1\r\n$0\r\n\r\n"]) | st.lists(
+    BULK, min_size=1, max_size=4
+).map(lambda each: b"*%d\r\n" % len(each) + b"".join(each))
 REPLIES = st.recursive(
     st.sampled_from([b"+OK\r\n", b"-ERR no\r\n", b":12\r\n", b"$-1\r\n", b"*-1\r\n", b"_\r\n"]) | BULK,
     lambda inner: (

@@ -66,6 +66,22 @@ def test_wrong_usage(arguments: list[str], status: int, message: str, capsys: py
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[a]\nworkers = 2\n", "'workers' is for all services; write it before the tables"),
+        ("[a]\nslice = 2\n", "'slice' is for all services; write it before the tables"),
+        ('["a\\nb"]\n', "is no name; use letters, digits, _ and -"),
+        ("[a]\nworker = 2\n", "[a] has no key 'worker'"),
+        ("share = 2\n[a]\n", "'share' stands before the tables"),
+    ],
+)
+def test_wrong_configurations(text: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "services.toml").write_text(text)
+    assert main(["serve", "--config", str(tmp_path / "services.toml")]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_a_service_runs_until_it_is_stopped() -> None:
     with socket.create_server(("127.0.0.1", 0)) as backend:
         backend.settimeout(PATIENCE)

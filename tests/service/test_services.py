@@ -12,6 +12,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,7 +155,7 @@ def test_the_redis_router_and_redis(tmp_path: Path) -> None:
     try:
         wait_for(port)
         with Served(load_file("redis_router"), [port]) as router, router.connect() as client:
-            client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nhi\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n")
+            client.sendall(b"\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nhi\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n")
             client.shutdown(socket.SHUT_WR)
             assert read_to_end(client) == b"+OK\r\n$2\r\nhi\r\n+PONG\r\n"
     finally:
@@ -215,9 +216,13 @@ def test_a_backend_that_refuses_is_answered_for() -> None:
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", "faults: malformed message"),
         (b"GET / HTTP/1.1\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "faults: malformed message"),
         (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "faults: malformed message"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5;\nabc\r\n", "faults: malformed message"),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\na\nb\r\n", "faults: malformed message"),
+        (b"GET / HTTP/1.1\nContent-Length: 60\r\nHost: a\r\n\r\n", "faults: malformed message"),
+        (b"GET / HTTP/1.2\r\nHost: a\r\n\r\n", "faults: malformed message"),
         (b"GET / HTTP/1.1\r\nX: " + b"a" * 20000, "faults: message larger than a buffer"),
     ],
-    ids=["slow", "space", "lengths", "both", "chunk", "huge"],
+    ids=["slow", "space", "lengths", "both", "chunk", "extension", "trailer", "line feed", "version", "huge"],
 )
 def test_hostile_clients_are_counted(sent: bytes, reason: str, hostile: Served) -> None:
     REASONS.append(reason)
@@ -239,6 +244,31 @@ def hostile() -> Iterator[Served]:
             counters = served.stop()
     for reason in set(REASONS):
         assert counters[reason] == REASONS.count(reason)
+
+
+def test_what_waits_for_a_buffer_ends_in_time_and_goes_on_when_one_is_free() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as backend:
+        limits = Limits(buffers=1, idle=1, message_time=0)
+        with Served(load_file("http_balancer"), [backend.getsockname()[1]], limits) as served:
+            with served.connect() as holder, served.connect() as starved:
+                holder.sendall(b"GET / HTTP/1.1\r\nX: ")
+                time.sleep(0.2)
+                starved.sendall(GET)
+                starved.settimeout(0.1)
+                with pytest.raises(ConnectionResetError):
+                    for _ in range(int(10 * PATIENCE)):
+                        holder.sendall(b"x")  # it is not idle
+                        with contextlib.suppress(TimeoutError):
+                            starved.recv(1)
+                time.sleep(1)
+                with served.connect() as waiting:
+                    waiting.sendall(b"GET\n / HTTP/1.1\r\n\r\n")
+                    waiting.settimeout(PATIENCE)
+                    assert waiting.recv(1) == b""
+            counters = served.stop()
+    assert counters["waits for a buffer: the pool was empty"] >= 1
+    assert counters["faults: nothing happened for the idle time"] == 2
+    assert counters["faults: malformed message"] == 1
 
 
 def test_several_services_in_one_process(tmp_path: Path) -> None:

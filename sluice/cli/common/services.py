@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,9 @@ from sluice.service.load import load_file
 from sluice.service.lower.program import lower
 from sluice.service.serve import Address, AddressError, Wiring, read_address, wire
 
-_LIMITS = tuple(each.name for each in dataclasses.fields(Limits))
+_COMMON = ("workers", "slice")
+"""Options for all services, which stand before the tables."""
+_LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in _COMMON)
 _KEYS = ("program", "grammar", "process", "listen", "backends", "set", *_LIMITS)
 
 
@@ -67,7 +70,7 @@ def read_config(path: str, limits: Limits) -> list[Configured]:
     tables = {name: cast(dict[str, Any], table) for name, table in data.items() if isinstance(table, dict)}
     common = {name: value for name, value in data.items() if name not in tables}
     for name in common:
-        if name not in ("workers", "slice"):
+        if name not in _COMMON:
             raise UsageError(f"{path}: '{name}' stands before the tables; write it in the table of a service")
     if not tables:
         raise UsageError(f"{path}: no service; write a table [NAME] with program, listen and backends")
@@ -75,7 +78,11 @@ def read_config(path: str, limits: Limits) -> list[Configured]:
 
 
 def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]) -> Configured:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        raise UsageError(f"{path}: [{name!r}] is no name; use letters, digits, _ and -")
     for key in table:
+        if key in _COMMON:
+            raise UsageError(f"{path}: '{key}' is for all services; write it before the tables")
         if key not in _KEYS:
             raise UsageError(f"{path}: [{name}] has no key '{key}'; known here: {', '.join(_KEYS)}")
     for key in ("program", "listen"):

@@ -238,6 +238,7 @@ static inline void file_http_close(struct file_http *http) {
     while (http->first)
         file_http_pop(http);
     for (unsigned i = 0; i < 2; i++) {
+        file_http_file_end(http, i, false);
         http_message_free(&http->message[i], &http->files->budget);
         http_held_free(&http->side[i]);
         free(http->disposition[i].at);

@@ -226,6 +226,8 @@ static inline void mime_bytes(struct mime *mime, const struct mime_reading *read
         uint32_t take = (uint32_t)sl_min(part, MIME_LINE - mime->line.used);
         if (!log_held_add(&mime->line, &reading->files->budget, at, take, MIME_LINE)) {
             reading->files->no_memory++;
+            if (mime->file)
+                mime->file->missing += length;
             return;
         }
         at += take;

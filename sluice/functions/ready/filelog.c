@@ -115,7 +115,9 @@ static void filelog_content(struct smtp_session *session, const uint8_t *at, uin
         mime_bytes(&smtp->mime, &reading, at, length);
         return;
     }
-    mime_part_end(&smtp->mime, &reading, smtp->mime.depth == 0);
+    if (smtp->mime.line.used)   /* the last line has no end */
+        mime_line(&smtp->mime, &reading, false);
+    mime_part_end(&smtp->mime, &reading, session->mail.complete && smtp->mime.depth == 0);
     mime_close(&smtp->mime, files);
     smtp->begun = false;
 }
@@ -127,6 +129,8 @@ static void filelog_smtp_free(struct filelog_connection *connection)
     struct file_box *files = &SLUICE_WORKER_OF(connection->box)->files;
     if (!connection->smtp)
         return;
+    struct mime_reading reading = {connection->box, files, &connection->flow, connection->client};
+    mime_part_end(&connection->smtp->mime, &reading, false);
     mime_close(&connection->smtp->mime, files);
     smtp_session_close(&connection->smtp->session);
     log_give(&files->budget, sizeof *connection->smtp);

@@ -102,7 +102,7 @@ static inline void ftp_transfer_settle(struct sl_box *box, const struct ftp_owne
         return;
     if (transfer->used && !transfer->replied)
         return;
-    if (transfer->used)
+    if (transfer->used || transfer->user)   /* `user`: bytes were transferred, but their command was not captured */
         owner->transfer(box, transfer);
     ftp_transfer_free(transfers, transfer);
 }

@@ -44,6 +44,7 @@ SLUICE_COUNTER(ids_no_room, "times that the bound of memory was reached: what it
 SLUICE_COUNTER(ids_flows_left_out, "flows that are not inspected, as too many were open")
 SLUICE_COUNTER(ids_gaps, "gaps in streams, across which rules do not match")
 SLUICE_COUNTER(ids_cut_packets, "packets of which the snap length cut off a part of the payload")
+SLUICE_COUNTER(ids_dns_cut, "DNS messages over TCP that are longer than the 2048 bytes that are inspected")
 SLUICE_COUNTER(ids_http_messages, "HTTP messages that were inspected")
 SLUICE_COUNTER(ids_http_incomplete, "HTTP messages that were not read to their end")
 SLUICE_COUNTER(ids_http_cut, "HTTP messages of which a path, a header or a body is longer than what is inspected")

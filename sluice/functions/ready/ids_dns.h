@@ -67,6 +67,7 @@ static void ids_dns_bytes(struct sl_box *box, struct ids_flow *flow, const struc
         length -= take;
         if (dns->left)
             continue;
+        SLUICE_COUNTER_OF(box, ids_dns_cut) += sl_load_be16(dns->head) > IDS_DNS_STORED;
         struct ids_view views[IDS_BUFFERS] = {{0}};
         ids_dns_inspect(box, &flow->side[seen->side], seen, (sl_bytes){dns->bytes, dns->used, dns->used}, views);
     }

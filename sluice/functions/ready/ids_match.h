@@ -127,7 +127,7 @@ static inline bool ids_number_holds(struct ids_work *work, const struct ids_view
         return view->at && size >= (uint64_t)match->low.number && size <= (uint64_t)match->high.number;
     }
     case IDS_VERSION:
-        return view->at && view->end - view->begin == 1 && match->options >> view->at[0] & 1;
+        return view->at && view->end - view->begin == 1 && view->at[0] < 32 && match->options >> view->at[0] & 1;
     default:
         return view->at && ids_bytes_hold(work, view, match, previous, end);
     }

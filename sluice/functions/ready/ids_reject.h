@@ -7,6 +7,16 @@
 
 enum { IDS_LINK_MOST = 14 + 8, IDS_QUOTE_MOST = 128, IDS_ICMP_MOST = IDS_LINK_MOST + 40 + 8 + IDS_QUOTE_MOST };
 
+/* Whether a datagram may not be answered: it was sent to or by several hosts, or by none (RFC 1122, 3.2.2; RFC 4443, 2.4). */
+static inline bool ids_of_many(const struct sl_frame *frame, const uint8_t *addresses, unsigned version) {
+    static const uint8_t none[16];
+    if (frame->link_type == 1 && frame->at[0] & 1)
+        return true;
+    if (version == 4)
+        return addresses[0] >= 224 || addresses[4] >= 224 || !memcmp(addresses, none, 4);
+    return addresses[0] == 0xff || addresses[16] == 0xff || !memcmp(addresses, none, 16);
+}
+
 /* Sends it about the current packet, in the direction that this came from. False where no datagram lies directly in the
  * outermost IP packet, where it may not be answered (RFC 1122, 3.2.2: ICMP, fragments but the first), or nothing can be sent. */
 static inline bool ids_unreachable(struct sl_box *box) {
@@ -20,7 +30,7 @@ static inline bool ids_unreachable(struct sl_box *box) {
     const uint8_t *from = frame->at + link;
     uint32_t size = ip.version == 4 ? 4 : 16, addresses = ip.version == 4 ? 12 : 8, length = ip.version == 4 ? 20 : 40;
     uint32_t quote = (uint32_t)sl_min(sl_min(frame->captured, ip.end) - link, IDS_QUOTE_MOST);
-    if (quote < length + 8)
+    if (quote < length + 8 || ids_of_many(frame, from + addresses, ip.version))
         return false;
     memcpy(out, frame->at, link);
     if (frame->link_type == 1) {

@@ -1,6 +1,6 @@
 /* The hellos of TLS over TCP, for rules with tls.sni and ssl_version: read by tlslog's parser, on any port, also after other
- * bytes. A ClientHello has the name of the server, and the highest version that it offers; a ServerHello the version that was
- * chosen. A hello of SSL 2.0 is known by its first bytes (RFC 6101, E). */
+ * bytes. A ClientHello has the name of the server, and the highest of the versions in VERSIONS that it offers; a ServerHello the
+ * version that was chosen. A hello of SSL 2.0 is known by its first bytes (RFC 6101, E). */
 #ifndef IDS_TLS_H
 #define IDS_TLS_H
 
@@ -56,7 +56,7 @@ static void ids_tls_message(void *user, uint8_t type, const uint8_t *body, uint3
     /* one that is malformed is inspected as far as it was read */
     SLUICE_COUNTER_OF(reading->box, ids_tls_malformed) +=
         !tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, 't');
-    ids_tls_inspect(reading, hello.best, client ? &hello.name : NULL);
+    ids_tls_inspect(reading, hello.known, client ? &hello.name : NULL);
     tls_hello_free(&hello);
 }
 

@@ -15,6 +15,7 @@ static const char *const smtp_field_names[] = {"date", "from", "to", "cc", "subj
 
 struct smtp_mail {
     bool begun, has_content, in_header;
+    bool open, complete;                    /* the content has begun and not ended; it has ended where the protocol says so */
     uint64_t time, bytes, chunk_left;       /* bytes of the message; of the current BDAT chunk */
     bool chunked, last_chunk;
     uint8_t line_end;                       /* progress in CR LF . CR LF: bytes of it that are matched */
@@ -23,6 +24,7 @@ struct smtp_mail {
     struct log_held header;                 /* the current header field, unfolded */
     uint16_t code;
     struct log_text reply;
+    uint64_t stored;                        /* bytes of the budget that its texts use */
 };
 
 struct smtp_session;
@@ -41,18 +43,26 @@ struct smtp_session {
     void *user;
     struct smtp_mail mail;
     uint64_t time, now;
-    uint64_t stored;                        /* bytes of the budget that texts use */
+    uint64_t stored;                        /* bytes of the budget that its own texts use */
     bool known, tls, authenticated, in_auth, written;
     struct log_text helo, server;
 };
 
-/* Stores a text, within its bound and the budget. */
-static inline void smtp_store(struct smtp_session *session, struct log_text *text, const uint8_t *at, uint32_t length, uint32_t most) {
+/* Stores a text, within its bound and the budget; `stored` counts what its owner uses. */
+static inline void smtp_store(struct smtp_session *session, uint64_t *stored, struct log_text *text, const uint8_t *at, uint32_t length,
+                              uint32_t most) {
     uint32_t take = (uint32_t)sl_min(length, most - sl_min(text->used, most));
     if (!log_take(session->dialogue.budget, take))
         return;
-    session->stored += take;
+    *stored += take;
     log_bytes(text, at, take);
+}
+
+/* Empties a text, for another one in its place. */
+static inline void smtp_clear(struct smtp_session *session, uint64_t *stored, struct log_text *text) {
+    log_give(session->dialogue.budget, text->used);
+    *stored -= text->used;
+    text->used = 0;
 }
 
 static inline void smtp_mail_free(struct smtp_session *session) {
@@ -63,10 +73,22 @@ static inline void smtp_mail_free(struct smtp_session *session) {
     for (unsigned i = 0; i < SMTP_FIELDS; i++)
         free(mail->field[i].at);
     log_held_free(&mail->header, session->dialogue.budget);
+    log_give(session->dialogue.budget, mail->stored);
     *mail = (struct smtp_mail){.begun = false};
 }
 
+/* Ends the content of a message, if it has not ended. */
+static inline void smtp_content_close(struct smtp_session *session, bool complete) {
+    if (!session->mail.open)
+        return;
+    session->mail.open = false;
+    session->mail.complete = complete;
+    if (session->owner->content)
+        session->owner->content(session, NULL, 0);
+}
+
 static inline void smtp_mail_end(struct smtp_session *session) {
+    smtp_content_close(session, false);
     session->written = true;
     session->owner->mail(session);
     smtp_mail_free(session);
@@ -100,7 +122,7 @@ static inline void smtp_header_field(struct smtp_session *session) {
         bool agent = i == SMTP_AGENT && name == 8 && !strncasecmp((const char *)at, "x-mailer", 8);
         bool same = name == strlen(smtp_field_names[i]) && !strncasecmp((const char *)at, smtp_field_names[i], name);
         if ((same || agent) && !mail->field[i].used)
-            smtp_store(session, &mail->field[i], colon, length, SMTP_VALUE);
+            smtp_store(session, &mail->stored, &mail->field[i], colon, length, SMTP_VALUE);
     }
 }
 
@@ -138,14 +160,13 @@ static inline void smtp_bytes(struct smtp_session *session, const uint8_t *at, u
 
 static inline void smtp_content_end(struct smtp_session *session) {
     session->dialogue.content = false;
-    if (session->owner->content)
-        session->owner->content(session, NULL, 0);
+    smtp_content_close(session, true);
 }
 
 static inline void smtp_content_begin(struct smtp_session *session) {
     if (!session->mail.has_content)
         session->mail.in_header = true;
-    session->mail.has_content = true;
+    session->mail.has_content = session->mail.open = true;
     session->mail.line_end = 2;   /* a line begins */
     session->dialogue.content = true;
 }
@@ -236,7 +257,7 @@ static inline void smtp_recipient(struct smtp_session *session, const uint8_t *a
     log_put(&text, mail->recipient_count++ ? "," : "");
     log_string(&text, at, sl_min(length, SMTP_VALUE));
     if (log_take(session->dialogue.budget, text.used)) {
-        session->stored += text.used;
+        mail->stored += text.used;
         log_bytes(&mail->recipients, text.at, text.used);
     }
     free(text.at);
@@ -250,7 +271,7 @@ static inline void smtp_exchange(struct dialogue *dialogue, const struct dialogu
     uint32_t left;
     if (!command) {   /* the greeting */
         if (reply && !session->server.used)
-            smtp_store(session, &session->server, reply->text, reply->length, SMTP_VALUE);
+            smtp_store(session, &session->stored, &session->server, reply->text, reply->length, SMTP_VALUE);
         return;
     }
     if (session->in_auth) {   /* a line of credentials (RFC 4954, 4) */
@@ -260,24 +281,24 @@ static inline void smtp_exchange(struct dialogue *dialogue, const struct dialogu
     }
     if (mail->begun && reply) {
         mail->code = reply->code;
-        mail->reply.used = 0;
-        smtp_store(session, &mail->reply, reply->text, reply->length, SMTP_VALUE);
+        smtp_clear(session, &mail->stored, &mail->reply);
+        smtp_store(session, &mail->stored, &mail->reply, reply->text, reply->length, SMTP_VALUE);
     }
     const uint8_t *line = command->text;
     uint32_t length = command->length;
     if (dialogue_is(line, length, "EHLO", &rest, &left) || dialogue_is(line, length, "HELO", &rest, &left)) {
-        session->helo.used = 0;
-        smtp_store(session, &session->helo, rest, left, SMTP_VALUE);
+        smtp_clear(session, &session->stored, &session->helo);
+        smtp_store(session, &session->stored, &session->helo, rest, left, SMTP_VALUE);
     } else if (dialogue_is(line, length, "MAIL FROM:", &rest, &left)) {
         if (mail->begun)
             smtp_mail_end(session);
         mail->begun = true;
         mail->time = command->time;
         smtp_address(&rest, &left);
-        smtp_store(session, &mail->from, rest, left, SMTP_VALUE);
+        smtp_store(session, &mail->stored, &mail->from, rest, left, SMTP_VALUE);
         if (reply) {
             mail->code = reply->code;
-            smtp_store(session, &mail->reply, reply->text, reply->length, SMTP_VALUE);
+            smtp_store(session, &mail->stored, &mail->reply, reply->text, reply->length, SMTP_VALUE);
         }
     } else if (dialogue_is(line, length, "RCPT TO:", &rest, &left)) {
         if (good)
@@ -345,8 +366,8 @@ static inline void smtp_session_open(struct smtp_session *session, const struct 
 static inline void smtp_session_end(struct smtp_session *session, uint64_t time) {
     session->now = time;
     dialogue_end(&session->dialogue, time);
-    if (session->dialogue.content)
-        smtp_content_end(session);
+    session->dialogue.content = false;
+    smtp_content_close(session, false);
     if (session->known && (session->mail.begun || !session->written))
         smtp_mail_end(session);
 }

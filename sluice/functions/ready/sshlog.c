@@ -16,12 +16,14 @@ SLUICE_PARAMETER(memory, number, 67108864, "bytes that all of them store togethe
 SLUICE_COUNTER(ssh_gaps, "sides of which nothing more is read, as bytes are missing")
 SLUICE_COUNTER(ssh_bad_packets, "sides whose first packets are not those of SSH: their length or padding is wrong")
 SLUICE_COUNTER(ssh_too_long, "sides with an offer or a line beyond the bounds")
+SLUICE_COUNTER(ssh_names_left_out, "lists of algorithms of which only the first 256 names are compared")
 SLUICE_COUNTER(ssh_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(ssh_no_memory, "sides that are not read for want of memory, or of the bound's")
 
 enum {
     SSHLOG_PORT = 22, SSHLOG_LINE = 255,       /* RFC 4253, 4.2 */
-    SSHLOG_PACKET = 1 << 18,                   /* 6.1: 35000 bytes must be accepted; some offers are longer */
+    SSHLOG_PACKET = 1 << 16,                   /* 6.1: 35000 bytes must be accepted; some offers are longer */
+    SSHLOG_NAMES = 256,                        /* of a list of each side; every pair of them may be compared */
     SSHLOG_KEXINIT = 20, SSHLOG_NEWKEYS = 21, SSHLOG_LISTS = 10, SSHLOG_PACKETS = 16,
 };
 enum sshlog_list { SSHLOG_KEX, SSHLOG_HOST_KEY, SSHLOG_CIPHER, SSHLOG_MAC = 4, SSHLOG_COMPRESSION = 6 };   /* client to server */
@@ -71,13 +73,28 @@ static uint32_t sshlog_first(const struct log_reader *names)
     return comma ? (uint32_t)(comma - names->at) : names->left;
 }
 
-/* Writes the algorithm that both sides agree on: the client's first one that the server offers, too (7.1). */
-static void sshlog_agreed(struct log_text *row, const char *name, const struct sshlog_connection *connection, unsigned list)
+/* The first names of a list, SSHLOG_NAMES at most. */
+static struct log_reader sshlog_names(struct sl_box *box, const struct sshlog_side *side, unsigned list)
 {
-    struct log_reader client = sshlog_list(&connection->side[connection->client], list);
+    struct log_reader names = sshlog_list(side, list);
+    unsigned count = 0;
+    for (uint32_t i = 0; i < names.left; i++)
+        if (names.at[i] == ',' && ++count == SSHLOG_NAMES) {
+            SLUICE_COUNTER_OF(box, ssh_names_left_out)++;
+            names.left = i;
+        }
+    return names;
+}
+
+/* Writes the algorithm that both sides agree on: the client's first one that the server offers, too (7.1). */
+static void sshlog_agreed(struct sl_box *box, struct log_text *row, const char *name, const struct sshlog_connection *connection,
+                          unsigned list)
+{
+    struct log_reader client = sshlog_names(box, &connection->side[connection->client], list);
+    const struct log_reader offered = sshlog_names(box, &connection->side[connection->client ^ 1], list);
     while (client.left) {
         uint32_t length = sshlog_first(&client);
-        struct log_reader server = sshlog_list(&connection->side[connection->client ^ 1], list);
+        struct log_reader server = offered;
         while (server.left) {
             uint32_t other = sshlog_first(&server);
             if (other == length && !memcmp(client.at, server.at, length)) {
@@ -126,13 +143,13 @@ static void sshlog_row(struct sl_box *box, struct sshlog_connection *connection)
     log_octets(row, "server", server->line.at, server->step == SSHLOG_SEARCHING ? 0 : server->line.used);
     sshlog_hassh(row, &ssh->log.hashes, client, false);
     sshlog_hassh(row, &ssh->log.hashes, server, true);
-    sshlog_agreed(row, "kex", connection, SSHLOG_KEX);
-    sshlog_agreed(row, "host_key", connection, SSHLOG_HOST_KEY);
-    sshlog_agreed(row, "client_cipher", connection, SSHLOG_CIPHER);
-    sshlog_agreed(row, "server_cipher", connection, SSHLOG_CIPHER + 1);
-    sshlog_agreed(row, "client_mac", connection, SSHLOG_MAC);
-    sshlog_agreed(row, "server_mac", connection, SSHLOG_MAC + 1);
-    sshlog_agreed(row, "compression", connection, SSHLOG_COMPRESSION);
+    sshlog_agreed(box, row, "kex", connection, SSHLOG_KEX);
+    sshlog_agreed(box, row, "host_key", connection, SSHLOG_HOST_KEY);
+    sshlog_agreed(box, row, "client_cipher", connection, SSHLOG_CIPHER);
+    sshlog_agreed(box, row, "server_cipher", connection, SSHLOG_CIPHER + 1);
+    sshlog_agreed(box, row, "client_mac", connection, SSHLOG_MAC);
+    sshlog_agreed(box, row, "server_mac", connection, SSHLOG_MAC + 1);
+    sshlog_agreed(box, row, "compression", connection, SSHLOG_COMPRESSION);
     log_word(row, "client_error", client->error);
     log_word(row, "server_error", server->error);
     log_finish(&ssh->log);

@@ -13,6 +13,7 @@ enum { TLS_SESSION_MOST = 32, TLS_LIST_MOST = 512 };   /* LIST: items that are s
 struct tls_hello {
     uint16_t version;               /* the legacy field */
     uint16_t best;                  /* the highest of supported_versions, or the server's choice; else `version` */
+    uint16_t known;                 /* the same among the versions that are known; 0: none is */
     uint16_t cipher;                /* ServerHello: the chosen cipher suite */
     uint8_t session[TLS_SESSION_MOST], session_length;
     bool retry;                     /* a ServerHello that is a HelloRetryRequest (RFC 8446, 4.1.3) */
@@ -116,6 +117,11 @@ static inline const char *tls_ja4_version(uint16_t version) {
     case 0x0002: return "s2";
     default: return "00";
     }
+}
+
+/* SSL 2.0 and 3.0, TLS 1.0 to 1.3, and drafts of TLS 1.3. */
+static inline bool tls_is_known(uint16_t version) {
+    return version == 0x0002 || (version >= 0x0300 && version <= 0x0304) || version >> 8 == 0x7f;
 }
 
 static inline bool tls_is_alphanumeric(uint8_t c) {
@@ -236,9 +242,12 @@ static inline void tls_extension(struct tls_hello *hello, struct tls_offer *offe
     case 43:
         tls_list_read(&versions, client ? tls_vector(&content, 1) : content, 2);
         if (versions.count)
-            hello->best = 0;
-        for (uint32_t i = 0; i < versions.count; i++)
+            hello->best = hello->known = 0;
+        for (uint32_t i = 0; i < versions.count; i++) {
             hello->best = (uint16_t)sl_max(hello->best, versions.item[i]);
+            if (tls_is_known(versions.item[i]))
+                hello->known = (uint16_t)sl_max(hello->known, versions.item[i]);
+        }
         break;
     case 0xfe0d: hello->has_ech = true; break;
     default: break;
@@ -255,7 +264,7 @@ SL_COLD bool tls_hello_read(struct tls_hello *hello, const struct log_hashes *ha
                             bool client, char transport) {
     struct tls_reader body = {at, length, false};
     struct tls_offer offer = {.has_alpn = false};
-    hello->version = hello->best = (uint16_t)tls_number(&body, 2);
+    hello->version = hello->best = hello->known = (uint16_t)tls_number(&body, 2);
     struct tls_reader random = tls_take(&body, 32), session = tls_vector(&body, 1);
     if (body.failed || session.left > TLS_SESSION_MOST)
         return false;

@@ -103,6 +103,8 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
             end = data.find(item.constant, at)
             if end < 0:
                 raise EndError
+            if item.text and not scan.plain(data[at:end]):
+                raise MalformedError(item.name or "control character")
             values[item.name] = data[at:end]
             return end + len(item.constant)
         case "headers":

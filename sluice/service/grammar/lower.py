@@ -238,6 +238,9 @@ class _Parser:
         self.put("    *need = length + 1;")
         self.put("    return SERVICE_MORE;")
         self.put("}")
+        if item.kind == "until" and item.text:
+            self.put("if (!service_plain(data + at, end, false))")
+            self.put("    return SERVICE_MALFORMED;")
         if self.wants(item):
             self.put(f"{self.place(item)} = (struct service_text){{data + at, (uint32_t)end}};")
         self.put(f"at += end + {extra};")

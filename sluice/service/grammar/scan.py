@@ -35,6 +35,11 @@ def decimal(text: bytes) -> int:
     return int(text)
 
 
+def plain(text: bytes, tab: bool = False) -> bool:
+    """Whether bytes are text without control characters; a tab is none where `tab` is set."""
+    return not any((each < 32 and not (tab and each == 9)) or each == 127 for each in text)
+
+
 def word(text: bytes, number: int) -> bytes:
     """Word `number`, from 0, between spaces; empty if there are fewer."""
     words = [each for each in text.split(b" ") if each]
@@ -54,7 +59,7 @@ def headers(data: bytes) -> bytes | None:
         name, colon, value = line.partition(b":")
         if not colon or not name or not TOKEN.issuperset(name):
             raise MalformedError("header")
-        if any((each < 32 and each != 9) or each == 127 for each in value):
+        if not plain(value, tab=True):
             raise MalformedError("header")
         at = end + 2
 
@@ -109,6 +114,8 @@ def part(tail: Tail, data: bytes) -> int:
             raise MalformedError("line")
         raise EndError
     line = found + 2
+    if b"\n" in data[:found]:
+        raise MalformedError("line")
     take = {CHUNKS: _chunk, RESP: _resp, VALUES: _value}[tail.kind](tail, data[:line])
     if take > tail.allowed:
         raise MalformedError("too long")
@@ -117,6 +124,8 @@ def part(tail: Tail, data: bytes) -> int:
 
 
 def _chunk(tail: Tail, line: bytes) -> int:
+    if not plain(line[:-2], tab=True):
+        raise MalformedError("chunk")
     if tail.state == 2:
         if len(line) == 2:
             tail.kind = NO_TAIL

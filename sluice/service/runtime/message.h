@@ -166,6 +166,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
             message->here = message->total < left ? message->total : left;
             message->origin = c;
             message->changed = false;
+            c->waits_since = 0;
             return SERVICE_STEP;
         }
         need = message->total > left ? message->total : found->tail_need;

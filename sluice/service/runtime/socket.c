@@ -67,7 +67,8 @@ bool service_io_open(struct service_channel *c)
                  !watch(c, EPOLL_CTL_ADD);
         service_count(c->instance, SERVICE_CONNECTED, 1);
     }
-    c->instance->core->loads[service_backend_of(c)]++;
+    if (c->reopens)
+        c->instance->core->loads[service_backend_of(c)]++;
     if (failed) {
         service_io_close(c);
         service_fail(c->instance, SERVICE_CONNECT_FAILED);

@@ -51,6 +51,16 @@ static inline uint64_t service_line(const uint8_t *data, uint64_t length)
     return found == length ? 0 : found + 2;
 }
 
+/* Whether bytes are text without control characters; a tab is none where `tab` is set. */
+static inline bool service_plain(const uint8_t *data, uint64_t length, bool tab)
+{
+    bool bad = false;
+
+    for (uint64_t i = 0; i < length; i++)
+        bad |= (data[i] < ' ' && !(tab && data[i] == '\t')) || data[i] == 0x7f;
+    return !bad;
+}
+
 static inline uint8_t service_lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 
 static inline bool service_same_word(struct service_text a, struct service_text b)
@@ -128,9 +138,8 @@ static inline enum service_parsed service_headers(const uint8_t *data, uint64_t 
             colon++;
         if (colon == at || data[colon] != ':')
             return SERVICE_MALFORMED;
-        for (uint64_t i = colon; i < at + line - 2; i++)
-            if ((data[i] < ' ' && data[i] != '\t') || data[i] == 0x7f)
-                return SERVICE_MALFORMED;
+        if (!service_plain(data + colon, at + line - 2 - colon, true))
+            return SERVICE_MALFORMED;
         at += line;
     }
 }
@@ -227,6 +236,8 @@ static inline enum service_parsed service_next_chunk(struct service_tail *tail, 
 {
     uint64_t size = 0, digits = 0;
 
+    if (!service_plain(data, line - 2, true))
+        return SERVICE_MALFORMED; /* also in an extension and a trailer: a bare LF ends a line for other programs */
     if (tail->state == 2) {
         if (line == 2)
             tail->kind = SERVICE_NO_TAIL;
@@ -342,6 +353,8 @@ static inline enum service_parsed service_next_part(struct service_tail *tail, c
         *need = length + 1;
         if (line == 0)
             return length >= SERVICE_LINE ? SERVICE_MALFORMED : SERVICE_MORE;
+        if (memchr(data, '\n', line - 2))
+            return SERVICE_MALFORMED; /* other programs would see two lines */
         switch (tail->kind) {
         case SERVICE_CHUNKS:
             found = service_next_chunk(tail, data, line, take);

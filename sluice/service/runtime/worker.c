@@ -205,6 +205,18 @@ static void accept_all(struct service_lane *lane)
     }
 }
 
+/* Gives those that wait for a buffer a turn, if there is one. */
+static void wake_starved(struct service_lane *lane)
+{
+    while (lane->starved && lane->core.buffers.taken < lane->core.buffers.count) {
+        struct service_instance *instance = lane->starved;
+
+        lane->starved = instance->next;
+        instance->queued = false;
+        service_lane_queue(lane, instance);
+    }
+}
+
 /* A turn of the first instance in a lane's queue. */
 static void run_first(struct service_lane *lane)
 {
@@ -236,12 +248,7 @@ static void run_first(struct service_lane *lane)
         }
         break;
     }
-    while (lane->starved && lane->core.buffers.taken < lane->core.buffers.count) {
-        instance = lane->starved;
-        lane->starved = instance->next;
-        instance->queued = false;
-        service_lane_queue(lane, instance);
-    }
+    wake_starved(lane);
 }
 
 /* The lane that has used the least time for its share, of those that have something to do; or null. */
@@ -258,8 +265,8 @@ static struct service_lane *next_lane(struct service_worker *worker)
     return found;
 }
 
-/* Turns, for about as long as the time slices of a few instances; true if there is more to do. */
-static bool run_queues(struct service_worker *worker)
+/* Turns, for about as long as the time slices of a few instances. */
+static void run_queues(struct service_worker *worker)
 {
     struct service_lane *lane;
     uint64_t now = nanoseconds(), end = now + 8 * (uint64_t)worker->slice;
@@ -272,7 +279,6 @@ static bool run_queues(struct service_worker *worker)
         now = nanoseconds();
         lane->spent += (now - before) / lane->config->share;
     }
-    return lane != NULL;
 }
 
 /* A lane that was idle does not save up time. */
@@ -292,7 +298,7 @@ static void level(struct service_worker *worker)
     }
 }
 
-/* Why an instance has waited too long; 0 if it has not. */
+/* Why an instance has waited too long; 0 if it has not. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 static enum service_counter overdue(struct service_lane *lane, struct service_instance *instance,
                                     struct service_channel **where)
 {
@@ -303,13 +309,35 @@ static enum service_counter overdue(struct service_lane *lane, struct service_in
         struct service_channel *c = *where = &instance->channels[i];
 
         if (config->timeout && c->reopens && c->link != SERVICE_CLOSED && c->sent > c->received &&
-            now - c->due_since >= config->timeout)
+            now - c->due_since > config->timeout)
             return SERVICE_TIMEOUT;
-        if (config->message_time && c->waits_since && now - c->waits_since >= config->message_time)
+        if (config->message_time && c->waits_since && now - c->waits_since > config->message_time)
             return SERVICE_SLOW;
     }
     *where = NULL;
-    return config->idle && now - instance->active >= config->idle ? SERVICE_IDLE : 0;
+    return config->idle && now - instance->active > config->idle ? SERVICE_IDLE : 0;
+}
+
+/* Of those that wait for a buffer, the ones that have waited too long get a turn, in which they end. */
+static void end_starved(struct service_lane *lane)
+{
+    struct service_instance **link = &lane->starved, *instance;
+
+    while ((instance = *link) != NULL) {
+        struct service_channel *where;
+        enum service_counter reason = overdue(lane, instance, &where);
+
+        if (!reason) {
+            link = &instance->next;
+            continue;
+        }
+        *link = instance->next;
+        instance->queued = false;
+        instance->fault = (uint8_t)reason;
+        if (where)
+            service_instance_broken(instance, where); /* the program handles it: there is no fault then */
+        service_lane_queue(lane, instance);
+    }
 }
 
 /* Once a second: ends what has waited too long. */
@@ -317,6 +345,7 @@ static void end_overdue(struct service_lane *lane)
 {
     struct service_instance *next;
 
+    end_starved(lane);
     for (struct service_instance *instance = lane->oldest; instance; instance = next) {
         struct service_channel *where;
         enum service_counter reason;
@@ -335,6 +364,7 @@ static void end_overdue(struct service_lane *lane)
         lane->core.counters[reason]++;
         give_instance(lane, instance);
     }
+    wake_starved(lane); /* of what has ended, the buffers are free */
 }
 
 static void close_kept(struct service_idle *idle)
@@ -431,8 +461,9 @@ void *service_worker_run(void *argument)
         level(worker);
         for (int i = 0; i < count; i++)
             stopped = take_event(&events[i]) || stopped;
-        more = run_queues(worker);
+        run_queues(worker);
         set_time(worker);
+        more = next_lane(worker) != NULL;
     }
     for (uint32_t i = 0; i < worker->lane_count; i++)
         free_lane(&worker->lanes[i]);

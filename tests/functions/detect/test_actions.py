@@ -94,6 +94,14 @@ def test_reject_answers_a_datagram(tmp_path: Path) -> None:
     assert total % 0xFFFF == 0
 
 
+def test_reject_does_not_answer_what_many_got(tmp_path: Path) -> None:
+    text = rule('content:"evil";', "udp any any -> any any").replace("alert", "reject", 1)
+    plain = datagram(b"evil")
+    for at, bytes_ in ((0, b"\1"), (26, bytes(4)), (26, b"\xe0\0\0\1"), (30, b"\xe0\0\0\xfb"), (30, b"\xff" * 4)):
+        frame = plain[:at] + bytes_ + plain[at + len(bytes_) :]
+        assert ran([frame], text, tmp_path)[0] == []
+
+
 def test_drop_needs_a_box_inline() -> None:
     rules = rule('content:"evil";').replace("alert", "drop", 1) + rule('content:"later";', sid=2)
     found = packets(connection([(">", b"evil"), (">", b"later")]), rules)

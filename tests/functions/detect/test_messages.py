@@ -132,6 +132,9 @@ def test_versions_of_both_sides() -> None:
         )
     )
     assert sorted(packets(connection(talk, port=443), rules).sids) == [1, 2]
+    unknown = [client_hello(b"a.example", 0xFF01), client_hello(b"a.example", 0xFF01, b"\x03\x04")]
+    for said, sids in zip(unknown, ([], [1]), strict=True):
+        assert packets(connection([(">", said)], port=443), rules).sids == sids
     ssl2 = b"\x80\x2e\x01\x00\x02" + bytes(43)
     assert packets(connection([(">", ssl2)], 3, port=443), rule("ssl_version:sslv2;")).sids == [1]
 
@@ -156,6 +159,14 @@ def test_dns_query(options: str, matches: bool) -> None:
     for cut in (1460, 5):
         found = packets(connection([(">", stream)], cut, port=53), rule(options, "dns any any -> any any"))
         assert found.sids == [1] * matches
+
+
+def test_a_long_dns_message_is_counted() -> None:
+    for size, cut in ((2048, 0), (2049, 1)):
+        message = dns_query(b"evil.example").ljust(size, b"\0")
+        frames = connection([(">", struct.pack(">H", size) + message)], port=53)
+        found = packets(frames, rule('dns.query; content:"evil.example";', "dns any any -> any any"))
+        assert found.sids == [1] and found.reports.get("ids_dns_cut", 0) == cut
 
 
 def test_each_name_of_a_message() -> None:

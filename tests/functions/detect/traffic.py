@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 
 
-def client_hello(name: bytes, version: int = 0x0303) -> bytes:
-    """A record with a ClientHello that offers a version at most, with a server name."""
+def client_hello(name: bytes, version: int = 0x0303, more: bytes = b"") -> bytes:
+    """A record with a ClientHello that offers a version at most, with a server name; `more` are further versions."""
     listed = struct.pack(">BH", 0, len(name)) + name
     extensions = struct.pack(">HHH", 0, len(listed) + 2, len(listed)) + listed
     if version > 0x0303:
-        extensions += struct.pack(">HHBH", 43, 3, 2, version)
+        extensions += struct.pack(">HHBH", 43, 3 + len(more), 2 + len(more), version) + more
     body = struct.pack(">H", min(version, 0x0303)) + bytes(32) + b"\0" + b"\0\2\x13\x01" + b"\1\0"
     return _record(1, body + struct.pack(">H", len(extensions)) + extensions)
 

@@ -68,6 +68,17 @@ def test_ssh() -> None:
     assert (row["client_error"], row["server_error"]) == (None, None)
 
 
+def test_ssh_with_many_names() -> None:
+    many = ",".join(f"n{i}" for i in range(300))
+    talk = tuple(
+        (side, b"SSH-2.0-x\r\n" + kexinit(f"{many},{last}", f"a,{many}", "c"))
+        for side, last in ((">", "x"), ("<", "x"))
+    )
+    rows = run(connection(talk, port=22))
+    assert (rows["sshlog"][0]["kex"], rows["sshlog"][0]["host_key"]) == ("n0", "a")
+    assert rows["counted"][0]["ssh_names_left_out"] == 4
+
+
 @pytest.mark.parametrize("bad", [b"\xff\xff\xff\xff\x01", b"\0\0\0\x01\0", struct.pack(">IB", 12, 200) + bytes(11)])
 def test_ssh_with_a_wrong_packet(bad: bytes) -> None:
     rows = run(connection(((">", b"SSH-2.0-x\r\n" + bad), ("<", b"SSH-2.0-y\r\n")), port=22))
@@ -138,8 +149,8 @@ def test_smtp_in_chunks() -> None:
 # --- FTP ---
 
 
-def ftp(passive: bool) -> list[bytes]:
-    """A control connection, and a transfer over a data connection."""
+def ftp(passive: bool, command: bytes = b"RETR dir/a.txt\r\n") -> list[bytes]:
+    """A control connection, and a transfer over a data connection; without its command, only the latter's bytes."""
     client, server = pair()
     server.port = 21
     frames = [client.send("S"), server.send("SA"), client.send("A")]
@@ -154,15 +165,18 @@ def ftp(passive: bool) -> list[bytes]:
     say(server, b"230 in\r\n")
     say(client, b"EPSV\r\n" if passive else b"PORT 10,0,0,1,200,10\r\n")
     say(server, b"229 entering (|||51210|)\r\n" if passive else b"200 ok\r\n")
-    say(client, b"RETR dir/a.txt\r\n")
+    if command:
+        say(client, command)
     one = Host(A4, 50000, 7) if passive else Host(B4, 20, 7)
     other = Host(B4, 51210, 9) if passive else Host(A4, 51210, 9)
     one.peer, other.peer = other, one
     frames += [one.send("S"), other.send("SA"), one.send("A")]
-    say(server, b"150 opening\r\n")
+    if command:
+        say(server, b"150 opening\r\n")
     sender = other if passive else one
     frames += [sender.data(b"text of a file\n"), one.send("FA"), other.send("FA"), one.send("A")]
-    say(server, b"226 done\r\n")
+    if command:
+        say(server, b"226 done\r\n")
     say(client, b"QUIT\r\n")
     say(server, b"221 bye\r\n")
     return [*frames, client.send("FA"), server.send("FA"), client.send("A")]
@@ -220,6 +234,40 @@ def test_files_of_smtp() -> None:
     whole, text = run(connection(SMTP, port=25))["filelog"]
     assert (whole["name"], whole["declared_type"], hashes(whole)) == ("bytes.bin", "application/x-y", digests(ATTACHED))
     assert (text["name"], hashes(text)) == ("t.txt", digests(b"a=bc"))
+
+
+CUT: Talk = (
+    ("<", b"220 x\r\n"),
+    (">", b"EHLO c\r\n"),
+    ("<", b"250 CHUNKING\r\n"),
+    (
+        ">",
+        b"MAIL FROM:<a@b>\r\nRCPT TO:<c@d>\r\nBDAT 51\r\nContent-Disposition: attachment; filename=a\r\n\r\nbody",
+    ),
+    ("<", b"250 1\r\n250 2\r\n250 3\r\n"),
+)
+
+
+def test_a_mail_that_breaks_off_has_files_that_are_not_complete() -> None:
+    rows = run(connection(CUT, port=25))["filelog"]
+    assert [(row["name"], row["length"], row["complete"]) for row in rows] == [("a", 4, False)]
+    rows = run(connection((*CUT, (">", b"RSET\r\n"), ("<", b"250 ok\r\n")), port=25))["filelog"]
+    assert [(row["name"], row["length"], row["complete"]) for row in rows] == [("a", 4, False)]
+
+
+def test_a_transfer_without_its_command_is_a_file() -> None:
+    (file,) = run(ftp(True, b""))["filelog"]
+    assert (file["source"], file["name"], file["length"]) == ("ftp", None, 15)
+
+
+def test_a_body_that_cannot_be_read_further_is_a_file() -> None:
+    talk: Talk = (
+        (">", b"GET /a HTTP/1.1\r\n\r\n"),
+        ("<", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzz\r\n"),
+        (">", b"\0\0\0\r\n\r\n"),
+    )
+    (file,) = run(connection(talk))["filelog"]
+    assert (file["name"], file["length"], file["complete"]) == ("a", 5, False)
 
 
 def test_a_file_with_a_gap_has_no_hashes() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from copy import copy
@@ -23,6 +25,8 @@ PORT = "5000"
 PERCENT = 3
 """Of a CPU: a limit that is soon used, also where the machine's other load leaves a sender little time."""
 ORDINARY = Limit(1000 * PERCENT, 100_000)
+NEEDS = {"host-end": (6, 6), "xdp": (5, 9), "tc": (6, 6)}
+"""The kernel that each mode needs: tcx, and XDP by a link."""
 FLOOD = ("0", "1400", "0")
 """Rate, bytes and number of packets of a sender without a limit."""
 
@@ -75,6 +79,11 @@ def flooded(lab: Lab) -> tuple[str, str]:
     return namespace, address
 
 
+def kernel() -> tuple[int, ...]:
+    """The version of the kernel: major and minor."""
+    return tuple(int(part) for part in re.findall(r"\d+", os.uname().release)[:2])
+
+
 def has_xdp(namespace: str) -> bool:
     show = ["ip", "-n", namespace, "link", "show", "link0"]
     return "prog/xdp" in subprocess.run(show, capture_output=True, text=True, check=True).stdout
@@ -87,7 +96,11 @@ def test_a_container_that_has_used_its_share_gets_no_packets(
     """They are dropped at the requested place, and counted; before and after, nothing remains."""
     namespace, _ = flooded(lab)
     with make(mode) as enforcer:
-        state, dropped = waited(enforcer, "i", lambda state: state.taken and state.dropped["spent"].packets > 50)
+        state, dropped = waited(
+            enforcer, "i", lambda state: bool(state.refused) or (state.taken and state.dropped["spent"].packets > 50)
+        )
+        if state.refused and kernel() < NEEDS[mode]:
+            pytest.skip("; ".join(state.refused.values()))
         assert [place.split()[0] for place in state.places] == [mode]
         # the kernel's own small packets (neighbour discovery) may be among them
         assert dropped["spent"].bytes >= 1400 * (dropped["spent"].packets - 20)

@@ -195,7 +195,9 @@ def _restore(options: argparse.Namespace) -> int:
     finally:
         record.close()
     if options.json:
-        _print_json({"type": "restored", **asdict(done)})
+        found = asdict(done)
+        del found["kept"]  # the file has it
+        _print_json({"type": "restored", **found})
     else:
         print(restored_text(done) or "no limits to restore")
     return 1 if done.failed else 0

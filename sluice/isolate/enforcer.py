@@ -30,7 +30,7 @@ from sluice.isolate.errors import IsolateError
 from sluice.isolate.gates import Gates
 from sluice.isolate.ledger import Gate
 from sluice.isolate.quota import GoneError, Quota
-from sluice.isolate.restore import FOLDER, Record, Restored, Watchdog, restore
+from sluice.isolate.restore import FOLDER, Record, Restored, Watchdog
 from sluice.isolate.session import Sample, Session
 
 TICK = 0.02
@@ -106,7 +106,7 @@ class Enforcer:
                 compiled_drop()  # now, and not when traffic is there already
             if not dry_run:
                 self._record = Record(state_folder)
-                self.found = restore(state_folder)
+                self.found = self._record.restore()
                 self._watchdog = Watchdog(state_folder)
             self._follow()
             self._begin()
@@ -158,8 +158,14 @@ class Enforcer:
                 one.gates.refresh(found, one.container.namespaces, shared)
 
     def _adopt(self, slot: int, container: Container) -> None:
+        folder = self.hierarchy.folder / container.cgroup.path
+        if self._record is not None and self._record.has(folder, container.cgroup.identifier):
+            self._failed[container.name] = (
+                "its ordinary limit could not be restored; `sluice isolate restore` tries again"
+            )
+            return
         try:
-            quota = Quota(self.hierarchy.folder / container.cgroup.path, self.hierarchy.is_v1)
+            quota = Quota(folder, self.hierarchy.is_v1)
             limit = quota.read()
         except GoneError:
             return

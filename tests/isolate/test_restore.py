@@ -174,6 +174,62 @@ def test_a_limit_that_another_program_has_set_since_is_left(lab: Lab, state: Pat
     record.close()
 
 
+def test_a_limit_that_cannot_be_restored_stays_recorded(tmp_path: Path, state: Path) -> None:
+    """Also when others are recorded, and forgotten, after that."""
+    quotas: list[Quota] = []
+    record = Record(state)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cpu.max").write_text(f"1000 {OUR_PERIOD}\n")
+        quotas.append(Quota(tmp_path / name, is_v1=False))
+        record.keep(quotas[-1], ORDINARY)
+    record.close()
+    (tmp_path / "a" / "cpu.max").unlink()
+    (tmp_path / "a" / "cpu.max").mkdir()
+    record = Record(state)
+    done = record.restore()
+    assert (done.restored, len(done.failed)) == ([str(tmp_path / "b")], 1)
+    assert [one.folder for one in read_kept(state)] == [str(tmp_path / "a")]
+    record.keep(quotas[1], ORDINARY)
+    record.forget(tmp_path / "b")
+    assert read_kept(state) == done.kept
+    assert record.has(tmp_path / "a", done.kept[0].inode)
+    assert not record.has(tmp_path / "a", done.kept[0].inode + 1)
+    assert not record.has(tmp_path / "b", done.kept[0].inode)
+    record.close()
+    for quota in quotas:
+        quota.close()
+
+
+@pytest.mark.root
+def test_a_container_whose_limit_could_not_be_restored_is_not_enforced(
+    lab: Lab, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has now is not its ordinary limit."""
+    folder = lab.limited("i", 3)
+    lab.start("hold", "5000", cgroup=folder)
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    record = Record(state)
+    record.keep(quota, ORDINARY)
+    quota.take_over(1000)
+    quota.close()
+    record.close()
+
+    def refuse(_quota: Quota, _limit: Limit) -> None:
+        raise IsolateError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Quota, "restore", refuse)
+        enforcer = Enforcer([lab.pattern], "none", interrupt_ns=0, state_folder=state)
+    with enforcer:
+        found = enforcer.sample()
+        assert found.states == []
+        assert "could not be restored" in found.failed[f"{lab.name}/i"]
+    assert is_ours(lab)
+    assert restore(state).restored == [str(folder)]
+    assert limit_of(lab) == ORDINARY
+
+
 @pytest.mark.root
 def test_a_limit_is_restored_with_its_burst(lab: Lab, state: Path) -> None:
     folder = lab.limited("i", 3)

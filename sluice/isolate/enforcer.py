@@ -92,6 +92,8 @@ class Enforcer:
         """By slot: containers with a limit."""
         self._unlimited: set[str] = set()
         self._failed: dict[str, str] = {}
+        self.not_restored: dict[str, str] = {}
+        """Containers whose ordinary limit could not be restored, and why: it stays in the record."""
         self._missed = 0
         self._ended: list[State] = []
         """Of containers that ended since the last sample."""
@@ -196,11 +198,16 @@ class Enforcer:
     def _end(self, slot: int) -> None:
         one = self.enforced.pop(slot)
         self._missed += one.missed
+        name = one.container.name
         try:
             self._ended.append(one.state())
-            one.close()
         except IsolateError as error:
-            self._failed[one.container.name] = str(error)
+            self._failed[name] = str(error)
+        finally:
+            try:
+                one.close()
+            except IsolateError as error:
+                self._failed[name] = self.not_restored[name] = str(error)
 
     def wait(self, seconds: float) -> None:
         """Decide every tick, until the next sample is due or the session is stopped."""
@@ -226,8 +233,8 @@ class Enforcer:
             except GoneError:
                 self._end(slot)
             except IsolateError as error:
-                self._end(slot)
                 self._failed[one.container.name] = str(error)
+                self._end(slot)
 
     def sample(self) -> Enforcement:
         """What all cost and what was dropped since the last sample."""

@@ -15,6 +15,7 @@ import pytest
 
 from sluice.cli.main import main
 from sluice.isolate.cgroups import Hierarchy
+from sluice.isolate.enforced import Enforced
 from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
@@ -228,6 +229,23 @@ def test_a_container_whose_limit_could_not_be_restored_is_not_enforced(
     assert is_ours(lab)
     assert restore(state).restored == [str(folder)]
     assert limit_of(lab) == ORDINARY
+
+
+@pytest.mark.root
+def test_a_limit_that_is_not_restored_at_the_end_is_an_error(
+    lab: Lab, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_one: Enforced) -> None:
+        raise IsolateError("refused")
+
+    lab.start("hold", "5000", cgroup=lab.limited("i", 3))
+    monkeypatch.setattr(Enforced, "release", refuse)
+    monkeypatch.setattr("sluice.cli.isolate.drop_capabilities", lambda *_: [])  # those of this process
+    options = ["--cgroup", lab.pattern, "--interrupt-ns", "0", "--count", "1", "--interval", "0.1", "--drop", "none"]
+    assert main(["isolate", "run", *options, "--state", str(state)]) == 1
+    error = capsys.readouterr().err
+    assert f"the limit of {lab.name}/i is not restored: refused\n" in error
+    assert f"`sluice isolate restore --state {state}` tries again" in error
 
 
 @pytest.mark.root

@@ -146,9 +146,10 @@ def _limit(row: dict[str, int]) -> Limit:
     return Limit(int(row["quota_us"]), int(row["period_us"]), int(row["burst_us"]))
 
 
-def restore(folder: Path = FOLDER) -> Restored:
-    """Restore all ordinary limits of the file, in which those remain that fail. A limit that another program has set
-    meanwhile is left.
+def restore(folder: Path = FOLDER, forget: bool = True) -> Restored:
+    """Restore all ordinary limits of the file. A limit that another program has set meanwhile is left.
+
+    forget: only the limits that failed remain in the file. False leaves it to a controller that may still write it.
     """
     found = Restored([], [], [], [])
     for kept in read_kept(folder):
@@ -157,8 +158,9 @@ def restore(folder: Path = FOLDER) -> Restored:
         except IsolateError as error:
             found.failed.append(str(error))
             found.kept.append(kept)
-    with contextlib.suppress(OSError):
-        _write(folder, found.kept)
+    if forget:
+        with contextlib.suppress(OSError):
+            _write(folder, found.kept)
     return found
 
 
@@ -235,10 +237,11 @@ def watch(folder: Path, pipe: int) -> None:
         data = os.read(pipe, 4096) if ready else None
         if data is not None and _END in data:
             return
-        stopped = not data
+        has_ended = data == b""
+        stopped = has_ended or data is None
         if stopped:
-            _say(restore(folder))
-        if data == b"":
+            _say(restore(folder, forget=has_ended))
+        if has_ended:
             return
 
 

@@ -19,7 +19,7 @@ from sluice.isolate.enforced import Enforced
 from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
-from sluice.isolate.restore import Record, read_kept, restore
+from sluice.isolate.restore import Record, read_kept, restore, watch
 from tests.isolate.lab import Lab
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate")
@@ -138,8 +138,11 @@ def test_a_controller_survives_its_watchdog_and_a_stop(lab: Lab, state: Path) ->
         first = watchdog_of(process.pid)
         os.kill(first, signal.SIGKILL)
         sampled(process, lambda _: watchdog_of(process.pid) not in (first, 0))
+        kept = read_kept(state)
         process.send_signal(signal.SIGSTOP)
         assert restored(lab)
+        time.sleep(0.2)  # until the watchdog waits again
+        assert read_kept(state) == kept
         process.send_signal(signal.SIGCONT)
         found = sampled(process, lambda one: bool(one["taken_over"]) and is_ours(lab))
         assert found["limit"] == {"quota_us": ORDINARY.quota_us, "period_us": ORDINARY.period_us}
@@ -200,6 +203,37 @@ def test_a_limit_that_cannot_be_restored_stays_recorded(tmp_path: Path, state: P
     record.close()
     for quota in quotas:
         quota.close()
+
+
+def test_the_watchdog_leaves_the_file_to_a_controller_that_may_continue(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed at the end of the pipe only."""
+    ordinary = Limit(30_000, 100_000)  # as long, in a plain file, as what it replaces
+    found: list[tuple[Limit | None, int]] = []
+    cgroup = tmp_path / "i"
+    cgroup.mkdir()
+    (cgroup / "cpu.max").write_text(f"1000 {OUR_PERIOD}")
+    quota = Quota(cgroup, is_v1=False)
+    record = Record(state)
+    record.keep(quota, ordinary)
+    reading, writing = os.pipe()
+
+    def hang_then_end(*_: object) -> tuple[list[int], list[int], list[int]]:
+        found.append((quota.read(), len(read_kept(state))))
+        if len(found) == 1:
+            return [], [], []
+        os.close(writing)
+        return [reading], [], []
+
+    monkeypatch.setattr("sluice.isolate.restore.select.select", hang_then_end)
+    monkeypatch.setattr("sluice.isolate.restore.signal.signal", lambda *_: None)
+    watch(state, reading)
+    assert found == [(Limit(1000, OUR_PERIOD), 1), (ordinary, 1)]
+    assert read_kept(state) == []
+    os.close(reading)
+    quota.close()
+    record.close()
 
 
 @pytest.mark.root

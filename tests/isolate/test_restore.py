@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -299,6 +300,38 @@ def test_a_limit_is_restored_with_its_burst(lab: Lab, state: Path) -> None:
     assert quota.read() == Limit(1000, OUR_PERIOD, 0)
     assert restore(state).restored == [str(folder)]
     assert quota.read() == before
+    quota.close()
+    record.close()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("writes", range(4))
+@pytest.mark.parametrize("burst", [0, 2_000])
+def test_a_restore_that_is_killed_between_two_writes_is_repeated(
+    lab: Lab, state: Path, monkeypatch: pytest.MonkeyPatch, writes: int, burst: int
+) -> None:
+    folder = lab.limited("i", 3)
+    if burst and not (folder / ("cpu.cfs_burst_us" if lab.hierarchy.is_v1 else "cpu.max.burst")).exists():
+        pytest.skip("the kernel has no bursts")
+    ordinary = Limit(3_000, 100_000, burst)
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    record = Record(state)
+    record.keep(quota, ordinary)
+    quota.take_over(1000)
+    done: list[str] = []
+    put = Quota._put  # pyright: ignore[reportPrivateUsage]
+
+    def killed(self: Quota, name: str, text: str) -> None:
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(name)
+        put(self, name, text)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Quota, "_put", killed)
+        quota.restore(ordinary)
+    restore(state)
+    assert quota.read() == ordinary
     quota.close()
     record.close()
 

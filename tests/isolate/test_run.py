@@ -47,7 +47,7 @@ def enforcement() -> Enforcement:
             {"spent": Dropped(2500, 3_500_000), "early": Dropped(50, 70_000)}, {"spent": 400_000_000}, 200_000_000,
         ),
         State(
-            batch, Limit(50_000, 100_000), False, Ledger(50_000_000), "", [], {"host": "it has no network namespace"},
+            batch, Limit(50_000, 100_000), False, Ledger(50_000_000), "", [], {(0, 0): "it has no network namespace"},
             {"spent": Dropped(), "early": Dropped()}, {}, 0,
         ),
     ]  # fmt: skip

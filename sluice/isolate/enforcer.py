@@ -166,13 +166,15 @@ class Enforcer:
                 "its ordinary limit could not be restored; `sluice isolate restore` tries again"
             )
             return
+        quota = None
         try:
             quota = Quota(folder, self.hierarchy.is_v1)
             limit = quota.read()
-        except GoneError:
-            return
-        except IsolateError as error:
-            self._failed[container.name] = str(error)
+        except (GoneError, IsolateError) as error:
+            if quota is not None:
+                quota.close()
+            if isinstance(error, IsolateError):
+                self._failed[container.name] = str(error)
             return
         if limit is None:
             quota.close()

@@ -14,6 +14,7 @@ import pytest
 from sluice.isolate.accounting import Counters
 from sluice.isolate.enforced import State
 from sluice.isolate.enforcer import Enforcement, Enforcer
+from sluice.isolate.errors import IsolateError
 from sluice.isolate.gates import Dropped
 from sluice.isolate.ledger import Ledger
 from sluice.isolate.quota import OUR_PERIOD, Limit, Quota
@@ -206,6 +207,31 @@ def test_a_limit_that_is_removed_meanwhile_stays_removed(lab: Lab, make: Callabl
                 break
         assert found.unlimited == [f"{lab.name}/i"]  # pyright: ignore[reportPossiblyUnboundVariable]
     assert quota_of(lab, "i") is None
+
+
+def test_a_limit_that_cannot_be_read_is_named_and_its_files_are_closed(
+    lab: Lab, make: Callable[..., Enforcer], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.start("hold", PORT, cgroup=lab.limited("i", PERCENT))
+    made: list[Quota] = []
+    closed: list[Quota] = []
+    read, close = Quota.read, Quota.close
+
+    def fails_the_second_time(self: Quota) -> Limit | None:
+        if self in made:
+            raise IsolateError("refused")
+        made.append(self)
+        return read(self)
+
+    def noted(self: Quota) -> None:
+        closed.append(self)
+        close(self)
+
+    monkeypatch.setattr(Quota, "read", fails_the_second_time)
+    monkeypatch.setattr(Quota, "close", noted)
+    with make("none") as enforcer:
+        assert enforcer.sample().failed == {f"{lab.name}/i": "refused"}
+    assert closed == made != []
 
 
 def test_a_container_that_ends_in_the_flood_leaves_nothing(

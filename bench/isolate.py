@@ -1,11 +1,15 @@
 """What traffic of one container costs another: the penalty of the thesis (2.3), with and without `sluice isolate`.
 
-    .venv/bin/python bench/isolate.py [--rounds N] [--containers N] [--only TEXT ...] [--mode NAME ...] [--json FILE]
+    .venv/bin/python bench/isolate.py [--rounds N] [--containers N] [--only TEXT ...] [--mode NAME ...] [--busy]
+                             [--json FILE]
 
 On one CPU, a victim computes beside containers that have the same limit. Its penalty is its rate beside others that
 compute, divided by its rate beside others that receive, or send. Rounds take turns between both; a cell has the median
-of its rounds, with the least and the greatest. Needs root; takes a quarter of an hour. The control groups of the bench
-have the CPUs before all other tasks of the machine: these wait meanwhile.
+of its rounds, with the least and the greatest. Needs root; takes a quarter of an hour.
+
+The bench has two CPUs before all other tasks of the machine, which hardly run there meanwhile: its control groups have
+the greatest weight, and the bench itself the highest priority. Use a machine that has nothing else to do. The bench
+refuses to begin where the load average of the last minute exceeds 1.5 per CPU, unless --busy is given.
 
 Modes: `none`; `charging` by the quota alone; `dropping` at the host's end of the link (the default of `sluice isolate
 run`), in the driver (`xdp`) and after it (`tc`); and the kernel's own means, `threads`: threaded NAPI in the control
@@ -41,6 +45,8 @@ FORGET, SETTLE, BASE, WINDOW = 1.5, 0.5, 0.8, 1.2
 beside traffic.
 """
 MEASUREMENTS = 7
+BUSY = 1.5
+"""Load average per CPU above which the machine has other work, which the bench would stop."""
 MODES = {"none": "", "charging": "none", "dropping": "host-end", "xdp": "xdp", "tc": "tc", "threads": ""}
 """By name: where `sluice isolate run` drops."""
 
@@ -161,10 +167,17 @@ def main() -> None:
     parser.add_argument("--containers", type=int, default=2, help="on the CPU, the victim among them")
     parser.add_argument("--only", action="append", help="rows whose name contains this; all by default")
     parser.add_argument("--mode", action="append", choices=list(MODES), help="columns; all by default")
+    parser.add_argument("--busy", action="store_true", help="begin though the machine has other work, which will wait")
     parser.add_argument("--json", type=Path, help="write all rounds to this file")
     options = parser.parse_args()
     if why_not():
         raise SystemExit(f"bench/isolate.py: {why_not()}")
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if load > BUSY and not options.busy:
+        raise SystemExit(
+            f"bench/isolate.py: the load average is {load:.1f} per CPU, above {BUSY}: other tasks would wait for the "
+            "bench, and change its figures; begin all the same with --busy"
+        )
     modes = options.mode or list(MODES)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and remove what the lab made
     with contextlib.suppress(OSError):

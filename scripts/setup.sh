@@ -7,7 +7,7 @@
 #   scripts/setup.sh --sanitizers       these, and clang with libFuzzer and the sanitizers; fails where it cannot
 #   scripts/setup.sh --sanitizers=try   the same, but only says so where it cannot get that clang
 #   scripts/setup.sh --tshark           the tools, and tshark, with which tests compare; only says so where it cannot
-#   scripts/setup.sh --analyze          what `sluice analyze` needs: LLVM 19 and clang; fails where it cannot
+#   scripts/setup.sh --analyze          what `sluice analyze` needs: LLVM 19 and clang; fails where it cannot. For tests: libpcap
 #   scripts/setup.sh --analyze=try      the same, but only says so where it cannot
 #   scripts/setup.sh --bench            what `make bench` compares with and makes traces with; only says so where it cannot
 #   scripts/setup.sh --isolate          what `sluice isolate` needs: clang for BPF, libbpf, iproute2; fails where it cannot
@@ -49,7 +49,7 @@ stamp=$venv/setup.stamp                  # the key for which all that `sluice` n
 tools_stamp=$venv/tools.stamp            # the key for which the tools were
 sanitizers_stamp=$venv/sanitizers.stamp  # that key, and whether there are sanitizers
 tshark_stamp=$venv/tshark.stamp          # that key, when tshark was looked for in vain
-analyze_stamp=$venv/analyze.stamp        # that key, when LLVM 19 was looked for in vain
+analyze_stamp=$venv/analyze.stamp        # that key, when LLVM 19 or libpcap was looked for in vain
 bench_stamp=$venv/bench.stamp            # that key, when what `make bench` can use was looked for
 isolate_stamp=$venv/isolate.stamp        # that key, when what `sluice isolate` needs was looked for in vain
 
@@ -120,10 +120,14 @@ tshark_settled() {
 
 have_analyze() { have llvm-config-19 && have llvm-objcopy-19 && have clang-19 && have g++ && have make; }
 
-# The same for what `sluice analyze` needs.
+# What programs that its tests run are linked with.
+have_libpcap() { compgen -G '/usr/lib/*/libpcap.so.0.8' >/dev/null; }
+
+# The same for what `sluice analyze` and its tests need; only the tests need libpcap.
 analyze_settled() {
-    { [ $analyze = no ] || have_analyze; } && return
-    [ $analyze = try ] && [ "$(cat $analyze_stamp 2>/dev/null)" = "$(key)" ] && say "going on without LLVM 19"
+    { [ $analyze = no ] || { have_analyze && have_libpcap; }; } && return
+    { have_analyze || [ $analyze = try ]; } && [ "$(cat $analyze_stamp 2>/dev/null)" = "$(key)" ] &&
+        say "going on without $(have_analyze && echo libpcap || echo LLVM 19)"
 }
 
 bench_settled() { [ $bench = no ] || [ "$(cat $bench_stamp 2>/dev/null)" = "$(key)" ]; }
@@ -256,7 +260,12 @@ get_isolate() {
 }
 
 get_analyze() {
-    if can_apt && apt_install llvm-19-dev clang-19 g++ make && have_analyze; then return; fi
+    have_libpcap || { can_apt && apt_install libpcap0.8; } ||
+        say "there is no libpcap: tests that check \`sluice analyze\` by running programs will be skipped"
+    if have_analyze || { can_apt && apt_install llvm-19-dev clang-19 g++ make && have_analyze; }; then
+        have_libpcap || key >$analyze_stamp
+        return
+    fi
     [ $analyze = try ] || die "no LLVM 19, which \`sluice analyze\` needs: install llvm-19-dev, clang-19, g++ and make"
     say "no LLVM 19, which \`sluice analyze\` needs: install llvm-19-dev, clang-19, g++ and make; going on without"
     key >$analyze_stamp
@@ -341,7 +350,7 @@ get_servers() {
     have lz4 || missing+=(lz4)
     have xz || missing+=(xz-utils)
     compgen -G '/usr/lib/*/libxdp.so.1' >/dev/null || missing+=(libxdp1)
-    compgen -G '/usr/lib/*/libpcap.so.0.8' >/dev/null || missing+=(libpcap0.8)
+    have_libpcap || missing+=(libpcap0.8)
     [ ${#missing[@]} -eq 0 ] || apt_install "${missing[@]}" || say "could not install ${missing[*]}; going on without"
 }
 

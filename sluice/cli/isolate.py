@@ -172,7 +172,7 @@ def _account(options: argparse.Namespace) -> int:
 
 
 def _enforce(options: argparse.Namespace) -> int:
-    with Enforcer(
+    enforcer = Enforcer(
         options.cgroup,
         options.drop,
         options.dry_run,
@@ -181,11 +181,18 @@ def _enforce(options: argparse.Namespace) -> int:
         options.max_containers,
         options.interrupt_ns,
         state_folder=options.state,
-    ) as enforcer:
-        drop_capabilities(ENFORCING)
-        with _stopped_by_signals(enforcer.session.stop):
-            _run(enforcer, options)
-    return 0
+    )
+    try:
+        with enforcer:
+            drop_capabilities(ENFORCING)
+            with _stopped_by_signals(enforcer.session.stop):
+                _run(enforcer, options)
+    finally:
+        for name, why in enforcer.not_restored.items():
+            print(f"sluice: the limit of {name} is not restored: {why}", file=sys.stderr)
+        if enforcer.not_restored:
+            print(f"    `sluice isolate restore --state {options.state}` tries again", file=sys.stderr)
+    return 1 if enforcer.not_restored else 0
 
 
 def _restore(options: argparse.Namespace) -> int:
@@ -195,7 +202,9 @@ def _restore(options: argparse.Namespace) -> int:
     finally:
         record.close()
     if options.json:
-        _print_json({"type": "restored", **asdict(done)})
+        found = asdict(done)
+        del found["kept"]  # the file has it
+        _print_json({"type": "restored", **found})
     else:
         print(restored_text(done) or "no limits to restore")
     return 1 if done.failed else 0

@@ -32,8 +32,8 @@ class State:
     """Why its packets are dropped now; empty if they are not."""
     places: list[str]
     """Where they are."""
-    refused: dict[str, str]
-    """Where they cannot be, and why."""
+    refused: dict[tuple[int, int], str]
+    """Where they cannot be, by namespace and interface, and why."""
     dropped: dict[str, Dropped]
     """By reason, since the sample before."""
     closed_ns: dict[str, int]

@@ -30,7 +30,7 @@ from sluice.isolate.errors import IsolateError
 from sluice.isolate.gates import Gates
 from sluice.isolate.ledger import Gate
 from sluice.isolate.quota import GoneError, Quota
-from sluice.isolate.restore import FOLDER, Record, Restored, Watchdog, restore
+from sluice.isolate.restore import FOLDER, Record, Restored, Watchdog
 from sluice.isolate.session import Sample, Session
 
 TICK = 0.02
@@ -92,6 +92,8 @@ class Enforcer:
         """By slot: containers with a limit."""
         self._unlimited: set[str] = set()
         self._failed: dict[str, str] = {}
+        self.not_restored: dict[str, str] = {}
+        """Containers whose ordinary limit could not be restored, and why: it stays in the record."""
         self._missed = 0
         self._ended: list[State] = []
         """Of containers that ended since the last sample."""
@@ -106,7 +108,7 @@ class Enforcer:
                 compiled_drop()  # now, and not when traffic is there already
             if not dry_run:
                 self._record = Record(state_folder)
-                self.found = restore(state_folder)
+                self.found = self._record.restore()
                 self._watchdog = Watchdog(state_folder)
             self._follow()
             self._begin()
@@ -158,13 +160,21 @@ class Enforcer:
                 one.gates.refresh(found, one.container.namespaces, shared)
 
     def _adopt(self, slot: int, container: Container) -> None:
-        try:
-            quota = Quota(self.hierarchy.folder / container.cgroup.path, self.hierarchy.is_v1)
-            limit = quota.read()
-        except GoneError:
+        folder = self.hierarchy.folder / container.cgroup.path
+        if self._record is not None and self._record.has(folder, container.cgroup.identifier):
+            self._failed[container.name] = (
+                "its ordinary limit could not be restored; `sluice isolate restore` tries again"
+            )
             return
-        except IsolateError as error:
-            self._failed[container.name] = str(error)
+        quota = None
+        try:
+            quota = Quota(folder, self.hierarchy.is_v1)
+            limit = quota.read()
+        except (GoneError, IsolateError) as error:
+            if quota is not None:
+                quota.close()
+            if isinstance(error, IsolateError):
+                self._failed[container.name] = str(error)
             return
         if limit is None:
             quota.close()
@@ -190,11 +200,16 @@ class Enforcer:
     def _end(self, slot: int) -> None:
         one = self.enforced.pop(slot)
         self._missed += one.missed
+        name = one.container.name
         try:
             self._ended.append(one.state())
-            one.close()
         except IsolateError as error:
-            self._failed[one.container.name] = str(error)
+            self._failed[name] = str(error)
+        finally:
+            try:
+                one.close()
+            except IsolateError as error:
+                self._failed[name] = self.not_restored[name] = str(error)
 
     def wait(self, seconds: float) -> None:
         """Decide every tick, until the next sample is due or the session is stopped."""
@@ -220,8 +235,8 @@ class Enforcer:
             except GoneError:
                 self._end(slot)
             except IsolateError as error:
-                self._end(slot)
                 self._failed[one.container.name] = str(error)
+                self._end(slot)
 
     def sample(self) -> Enforcement:
         """What all cost and what was dropped since the last sample."""

@@ -48,8 +48,12 @@ class Gates:
     def __init__(self, mode: str, cpus: int) -> None:
         self.places: dict[tuple[int, int], str] = {}
         """By namespace and interface: where its packets are dropped."""
-        self.refused: dict[str, str] = {}
-        """By interface or namespace: why its packets are not dropped."""
+        self.refused: dict[tuple[int, int], str] = {}
+        """By namespace and interface: why its packets are not dropped. The interface is 0 for all of a namespace, which
+        is 0 for the host's.
+        """
+        self._tried: dict[tuple[int, int], int] = {}
+        """Interfaces that were refused, by the host's end with which they were tried (0 without one)."""
         self._mode = mode
         self._cpus = cpus
         self._links: dict[tuple[int, int], int] = {}
@@ -85,17 +89,18 @@ class Gates:
 
     def refresh(self, processes: Iterable[int], namespaces: frozenset[int], shared: frozenset[int]) -> None:
         """Attach to all interfaces of the container's network namespaces, and detach from those that it has no longer.
+        One that was refused is tried again only if its end in the host's namespace has changed.
 
         processes: of the container. namespaces: their inodes, without the host's. shared: those that other containers
         have, too, where nothing is dropped, as it is not known before a socket is found whose packet it is.
         """
-        self.refused = {}
+        self.refused = {key: why for key, why in self.refused.items() if key in self._tried}
         if self._mode == "none":
             return
         for inode in namespaces & shared:
-            self.refused[f"namespace {inode}"] = "it shares its network namespace with other containers"
+            self.refused[inode, 0] = "it shares its network namespace with other containers"
         if not namespaces:
-            self.refused["host"] = "it has no network namespace of its own"
+            self.refused[0, 0] = "it has no network namespace of its own"
         found: set[tuple[int, int]] = set()
         left = set(namespaces - shared)
         outside = interfaces() if left else []
@@ -108,9 +113,13 @@ class Gates:
                     try:
                         found |= self._attach_all(descriptor, inode, outside)
                     except IsolateError as error:
-                        self.refused[f"namespace {inode}"] = str(error)
+                        self.refused[inode, 0] = str(error)
+        for inode in left:
+            self.refused[inode, 0] = "no process was found by which its network namespace can be entered"
         for key in self._links.keys() - found:
             self._detach(key)
+        for key in self._tried.keys() - found:
+            del self._tried[key], self.refused[key]
 
     def _attach_all(self, namespace: int, inode: int, outside: list[Interface]) -> set[tuple[int, int]]:
         identifier = namespace_identifier(namespace)
@@ -118,8 +127,11 @@ class Gates:
             inside = interfaces()
         for interface in inside:
             key = (inode, interface.index)
-            if key not in self._links:
-                self._attach(key, namespace, interface, host_end(interface, outside, identifier))
+            if key in self._links:
+                continue
+            other = host_end(interface, outside, identifier)
+            if self._tried.get(key) != (other.index if other else 0):
+                self._attach(key, namespace, interface, other)
         return {(inode, interface.index) for interface in inside}
 
     def _attach(self, key: tuple[int, int], namespace: int, interface: Interface, other: Interface | None) -> None:
@@ -138,10 +150,13 @@ class Gates:
                     with entered(namespace):
                         self._links[key] = self._object.attach_to_interface(program, interface.index, place, flags)
                     self.places[key] = f"{mode} {interface.name}"
+                self._tried.pop(key, None)
+                self.refused.pop(key, None)
                 return
             except IsolateError as error:
                 tried.append(f"{mode}: {str(error).splitlines()[0]}")
-        self.refused[interface.name] = "; ".join(tried)
+        self._tried[key] = other.index if other else 0
+        self.refused[key] = "; ".join(tried)
 
     def _detach(self, key: tuple[int, int]) -> None:
         os.close(self._links.pop(key))

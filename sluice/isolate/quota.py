@@ -118,14 +118,16 @@ class Quota:
         self._written = None
 
     def restore(self, limit: Limit) -> None:
-        """Set a limit as it was before take_over()."""
-        if self.is_v1:  # by way of the smallest quota, which is within any parent's
-            self._put("cpu.cfs_quota_us", str(_SMALLEST))
+        """Set a limit as it was before take_over(). The period is last: until then, a limit that is restored in part
+        is recognised by ours. The quota within our period does not exceed the limit, nor that of a parent.
+        """
+        if self.is_v1 or limit.burst_us:
+            self.refill(limit.quota_us)
+        self._set_burst(limit.burst_us)
+        if self.is_v1:
             self._put("cpu.cfs_period_us", str(limit.period_us))
-            self._put("cpu.cfs_quota_us", str(limit.quota_us))
         else:
             self._put("cpu.max", f"{limit.quota_us} {limit.period_us}")
-        self._set_burst(limit.burst_us)
         self._written = None
 
     def throttled(self) -> int:

@@ -18,7 +18,8 @@ import select
 import signal
 import subprocess
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sluice.isolate.errors import IsolateError
@@ -50,6 +51,8 @@ class Restored:
     gone: list[str]
     failed: list[str]
     """What could not be restored, with the reason."""
+    kept: list[Kept] = field(default_factory=list[Kept])
+    """The limits of `failed`: they stay in the file."""
 
 
 class Record:
@@ -98,17 +101,33 @@ class Record:
         if self.kept.pop(str(folder), None) is not None:
             self._write()
 
+    def restore(self) -> Restored:
+        """Restore what an earlier controller left. What fails stays in the file, and is in `kept`."""
+        done = restore(self.folder)
+        self.kept = {one.folder: one for one in done.kept}
+        return done
+
+    def has(self, folder: Path, inode: int) -> bool:
+        """Whether the ordinary limit of a cgroup is recorded. inode: of the cgroup; another one may have its path."""
+        kept = self.kept.get(str(folder))
+        return kept is not None and kept.inode == inode
+
     def _write(self) -> None:
-        target = self.folder / "limits.json"
-        if not self.kept:
-            target.unlink(missing_ok=True)
-            return
-        temporary = self.folder / "limits.new"
         try:
-            temporary.write_text(json.dumps({"version": 1, "cgroups": [asdict(one) for one in self.kept.values()]}))
-            os.replace(temporary, target)
+            _write(self.folder, self.kept.values())
         except OSError as error:
-            raise IsolateError(f"{target}: limits cannot be recorded: {os.strerror(error.errno or 0)}") from error
+            path = self.folder / "limits.json"
+            raise IsolateError(f"{path}: limits cannot be recorded: {os.strerror(error.errno or 0)}") from error
+
+
+def _write(folder: Path, limits: Collection[Kept]) -> None:
+    target = folder / "limits.json"
+    if not limits:
+        target.unlink(missing_ok=True)
+        return
+    temporary = folder / "limits.new"
+    temporary.write_text(json.dumps({"version": 1, "cgroups": [asdict(one) for one in limits]}))
+    os.replace(temporary, target)
 
 
 def read_kept(folder: Path) -> list[Kept]:
@@ -127,17 +146,21 @@ def _limit(row: dict[str, int]) -> Limit:
     return Limit(int(row["quota_us"]), int(row["period_us"]), int(row["burst_us"]))
 
 
-def restore(folder: Path = FOLDER) -> Restored:
-    """Restore all ordinary limits of the file. A limit that another program has set meanwhile is left."""
+def restore(folder: Path = FOLDER, forget: bool = True) -> Restored:
+    """Restore all ordinary limits of the file. A limit that another program has set meanwhile is left.
+
+    forget: only the limits that failed remain in the file. False leaves it to a controller that may still write it.
+    """
     found = Restored([], [], [], [])
     for kept in read_kept(folder):
         try:
             _restore(kept, found)
         except IsolateError as error:
             found.failed.append(str(error))
-    if not found.failed:
+            found.kept.append(kept)
+    if forget:
         with contextlib.suppress(OSError):
-            (folder / "limits.json").unlink()
+            _write(folder, found.kept)
     return found
 
 
@@ -214,10 +237,11 @@ def watch(folder: Path, pipe: int) -> None:
         data = os.read(pipe, 4096) if ready else None
         if data is not None and _END in data:
             return
-        stopped = not data
+        has_ended = data == b""
+        stopped = has_ended or data is None
         if stopped:
-            _say(restore(folder))
-        if data == b"":
+            _say(restore(folder, forget=has_ended))
+        if has_ended:
             return
 
 

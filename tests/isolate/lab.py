@@ -269,18 +269,37 @@ def why_not() -> str:
     return _why_no_containers() or _why_no_bpf()
 
 
+def why_no_limit(hierarchy: Hierarchy) -> str:
+    """What keeps a CPU limit from being written in a hierarchy; empty when it can be."""
+    folder = hierarchy.folder
+    if not hierarchy.is_v1 and "cpu" not in (folder / "cgroup.subtree_control").read_text().split():
+        return f"{folder}/cgroup.subtree_control does not have the cpu controller"
+    probe = folder / f"{PREFIX}-probe-{os.getpid()}"
+    try:
+        probe.mkdir()
+        if hierarchy.is_v1:
+            (probe / "cpu.cfs_quota_us").write_text("20000")
+        else:
+            (probe / "cpu.max").write_text("20000 100000")
+    except OSError as error:
+        return f"no CPU limit can be written in {folder}: {error.strerror}"
+    finally:
+        with contextlib.suppress(OSError):
+            probe.rmdir()
+    return ""
+
+
 def _why_no_containers() -> str:
     name = f"{PREFIX}-probe-{os.getpid()}"
     try:
-        probe = find_hierarchy().folder / name
-        probe.mkdir()
-        probe.rmdir()
+        if reason := why_no_limit(find_hierarchy()):
+            return reason
         _run("ip", "netns", "add", name)
         _run("ip", "netns", "delete", name)
     except IsolateError as error:
         return str(error)
     except OSError as error:
-        return f"no control group can be made: {error.strerror}"
+        return f"cgroups cannot be read: {error.strerror}"
     except subprocess.CalledProcessError as error:
         return f"no network namespace can be made: {error.stderr.decode().strip()}"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,10 +16,11 @@ import pytest
 
 from sluice.cli.main import main
 from sluice.isolate.cgroups import Hierarchy
+from sluice.isolate.enforced import Enforced
 from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
-from sluice.isolate.restore import Record, read_kept, restore
+from sluice.isolate.restore import Record, read_kept, restore, watch
 from tests.isolate.lab import Lab
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate")
@@ -137,8 +139,11 @@ def test_a_controller_survives_its_watchdog_and_a_stop(lab: Lab, state: Path) ->
         first = watchdog_of(process.pid)
         os.kill(first, signal.SIGKILL)
         sampled(process, lambda _: watchdog_of(process.pid) not in (first, 0))
+        kept = read_kept(state)
         process.send_signal(signal.SIGSTOP)
         assert restored(lab)
+        time.sleep(0.2)  # until the watchdog waits again
+        assert read_kept(state) == kept
         process.send_signal(signal.SIGCONT)
         found = sampled(process, lambda one: bool(one["taken_over"]) and is_ours(lab))
         assert found["limit"] == {"quota_us": ORDINARY.quota_us, "period_us": ORDINARY.period_us}
@@ -174,6 +179,110 @@ def test_a_limit_that_another_program_has_set_since_is_left(lab: Lab, state: Pat
     record.close()
 
 
+def test_a_limit_that_cannot_be_restored_stays_recorded(tmp_path: Path, state: Path) -> None:
+    """Also when others are recorded, and forgotten, after that."""
+    quotas: list[Quota] = []
+    record = Record(state)
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "cpu.max").write_text(f"1000 {OUR_PERIOD}\n")
+        quotas.append(Quota(tmp_path / name, is_v1=False))
+        record.keep(quotas[-1], ORDINARY)
+    record.close()
+    (tmp_path / "a" / "cpu.max").unlink()
+    (tmp_path / "a" / "cpu.max").mkdir()
+    record = Record(state)
+    done = record.restore()
+    assert (done.restored, len(done.failed)) == ([str(tmp_path / "b")], 1)
+    assert [one.folder for one in read_kept(state)] == [str(tmp_path / "a")]
+    record.keep(quotas[1], ORDINARY)
+    record.forget(tmp_path / "b")
+    assert read_kept(state) == done.kept
+    assert record.has(tmp_path / "a", done.kept[0].inode)
+    assert not record.has(tmp_path / "a", done.kept[0].inode + 1)
+    assert not record.has(tmp_path / "b", done.kept[0].inode)
+    record.close()
+    for quota in quotas:
+        quota.close()
+
+
+def test_the_watchdog_leaves_the_file_to_a_controller_that_may_continue(
+    tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is removed at the end of the pipe only."""
+    ordinary = Limit(30_000, 100_000)  # as long, in a plain file, as what it replaces
+    found: list[tuple[Limit | None, int]] = []
+    cgroup = tmp_path / "i"
+    cgroup.mkdir()
+    (cgroup / "cpu.max").write_text(f"1000 {OUR_PERIOD}")
+    quota = Quota(cgroup, is_v1=False)
+    record = Record(state)
+    record.keep(quota, ordinary)
+    reading, writing = os.pipe()
+
+    def hang_then_end(*_: object) -> tuple[list[int], list[int], list[int]]:
+        found.append((quota.read(), len(read_kept(state))))
+        if len(found) == 1:
+            return [], [], []
+        os.close(writing)
+        return [reading], [], []
+
+    monkeypatch.setattr("sluice.isolate.restore.select.select", hang_then_end)
+    monkeypatch.setattr("sluice.isolate.restore.signal.signal", lambda *_: None)
+    watch(state, reading)
+    assert found == [(Limit(1000, OUR_PERIOD), 1), (ordinary, 1)]
+    assert read_kept(state) == []
+    os.close(reading)
+    quota.close()
+    record.close()
+
+
+@pytest.mark.root
+def test_a_container_whose_limit_could_not_be_restored_is_not_enforced(
+    lab: Lab, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it has now is not its ordinary limit."""
+    folder = lab.limited("i", 3)
+    lab.start("hold", "5000", cgroup=folder)
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    record = Record(state)
+    record.keep(quota, ORDINARY)
+    quota.take_over(1000)
+    quota.close()
+    record.close()
+
+    def refuse(_quota: Quota, _limit: Limit) -> None:
+        raise IsolateError("refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Quota, "restore", refuse)
+        enforcer = Enforcer([lab.pattern], "none", interrupt_ns=0, state_folder=state)
+    with enforcer:
+        found = enforcer.sample()
+        assert found.states == []
+        assert "could not be restored" in found.failed[f"{lab.name}/i"]
+    assert is_ours(lab)
+    assert restore(state).restored == [str(folder)]
+    assert limit_of(lab) == ORDINARY
+
+
+@pytest.mark.root
+def test_a_limit_that_is_not_restored_at_the_end_is_an_error(
+    lab: Lab, state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_one: Enforced) -> None:
+        raise IsolateError("refused")
+
+    lab.start("hold", "5000", cgroup=lab.limited("i", 3))
+    monkeypatch.setattr(Enforced, "release", refuse)
+    monkeypatch.setattr("sluice.cli.isolate.drop_capabilities", lambda *_: [])  # those of this process
+    options = ["--cgroup", lab.pattern, "--interrupt-ns", "0", "--count", "1", "--interval", "0.1", "--drop", "none"]
+    assert main(["isolate", "run", *options, "--state", str(state)]) == 1
+    error = capsys.readouterr().err
+    assert f"the limit of {lab.name}/i is not restored: refused\n" in error
+    assert f"`sluice isolate restore --state {state}` tries again" in error
+
+
 @pytest.mark.root
 def test_a_limit_is_restored_with_its_burst(lab: Lab, state: Path) -> None:
     folder = lab.limited("i", 3)
@@ -191,6 +300,38 @@ def test_a_limit_is_restored_with_its_burst(lab: Lab, state: Path) -> None:
     assert quota.read() == Limit(1000, OUR_PERIOD, 0)
     assert restore(state).restored == [str(folder)]
     assert quota.read() == before
+    quota.close()
+    record.close()
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("writes", range(4))
+@pytest.mark.parametrize("burst", [0, 2_000])
+def test_a_restore_that_is_killed_between_two_writes_is_repeated(
+    lab: Lab, state: Path, monkeypatch: pytest.MonkeyPatch, writes: int, burst: int
+) -> None:
+    folder = lab.limited("i", 3)
+    if burst and not (folder / ("cpu.cfs_burst_us" if lab.hierarchy.is_v1 else "cpu.max.burst")).exists():
+        pytest.skip("the kernel has no bursts")
+    ordinary = Limit(3_000, 100_000, burst)
+    quota = Quota(folder, lab.hierarchy.is_v1)
+    record = Record(state)
+    record.keep(quota, ordinary)
+    quota.take_over(1000)
+    done: list[str] = []
+    put = Quota._put  # pyright: ignore[reportPrivateUsage]
+
+    def killed(self: Quota, name: str, text: str) -> None:
+        if len(done) == writes:
+            raise KeyboardInterrupt
+        done.append(name)
+        put(self, name, text)
+
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(Quota, "_put", killed)
+        quota.restore(ordinary)
+    restore(state)
+    assert quota.read() == ordinary
     quota.close()
     record.close()
 

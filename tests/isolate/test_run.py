@@ -23,7 +23,7 @@ from sluice.isolate.ledger import Ledger
 from sluice.isolate.quota import Limit
 from sluice.isolate.restore import Restored
 from sluice.isolate.session import Sample, Usage
-from tests.isolate.lab import Lab
+from tests.isolate.lab import Lab, why_no_limit, why_not
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate", "run")
 
@@ -47,7 +47,7 @@ def enforcement() -> Enforcement:
             {"spent": Dropped(2500, 3_500_000), "early": Dropped(50, 70_000)}, {"spent": 400_000_000}, 200_000_000,
         ),
         State(
-            batch, Limit(50_000, 100_000), False, Ledger(50_000_000), "", [], {"host": "it has no network namespace"},
+            batch, Limit(50_000, 100_000), False, Ledger(50_000_000), "", [], {(0, 0): "it has no network namespace"},
             {"spent": Dropped(), "early": Dropped()}, {}, 0,
         ),
     ]  # fmt: skip
@@ -158,10 +158,15 @@ def test_without_the_cpu_controller_nothing_can_be_enforced(tmp_path: Path) -> N
 
 
 @pytest.mark.root
-def test_limits_of_cgroup_v2(tmp_path: Path) -> None:
+def test_limits_of_cgroup_v2() -> None:
     """Its one file has quota and period."""
+    if why_not():
+        pytest.skip(why_not())
     folder = find_hierarchy().v2_folder
-    if folder is None or "cpu" not in (folder / "cgroup.controllers").read_text().split():
-        pytest.skip("cgroup v2 does not have the cpu controller here")
-    with Lab(Hierarchy(folder, False, folder)) as lab:
+    if folder is None:
+        pytest.skip("cgroup v2 is not mounted here")
+    hierarchy = Hierarchy(folder, False, folder)
+    if reason := why_no_limit(hierarchy):
+        pytest.skip(reason)
+    with Lab(hierarchy) as lab:
         assert (lab.limited("i", 20) / "cpu.max").read_text() == "20000 100000\n"

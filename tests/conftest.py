@@ -19,7 +19,10 @@ from tests.support.unoptimised import unoptimised
 
 pytest_plugins = ["tests.support.again", "tests.support.budget"]
 HERE = Path(__file__).resolve().parent
-UNOPTIMISED = ("chain", "cli", "engine", "functions", "language", "messages", "protocols", "quic", "state")
+UNOPTIMISED = (
+    "cases", "chain", "cli", "docs", "engine", "examples", "functions", "language", "messages", "protocols", "quic",
+    "report", "state",
+)  # fmt: skip
 """Folders whose tests each compile a stack and run few packets through it: without the C compiler's optimiser. All
 others compile as users do, except stacks with fewer passes.
 """

@@ -112,6 +112,7 @@ def test_nothing_is_left_out_without_need(stack: str) -> None:
         assert needed == LEFT_OUT[stack].keys()
 
 
+@pytest.mark.slow_matrix
 @pytest.mark.parametrize(("stack", "part"), [("tcp_ip", 0.7), ("everything", 1)])
 def test_most_is_compared(stack: str, part: float) -> None:
     """Of all flows of the corpus, as many are compared as we think: an error in LEFT_OUT would show here."""

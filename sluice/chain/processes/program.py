@@ -201,6 +201,9 @@ def isolate(plan: Plan) -> IsolatedChain:
         for function in wanted.python:
             if function.many:
                 raise _refused(plan, function.label, "takes many events at once (@on_batch)", "write @on")
+            if function.verdicts:
+                advice = "write it in C, or run the chain without --isolate"
+                raise _refused(plan, function.label, "decides about packets in Python (Verdicts)", advice)
         in_python = [member for member in plan.members if isinstance(member.loaded, PythonFunction)]
         own = ReceivedFunctions(
             python=wanted.python_hooks(), demanded=wanted.python_demanded(), outside=published,
@@ -276,6 +279,12 @@ _STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
         "changes how the stack reassembles (sl_buffer, sl_policy)",
     ),
     (lambda function: "sl_give_back" in function.text, "ends instances of the stack (sl_give_back)"),
+    (
+        lambda function: bool(
+            re.search(r"\b(SLUICE_(HOLD|RELEASE|DISCARD)|sl_(hold|release|discard))\b", function.text)
+        ),
+        "holds packets (SLUICE_HOLD, SLUICE_RELEASE, SLUICE_DISCARD)",
+    ),
 )
 
 

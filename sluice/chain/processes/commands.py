@@ -103,6 +103,7 @@ class ControlSocket:
         name = process.part.name
         plan = controller.chain.plan
         member = _member(name, request)
+        member.item.isolation = process.part.isolations[0][1]  # what happens on a failure stays as the chain has it
         members = tuple(member if one.name == name else one for one in plan.members)
         return self._part(controller, replace(plan, members=members), name, process.part.number)
 

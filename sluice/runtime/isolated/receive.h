@@ -162,7 +162,7 @@ static inline void sl_iso_arrive(uint32_t from) {
         const struct sl_iso_entry *entry = (const struct sl_iso_entry *)(const void *)((const uint8_t *)(log + 1) + at);
         if (!(size = sl_iso_entry_size(entry, used - at)))
             return;
-        uint32_t number = entry->event;
+        uint32_t number = __atomic_load_n(&entry->event, __ATOMIC_RELAXED);
         if (entry->action != SL_ISO_PUBLISH || size < sizeof *entry + sizeof(struct sl_iso_message) ||
             number >= receiver->program->published_events || !receiver->program->wants[number])
             continue;
@@ -178,6 +178,7 @@ static inline void sl_iso_arrive(uint32_t from) {
         }
         struct sl_iso_arrival *arrival = &receiver->arrivals[receiver->arrived];
         *arrival = (struct sl_iso_arrival){.entry = entry, .number = number, .from = from, .size = size, .own = entry->place};
+        __asm__ volatile("" ::: "memory");   /* from here on, only the copy is read */
         if (arrival->own.length >= 2 * SL_ISO_NESTED || arrival->own.order > receiver->slot->last)
             continue;
         arrival->own.path[arrival->own.length++] = receiver->iso->self;
@@ -207,7 +208,8 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
     struct sl_iso_message *message = (struct sl_iso_message *)(void *)copy;
     struct sl_event event;
     bool valid = message->layer < box->layer_count && message->owner < box->layer_count && message->side < 2 &&
-                 message->depth < SL_DEPTH_MOST && message->paths < 3 && message->frame <= receiver->slot->packets &&
+                 message->depth < SL_DEPTH_MOST && message->paths < 3 &&
+                 sl_iso_in_packet(receiver->slot, message->frame, arrival->own.order, message->frame != 0) &&
                  sl_iso_valid(message->unit, arrival->from);
     if (valid) {
         const struct sl_layer_info *owner = &box->layers[message->owner];
@@ -218,7 +220,8 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
                       (message->paths > 1 ? sizeof(sl_bytes) : 0) * message->depth + sl_iso_padded(message->depth);
         valid = message->words == words && message->fields == (message->number ? owner->fields : 0) &&
                 message->data == head && message->size >= head && message->size <= size &&
-                (!message->number || mirrors) && (!known || sl_mirror_number(owner, known) <= message->number);
+                (!message->number || mirrors) && message->number <= receiver->slot->created && message->swapped < 2 &&
+                (!known || sl_mirror_number(owner, known) <= message->number);
         for (uint32_t i = 0; valid && message->paths > 1 && i < message->depth; i++)
             valid = sl_iso_valid(sl_iso_units(message)[i], arrival->from);
     }

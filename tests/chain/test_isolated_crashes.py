@@ -126,6 +126,12 @@ def test_a_function_that_fails_closed_lets_no_packet_pass_that_it_has_not_handle
     assert came.reports["packets_dropped"] == fives()
 
 
+def test_a_batch_whose_function_damaged_its_memory_does_not_pass_if_it_fails_closed(folder: Path) -> None:
+    came = run(chain_of(folder, OWN, failure="closed"), folder)
+    assert came.left == []  # each batch has a packet at which it crashes
+    assert came.reports["isolated_closed_drops"] == len(talk())
+
+
 @pytest.mark.parametrize("failure", ["open", "closed"])
 def test_a_function_that_crashes_at_every_event_is_left_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failure: str, capfd: pytest.CaptureFixture[str]
@@ -138,7 +144,7 @@ def test_a_function_that_crashes_at_every_event_is_left_out(
 
 
 def test_a_function_that_does_not_return_is_killed(folder: Path, healthy: Came) -> None:
-    came = run(chain_of(folder, LOOP), folder, controller=lambda running: setattr(running, "patience", 0.3))
+    came = run(chain_of(folder, LOOP), folder, controller=lambda running: setattr(running, "patience", 3))
     assert of(came, "good") == of(healthy, "good")
     assert came.reports["bad.crashes"] == 1
     assert len(came.left) == len(talk())

@@ -6,7 +6,6 @@ It is the only process that changes struct sl_iso_control, and no packet passes 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import pickle
@@ -32,6 +31,9 @@ CRASHES_MOST = 64
 PATIENCE = 30.0
 """Seconds after which a function that does not return from an event is killed."""
 _STEP = 0.05
+_FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
+_FIGURE_MOST = 1 << 53
+"""A function that has written a higher figure of its progress has written anything."""
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Process:
     done: int = 0
     seen: tuple[int, int] = (0, 0)
     since: float = 0.0
+    known: dict[str, int] = field(default_factory=lambda: {})
+    """What it has counted in shared memory, as far as that can be true."""
     reports: dict[str, int] | None = None
     failure: str | None = None
     error: str | None = None
@@ -167,13 +171,11 @@ class Controller:
         process.crashes += 1
         whole = self._is_whole(side, queue.count, stack.batches)
         if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
-            ctypes.memset(ctypes.byref(side), 0, ctypes.sizeof(side))
-            side.done, side.done_batch = queue.count, stack.batches
+            self._skip(process)
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
-        working = queue.count != side.done
-        control.resume[part.number] = min(side.begun, at.last) if working else 0
+        control.resume[part.number] = self._resumed(part.number)
         flows = f"{side.flows} flows" if whole else "flows"
         control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
         side.sleeping = side.running = side.flows = 0
@@ -185,11 +187,29 @@ class Controller:
             self.notify(f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows}")
         self._start(process)
 
+    def _resumed(self, number: int) -> int:
+        """The last event that a function had begun with, if it is not done with the batch."""
+        side, queue = self.memory.functions[number], self.memory.stack.queue[number]
+        working = queue.count != side.done
+        return min(side.begun, self.memory.slot(queue.entry[side.done % QUEUE]).last) if working else 0
+
+    def _skip(self, process: Process) -> None:
+        """A function goes on with the next batch. What it counted stays, or was last known."""
+        number = process.part.number
+        side, control, stack = self.memory.functions[number], self.memory.control, self.memory.stack
+        count = stack.queue[number].count
+        control.unseen_to[number] = stack.batches
+        control.unseen |= 1 << number
+        for name in _FIGURES:
+            if getattr(side, name) >= _FIGURE_MOST:
+                setattr(side, name, process.known.get(name, 0))
+        side.sleeping = side.running = side.begun = side.flows = 0
+        side.done, side.done_batch = count, control.unseen_to[number]
+
     def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
         """Whether what a function has written of its progress can be true."""
         near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
-        figures = (side.begun, side.skipped, side.flows, side.flows_lost, side.not_published, side.not_decided)
-        return near and max(figures) < 1 << 53
+        return near and max(side.begun, side.flows, *(getattr(side, name) for name in _FIGURES)) < _FIGURE_MOST
 
     def _leave_out(self, process: Process, why: str) -> None:
         """A function does not run any more."""
@@ -204,6 +224,7 @@ class Controller:
         part, now = process.part, time.monotonic()
         side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
         seen = (side.done, side.begun)
+        process.known = {name: value for name in _FIGURES if (value := getattr(side, name)) < _FIGURE_MOST}
         if seen != process.seen or side.sleeping or queue.count == side.done:
             process.seen, process.since = seen, now
         elif now - process.since > self.patience and process.pid:
@@ -297,9 +318,12 @@ class Controller:
         (part,), process.following = process.following, None
         control, bit = self.memory.control, 1 << process.part.number
         control.leave &= ~bit
-        control.resume[process.part.number] = self.memory.functions[process.part.number].begun
-        control.lost_before[process.part.number] = self._newest()
-        side = self.memory.functions[process.part.number]
+        number, stack = process.part.number, self.memory.stack
+        side, queue = self.memory.functions[number], stack.queue[number]
+        if control.absent & bit or not self._is_whole(side, queue.count, stack.batches):
+            self._skip(process)  # batches that it was not waited for: their memory has others by now
+        control.resume[number] = self._resumed(number)
+        control.lost_before[number] = self._newest()
         side.running = side.sleeping = side.flows = 0
         if part is None:
             control.closed &= ~bit
@@ -316,8 +340,6 @@ class Controller:
     def add(self, part: Part) -> None:
         """Run a further function, in a place that is free."""
         process = Process(part)
-        side, stack = self.memory.functions[part.number], self.memory.stack
-        side.done, side.done_batch = stack.queue[part.number].count, stack.batches
         self.processes.append(process)
         self.chain.parts.append(part)
         process.following = (part,)

@@ -111,10 +111,20 @@ static inline void sl_iso_at_packet(struct sl_box *box, const struct sl_iso_slot
     }
 }
 
-/* A packet which a function that fails closed has not seen, as it is absent, does not pass. */
+/* Functions that have not handled all events of a batch: they did not get them, or a crash left it unfinished. */
+static inline uint64_t sl_iso_unseen(const struct sl_iso *iso, const struct sl_iso_slot *slot) {
+    uint64_t unseen = slot->unseen;
+    for (uint64_t left = __atomic_load_n(&iso->control->unseen, __ATOMIC_ACQUIRE) & slot->functions; left; left &= left - 1)
+        if (iso->control->unseen_to[sl_iso_first(left)] - slot->batch < SL_ISO_QUEUE)
+            unseen |= left & -left;
+    return unseen;
+}
+
+/* A packet which a function that fails closed has not seen, as it is absent or crashed, does not pass. */
 static inline void sl_iso_close(struct sl_box *box, const struct sl_iso *iso, const struct sl_iso_slot *slot,
                                 struct sl_verdict *verdicts) {
-    uint64_t closed = __atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE) & iso->control->closed;
+    uint64_t absent = __atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE);
+    uint64_t closed = (absent | sl_iso_unseen(iso, slot)) & iso->control->closed;
     for (uint32_t i = 0; closed && verdicts && i < slot->packets; i++)
         if (verdicts[i].action != SL_DROP) {
             verdicts[i] = (struct sl_verdict){.action = SL_DROP};

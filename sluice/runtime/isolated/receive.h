@@ -266,6 +266,27 @@ static inline void sl_iso_skip(const struct sl_iso_message *message, uint64_t cr
     sl_iso_note_drop(receiver->box);
 }
 
+/* The same of a published event, whose message is not trusted: its order says which packet it is of. */
+static inline void sl_iso_skip_published(const struct sl_iso_arrival *arrival, uint64_t crashed) {
+    struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    const struct sl_iso_slot *slot = receiver->slot;
+    uint64_t order = arrival->own.order;
+    uint32_t frame = 0;
+    if (order != crashed && !receiver->program->deferred)
+        return;
+    sl_iso_own()->skipped++;
+    while (frame < slot->packets && slot->frame_order[frame] < order)
+        frame++;
+    if (!frame || !(receiver->iso->control->closed >> receiver->iso->self & 1))
+        return;
+    if (receiver->frame && receiver->frame != frame)
+        sl_output_packet(receiver->box, &slot->frames[receiver->frame - 1]);
+    receiver->frame = frame;
+    receiver->box->frame = &slot->frames[frame - 1];
+    receiver->here = arrival->own;
+    sl_iso_note_drop(receiver->box);
+}
+
 static inline void sl_iso_handle_batch(uint64_t resume) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     const struct sl_iso *iso = receiver->iso;
@@ -289,7 +310,9 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
         k += first;
         i += !first;
         if (order <= resume) {
-            if (!first)
+            if (first)
+                sl_iso_skip_published(arrival, resume);
+            else
                 sl_iso_skip(message, resume);
             continue;
         }
@@ -323,6 +346,13 @@ static inline void sl_iso_wake_waiting(const struct sl_iso *iso, const uint32_t 
         sleeping = __atomic_load_n(&sl_iso_function_at(iso, i)->sleeping, __ATOMIC_SEQ_CST);
     if (sleeping)
         sl_iso_wake(word);
+}
+
+/* This function is done with a batch. Both words are stored at once: one without the other, after a kill, would let it
+ * wait for a batch that does not come, or receive one twice. */
+static inline void sl_iso_done(struct sl_iso_function *own, uint32_t batch) {
+    union { uint32_t words[2]; uint64_t both; } done = {{batch, own->done + 1}};
+    __atomic_store_n((__attribute__((may_alias)) uint64_t *)(void *)&own->done_batch, done.both, __ATOMIC_SEQ_CST);
 }
 
 /* The slot of the next batch. False if the chain ends. */
@@ -373,8 +403,7 @@ static inline bool sl_iso_receive_batches(struct sl_box *box, const struct sl_is
             end(box);
         else if (program->deferred)
             sl_batch_flush(&box->batch);
-        __atomic_store_n(&own->done, own->done + 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&own->done_batch, receiver->slot->batch, __ATOMIC_SEQ_CST);
+        sl_iso_done(own, receiver->slot->batch);
         sl_iso_wake_waiting(iso, &own->done_batch);
         if (last)
             return true;

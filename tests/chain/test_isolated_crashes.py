@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sluice.chain.description import function
-from sluice.chain.processes.controller import Controller, Process
+from sluice.chain.processes.controller import Controller, Process, read_result
 from sluice.chain.processes.program import IsolatedChain
 from tests.chain.running import Came, checked, compiled_chain, run_isolated, talk
 
@@ -148,6 +148,36 @@ def test_a_function_that_does_not_return_is_killed(folder: Path, healthy: Came) 
     assert of(came, "good") == of(healthy, "good")
     assert came.reports["bad.crashes"] == 1
     assert len(came.left) == len(talk())
+
+
+LIES = """
+#include <sys/stat.h>
+#include "sluice.h"
+SLUICE_COUNTER(packets, "of TCP")
+SLUICE_ON(tcp, packet) {
+    if (SLUICE_COUNTER_OF(event->box, packets)++ == 0)
+        for (int file = 3; file < 64; file++) {
+            struct stat found;
+            if (fstat(file, &found) == 0 && S_ISFIFO(found.st_mode) && write(file, "[1]\\n", 4) < 0)
+                return;
+        }
+}
+"""
+
+
+def test_a_result_that_makes_no_sense_is_a_crash(folder: Path) -> None:
+    (folder / "lies.c").write_text(LIES)
+    came = run_isolated(checked(function(str(folder / "lies.c"))), folder / "out.pcap")
+    assert came.reports["lies.crashes"] == 1
+    assert "lies.packets" not in came.reports
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"[1]\n", b"{", b"[" * 100_000, b'{"reports": {"a": "b"}}', b'{"missing": [1]}', b'{"error": 1}', b"\xff\n"],
+)
+def test_results_are_checked(text: bytes) -> None:
+    assert read_result(text) is None
 
 
 class Killer(Controller):

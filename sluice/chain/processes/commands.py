@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ class ControlSocket:
     def __init__(self, path: str, check: Callable[[Plan], None]) -> None:
         self.path = path
         self.check = check
+        self._client: socket.socket | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         with contextlib.suppress(OSError):
             if not _answers(path):
@@ -62,6 +64,10 @@ class ControlSocket:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def files(self) -> list[int]:
+        """The socket, and the client whose request is served."""
+        return [one.fileno() for one in (self._socket, self._client) if one is not None]
+
     def close(self) -> None:
         """Remove it."""
         self._socket.close()
@@ -69,18 +75,21 @@ class ControlSocket:
             os.unlink(self.path)
 
     def serve(self, controller: Controller) -> None:
-        """Serve one request."""
+        """Serve one request. Whatever it is, the chain goes on."""
         with contextlib.suppress(OSError):
-            client, _ = self._socket.accept()
-            with client:
-                client.settimeout(SECONDS)
+            self._client, _ = self._socket.accept()
+            with self._client as client:
                 try:
-                    answer = self._answer(controller, json.loads(_read(client)))
+                    answer = self._answer(controller, json.loads(_read(client, SECONDS)))
                 except (RequestError, DescriptionError, HookError, FunctionError, CompilerError, OSError) as error:
                     answer = {"error": str(error)}
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     answer = {"error": f"no request: {error}"}
+                except Exception as error:
+                    answer = {"error": f"{type(error).__name__}: {error}"}
+                client.settimeout(SECONDS)
                 client.sendall(json.dumps(answer).encode() + b"\n")
+        self._client = None
 
     def _answer(self, controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         does = request["do"]
@@ -135,7 +144,11 @@ def ask(path: str, request: dict[str, Any]) -> dict[str, Any]:
         client.connect(path)
         client.sendall(json.dumps(request).encode() + b"\n")
         client.shutdown(socket.SHUT_WR)
-        answer = json.loads(_read(client))
+        text = _read(client)
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        raise RequestError(f"{path}: no answer; the chain has ended, or is no chain") from None
     if "error" in answer:
         raise RequestError(answer["error"])
     return answer
@@ -149,9 +162,14 @@ def _answers(path: str) -> bool:
         return client.connect_ex(path) == 0
 
 
-def _read(client: socket.socket) -> bytes:
-    data = b""
-    while not data.endswith(b"\n") and (chunk := client.recv(LENGTH_MOST)):
+def _read(client: socket.socket, seconds: float | None = None) -> bytes:
+    """A line. seconds: after which the rest is not waited for."""
+    data, end = b"", time.monotonic() + (seconds or 0)
+    while not data.endswith(b"\n"):
+        if seconds is not None:
+            client.settimeout(max(0.001, end - time.monotonic()))
+        if not (chunk := client.recv(LENGTH_MOST)):
+            break
         data += chunk
         if len(data) > LENGTH_MOST:
             raise RequestError(f"more than {LENGTH_MOST} bytes")
@@ -171,6 +189,8 @@ def _named(controller: Controller, name: str) -> Process:
 def _member(name: str, request: dict[str, Any]) -> Member:
     where = Where("chainctl", 1)
     parameters = {str(key): str(value) for key, value in request.get("parameters", {}).items()}
+    if not request["source"].endswith(".c"):  # a file in Python would be executed here, without limits
+        raise RequestError(f"{request['source']}: give a function in C, FILE.c; start the chain anew for another one")
     item = Function(os.path.abspath(request["source"]), name, dict(parameters), where)
     return Member(item, loaded_function(item, again=True))
 

@@ -26,6 +26,8 @@ from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
 """Places for functions that are added while a chain runs."""
+RESULT_MOST = 16 << 20
+"""Bytes of the result of a function."""
 CRASHES_MOST = 64
 """A function that crashes so often without being done with a batch does not run any more."""
 PATIENCE = 30.0
@@ -70,9 +72,33 @@ class Requests(Protocol):
         """The file to wait for."""
         ...
 
+    def files(self) -> list[int]:
+        """All files that are open for requests."""
+        ...
+
     def serve(self, controller: Controller) -> None:
         """Serve one request."""
         ...
+
+
+def read_result(text: bytes) -> dict[str, Any] | None:
+    """What a process has written: JSON objects, one a line. None if it makes no sense."""
+    found: dict[str, Any] = {}
+    try:
+        for line in text.splitlines():
+            found |= json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    reports, missing = found.get("reports", {}), found.get("missing", [])
+    valid = (
+        isinstance(reports, dict)
+        and all(isinstance(value, int) for value in reports.values())
+        and isinstance(missing, list)
+        and all(isinstance(one, str) for one in missing)
+        and isinstance(found.get("error", ""), str)
+        and isinstance(found.get("failure"), str | None)
+    )
+    return found if valid else None
 
 
 @dataclass
@@ -95,6 +121,7 @@ class Controller:
         for part in self.chain.parts:
             self._describe(part)
         self._stack = 0
+        self._of_stack: tuple[int, ...] = ()
         self._stopping = False
 
     def _describe(self, part: Part) -> None:
@@ -124,34 +151,61 @@ class Controller:
         if not pid:
             os.close(read)
             limits = Limits(part.number, part.memory, bool(part.python))
-            run_part(part, self.memory, self.settings, self.forwards, limits, write)
+            run_part(part, self.memory, self.settings, self.forwards, limits, write, self._files())
         os.close(write)
+        os.set_blocking(read, False)
         process.pid, process.result, process.text = pid, read, b""
         process.pidfd = os.pidfd_open(pid)
         process.since = time.monotonic()
+
+    def _files(self) -> set[int]:
+        """The files of the controller that functions must not have."""
+        files = {file for process in self.processes for file in (process.result, process.pidfd)}
+        if self.requests is not None:
+            files |= set(self.requests.files())
+        return (files | set(self._of_stack)) - {-1}
 
     def _await_start(self, process: Process) -> None:
         """Wait until a function has opened. Raises RunError if it refuses."""
         side = self.memory.functions[process.part.number]
         while not side.running:
+            self._take(process)
             if select.select([process.pidfd], [], [], 0.002)[0]:
                 self._reap(process)
                 raise RunError(process.error or f"'{process.part.name}' ended before the first packet")
+        self._take(process)
+        process.missing = (read_result(process.text) or {}).get("missing", [])
+
+    def _take(self, process: Process) -> None:
+        """Take what a process has written of its result. One that writes without end is killed."""
+        while process.result != -1:
+            try:
+                chunk = os.read(process.result, 65536)
+            except BlockingIOError:
+                return
+            process.text += chunk
+            if not chunk or len(process.text) > RESULT_MOST:
+                os.close(process.result)
+                process.result = -1
+            if len(process.text) > RESULT_MOST:
+                os.kill(process.pid, signal.SIGKILL)
 
     def _reap(self, process: Process) -> int:
-        """Take the result and the exit status of a process that has ended."""
-        while chunk := os.read(process.result, 65536):
-            process.text += chunk
+        """Take the result and the exit status of a process that has ended.
+
+        What a function wrote may be anything: without exit status 0, or if it makes no sense, it is no result.
+        """
+        self._take(process)
         _, status = os.waitpid(process.pid, 0)
-        os.close(process.result)
-        os.close(process.pidfd)
+        for file in (process.result, process.pidfd):
+            if file != -1:
+                os.close(file)
         process.pid, process.result, process.pidfd = 0, -1, -1
-        for line in process.text.splitlines():
-            found: dict[str, Any] = json.loads(line)
-            process.missing = found.get("missing", process.missing)
-            process.error = found.get("error", process.error)
-            if "reports" in found:
-                process.reports, process.failure = found["reports"], found["failure"]
+        found = read_result(process.text) or {}
+        process.missing = found.get("missing", process.missing)
+        process.error = found.get("error")
+        if "reports" in found and status == 0:
+            process.reports, process.failure = found["reports"], found.get("failure")
         return os.waitstatus_to_exitcode(status)
 
     def _ended(self, process: Process) -> None:
@@ -242,12 +296,19 @@ class Controller:
                     self._start(process)
                 for process in self.processes:
                     self._await_start(process)
+                self._warn_of_missing()
                 outcome = self._run_stack(run)
             finally:
                 self._stop()
             return self._joined(outcome)
         finally:
             self.memory.close()
+
+    def _warn_of_missing(self) -> None:
+        """Say what limits the functions do not have."""
+        missing = list(dict.fromkeys(one for process in self.processes for one in process.missing))
+        if missing:
+            self.notify(f"warning: isolated functions run without {', and without '.join(missing)}")
 
     def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         read, write = os.pipe()
@@ -258,20 +319,23 @@ class Controller:
             os.close(read)
             self._be_stack(run, write)
         os.close(write)
-        pidfd = os.pidfd_open(self._stack)
+        self._of_stack = (read,)
         previous = {number: signal.signal(number, self._forward) for number in (signal.SIGINT, signal.SIGTERM)}
         text = b""
         try:
             while True:
                 files = {process.pidfd: process for process in self.processes if process.pid}
-                ready, _, _ = select.select([read, *self._also(), *files], [], [], _STEP)
+                results = {process.result: process for process in self.processes if process.result != -1}
+                ready, _, _ = select.select([read, *self._also(), *files, *results], [], [], _STEP)
                 if read in ready:
                     chunk = os.read(read, 1 << 16)
                     if not chunk:
                         break
                     text += chunk
                 for file in ready:
-                    if file in files and files[file].pid:
+                    if file in results:
+                        self._take(results[file])
+                    elif file in files and files[file].pid:
                         self._ended(files[file])
                     elif file != read and file not in files:
                         self._serve(file)
@@ -280,8 +344,8 @@ class Controller:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+            self._of_stack = ()
             os.close(read)
-            os.close(pidfd)
         _, status = os.waitpid(self._stack, 0)
         self._stack = 0
         if not text:
@@ -379,6 +443,8 @@ class Controller:
         end = time.monotonic() + self.patience
         while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
             waiting = [process for process in self.processes if process.pid]
+            for process in waiting:
+                self._take(process)
             done = [process for process in waiting if select.select([process.pidfd], [], [], 0)[0]]
             for process in done:
                 self._ended(process)

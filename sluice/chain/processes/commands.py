@@ -99,7 +99,11 @@ class ControlSocket:
             return self._add(controller, request)
         process = _named(controller, request["name"])
         if does == "remove":
+            plan, gone = controller.chain.plan, process.part.members
+            members = tuple(one for one in plan.members if one.name not in gone)
+            earlier = frozenset(pair for pair in plan.earlier if not set(pair) & set(gone))
             controller.change(process, None)
+            controller.chain.plan = replace(plan, members=members, earlier=earlier)
             return {}
         if does == "replace":
             controller.change(process, self._replaced(controller, process, request))
@@ -114,13 +118,14 @@ class ControlSocket:
         member = _member(name, request)
         member.item.isolation = process.part.isolations[0][1]  # what happens on a failure stays as the chain has it
         members = tuple(member if one.name == name else one for one in plan.members)
-        return self._part(controller, replace(plan, members=members), name, process.part.number)
+        return self._part(controller, replace(plan, members=members), name, process.part.number, process.part)
 
     def _add(self, controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         name, plan = request["name"], controller.chain.plan
-        if any(process.part.name == name for process in controller.processes):
+        running = [process for process in controller.processes if not process.removed]
+        if any(name in process.part.members for process in running):
             raise RequestError(f"the chain has a function '{name}'; replace that one, or give another name")
-        taken = {process.part.number for process in controller.processes}
+        taken = {process.part.number for process in running}
         free = [number for number in range(controller.memory.count) if number not in taken]
         if not free:
             raise RequestError("there is no place for a further function; remove one, or start the chain anew")
@@ -129,10 +134,12 @@ class ControlSocket:
         controller.add(self._part(controller, replace(plan, members=members, earlier=earlier), name, free[0]))
         return {}
 
-    def _part(self, controller: Controller, plan: Plan, name: str, number: int) -> Part:
+    def _part(self, controller: Controller, plan: Plan, name: str, number: int, replaced: Part | None = None) -> Part:
         """A part of a changed chain, compiled; then the chain is the changed one."""
         self.check(plan)
         part = added(controller.chain, plan, name, number)
+        if replaced is not None and part.functions.c and (what := _differs(replaced, part)) is not None:
+            raise RequestError(f"'{name}' {what}, and functions after it rely on that; start the chain anew")
         controller.chain.compile_part(part)
         controller.chain.plan = plan
         return part
@@ -193,6 +200,20 @@ def _member(name: str, request: dict[str, Any]) -> Member:
         raise RequestError(f"{request['source']}: give a function in C, FILE.c; start the chain anew for another one")
     item = Function(os.path.abspath(request["source"]), name, dict(parameters), where)
     return Member(item, loaded_function(item, again=True))
+
+
+def _differs(one: Part, other: Part) -> str | None:
+    """What functions after a replaced one would not know of the one in its place."""
+    drops = [any(function.drops for function in part.functions.c) for part in (one, other)]
+    published = [
+        {(event.name, event.fields) for function in part.functions.c for event in function.published}
+        for part in (one, other)
+    ]
+    if drops[0] != drops[1]:
+        return (
+            "does not drop packets as the one before did" if drops[0] else "drops packets, and the one before did not"
+        )
+    return "publishes other events than the one before" if published[0] != published[1] else None
 
 
 def _events(controller: Controller, process: Process) -> list[str]:

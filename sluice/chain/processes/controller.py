@@ -61,6 +61,10 @@ class Process:
     missing: list[str] = field(default_factory=lambda: [])
     ended: bool = False
     removed: bool = False
+    before: dict[str, int] = field(default_factory=lambda: {})
+    """What functions that had its place before lost."""
+    last: dict[str, int] = field(default_factory=lambda: {})
+    """Its figures, after it was removed."""
     following: tuple[Part | None] | None = None
     """What runs in its place after it has left."""
 
@@ -122,6 +126,7 @@ class Controller:
             self._describe(part)
         self._stack = 0
         self._of_stack: tuple[int, ...] = ()
+        self._former: list[Process] = []
         self._stopping = False
 
     def _describe(self, part: Part) -> None:
@@ -392,10 +397,17 @@ class Controller:
         if part is None:
             control.closed &= ~bit
             control.absent |= bit
+            for other in range(len(control.before)):  # a later function in this place is after all others
+                control.before[other] &= ~bit
+                control.drops[other] &= ~bit
+            if process.part in self.chain.parts:
+                self.chain.parts.remove(process.part)
+            process.last = self.figures(process)
             process.ended = process.removed = True
             return
         for number in range(TYPES):
             control.subscribed[number] &= ~bit
+        self.chain.parts[:] = [part if one.number == number else one for one in self.chain.parts]
         process.part, process.in_batch, process.ended = part, 0, False
         self._describe(part)
         self._start(process)
@@ -404,6 +416,11 @@ class Controller:
     def add(self, part: Part) -> None:
         """Run a further function, in a place that is free."""
         process = Process(part)
+        process.before = self._counted(part.number)
+        for removed in [one for one in self.processes if one.removed]:
+            if removed.part.number == part.number or removed.part.name == part.name:
+                self.processes.remove(removed)
+                self._former.append(removed)
         self.processes.append(process)
         self.chain.parts.append(part)
         process.following = (part,)
@@ -476,9 +493,10 @@ class Controller:
             found = python if process.part.python else in_c
             found |= process.reports or {}
             outcome.failure = outcome.failure or process.failure
-            isolation |= {
-                f"{process.part.name}.{name}": value for name, value in self.figures(process).items() if value
-            }
+        for process in [*self._former, *self.processes]:
+            for figure, value in self.figures(process).items():
+                name = f"{process.part.name}.{figure}"
+                isolation |= {name: isolation.get(name, 0) + value} if value else {}
         for name, value in (("closed_drops", self.memory.stack.closed_drops), ("invalid", self.memory.stack.invalid)):
             isolation |= {f"isolated_{name}": value} if value else {}
         outcome.reports = in_c | outcome.reports | python | isolation
@@ -486,10 +504,18 @@ class Controller:
 
     def figures(self, process: Process) -> dict[str, int]:
         """What a function lost, and why."""
-        number = process.part.number
-        side, stack = self.memory.functions[number], self.memory.stack
+        if process.removed:
+            return process.last
+        counted = self._counted(process.part.number)
         return {
             "crashes": process.crashes,
+            **{name: max(0, value - process.before.get(name, 0)) for name, value in counted.items()},
+        }
+
+    def _counted(self, number: int) -> dict[str, int]:
+        """What the functions in a place have lost."""
+        side, stack = self.memory.functions[number], self.memory.stack
+        return {
             "events_skipped": side.skipped,
             "flows_lost": side.flows_lost,
             "events_lost": stack.lost[number],

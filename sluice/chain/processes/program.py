@@ -84,6 +84,8 @@ class IsolatedChain:
     parts: list[Part]
     stack: CompiledStack | None = None
     events: IsolatedEvents | None = None
+    inline: bool = False
+    """Whether the stack was compiled for functions that drop, change or send packets."""
 
     def wanted(self) -> Wanted:
         """What is compiled with the stack in place of the functions."""
@@ -99,7 +101,7 @@ class IsolatedChain:
 
     def compile(self, stack: CompiledStack) -> None:
         """Compile the functions for a stack that was compiled with `wanted`."""
-        self.stack = stack
+        self.stack, self.inline = stack, self.sender().inline
         self.events = number_events(stack.program, [part.functions for part in self.parts])
         for part in self.parts:
             self.compile_part(part)
@@ -161,7 +163,7 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
         if event.name in chain.subscribed() and (event.function, event.name, event.fields) not in known:
             raise _not_there(plan, name, f"publishes '{event.name}' in another form")
     for what, is_so in (
-        ("drops, changes or sends packets, and none did", part.decides and not chain.sender().inline),
+        ("drops, changes or sends packets, and none did", part.decides and not chain.inline),
         ("reads layers of packets, and none did", part.functions.needs_path and not chain.events.paths),
         ("reads units of packets, and none did", part.functions.needs_units and chain.events.paths < 2),
     ):

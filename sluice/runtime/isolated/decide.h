@@ -202,6 +202,12 @@ static inline void sl_iso_end(struct sl_box *box, struct sl_verdict *verdicts, b
 void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts) {
     struct sl_iso_sender *sender = &sl_iso_sender;
     sender->kind = SL_ISO_BURST;
+    if (verdicts && count > SL_ISO_PACKETS) {   /* changed packets are valid until the next batch */
+        sl_fail(box, "isolated chain", "more packets in a burst than a batch has");
+        for (size_t i = 0; i < count; i++)
+            verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+        return;
+    }
     for (size_t first = 0; first < count;) {
         if (!sl_iso_begin()) {   /* the chain ends: the controller is gone */
             for (; verdicts && first < count; first++)

@@ -150,6 +150,53 @@ def test_a_function_that_does_not_return_is_killed(folder: Path, healthy: Came) 
     assert len(came.left) == len(talk())
 
 
+FORGES = """
+#include "sluice.h"
+SLUICE_INLINE
+static void put(struct sl_iso_entry entry) {
+    struct sl_iso_log *log = sl_iso_receiver.log;
+    memcpy((uint8_t *)(log + 1) + log->used, &entry, sizeof entry);
+    log->used += sizeof entry;
+}
+#define PUT(...) put((struct sl_iso_entry){.size = sizeof(struct sl_iso_entry), .frame = sl_iso_receiver.frame, \
+                                           .current = 1, .place = sl_iso_receiver.here, __VA_ARGS__})
+SLUICE_ON(tcp, packet) {
+    PUT(.action = SL_ISO_DROP, .place.length = 1000);
+    PUT(.action = SL_ISO_DROP, .place.order = UINT64_MAX);
+    PUT(.action = SL_ISO_DROP, .frame = 1000000);
+    PUT(.action = SL_ISO_REDIRECT, .frame = sl_iso_receiver.frame + 1);
+    PUT(.action = SL_ISO_REDIRECT, .frame = sl_iso_receiver.frame - 1);
+    PUT(.action = SL_ISO_DROP, .current = 0);
+    PUT(.action = SL_ISO_REWRITE, .length = 1 << 20);
+    PUT(.action = SL_ISO_SEND, .length = UINT32_MAX);
+    PUT(.action = 77);
+    if (sl_packet_number(event) == 7)
+        sl_iso_receiver.log->drops[sl_iso_receiver.frame - 1] = sl_iso_receiver.here.order;
+    PUT(.action = SL_ISO_SEND, .frame = 0, .current = 0, .length = 0);   /* valid: no packet, and no bytes */
+    if (sl_packet_number(event) == LAST)
+        PUT(.size = 12);
+}
+"""
+DROPS = """
+#include "sluice.h"
+SLUICE_INLINE
+SLUICE_ON(tcp, packet) {
+    if (sl_packet_number(event) % 3 == 0)
+        SLUICE_DROP(event->box);
+}
+"""
+
+
+def test_entries_of_a_log_that_make_no_sense_are_ignored_and_counted(folder: Path) -> None:
+    (folder / "forges.c").write_text(FORGES.replace("LAST", str(len(talk()))))
+    (folder / "drops.c").write_text(DROPS)
+    for first, last in (("drops.c", "forges.c"), ("forges.c", "drops.c")):
+        plan = checked(function(str(folder / first)) | function(str(folder / last)))
+        came = run_isolated(plan, folder / "out.pcap")
+        assert came.reports["isolated_invalid"] == 9 * len(talk()) + 2
+        assert came.left == [packet for number, packet in enumerate(talk(), 1) if number % 3 and number != 7]
+
+
 LIES = """
 #include <sys/stat.h>
 #include "sluice.h"

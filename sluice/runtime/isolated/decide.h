@@ -133,6 +133,21 @@ static inline void sl_iso_close(struct sl_box *box, const struct sl_iso *iso, co
         }
 }
 
+/* Packets that a function notes as dropped are not seen by those after it: they do not pass without an entry, either. */
+static inline void sl_iso_drop_noted(struct sl_box *box, const struct sl_iso_slot *slot, uint32_t place,
+                                     uint64_t functions, struct sl_verdict *verdicts) {
+    const struct sl_iso *iso = sl_iso_sender.iso;
+    for (uint64_t left = verdicts ? functions : 0; left; left &= left - 1) {
+        const struct sl_iso_log *log = sl_iso_log_of(iso, sl_iso_first(left), place);
+        for (uint32_t i = 0; log->batch == slot->batch && i < slot->packets; i++)
+            if (log->drops[i] && verdicts[i].action != SL_DROP) {
+                verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+                box->output.drops++;
+                iso->stack->invalid++;
+            }
+    }
+}
+
 /* Waits for the functions that decide, and applies what they decided. */
 static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *slot, uint32_t place, uint64_t functions,
                                  struct sl_verdict *verdicts) {
@@ -184,6 +199,7 @@ static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *s
             box->output.last_port = last->port;
         }
     }
+    sl_iso_drop_noted(box, slot, place, functions & iso->control->decide, verdicts);
     sl_iso_close(box, iso, slot, verdicts);
 }
 

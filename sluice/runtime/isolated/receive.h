@@ -160,8 +160,10 @@ static inline void sl_iso_arrive(uint32_t from) {
     used = sl_min(used, SL_ISO_LOG_BYTES - sizeof *log);
     for (uint32_t size; at < used; at += size) {
         const struct sl_iso_entry *entry = (const struct sl_iso_entry *)(const void *)((const uint8_t *)(log + 1) + at);
-        if (!(size = sl_iso_entry_size(entry, used - at)))
+        if (!(size = sl_iso_entry_size(entry, used - at))) {
+            sl_iso_own()->not_published++;
             return;
+        }
         uint32_t number = __atomic_load_n(&entry->event, __ATOMIC_RELAXED);
         if (entry->action != SL_ISO_PUBLISH || size < sizeof *entry + sizeof(struct sl_iso_message) ||
             number >= receiver->program->published_events || !receiver->program->wants[number])
@@ -179,8 +181,10 @@ static inline void sl_iso_arrive(uint32_t from) {
         struct sl_iso_arrival *arrival = &receiver->arrivals[receiver->arrived];
         *arrival = (struct sl_iso_arrival){.entry = entry, .number = number, .from = from, .size = size, .own = entry->place};
         __asm__ volatile("" ::: "memory");   /* from here on, only the copy is read */
-        if (arrival->own.length >= 2 * SL_ISO_NESTED || arrival->own.order > receiver->slot->last)
+        if (arrival->own.length >= 2 * SL_ISO_NESTED || arrival->own.order > receiver->slot->last) {
+            sl_iso_own()->not_published++;
             continue;
+        }
         arrival->own.path[arrival->own.length++] = receiver->iso->self;
         receiver->arrived++;
     }

@@ -93,11 +93,12 @@ def read_result(text: bytes) -> dict[str, Any] | None:
             found |= json.loads(line)
     except (ValueError, TypeError, RecursionError):
         return None
-    reports, missing = found.get("reports", {}), found.get("missing", [])
+    reports: dict[str, Any] = found.get("reports", {})
+    missing: list[Any] = found.get("missing", [])
     valid = (
-        isinstance(reports, dict)
+        isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(value, int) for value in reports.values())
-        and isinstance(missing, list)
+        and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(one, str) for one in missing)
         and isinstance(found.get("error", ""), str)
         and isinstance(found.get("failure"), str | None)

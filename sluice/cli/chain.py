@@ -6,8 +6,9 @@ All are compiled with the stack into one program, so that parsing and reassembly
   sluice chain guard.py -r in.pcap -w out.pcap      a capture; what leaves the chain goes to another one
   sluice chain guard.py -i eth1 --forward eth2      inline: what comes in at one interface leaves at the other
 
-With --isolate each function runs in a process of its own, with its own user and limits: it can neither read nor crash
-the others, and is restarted if it crashes.
+With --isolate each function runs in a process of its own, and is restarted if it crashes: it can neither write what
+others have nor crash them. It has a user of its own if the chain is started by root, and a filter of system calls if
+the kernel has seccomp; a warning says what is missing.
 
 A packet that a function drops is not seen by the functions after it. In parallel all functions decide, and drop wins
 over change, change over pass. `sluice show CHAIN.py` says what each function subscribes to and publishes.

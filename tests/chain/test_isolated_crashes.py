@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sluice.chain.description import function
-from sluice.chain.processes.controller import Controller, Process
+from sluice.chain.processes.controller import Controller, Process, read_result
 from sluice.chain.processes.program import IsolatedChain
 from tests.chain.running import Came, checked, compiled_chain, run_isolated, talk
 
@@ -126,6 +126,12 @@ def test_a_function_that_fails_closed_lets_no_packet_pass_that_it_has_not_handle
     assert came.reports["packets_dropped"] == fives()
 
 
+def test_a_batch_whose_function_damaged_its_memory_does_not_pass_if_it_fails_closed(folder: Path) -> None:
+    came = run(chain_of(folder, OWN, failure="closed"), folder)
+    assert came.left == []  # each batch has a packet at which it crashes
+    assert came.reports["isolated_closed_drops"] == len(talk())
+
+
 @pytest.mark.parametrize("failure", ["open", "closed"])
 def test_a_function_that_crashes_at_every_event_is_left_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failure: str, capfd: pytest.CaptureFixture[str]
@@ -138,10 +144,87 @@ def test_a_function_that_crashes_at_every_event_is_left_out(
 
 
 def test_a_function_that_does_not_return_is_killed(folder: Path, healthy: Came) -> None:
-    came = run(chain_of(folder, LOOP), folder, controller=lambda running: setattr(running, "patience", 0.3))
+    came = run(chain_of(folder, LOOP), folder, controller=lambda running: setattr(running, "patience", 3))
     assert of(came, "good") == of(healthy, "good")
     assert came.reports["bad.crashes"] == 1
     assert len(came.left) == len(talk())
+
+
+FORGES = """
+#include "sluice.h"
+SLUICE_INLINE
+static void put(struct sl_iso_entry entry) {
+    struct sl_iso_log *log = sl_iso_receiver.log;
+    memcpy((uint8_t *)(log + 1) + log->used, &entry, sizeof entry);
+    log->used += sizeof entry;
+}
+#define PUT(...) put((struct sl_iso_entry){.size = sizeof(struct sl_iso_entry), .frame = sl_iso_receiver.frame, \
+                                           .current = 1, .place = sl_iso_receiver.here, __VA_ARGS__})
+SLUICE_ON(tcp, packet) {
+    PUT(.action = SL_ISO_DROP, .place.length = 1000);
+    PUT(.action = SL_ISO_DROP, .place.order = UINT64_MAX);
+    PUT(.action = SL_ISO_DROP, .frame = 1000000);
+    PUT(.action = SL_ISO_REDIRECT, .frame = sl_iso_receiver.frame + 1);
+    PUT(.action = SL_ISO_REDIRECT, .frame = sl_iso_receiver.frame - 1);
+    PUT(.action = SL_ISO_DROP, .current = 0);
+    PUT(.action = SL_ISO_REWRITE, .length = 1 << 20);
+    PUT(.action = SL_ISO_SEND, .length = UINT32_MAX);
+    PUT(.action = 77);
+    if (sl_packet_number(event) == 7)
+        sl_iso_receiver.log->drops[sl_iso_receiver.frame - 1] = sl_iso_receiver.here.order;
+    PUT(.action = SL_ISO_SEND, .frame = 0, .current = 0, .length = 0);   /* valid: no packet, and no bytes */
+    if (sl_packet_number(event) == LAST)
+        PUT(.size = 12);
+}
+"""
+DROPS = """
+#include "sluice.h"
+SLUICE_INLINE
+SLUICE_ON(tcp, packet) {
+    if (sl_packet_number(event) % 3 == 0)
+        SLUICE_DROP(event->box);
+}
+"""
+
+
+def test_entries_of_a_log_that_make_no_sense_are_ignored_and_counted(folder: Path) -> None:
+    (folder / "forges.c").write_text(FORGES.replace("LAST", str(len(talk()))))
+    (folder / "drops.c").write_text(DROPS)
+    for first, last in (("drops.c", "forges.c"), ("forges.c", "drops.c")):
+        plan = checked(function(str(folder / first)) | function(str(folder / last)))
+        came = run_isolated(plan, folder / "out.pcap")
+        assert came.reports["isolated_invalid"] == 9 * len(talk()) + 2
+        assert came.left == [packet for number, packet in enumerate(talk(), 1) if number % 3 and number != 7]
+
+
+LIES = """
+#include <sys/stat.h>
+#include "sluice.h"
+SLUICE_COUNTER(packets, "of TCP")
+SLUICE_ON(tcp, packet) {
+    if (SLUICE_COUNTER_OF(event->box, packets)++ == 0)
+        for (int file = 3; file < 64; file++) {
+            struct stat found;
+            if (fstat(file, &found) == 0 && S_ISFIFO(found.st_mode) && write(file, "[1]\\n", 4) < 0)
+                return;
+        }
+}
+"""
+
+
+def test_a_result_that_makes_no_sense_is_a_crash(folder: Path) -> None:
+    (folder / "lies.c").write_text(LIES)
+    came = run_isolated(checked(function(str(folder / "lies.c"))), folder / "out.pcap")
+    assert came.reports["lies.crashes"] == 1
+    assert "lies.packets" not in came.reports
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"[1]\n", b"{", b"[" * 100_000, b'{"reports": {"a": "b"}}', b'{"missing": [1]}', b'{"error": 1}', b"\xff\n"],
+)
+def test_results_are_checked(text: bytes) -> None:
+    assert read_result(text) is None
 
 
 class Killer(Controller):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,13 @@ from sluice.engine.box import RunError
 from tests.chain.functions import Put
 from tests.chain.running import checked, run_isolated, talk
 
+FIRST = "SLUICE_ON(tcp, packet) { (void)event; }"
 TRIES = """
 #include <fcntl.h>
+#include <errno.h>
 #include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 SLUICE_COUNTER(user, "of the process")
@@ -24,6 +29,9 @@ SLUICE_COUNTER(packets, "of TCP")
 SLUICE_COUNTER(opened, "files")
 SLUICE_COUNTER(connected, "sockets")
 SLUICE_COUNTER(killed, "processes")
+SLUICE_COUNTER(signalled, "threads")
+SLUICE_COUNTER(controlled, "devices")
+SLUICE_COUNTER(pipes, "but that of the result")
 SLUICE_COUNTER(forked, "processes")
 SLUICE_COUNTER(unlocked, "pages of packets that can be written")
 SLUICE_COUNTER(allocated, "bytes")
@@ -36,6 +44,13 @@ SLUICE_ON(tcp, packet) {
     SLUICE_COUNTER_OF(box, opened) = open("/etc/passwd", O_RDONLY) >= 0;
     SLUICE_COUNTER_OF(box, connected) = socket(AF_INET, SOCK_STREAM, 0) >= 0;
     SLUICE_COUNTER_OF(box, killed) = kill(getppid(), SIGKILL) == 0;
+    SLUICE_COUNTER_OF(box, signalled) = syscall(SYS_tgkill, getppid(), getppid(), 0) == 0;
+    errno = 0;
+    SLUICE_COUNTER_OF(box, controlled) = ioctl(0, TIOCGWINSZ, &box) == 0 || errno != EPERM;
+    for (int file = 3; file < 64; file++) {
+        struct stat found;
+        SLUICE_COUNTER_OF(box, pipes) += fstat(file, &found) == 0 && S_ISFIFO(found.st_mode);
+    }
     pid_t child = fork();
     if (child == 0)
         _exit(0);
@@ -48,18 +63,27 @@ SLUICE_ON(tcp, packet) {
 """
 
 
+def is_pipe(file: int) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(file).st_mode)
+    except OSError:
+        return False
+
+
 def test_a_function_has_a_user_of_its_own_and_may_do_little(put: Put, tmp_path: Path) -> None:
-    one = function(put("tries.c", TRIES)).isolated(memory=512 << 20)
+    one = function(put("first.c", FIRST)) | function(put("tries.c", TRIES)).isolated(memory=512 << 20)
+    pipes = sum(is_pipe(file) for file in range(3, 64))
     controllers: list[Controller] = []
     reports = run_isolated(checked(one), tmp_path / "out.pcap", controller=controllers.append).reports
-    missing = controllers[0].processes[0].missing
+    missing = controllers[0].processes[1].missing
     if any("system calls" in text for text in missing):
         pytest.skip(f"not limited: {', '.join(missing)}")
     assert reports["tries.packets"] == len(talk())
-    for name in ("opened", "connected", "killed", "forked", "unlocked", "allocated"):
+    for name in ("opened", "connected", "killed", "signalled", "controlled", "forked", "unlocked", "allocated"):
         assert reports[f"tries.{name}"] == 0, name
+    assert reports["tries.pipes"] == pipes + 1  # for its result
     if os.geteuid() == 0 and not missing:
-        assert reports["tries.user"] == FIRST_USER
+        assert reports["tries.user"] == FIRST_USER + 1
 
 
 def test_a_function_that_refuses_to_open_ends_the_run_with_its_reason(put: Put, tmp_path: Path) -> None:

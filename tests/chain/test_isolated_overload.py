@@ -44,6 +44,8 @@ def test_a_slow_function_holds_the_chain_up_or_loses_events_that_are_counted(put
             "SLUICE_CONTROL(tcp)\nSLUICE_ON(tcp, created) { sl_buffer(event, SL_BOTH, 0); }",
             "changes how the stack reassembles",
         ),
+        ("SLUICE_INLINE\nSLUICE_ON(tcp, packet) { SLUICE_HOLD(event); }", "holds packets"),
+        ("SLUICE_INLINE\nSLUICE_ON(tcp, packet) { sl_release(event); }", "holds packets"),
     ],
 )
 def test_what_needs_the_memory_of_the_stack_is_refused(put: Put, text: str, message: str) -> None:
@@ -55,6 +57,13 @@ def test_handlers_of_many_events_are_refused(put: Put) -> None:
     many = 'from sluice.functions import on_batch\n\n@on_batch("tcp", "packet")\ndef saw(events):\n    pass\n'
     with pytest.raises(DescriptionError, match=r"takes many events at once(.|\n)*write @on"):
         isolate(checked(function(put("one.c", SLOW)) >> function(put("many.py", many))))
+
+
+def test_verdicts_in_python_are_refused(put: Put) -> None:
+    text = "from sluice.functions import Verdicts, on\n\nverdicts = Verdicts()\n\n"
+    text += '@on("tcp", "packet")\ndef saw(event):\n    verdicts.drop(event)\n'
+    with pytest.raises(DescriptionError, match=r"'drops' decides about packets in Python(.|\n)*write it in C"):
+        isolate(checked(function(put("one.c", SLOW)) >> function(put("drops.py", text))))
 
 
 def test_a_function_that_decides_must_not_lose_events(put: Put) -> None:

@@ -12,6 +12,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,7 @@ class ControlSocket:
     def __init__(self, path: str, check: Callable[[Plan], None]) -> None:
         self.path = path
         self.check = check
+        self._client: socket.socket | None = None
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
         with contextlib.suppress(OSError):
             if not _answers(path):
@@ -62,6 +64,10 @@ class ControlSocket:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def files(self) -> list[int]:
+        """The socket, and the client whose request is served."""
+        return [one.fileno() for one in (self._socket, self._client) if one is not None]
+
     def close(self) -> None:
         """Remove it."""
         self._socket.close()
@@ -69,18 +75,21 @@ class ControlSocket:
             os.unlink(self.path)
 
     def serve(self, controller: Controller) -> None:
-        """Serve one request."""
+        """Serve one request. Whatever it is, the chain goes on."""
         with contextlib.suppress(OSError):
-            client, _ = self._socket.accept()
-            with client:
-                client.settimeout(SECONDS)
+            self._client, _ = self._socket.accept()
+            with self._client as client:
                 try:
-                    answer = self._answer(controller, json.loads(_read(client)))
+                    answer = self._answer(controller, json.loads(_read(client, SECONDS)))
                 except (RequestError, DescriptionError, HookError, FunctionError, CompilerError, OSError) as error:
                     answer = {"error": str(error)}
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     answer = {"error": f"no request: {error}"}
+                except Exception as error:
+                    answer = {"error": f"{type(error).__name__}: {error}"}
+                client.settimeout(SECONDS)
                 client.sendall(json.dumps(answer).encode() + b"\n")
+        self._client = None
 
     def _answer(self, controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         does = request["do"]
@@ -90,7 +99,11 @@ class ControlSocket:
             return self._add(controller, request)
         process = _named(controller, request["name"])
         if does == "remove":
+            plan, gone = controller.chain.plan, process.part.members
+            members = tuple(one for one in plan.members if one.name not in gone)
+            earlier = frozenset(pair for pair in plan.earlier if not set(pair) & set(gone))
             controller.change(process, None)
+            controller.chain.plan = replace(plan, members=members, earlier=earlier)
             return {}
         if does == "replace":
             controller.change(process, self._replaced(controller, process, request))
@@ -103,14 +116,16 @@ class ControlSocket:
         name = process.part.name
         plan = controller.chain.plan
         member = _member(name, request)
+        member.item.isolation = process.part.isolations[0][1]  # what happens on a failure stays as the chain has it
         members = tuple(member if one.name == name else one for one in plan.members)
-        return self._part(controller, replace(plan, members=members), name, process.part.number)
+        return self._part(controller, replace(plan, members=members), name, process.part.number, process.part)
 
     def _add(self, controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         name, plan = request["name"], controller.chain.plan
-        if any(process.part.name == name for process in controller.processes):
+        running = [process for process in controller.processes if not process.removed]
+        if any(name in process.part.members for process in running):
             raise RequestError(f"the chain has a function '{name}'; replace that one, or give another name")
-        taken = {process.part.number for process in controller.processes}
+        taken = {process.part.number for process in running}
         free = [number for number in range(controller.memory.count) if number not in taken]
         if not free:
             raise RequestError("there is no place for a further function; remove one, or start the chain anew")
@@ -119,10 +134,12 @@ class ControlSocket:
         controller.add(self._part(controller, replace(plan, members=members, earlier=earlier), name, free[0]))
         return {}
 
-    def _part(self, controller: Controller, plan: Plan, name: str, number: int) -> Part:
+    def _part(self, controller: Controller, plan: Plan, name: str, number: int, replaced: Part | None = None) -> Part:
         """A part of a changed chain, compiled; then the chain is the changed one."""
         self.check(plan)
         part = added(controller.chain, plan, name, number)
+        if replaced is not None and part.functions.c and (what := _differs(replaced, part)) is not None:
+            raise RequestError(f"'{name}' {what}, and functions after it rely on that; start the chain anew")
         controller.chain.compile_part(part)
         controller.chain.plan = plan
         return part
@@ -134,7 +151,11 @@ def ask(path: str, request: dict[str, Any]) -> dict[str, Any]:
         client.connect(path)
         client.sendall(json.dumps(request).encode() + b"\n")
         client.shutdown(socket.SHUT_WR)
-        answer = json.loads(_read(client))
+        text = _read(client)
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        raise RequestError(f"{path}: no answer; the chain has ended, or is no chain") from None
     if "error" in answer:
         raise RequestError(answer["error"])
     return answer
@@ -148,9 +169,14 @@ def _answers(path: str) -> bool:
         return client.connect_ex(path) == 0
 
 
-def _read(client: socket.socket) -> bytes:
-    data = b""
-    while not data.endswith(b"\n") and (chunk := client.recv(LENGTH_MOST)):
+def _read(client: socket.socket, seconds: float | None = None) -> bytes:
+    """A line. seconds: after which the rest is not waited for."""
+    data, end = b"", time.monotonic() + (seconds or 0)
+    while not data.endswith(b"\n"):
+        if seconds is not None:
+            client.settimeout(max(0.001, end - time.monotonic()))
+        if not (chunk := client.recv(LENGTH_MOST)):
+            break
         data += chunk
         if len(data) > LENGTH_MOST:
             raise RequestError(f"more than {LENGTH_MOST} bytes")
@@ -170,8 +196,24 @@ def _named(controller: Controller, name: str) -> Process:
 def _member(name: str, request: dict[str, Any]) -> Member:
     where = Where("chainctl", 1)
     parameters = {str(key): str(value) for key, value in request.get("parameters", {}).items()}
+    if not request["source"].endswith(".c"):  # a file in Python would be executed here, without limits
+        raise RequestError(f"{request['source']}: give a function in C, FILE.c; start the chain anew for another one")
     item = Function(os.path.abspath(request["source"]), name, dict(parameters), where)
     return Member(item, loaded_function(item, again=True))
+
+
+def _differs(one: Part, other: Part) -> str | None:
+    """What functions after a replaced one would not know of the one in its place."""
+    drops = [any(function.drops for function in part.functions.c) for part in (one, other)]
+    published = [
+        {(event.name, event.fields) for function in part.functions.c for event in function.published}
+        for part in (one, other)
+    ]
+    if drops[0] != drops[1]:
+        return (
+            "does not drop packets as the one before did" if drops[0] else "drops packets, and the one before did not"
+        )
+    return "publishes other events than the one before" if published[0] != published[1] else None
 
 
 def _events(controller: Controller, process: Process) -> list[str]:

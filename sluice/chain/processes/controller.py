@@ -6,7 +6,6 @@ It is the only process that changes struct sl_iso_control, and no packet passes 
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import pickle
@@ -27,11 +26,16 @@ from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
 """Places for functions that are added while a chain runs."""
+RESULT_MOST = 16 << 20
+"""Bytes of the result of a function."""
 CRASHES_MOST = 64
 """A function that crashes so often without being done with a batch does not run any more."""
 PATIENCE = 30.0
 """Seconds after which a function that does not return from an event is killed."""
 _STEP = 0.05
+_FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
+_FIGURE_MOST = 1 << 53
+"""A function that has written a higher figure of its progress has written anything."""
 
 
 @dataclass
@@ -49,12 +53,18 @@ class Process:
     done: int = 0
     seen: tuple[int, int] = (0, 0)
     since: float = 0.0
+    known: dict[str, int] = field(default_factory=lambda: {})
+    """What it has counted in shared memory, as far as that can be true."""
     reports: dict[str, int] | None = None
     failure: str | None = None
     error: str | None = None
     missing: list[str] = field(default_factory=lambda: [])
     ended: bool = False
     removed: bool = False
+    before: dict[str, int] = field(default_factory=lambda: {})
+    """What functions that had its place before lost."""
+    last: dict[str, int] = field(default_factory=lambda: {})
+    """Its figures, after it was removed."""
     following: tuple[Part | None] | None = None
     """What runs in its place after it has left."""
 
@@ -66,9 +76,34 @@ class Requests(Protocol):
         """The file to wait for."""
         ...
 
+    def files(self) -> list[int]:
+        """All files that are open for requests."""
+        ...
+
     def serve(self, controller: Controller) -> None:
         """Serve one request."""
         ...
+
+
+def read_result(text: bytes) -> dict[str, Any] | None:
+    """What a process has written: JSON objects, one a line. None if it makes no sense."""
+    found: dict[str, Any] = {}
+    try:
+        for line in text.splitlines():
+            found |= json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    reports: dict[str, Any] = found.get("reports", {})
+    missing: list[Any] = found.get("missing", [])
+    valid = (
+        isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(isinstance(value, int) for value in reports.values())
+        and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(isinstance(one, str) for one in missing)
+        and isinstance(found.get("error", ""), str)
+        and isinstance(found.get("failure"), str | None)
+    )
+    return found if valid else None
 
 
 @dataclass
@@ -91,6 +126,8 @@ class Controller:
         for part in self.chain.parts:
             self._describe(part)
         self._stack = 0
+        self._of_stack: tuple[int, ...] = ()
+        self._former: list[Process] = []
         self._stopping = False
 
     def _describe(self, part: Part) -> None:
@@ -120,34 +157,61 @@ class Controller:
         if not pid:
             os.close(read)
             limits = Limits(part.number, part.memory, bool(part.python))
-            run_part(part, self.memory, self.settings, self.forwards, limits, write)
+            run_part(part, self.memory, self.settings, self.forwards, limits, write, self._files())
         os.close(write)
+        os.set_blocking(read, False)
         process.pid, process.result, process.text = pid, read, b""
         process.pidfd = os.pidfd_open(pid)
         process.since = time.monotonic()
+
+    def _files(self) -> set[int]:
+        """The files of the controller that functions must not have."""
+        files = {file for process in self.processes for file in (process.result, process.pidfd)}
+        if self.requests is not None:
+            files |= set(self.requests.files())
+        return (files | set(self._of_stack)) - {-1}
 
     def _await_start(self, process: Process) -> None:
         """Wait until a function has opened. Raises RunError if it refuses."""
         side = self.memory.functions[process.part.number]
         while not side.running:
+            self._take(process)
             if select.select([process.pidfd], [], [], 0.002)[0]:
                 self._reap(process)
                 raise RunError(process.error or f"'{process.part.name}' ended before the first packet")
+        self._take(process)
+        process.missing = (read_result(process.text) or {}).get("missing", [])
+
+    def _take(self, process: Process) -> None:
+        """Take what a process has written of its result. One that writes without end is killed."""
+        while process.result != -1:
+            try:
+                chunk = os.read(process.result, 65536)
+            except BlockingIOError:
+                return
+            process.text += chunk
+            if not chunk or len(process.text) > RESULT_MOST:
+                os.close(process.result)
+                process.result = -1
+            if len(process.text) > RESULT_MOST:
+                os.kill(process.pid, signal.SIGKILL)
 
     def _reap(self, process: Process) -> int:
-        """Take the result and the exit status of a process that has ended."""
-        while chunk := os.read(process.result, 65536):
-            process.text += chunk
+        """Take the result and the exit status of a process that has ended.
+
+        What a function wrote may be anything: without exit status 0, or if it makes no sense, it is no result.
+        """
+        self._take(process)
         _, status = os.waitpid(process.pid, 0)
-        os.close(process.result)
-        os.close(process.pidfd)
+        for file in (process.result, process.pidfd):
+            if file != -1:
+                os.close(file)
         process.pid, process.result, process.pidfd = 0, -1, -1
-        for line in process.text.splitlines():
-            found: dict[str, Any] = json.loads(line)
-            process.missing = found.get("missing", process.missing)
-            process.error = found.get("error", process.error)
-            if "reports" in found:
-                process.reports, process.failure = found["reports"], found["failure"]
+        found = read_result(process.text) or {}
+        process.missing = found.get("missing", process.missing)
+        process.error = found.get("error")
+        if "reports" in found and status == 0:
+            process.reports, process.failure = found["reports"], found.get("failure")
         return os.waitstatus_to_exitcode(status)
 
     def _ended(self, process: Process) -> None:
@@ -167,13 +231,11 @@ class Controller:
         process.crashes += 1
         whole = self._is_whole(side, queue.count, stack.batches)
         if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
-            ctypes.memset(ctypes.byref(side), 0, ctypes.sizeof(side))
-            side.done, side.done_batch = queue.count, stack.batches
+            self._skip(process)
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
-        working = queue.count != side.done
-        control.resume[part.number] = min(side.begun, at.last) if working else 0
+        control.resume[part.number] = self._resumed(part.number)
         flows = f"{side.flows} flows" if whole else "flows"
         control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
         side.sleeping = side.running = side.flows = 0
@@ -185,11 +247,29 @@ class Controller:
             self.notify(f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows}")
         self._start(process)
 
+    def _resumed(self, number: int) -> int:
+        """The last event that a function had begun with, if it is not done with the batch."""
+        side, queue = self.memory.functions[number], self.memory.stack.queue[number]
+        working = queue.count != side.done
+        return min(side.begun, self.memory.slot(queue.entry[side.done % QUEUE]).last) if working else 0
+
+    def _skip(self, process: Process) -> None:
+        """A function goes on with the next batch. What it counted stays, or was last known."""
+        number = process.part.number
+        side, control, stack = self.memory.functions[number], self.memory.control, self.memory.stack
+        count = stack.queue[number].count
+        control.unseen_to[number] = stack.batches
+        control.unseen |= 1 << number
+        for name in _FIGURES:
+            if getattr(side, name) >= _FIGURE_MOST:
+                setattr(side, name, process.known.get(name, 0))
+        side.sleeping = side.running = side.begun = side.flows = 0
+        side.done, side.done_batch = count, control.unseen_to[number]
+
     def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
         """Whether what a function has written of its progress can be true."""
         near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
-        figures = (side.begun, side.skipped, side.flows, side.flows_lost, side.not_published, side.not_decided)
-        return near and max(figures) < 1 << 53
+        return near and max(side.begun, side.flows, *(getattr(side, name) for name in _FIGURES)) < _FIGURE_MOST
 
     def _leave_out(self, process: Process, why: str) -> None:
         """A function does not run any more."""
@@ -204,6 +284,7 @@ class Controller:
         part, now = process.part, time.monotonic()
         side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
         seen = (side.done, side.begun)
+        process.known = {name: value for name in _FIGURES if (value := getattr(side, name)) < _FIGURE_MOST}
         if seen != process.seen or side.sleeping or queue.count == side.done:
             process.seen, process.since = seen, now
         elif now - process.since > self.patience and process.pid:
@@ -221,12 +302,19 @@ class Controller:
                     self._start(process)
                 for process in self.processes:
                     self._await_start(process)
+                self._warn_of_missing()
                 outcome = self._run_stack(run)
             finally:
                 self._stop()
             return self._joined(outcome)
         finally:
             self.memory.close()
+
+    def _warn_of_missing(self) -> None:
+        """Say what limits the functions do not have."""
+        missing = list(dict.fromkeys(one for process in self.processes for one in process.missing))
+        if missing:
+            self.notify(f"warning: isolated functions run without {', and without '.join(missing)}")
 
     def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         read, write = os.pipe()
@@ -237,20 +325,23 @@ class Controller:
             os.close(read)
             self._be_stack(run, write)
         os.close(write)
-        pidfd = os.pidfd_open(self._stack)
+        self._of_stack = (read,)
         previous = {number: signal.signal(number, self._forward) for number in (signal.SIGINT, signal.SIGTERM)}
         text = b""
         try:
             while True:
                 files = {process.pidfd: process for process in self.processes if process.pid}
-                ready, _, _ = select.select([read, *self._also(), *files], [], [], _STEP)
+                results = {process.result: process for process in self.processes if process.result != -1}
+                ready, _, _ = select.select([read, *self._also(), *files, *results], [], [], _STEP)
                 if read in ready:
                     chunk = os.read(read, 1 << 16)
                     if not chunk:
                         break
                     text += chunk
                 for file in ready:
-                    if file in files and files[file].pid:
+                    if file in results:
+                        self._take(results[file])
+                    elif file in files and files[file].pid:
                         self._ended(files[file])
                     elif file != read and file not in files:
                         self._serve(file)
@@ -259,8 +350,8 @@ class Controller:
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+            self._of_stack = ()
             os.close(read)
-            os.close(pidfd)
         _, status = os.waitpid(self._stack, 0)
         self._stack = 0
         if not text:
@@ -297,17 +388,27 @@ class Controller:
         (part,), process.following = process.following, None
         control, bit = self.memory.control, 1 << process.part.number
         control.leave &= ~bit
-        control.resume[process.part.number] = self.memory.functions[process.part.number].begun
-        control.lost_before[process.part.number] = self._newest()
-        side = self.memory.functions[process.part.number]
+        number, stack = process.part.number, self.memory.stack
+        side, queue = self.memory.functions[number], stack.queue[number]
+        if control.absent & bit or not self._is_whole(side, queue.count, stack.batches):
+            self._skip(process)  # batches that it was not waited for: their memory has others by now
+        control.resume[number] = self._resumed(number)
+        control.lost_before[number] = self._newest()
         side.running = side.sleeping = side.flows = 0
         if part is None:
             control.closed &= ~bit
             control.absent |= bit
+            for other in range(len(control.before)):  # a later function in this place is after all others
+                control.before[other] &= ~bit
+                control.drops[other] &= ~bit
+            if process.part in self.chain.parts:
+                self.chain.parts.remove(process.part)
+            process.last = self.figures(process)
             process.ended = process.removed = True
             return
         for number in range(TYPES):
             control.subscribed[number] &= ~bit
+        self.chain.parts[:] = [part if one.number == number else one for one in self.chain.parts]
         process.part, process.in_batch, process.ended = part, 0, False
         self._describe(part)
         self._start(process)
@@ -316,8 +417,11 @@ class Controller:
     def add(self, part: Part) -> None:
         """Run a further function, in a place that is free."""
         process = Process(part)
-        side, stack = self.memory.functions[part.number], self.memory.stack
-        side.done, side.done_batch = stack.queue[part.number].count, stack.batches
+        process.before = self._counted(part.number)
+        for removed in [one for one in self.processes if one.removed]:
+            if removed.part.number == part.number or removed.part.name == part.name:
+                self.processes.remove(removed)
+                self._former.append(removed)
         self.processes.append(process)
         self.chain.parts.append(part)
         process.following = (part,)
@@ -357,6 +461,8 @@ class Controller:
         end = time.monotonic() + self.patience
         while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
             waiting = [process for process in self.processes if process.pid]
+            for process in waiting:
+                self._take(process)
             done = [process for process in waiting if select.select([process.pidfd], [], [], 0)[0]]
             for process in done:
                 self._ended(process)
@@ -388,9 +494,10 @@ class Controller:
             found = python if process.part.python else in_c
             found |= process.reports or {}
             outcome.failure = outcome.failure or process.failure
-            isolation |= {
-                f"{process.part.name}.{name}": value for name, value in self.figures(process).items() if value
-            }
+        for process in [*self._former, *self.processes]:
+            for figure, value in self.figures(process).items():
+                name = f"{process.part.name}.{figure}"
+                isolation |= {name: isolation.get(name, 0) + value} if value else {}
         for name, value in (("closed_drops", self.memory.stack.closed_drops), ("invalid", self.memory.stack.invalid)):
             isolation |= {f"isolated_{name}": value} if value else {}
         outcome.reports = in_c | outcome.reports | python | isolation
@@ -398,10 +505,18 @@ class Controller:
 
     def figures(self, process: Process) -> dict[str, int]:
         """What a function lost, and why."""
-        number = process.part.number
-        side, stack = self.memory.functions[number], self.memory.stack
+        if process.removed:
+            return process.last
+        counted = self._counted(process.part.number)
         return {
             "crashes": process.crashes,
+            **{name: max(0, value - process.before.get(name, 0)) for name, value in counted.items()},
+        }
+
+    def _counted(self, number: int) -> dict[str, int]:
+        """What the functions in a place have lost."""
+        side, stack = self.memory.functions[number], self.memory.stack
+        return {
             "events_skipped": side.skipped,
             "flows_lost": side.flows_lost,
             "events_lost": stack.lost[number],

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -32,11 +33,16 @@ class _HostBox(FunctionBox):
             os._exit(FAILED)
 
 
-def run_part(part: Part, memory: Memory, settings: Settings, forwards: bool, limits: Limits, result: int) -> NoReturn:
-    """Run it to the end of the input. The result is written to the file `result` as JSON."""
-    begin_process()
+def run_part(
+    part: Part, memory: Memory, settings: Settings, forwards: bool, limits: Limits, result: int, others: Iterable[int]
+) -> NoReturn:
+    """Run it to the end of the input. The result is written to the file `result` as JSON. others: files that are not
+    its concern.
+    """
+    begin_process(session=True)
     status = 1
     try:
+        _close(others)
         memory.restrict(part.number)
         assert part.compiled is not None
         own = replace(settings, memory=_MEMORY, prefault=False)
@@ -56,6 +62,18 @@ def run_part(part: Part, memory: Memory, settings: Settings, forwards: bool, lim
         os._exit(status)
 
 
+def _close(others: Iterable[int]) -> None:
+    """Close files of the controller, and the standard input."""
+    for file in others:
+        os.close(file)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    if nothing:
+        os.dup2(nothing, 0)
+        os.close(nothing)
+
+
 def _write(file: int, data: dict[str, Any]) -> None:
-    """One line; it is shorter than a pipe."""
-    os.write(file, json.dumps(data).encode() + b"\n")
+    """One line."""
+    text = json.dumps(data).encode() + b"\n"
+    while text:
+        text = text[os.write(file, text) :]

@@ -40,6 +40,7 @@ _FILES = {  # a function in Python may import modules
     "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "access": (21, None), "open": (2, None),
     "statx": (332, 291), "faccessat": (269, 48), "sysinfo": (99, 179), "sched_getaffinity": (204, 123),
 }  # fmt: skip
+_TCGETS, _FIONREAD = 0x5401, 0x541B
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -89,9 +90,16 @@ class Limits:
             return f"not known for {machine}"
         architecture, column = _ARCHITECTURES[machine]
         calls = _CALLS | (_FILES if self.python else {})
-        allowed = [numbers[column] for numbers in calls.values() if numbers[column] is not None]
+        restricted = {"tgkill": (0, (os.getpid(),)), "ioctl": (1, (_TCGETS, _FIONREAD))}  # an argument, and its values
+        allowed = [
+            numbers[column] for name, numbers in calls.items() if numbers[column] is not None and name not in restricted
+        ]
         load, equal, give = 0x20, 0x15, 0x06
         program = [(load, 0, 0, 4), (equal, 1, 0, architecture), (give, 0, 0, 0x80000000), (load, 0, 0, 0)]
+        for name, (argument, values) in restricted.items():
+            program += [(equal, 0, len(values) + 3, int(calls[name][column] or 0)), (load, 0, 0, 16 + 8 * argument)]
+            program += [(equal, len(values) - place, 0, value) for place, value in enumerate(values)]
+            program += [(give, 0, 0, 0x00050001), (give, 0, 0, 0x7FFF0000)]
         for place, number in enumerate(allowed):
             program.append((equal, len(allowed) - place, 0, int(number or 0)))
         program += [(give, 0, 0, 0x00050001), (give, 0, 0, 0x7FFF0000)]
@@ -111,10 +119,13 @@ def _data() -> int:
     return 0
 
 
-def begin_process() -> None:
-    """In a new process: it ends with the controller, and Ctrl-C is the controller's."""
+def begin_process(session: bool = False) -> None:
+    """In a new process: it ends with the controller, and Ctrl-C is the controller's. session: it has no terminal."""
     with contextlib.suppress(OSError):
-        os.setpgid(0, 0)
+        if session:
+            os.setsid()
+        else:
+            os.setpgid(0, 0)
     _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     faulthandler.disable()  # the controller says that a process crashed
     signal.signal(signal.SIGINT, signal.SIG_IGN)

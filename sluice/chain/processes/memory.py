@@ -50,6 +50,8 @@ class Control(ctypes.Structure):
         ("subscribed", ctypes.c_uint64 * TYPES),
         ("resume", ctypes.c_uint64 * FUNCTIONS),
         ("lost_before", ctypes.c_uint64 * FUNCTIONS),
+        ("unseen", ctypes.c_uint64),
+        ("unseen_to", ctypes.c_uint32 * FUNCTIONS),
         ("leave", ctypes.c_uint64),
         ("ending", ctypes.c_uint32),
         ("flow_count", ctypes.c_uint32),

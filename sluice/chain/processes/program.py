@@ -84,6 +84,8 @@ class IsolatedChain:
     parts: list[Part]
     stack: CompiledStack | None = None
     events: IsolatedEvents | None = None
+    inline: bool = False
+    """Whether the stack was compiled for functions that drop, change or send packets."""
 
     def wanted(self) -> Wanted:
         """What is compiled with the stack in place of the functions."""
@@ -99,7 +101,7 @@ class IsolatedChain:
 
     def compile(self, stack: CompiledStack) -> None:
         """Compile the functions for a stack that was compiled with `wanted`."""
-        self.stack = stack
+        self.stack, self.inline = stack, self.sender().inline
         self.events = number_events(stack.program, [part.functions for part in self.parts])
         for part in self.parts:
             self.compile_part(part)
@@ -161,7 +163,7 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
         if event.name in chain.subscribed() and (event.function, event.name, event.fields) not in known:
             raise _not_there(plan, name, f"publishes '{event.name}' in another form")
     for what, is_so in (
-        ("drops, changes or sends packets, and none did", part.decides and not chain.sender().inline),
+        ("drops, changes or sends packets, and none did", part.decides and not chain.inline),
         ("reads layers of packets, and none did", part.functions.needs_path and not chain.events.paths),
         ("reads units of packets, and none did", part.functions.needs_units and chain.events.paths < 2),
     ):
@@ -201,6 +203,9 @@ def isolate(plan: Plan) -> IsolatedChain:
         for function in wanted.python:
             if function.many:
                 raise _refused(plan, function.label, "takes many events at once (@on_batch)", "write @on")
+            if function.verdicts:
+                advice = "write it in C, or run the chain without --isolate"
+                raise _refused(plan, function.label, "decides about packets in Python (Verdicts)", advice)
         in_python = [member for member in plan.members if isinstance(member.loaded, PythonFunction)]
         own = ReceivedFunctions(
             python=wanted.python_hooks(), demanded=wanted.python_demanded(), outside=published,
@@ -276,6 +281,12 @@ _STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
         "changes how the stack reassembles (sl_buffer, sl_policy)",
     ),
     (lambda function: "sl_give_back" in function.text, "ends instances of the stack (sl_give_back)"),
+    (
+        lambda function: bool(
+            re.search(r"\b(SLUICE_(HOLD|RELEASE|DISCARD)|sl_(hold|release|discard))\b", function.text)
+        ),
+        "holds packets (SLUICE_HOLD, SLUICE_RELEASE, SLUICE_DISCARD)",
+    ),
 )
 
 

@@ -8,10 +8,10 @@
 #include "isolated/order.h"
 #include "isolated/send.h"
 
-/* An entry, with the function that wrote it. */
+/* A copy of an entry, as its function may change it any time; its bytes, and the function that wrote it. */
 struct sl_iso_decision {
-    const struct sl_iso_entry *entry;
-    const struct sl_iso_place *place;
+    struct sl_iso_entry entry;
+    const uint8_t *bytes;
     uint32_t function;
 };
 
@@ -20,11 +20,22 @@ static struct sl_iso_decisions {
     size_t count, room;
 } sl_iso_decisions;
 
-/* qsort is not stable; entries of one function lie in memory in their order. */
+/* In the order of the fused chain: the timers of packets without events, which have one place, go by packets. qsort is
+ * not stable; entries of one function lie in memory in their order. */
 static int sl_iso_compare_decisions(const void *one, const void *other) {
     const struct sl_iso_decision *a = one, *b = other;
-    int order = sl_iso_compare_places(a->place, b->place);
-    return order ? order : a->entry < b->entry ? -1 : a->entry > b->entry;
+    if (a->entry.place.order == b->entry.place.order && a->entry.frame != b->entry.frame)
+        return a->entry.frame < b->entry.frame ? -1 : 1;
+    int order = sl_iso_compare_places(&a->entry.place, &b->entry.place);
+    return order ? order : a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
+}
+
+/* Does the copy of an entry make sense? */
+static inline bool sl_iso_entry_valid(const struct sl_iso_entry *entry, const struct sl_iso_slot *slot) {
+    bool bytes = entry->action == SL_ISO_REWRITE || entry->action == SL_ISO_SEND;
+    return entry->action < SL_ISO_PUBLISH && entry->place.length <= 2 * SL_ISO_NESTED &&
+           (!bytes || entry->length <= entry->size - sizeof *entry) &&
+           sl_iso_in_packet(slot, entry->frame, entry->place.order, entry->current != 0);
 }
 
 /* Collects the entries of a function's log. */
@@ -43,8 +54,6 @@ static inline void sl_iso_collect(const struct sl_iso *iso, uint32_t function, u
             return;
         }
         at += size;
-        if (entry->action == SL_ISO_PUBLISH)
-            continue;
         if (all->count == all->room) {
             size_t room = all->room ? 2 * all->room : 1024;
             struct sl_iso_decision *larger = realloc(all->at, room * sizeof *larger);
@@ -55,33 +64,40 @@ static inline void sl_iso_collect(const struct sl_iso *iso, uint32_t function, u
             all->at = larger;
             all->room = room;
         }
-        all->at[all->count++] = (struct sl_iso_decision){entry, &entry->place, function};
+        struct sl_iso_decision *decision = &all->at[all->count];
+        memcpy(&decision->entry, entry, sizeof *entry);
+        __asm__ volatile("" ::: "memory");   /* from here on, only the copy is read */
+        decision->entry.size = size;
+        decision->bytes = (const uint8_t *)(entry + 1);
+        decision->function = function;
+        if (decision->entry.action == SL_ISO_PUBLISH)
+            continue;
+        if (sl_iso_entry_valid(&decision->entry, sl_iso_slot_at(iso, place)))
+            all->count++;
+        else
+            iso->stack->invalid++;
     }
 }
 
 static inline void sl_iso_apply(struct sl_box *box, const struct sl_iso_decision *decision) {
-    struct sl_iso_entry entry;
-    memcpy(&entry, decision->entry, sizeof entry);   /* once: the function may change it any time */
-    const uint8_t *bytes = (const uint8_t *)(decision->entry + 1);
+    const struct sl_iso_entry *entry = &decision->entry;
     uint64_t function = (uint64_t)1 << decision->function;
-    bool fits = entry.size >= sizeof entry && entry.length <= entry.size - sizeof entry;
-    switch (entry.action) {
+    switch (entry->action) {
     case SL_ISO_DROP:
         (sl_drop_by)(box, function);
         break;
     case SL_ISO_REWRITE:
-        if (fits && box->frame && entry.at <= box->frame->captured)
-            (sl_rewrite)(box, box->frame->at + entry.at, bytes, entry.length);
+        if (box->frame && entry->at <= box->frame->captured)
+            (sl_rewrite)(box, box->frame->at + entry->at, decision->bytes, entry->length);
         break;
     case SL_ISO_REDIRECT:
-        (sl_redirect)(box, (uint16_t)entry.length);
+        (sl_redirect)(box, (uint16_t)entry->length);
         break;
     case SL_ISO_RESET:
         (sl_reset_by)(box, function);
         break;
     case SL_ISO_SEND:
-        if (fits)
-            (sl_send)(box, bytes, entry.length);
+        (sl_send)(box, decision->bytes, entry->length);
         break;
     }
 }
@@ -95,16 +111,41 @@ static inline void sl_iso_at_packet(struct sl_box *box, const struct sl_iso_slot
     }
 }
 
-/* A packet which a function that fails closed has not seen, as it is absent, does not pass. */
+/* Functions that have not handled all events of a batch: they did not get them, or a crash left it unfinished. */
+static inline uint64_t sl_iso_unseen(const struct sl_iso *iso, const struct sl_iso_slot *slot) {
+    uint64_t unseen = slot->unseen;
+    for (uint64_t left = __atomic_load_n(&iso->control->unseen, __ATOMIC_ACQUIRE) & slot->functions; left; left &= left - 1)
+        if (iso->control->unseen_to[sl_iso_first(left)] - slot->batch < SL_ISO_QUEUE)
+            unseen |= left & -left;
+    return unseen;
+}
+
+/* A packet which a function that fails closed has not seen, as it is absent or crashed, does not pass. */
 static inline void sl_iso_close(struct sl_box *box, const struct sl_iso *iso, const struct sl_iso_slot *slot,
                                 struct sl_verdict *verdicts) {
-    uint64_t closed = __atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE) & iso->control->closed;
+    uint64_t absent = __atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE);
+    uint64_t closed = (absent | sl_iso_unseen(iso, slot)) & iso->control->closed;
     for (uint32_t i = 0; closed && verdicts && i < slot->packets; i++)
         if (verdicts[i].action != SL_DROP) {
             verdicts[i] = (struct sl_verdict){.action = SL_DROP};
             box->output.drops++;
             iso->stack->closed_drops++;
         }
+}
+
+/* Packets that a function notes as dropped are not seen by those after it: they do not pass without an entry, either. */
+static inline void sl_iso_drop_noted(struct sl_box *box, const struct sl_iso_slot *slot, uint32_t place,
+                                     uint64_t functions, struct sl_verdict *verdicts) {
+    const struct sl_iso *iso = sl_iso_sender.iso;
+    for (uint64_t left = verdicts ? functions : 0; left; left &= left - 1) {
+        const struct sl_iso_log *log = sl_iso_log_of(iso, sl_iso_first(left), place);
+        for (uint32_t i = 0; log->batch == slot->batch && i < slot->packets; i++)
+            if (log->drops[i] && verdicts[i].action != SL_DROP) {
+                verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+                box->output.drops++;
+                iso->stack->invalid++;
+            }
+    }
 }
 
 /* Waits for the functions that decide, and applies what they decided. */
@@ -123,23 +164,27 @@ static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *s
         const struct sl_frame *frames = slot->packets ? slot->frames : NULL;
         uint64_t time = box->time, number = box->number;
         uint32_t frame = 0;
+        size_t next = 0;
         qsort(all->at, all->count, sizeof *all->at, sl_iso_compare_decisions);
         if (frames)
             sl_output_begin(box, frames, verdicts);
         for (size_t i = 0; i < all->count; i++) {
-            const struct sl_iso_entry *entry = all->at[i].entry;
-            uint32_t of = entry->frame, current = entry->current;
-            if (of > slot->packets) {
-                iso->stack->invalid++;
+            const struct sl_iso_decision *decision = &all->at[i];
+            uint32_t of = decision->entry.frame;
+            for (next = sl_max(next, i); next < all->count && !all->at[next].entry.frame;)
+                next++;
+            if (frame && !of && next < all->count && all->at[next].entry.frame == frame) {
+                box->frame = NULL;   /* the stack ended another instance while it processed the packet */
+                sl_iso_apply(box, decision);
                 continue;
             }
             if (of != frame) {
-                if (frame && frames)
+                if (frame)
                     sl_output_packet(box, &frames[frame - 1]);
                 frame = of;
             }
-            sl_iso_at_packet(box, slot, of, current != 0);
-            sl_iso_apply(box, &all->at[i]);
+            sl_iso_at_packet(box, slot, of, decision->entry.current != 0);
+            sl_iso_apply(box, decision);
         }
         if (frame && frames)
             sl_output_packet(box, &frames[frame - 1]);
@@ -154,6 +199,7 @@ static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *s
             box->output.last_port = last->port;
         }
     }
+    sl_iso_drop_noted(box, slot, place, functions & iso->control->decide, verdicts);
     sl_iso_close(box, iso, slot, verdicts);
 }
 
@@ -172,6 +218,12 @@ static inline void sl_iso_end(struct sl_box *box, struct sl_verdict *verdicts, b
 void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts) {
     struct sl_iso_sender *sender = &sl_iso_sender;
     sender->kind = SL_ISO_BURST;
+    if (verdicts && count > SL_ISO_PACKETS) {   /* changed packets are valid until the next batch */
+        sl_fail(box, "isolated chain", "more packets in a burst than a batch has");
+        for (size_t i = 0; i < count; i++)
+            verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+        return;
+    }
     for (size_t first = 0; first < count;) {
         if (!sl_iso_begin()) {   /* the chain ends: the controller is gone */
             for (; verdicts && first < count; first++)

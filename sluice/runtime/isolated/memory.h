@@ -68,6 +68,7 @@ struct sl_iso_slot {
     uint64_t now;                    /* of the box, at the end */
     uint64_t last;                   /* number of the last event */
     uint64_t created;                /* the number of the newest instance */
+    uint64_t unseen;                 /* bits of functions that do not get all of its events: absent, or without room */
     uint32_t packets;
     uint32_t used;                   /* bytes, from the beginning of the slot */
     uint64_t frame_order[SL_ISO_PACKETS];   /* the number of an event between those before the packet and its own */
@@ -112,6 +113,8 @@ struct sl_iso_control {
     uint64_t subscribed[SL_ISO_TYPES];   /* by event, the functions that receive it */
     uint64_t resume[SL_ISO_FUNCTIONS];   /* the last event that a function before a crash had begun with */
     uint64_t lost_before[SL_ISO_FUNCTIONS];   /* instances with lower numbers were known to a function that crashed */
+    uint64_t unseen;                     /* bits of functions that have not handled all batches that they are done with */
+    uint32_t unseen_to[SL_ISO_FUNCTIONS];   /* the last such batch */
     uint64_t leave;                      /* bits of functions that end after the current batch */
     uint32_t ending;
     uint32_t flow_count;                 /* entries of `flows` that are in use */
@@ -140,7 +143,7 @@ struct sl_iso_entry {
 /* What a function writes; its logs follow, see sl_iso_log_of. */
 struct sl_iso_function {
     _Alignas(SL_ISO_LINE) uint32_t done_batch;   /* the last one that it is done with; a futex */
-    uint32_t done;                       /* how many */
+    uint32_t done;                       /* how many; see sl_iso_done */
     uint32_t sleeping;
     uint32_t running;                    /* it has begun to receive */
     uint64_t begun;                      /* the event with which it began last */
@@ -152,6 +155,7 @@ struct sl_iso_function {
 /* As sluice/chain/processes/memory.py has them. */
 _Static_assert(offsetof(struct sl_iso_stack, queue) == 1088 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
+_Static_assert(offsetof(struct sl_iso_function, done) == 4, "see sl_iso_done");
 _Static_assert(sizeof(struct sl_iso_function) <= 4096 && SL_ISO_SLOTS <= SL_ISO_QUEUE, "see sl_iso_log_of");
 
 /* The mappings of a process. */

@@ -56,12 +56,19 @@ static inline struct sl_iso_function *sl_iso_own(void) {
 
 /* --- the log --- */
 
+/* Bytes of entries that a log may have. Drops of packets always have room: one for each packet, and those that a crash
+ * leaves twice. */
+static inline size_t sl_iso_log_most(enum sl_iso_action action) {
+    size_t most = SL_ISO_LOG_BYTES - sizeof(struct sl_iso_log);
+    return action == SL_ISO_DROP ? most : most - 2 * SL_ISO_PACKETS * sizeof(struct sl_iso_entry);
+}
+
 /* Room for an entry with so many bytes; NULL if there is none. It counts only once sl_iso_noted is called. */
 static inline struct sl_iso_entry *sl_iso_entry_new(enum sl_iso_action action, size_t bytes, uint64_t *counter) {
     const struct sl_iso_receiver *receiver = &sl_iso_receiver;
     struct sl_iso_log *log = receiver->log;
     size_t size = sizeof(struct sl_iso_entry) + sl_iso_padded(bytes);
-    if (!log || size > SL_ISO_LOG_BYTES - sizeof *log - log->used) {
+    if (!log || size + log->used > sl_iso_log_most(action)) {
         (*counter)++;
         return NULL;
     }
@@ -141,7 +148,7 @@ static inline sl_bytes sl_iso_publish_bytes(struct sl_iso_entry *entry, sl_bytes
         return bytes;
     const struct sl_iso_log *log = receiver->log;
     size_t used = (size_t)((uint8_t *)entry - (uint8_t *)(log + 1)) + entry->size;
-    if (sl_iso_padded(bytes.captured) > SL_ISO_LOG_BYTES - sizeof *log - used) {
+    if (sl_iso_padded(bytes.captured) + used > sl_iso_log_most(SL_ISO_PUBLISH)) {
         sl_iso_own()->not_published++;
         return (sl_bytes){NULL, 0, bytes.length};
     }

@@ -160,9 +160,11 @@ static inline void sl_iso_arrive(uint32_t from) {
     used = sl_min(used, SL_ISO_LOG_BYTES - sizeof *log);
     for (uint32_t size; at < used; at += size) {
         const struct sl_iso_entry *entry = (const struct sl_iso_entry *)(const void *)((const uint8_t *)(log + 1) + at);
-        if (!(size = sl_iso_entry_size(entry, used - at)))
+        if (!(size = sl_iso_entry_size(entry, used - at))) {
+            sl_iso_own()->not_published++;
             return;
-        uint32_t number = entry->event;
+        }
+        uint32_t number = __atomic_load_n(&entry->event, __ATOMIC_RELAXED);
         if (entry->action != SL_ISO_PUBLISH || size < sizeof *entry + sizeof(struct sl_iso_message) ||
             number >= receiver->program->published_events || !receiver->program->wants[number])
             continue;
@@ -178,8 +180,11 @@ static inline void sl_iso_arrive(uint32_t from) {
         }
         struct sl_iso_arrival *arrival = &receiver->arrivals[receiver->arrived];
         *arrival = (struct sl_iso_arrival){.entry = entry, .number = number, .from = from, .size = size, .own = entry->place};
-        if (arrival->own.length >= 2 * SL_ISO_NESTED || arrival->own.order > receiver->slot->last)
+        __asm__ volatile("" ::: "memory");   /* from here on, only the copy is read */
+        if (arrival->own.length >= 2 * SL_ISO_NESTED || arrival->own.order > receiver->slot->last) {
+            sl_iso_own()->not_published++;
             continue;
+        }
         arrival->own.path[arrival->own.length++] = receiver->iso->self;
         receiver->arrived++;
     }
@@ -207,7 +212,8 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
     struct sl_iso_message *message = (struct sl_iso_message *)(void *)copy;
     struct sl_event event;
     bool valid = message->layer < box->layer_count && message->owner < box->layer_count && message->side < 2 &&
-                 message->depth < SL_DEPTH_MOST && message->paths < 3 && message->frame <= receiver->slot->packets &&
+                 message->depth < SL_DEPTH_MOST && message->paths < 3 &&
+                 sl_iso_in_packet(receiver->slot, message->frame, arrival->own.order, message->frame != 0) &&
                  sl_iso_valid(message->unit, arrival->from);
     if (valid) {
         const struct sl_layer_info *owner = &box->layers[message->owner];
@@ -218,7 +224,8 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
                       (message->paths > 1 ? sizeof(sl_bytes) : 0) * message->depth + sl_iso_padded(message->depth);
         valid = message->words == words && message->fields == (message->number ? owner->fields : 0) &&
                 message->data == head && message->size >= head && message->size <= size &&
-                (!message->number || mirrors) && (!known || sl_mirror_number(owner, known) <= message->number);
+                (!message->number || mirrors) && message->number <= receiver->slot->created && message->swapped < 2 &&
+                (!known || sl_mirror_number(owner, known) <= message->number);
         for (uint32_t i = 0; valid && message->paths > 1 && i < message->depth; i++)
             valid = sl_iso_valid(sl_iso_units(message)[i], arrival->from);
     }
@@ -263,6 +270,27 @@ static inline void sl_iso_skip(const struct sl_iso_message *message, uint64_t cr
     sl_iso_note_drop(receiver->box);
 }
 
+/* The same of a published event, whose message is not trusted: its order says which packet it is of. */
+static inline void sl_iso_skip_published(const struct sl_iso_arrival *arrival, uint64_t crashed) {
+    struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    const struct sl_iso_slot *slot = receiver->slot;
+    uint64_t order = arrival->own.order;
+    uint32_t frame = 0;
+    if (order != crashed && !receiver->program->deferred)
+        return;
+    sl_iso_own()->skipped++;
+    while (frame < slot->packets && slot->frame_order[frame] < order)
+        frame++;
+    if (!frame || !(receiver->iso->control->closed >> receiver->iso->self & 1))
+        return;
+    if (receiver->frame && receiver->frame != frame)
+        sl_output_packet(receiver->box, &slot->frames[receiver->frame - 1]);
+    receiver->frame = frame;
+    receiver->box->frame = &slot->frames[frame - 1];
+    receiver->here = arrival->own;
+    sl_iso_note_drop(receiver->box);
+}
+
 static inline void sl_iso_handle_batch(uint64_t resume) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     const struct sl_iso *iso = receiver->iso;
@@ -286,7 +314,9 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
         k += first;
         i += !first;
         if (order <= resume) {
-            if (!first)
+            if (first)
+                sl_iso_skip_published(arrival, resume);
+            else
                 sl_iso_skip(message, resume);
             continue;
         }
@@ -320,6 +350,13 @@ static inline void sl_iso_wake_waiting(const struct sl_iso *iso, const uint32_t 
         sleeping = __atomic_load_n(&sl_iso_function_at(iso, i)->sleeping, __ATOMIC_SEQ_CST);
     if (sleeping)
         sl_iso_wake(word);
+}
+
+/* This function is done with a batch. Both words are stored at once: one without the other, after a kill, would let it
+ * wait for a batch that does not come, or receive one twice. */
+static inline void sl_iso_done(struct sl_iso_function *own, uint32_t batch) {
+    union { uint32_t words[2]; uint64_t both; } done = {{batch, own->done + 1}};
+    __atomic_store_n((__attribute__((may_alias)) uint64_t *)(void *)&own->done_batch, done.both, __ATOMIC_SEQ_CST);
 }
 
 /* The slot of the next batch. False if the chain ends. */
@@ -370,8 +407,7 @@ static inline bool sl_iso_receive_batches(struct sl_box *box, const struct sl_is
             end(box);
         else if (program->deferred)
             sl_batch_flush(&box->batch);
-        __atomic_store_n(&own->done, own->done + 1, __ATOMIC_RELEASE);
-        __atomic_store_n(&own->done_batch, receiver->slot->batch, __ATOMIC_SEQ_CST);
+        sl_iso_done(own, receiver->slot->batch);
         sl_iso_wake_waiting(iso, &own->done_batch);
         if (last)
             return true;

@@ -87,6 +87,7 @@ SL_COLD bool sl_iso_begin(void) {
             sender->taking &= ~(left & -left);
     struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);
     slot->functions = 0;
+    slot->unseen = absent;
     slot->packets = 0;
     slot->kind = sender->kind;
     slot->used = (uint32_t)sl_iso_padded(sizeof *slot);
@@ -164,6 +165,7 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
     size_t head = sl_iso_head(event, (uint8_t)sender->events.paths);
     struct sl_iso_message *message = to ? sl_iso_room(head + sl_iso_padded(size)) : NULL;
     if (!message) {
+        slot->unseen |= to;
         for (uint64_t left = to; left; left &= left - 1)
             iso->stack->no_room[sl_iso_first(left)]++;
         return NULL;
@@ -179,8 +181,10 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
         uint32_t function = sl_iso_first(left);
         if (slot->references[function] < SL_ISO_REFERENCES)
             sl_iso_references(iso, sender->place, function)[slot->references[function]++] = offset;
-        else
+        else {
             iso->stack->no_room[function]++;
+            slot->unseen |= left & -left;
+        }
     }
     return message;
 }

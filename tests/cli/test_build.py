@@ -169,7 +169,8 @@ def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, l
         void record(struct record *data) { (void)data->celsius; }
         int main(void) {
             struct sl_options options = {
-                0, 1 << 20, 1000, true, 0, 0, NULL, NULL, NULL, NULL, false, false, NULL, NULL, NULL, 0, NULL, 0, 0, 0, false
+                0, 1 << 20, 1000, true, 0, 0, NULL, NULL, NULL, NULL, false, false, NULL, NULL, NULL, 0, NULL, 0, 0, 0,
+                false
             };
             struct sl_box *box = hello_open(&options);
             const char *name = hello_counters[0].name;

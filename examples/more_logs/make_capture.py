@@ -111,7 +111,8 @@ def gtp(capture, reply, elements):
     capture.datagram(*ends, head + elements)
 
 
-def main():
+def packets():
+    """All packets, with their times."""
     """Write the capture."""
     capture = Capture()
     dhcp(capture, 0, b"\x35\x01\x01\x0c\x06laptop\x37\x03\x01\x03\x06")
@@ -151,8 +152,8 @@ def main():
     gtp(capture, 1, b"\x02\0\x02\0\x10\0" + end)
     inner = bytes(IP(src="10.9.0.5", dst=SERVER) / UDP(sport=4000, dport=9) / Raw(b"within"))
     capture.datagram(HOST, 2152, GATEWAY, 2152, struct.pack(">BBHI", 0x30, 255, len(inner), 42) + inner)
-    wrpcap(str(Path(__file__).with_name("capture.pcap")), capture.packets)
+    return capture.packets
 
 
 if __name__ == "__main__":
-    main()
+    wrpcap(str(Path(__file__).with_name("capture.pcap")), packets())

@@ -109,7 +109,6 @@ def test_show_says_what_each_function_does(chain: str, tmp_path: Path, capsys: p
     ("arguments", "told"),
     [
         (["-i", "lo", "--forward", "lo"], "is the interface of -i as well; give the other one"),
-        (["-i", "lo", "--forward", "eth9", "-w", "x.pcap"], "leave one of --forward and -w out"),
         (["-i", "lo", "--forward", "eth9", "--snaplen", "96"], "packets that are cut off cannot be forwarded"),
         (["-r", "in.pcap", "--forward", "lo"], "is for one interface more, as in -i A --forward B"),
         ([], "where do packets come from?"),

@@ -98,8 +98,8 @@ def test_what_it_keeps_ends_with_the_instance() -> None:
 
 
 def test_its_memory_is_the_boxs() -> None:
-    """Where the budget has no room for what it keeps the packet is dropped, and counted; and when instances end there
-    is room again.
+    """Where the budget has no room for a context, one that was not used for longest gives up, or the packet is dropped;
+    both are counted. When instances end there is room again.
     """
     settings = Settings(memory=1 << 16, max_instances=2048, seed=1)
     packets: list[bytes | tuple[bytes, int]] = [

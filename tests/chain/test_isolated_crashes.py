@@ -203,7 +203,7 @@ LIES = """
 SLUICE_COUNTER(packets, "of TCP")
 SLUICE_ON(tcp, packet) {
     if (SLUICE_COUNTER_OF(event->box, packets)++ == 0)
-        for (int file = 3; file < 64; file++) {
+        for (int file = 3; file < 1024; file++) {
             struct stat found;
             if (fstat(file, &found) == 0 && S_ISFIFO(found.st_mode) && write(file, "[1]\\n", 4) < 0)
                 return;

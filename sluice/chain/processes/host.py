@@ -18,6 +18,8 @@ from sluice.engine.box import RunError, Settings
 
 _MEMORY = 1 << 20
 """Bytes for held data, which the stack has."""
+_FILES = 1 << 20
+"""More than the numbers of files that a process has."""
 FAILED = 70
 """The exit status after an exception of a function in Python."""
 
@@ -44,6 +46,9 @@ def run_part(
     try:
         _close(others)
         memory.restrict(part.number)
+        if not part.python:  # a function in Python may have opened files when it was loaded
+            os.closerange(3, result)
+            os.closerange(result + 1, _FILES)
         assert part.compiled is not None
         own = replace(settings, memory=_MEMORY, prefault=False)
         box = _HostBox(part.compiled, own, part.python, part.options, None, forwards)

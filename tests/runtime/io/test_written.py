@@ -45,7 +45,10 @@ def send(library: Any, source: Source, packets: list[bytes], first: int = 0) -> 
 
 def read(library: Any, path: Path) -> tuple[list[int], str | None]:
     """The numbers of the packets of a file, and its fault."""
-    source = Source.open(library, Inputs((f"file:{path}",)))
+    try:
+        source = Source.open(library, Inputs((f"file:{path}",)))
+    except InputError as error:  # a compressing program may not have written anything yet
+        return [], str(error)
     frames, found = (Frame * 64)(), list[int]()
     while (got := ctypes.c_int32(library.sl_source_receive(source.handle, frames, ctypes.c_uint32(64))).value) > 0:
         for frame in frames[:got]:

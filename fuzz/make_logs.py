@@ -21,8 +21,8 @@ from sluice.passes.pipeline import run  # noqa: E402
 from sluice.stacks.find import find_stack  # noqa: E402
 from tests.functions.logs.test_cuts import ANSWERED, ASKED, TALKS  # noqa: E402
 
-GROUP = "sluice/runtime/driver/group.c"
-"""The rows of several workers: the functions' output files refer to it."""
+ROWS = ("sluice/runtime/driver/group.c", "sluice/runtime/driver/row_file.c")
+"""The files of rows, which functions refer to."""
 
 PORTS = (80, 443, 53, 3128)
 """The order is that of `ports` in fuzz_logs.c."""
@@ -40,7 +40,7 @@ def main(folder: Path, corpus: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tcp_ip.c").write_text(generated.source)
     (folder / "tcp_ip.h").write_text(generated.header)
-    (folder / "links").write_text("\n".join([GROUP, *generated.sources]))
+    (folder / "links").write_text("\n".join([*ROWS, *generated.sources]))
     corpus.mkdir(parents=True, exist_ok=True)
     for name, (talk, port) in TALKS.items():
         said = b"".join(piece(32 + (who == "<"), data) for who, data in talk)

@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from fuzz.make_logs import ROWS  # noqa: E402
 from sluice.codegen.stack import generate  # noqa: E402
 from sluice.engine.functions import find_functions  # noqa: E402
 from sluice.hooks.function import Functions  # noqa: E402
@@ -38,7 +39,7 @@ def main(folder: Path, corpus: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tcp_ip.c").write_text(generated.source)
     (folder / "tcp_ip.h").write_text(generated.header)
-    (folder / "links").write_text("\n".join(generated.sources))
+    (folder / "links").write_text("\n".join([*ROWS, *generated.sources]))
     corpus.mkdir(parents=True, exist_ok=True)
     for name, (talk, port) in TALKS.items():
         parts = [(who, data[at : at + 1400]) for who, data in talk for at in range(0, len(data), 1400)]

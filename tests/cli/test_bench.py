@@ -57,7 +57,7 @@ def test_memory_is_that_of_trace_and_box_alone(sluice: Command, tmp_path: Path) 
         peaks.append(json.loads(done.out)["peak_rss_bytes"])
     each = 16 + 42 + 1000 + 48  # the record in the file, and the struct of the packet
     assert peaks[1] - peaks[0] == pytest.approx(8_000 * each, rel=0.2)
-    assert peaks[0] < 8_000 * each * 1.5
+    assert peaks[0] < 8_000 * each * 1.6
 
 
 @pytest.mark.parametrize("memory, instances", [(64 << 20, 1000), (1 << 20, 1_000_000)])
@@ -156,5 +156,5 @@ def test_mistakes(mistake: Command, sluice: Command, tmp_path: Path) -> None:
     err = mistake("bench", stack, "-r", tmp_path / "cut.pcap").err
     assert str(tmp_path / "cut.pcap") in err and "packet 22" in err
     full = mistake("bench", "tcp_ip", "-r", CAPTURE, "-f", "flow_log:out=/dev/full", "--repeat", "1").err
-    assert "flow_log: the rows could not all be written" in full
+    assert "/dev/full: the rows could not all be written" in full
     assert sluice("bench", stack, "-r", CAPTURE, "--repeat", "0").status == 2

@@ -22,7 +22,8 @@ static inline struct log_reader log_read_part(struct log_reader *reader, uint64_
         return (struct log_reader){NULL, 0, true};
     }
     struct log_reader part = {reader->at, (uint32_t)length, false};
-    reader->at += length;
+    if (length)   /* an empty message may have no address */
+        reader->at += length;
     reader->left -= (uint32_t)length;
     return part;
 }

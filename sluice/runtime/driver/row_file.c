@@ -5,11 +5,13 @@
 #include "core/create.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/stat.h>
 
 enum { BUFFER = 1 << 16 };
 
 struct row_file {
+    pthread_mutex_t lock;  /* of what follows: workers write to one file. stdio locks it, too, unseen by sanitizers. */
     int descriptor;
     int failed;            /* errno of the first write that failed */
     bool regular;
@@ -95,20 +97,27 @@ static bool take(struct row_file *file, const char *at, size_t size)
 static ssize_t cookie_write(void *cookie, const char *bytes, size_t size)
 {
     struct row_file *file = cookie;
-    if (!file->failed && take(file, bytes, size))
+    pthread_mutex_lock(&file->lock);
+    bool taken = !file->failed && take(file, bytes, size);
+    int reason = file->failed;
+    pthread_mutex_unlock(&file->lock);
+    if (taken)
         return (ssize_t)size;
-    errno = file->failed;
+    errno = reason;
     return 0;
 }
 
 static int cookie_close(void *cookie)
 {
     struct row_file *file = cookie;
+    pthread_mutex_lock(&file->lock);
     if (!file->failed && file->used)   /* a program's last line that has no end */
         put(file, file->partial, file->used);
     if (close(file->descriptor) && !file->failed)
         fail(file, errno);
     int reason = file->failed;
+    pthread_mutex_unlock(&file->lock);
+    pthread_mutex_destroy(&file->lock);
     free(file->partial);
     free(file);
     errno = reason;
@@ -125,6 +134,7 @@ FILE *sl_row_file(const char *path, struct sl_box *box)
         return NULL;
     memcpy(file->path, path, length + 1);
     file->box = box;
+    pthread_mutex_init(&file->lock, NULL);
     file->descriptor = sl_create_descriptor(path);
     struct stat about;
     file->regular = file->descriptor >= 0 && fstat(file->descriptor, &about) == 0 && S_ISREG(about.st_mode);

@@ -44,10 +44,10 @@ NUMBER = b"len=\x00\x00\x01\x02rest"
         ('content:"Length: "; byte_test:4,=,0x1f,0,relative,string,hex;', b"Length: 0x1f", True),
         ('content:"mode "; byte_test:3,=,493,0,relative,string,oct;', b"mode 755", True),
         ('content:"Length: "; byte_test:3,=,0,0,relative,string,dec;', b"Length: abc", False),
-        # where a content is tried again, the number is read behind each of its places
+        # where a content is tried again, the number is read after each of its places
         ('content:"n"; byte_test:1,=,3,0,relative;', b"n\1n\2n\3", True),
         ('content:"n"; byte_test:1,=,4,0,relative;', b"n\1n\2n\3", False),
-        # byte_jump: the number of bytes to the next match, from behind the number
+        # byte_jump: the number of bytes to the next match, from the end of the number
         ('byte_jump:1,0; content:"x"; within:1;', b"\x03abcx", True),
         ('byte_jump:1,0; content:"x"; within:1;', b"\x02abcx", False),
         ('content:"a"; byte_jump:1,0,relative; content:"x"; within:1;', b"a\x02..x", True),

@@ -7,6 +7,7 @@ import re
 from sluice.codegen.burst.process import process, worker
 from sluice.codegen.burst.stages import table_of_each
 from sluice.codegen.c.names import c_string, comment, data_member, identifier, storage
+from sluice.codegen.events.boxed import can_fail, end_functions, open_functions
 from sluice.codegen.events.columns import close_columns, flush_columns
 from sluice.codegen.events.functions import callback_functions, destructors, event_struct
 from sluice.codegen.events.shared import close_shared, finish_shared, flush_shared, open_shared
@@ -191,33 +192,9 @@ def _open(names: StackNames) -> list[str]:
     for call in asked:
         out += [f"    if (options->prefault && {call})", "        goto fail;"]
     out += open_shared(names.functions)
-    for index, function in enumerate(functions):
-        if function.worker:
-            out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
-        if function.common:
-            alone, group = (
-                f"&box->{function.name}_common",
-                f"sl_group_common(options->group, {index}, sizeof *{function.name}_common(&box->base))",
-            )
-            out.append(f"    box->base.common[{index}] = options->group ? {group} : (void *){alone};")
-            out.append(f"    if (!box->base.common[{index}])")
-            out.append("        goto fail;")
-        if function.counters:
-            out.append(f"    box->base.function_counters[{index}] = &box->{function.name}_counted;")
-        text = f'options->function_options ? options->function_options[{index}] : ""'
-        if function.parameters:
-            table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
-            kept, given = f"&box->base.texts[{index}]", f"&box->{function.name}_given"
-            out.append(f"    box->base.parameters[{index}] = &box->{function.name}_given;")
-            out.append(f"    if (options->function_values && options->function_values[{index}]")
-            out.append(f"            ? sl_parameters_set({table}, {given}, options->function_values[{index}], {kept})")
-            out.append(f"            : sl_parameters_read({table}, {given}, {text}, {kept}))")
-            out.append("        goto fail;")
-        if function.opens:
-            out.append(f"    if ({function.name}_open(&box->base, {text}))")
-            out.append("        goto fail;")
+    out += open_functions(names.functions)
     out.append("    return &box->base;")
-    if names.tables or names.program.natives or any(f.opens or f.parameters or f.shared or f.common for f in functions):
+    if names.tables or names.program.natives or any(f.shared for f in functions) or can_fail(names.functions):
         out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
     return [*out, "}"]
 
@@ -296,14 +273,7 @@ def _finish(names: StackNames) -> list[str]:
             "        *finish = (struct sl_finish){.round = finish->round + 1};",
             "    } while (again);",
         ]
-    for function in names.functions.c:
-        if function.label:
-            out.append(f"    base->reporter = {c_string(function.label)};")
-        if function.closes:
-            out.append(f"    {function.name}_close(base);")
-        out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
-    if any(function.label for function in names.functions.c):
-        out.append("    base->reporter = NULL;")
+    out += end_functions(names.functions)
     out += finish_shared(names.functions)
     if names.functions.inline:
         out.append("    sl_output_finish(base);")

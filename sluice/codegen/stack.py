@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.burst.fast_path import counted_per_burst
-from sluice.codegen.c.names import boolean, c_string, identifier
+from sluice.codegen.c.names import boolean, identifier
+from sluice.codegen.events.boxed import function_members, function_texts, numbered
 from sluice.codegen.events.columns import columns
 from sluice.codegen.events.control import check_controls, is_controlled
-from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
-from sluice.codegen.events.functions import data_names, function_states, is_on_demand
+from sluice.codegen.events.functions import function_states, is_on_demand
 from sluice.codegen.events.metadata import information
-from sluice.codegen.events.published import publish_functions, publish_names, publish_names_end, published_structs
+from sluice.codegen.events.published import publish_functions, publish_names, published_structs
 from sluice.codegen.events.records import records
-from sluice.codegen.events.shared import shared_members, shared_names, shared_tables
-from sluice.codegen.events.timers import timer_fields, timer_numbers, timers
+from sluice.codegen.events.shared import shared_members, shared_tables
+from sluice.codegen.events.timers import timer_fields, timers
 from sluice.codegen.interface import header, interface, weak_functions
 from sluice.codegen.layer.instance_layout import struct_text, tables
 from sluice.codegen.layer.layer import Counters, LayerWriter, StackNames, layer_text
 from sluice.codegen.layer.lifetime import lifetime
 from sluice.codegen.layer.on_demand import find_instance, watch
 from sluice.codegen.layer.relief import relief
-from sluice.hooks.function import CFunction, Functions
-from sluice.hooks.subscription import handler
+from sluice.hooks.function import Functions
 from sluice.ir.graph import CONTEXTS_GAVE_UP, NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
 
@@ -79,9 +79,9 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *(['#include "stream/sequence_units.h"'] if counts_units else []),
         *_natives(program),
         *published_structs(names),
-        *_functions(names),
+        *function_texts(names, partial(publish_names, names)),
         *shared_tables(functions),
-        *_instances(names),
+        *instances(names, "instances"),
         *context(names),
         *_box(names),
         *information(names),
@@ -150,48 +150,17 @@ def _natives(program: Program) -> list[str]:
     return out
 
 
-def _functions(names: StackNames) -> list[str]:
-    """The text of each function, unchanged, with the definitions that it needs."""
-    out: list[str] = []
-    for index, function in enumerate(names.functions.c):
-        out += [
-            "",
-            f"/* --- function {function.name} --- */",
-            f"#define SLUICE_FUNCTION {function.name}",
-            *data_names(names.program, names.functions, function),
-            *publish_names(names, function),
-            *bits_of(names.functions, function),
-            *timer_numbers(names.functions, function.name),
-            f"enum {{ {function.name}_index = {index} }};",
-            *parameter_struct(function.name, function.parameters),
-            *counter_struct(function.name, function.counters),
-            *shared_names(function),
-            f"#line 1 {c_string(function.path)}",
-            function.text.rstrip("\n"),
-            "#undef SLUICE_FUNCTION",
-            *publish_names_end(function),
-            _HERE,
-        ]
-    return out
-
-
-def bits_of(functions: Functions, function: CFunction) -> list[str]:
-    """The bits of a function's on-demand handlers."""
-    bits = functions.bits()
-    values = [f"{handler(function.name, hook)}_bit = {bits[function.name, hook]}" for hook in function.on_demand]
-    return [f"enum {{ {', '.join(values)} }};"] if values else []
-
-
-def _instances(names: StackNames) -> list[str]:
-    out = ["", "/* --- instances --- */"]
+def instances(names: StackNames, heading: str) -> list[str]:
+    """The structs of the instances of each table, and the rules of their sequences."""
+    out = ["", f"/* --- {heading} --- */"]
     for table in names.tables.values():
         states = function_states(table, names.functions)
         watched, controlled = is_on_demand(table, names.functions), is_controlled(table, names.functions)
         out += ["", *struct_text(table, states, watched, controlled, timer_fields(table, names.functions))]
-    return [*out, *sequence_rules(names)]
+    return [*out, *_sequence_rules(names)]
 
 
-def sequence_rules(names: StackNames) -> list[str]:
+def _sequence_rules(names: StackNames) -> list[str]:
     """The rules of each layer's sequences."""
     out: list[str] = []
     for layer in names.program.layers.values():
@@ -248,17 +217,7 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
             out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")
     out += [f"    struct sl_aliases {identifier(name)};" for name in alias_tables(names.program)]
-    for function in names.functions.c:
-        if function.worker:
-            out.append(f"    {function.name}_worker_type {function.name}_worker;")
-        if function.common:
-            out.append(
-                f"    {function.name}_common_type {function.name}_common;   /* of a box without other workers */"
-            )
-        if function.parameters:
-            out.append(f"    struct {function.name}_parameters {function.name}_given;")
-        if function.counters:
-            out.append(f"    struct {function.name}_counters {function.name}_counted;")
+    out += function_members(names.functions)
     out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
@@ -267,12 +226,3 @@ def _box(names: StackNames) -> list[str]:
     out += [f"    struct sl_natives native_{module.name};" for module in names.program.natives]
     out.append("};")
     return out
-
-
-_HERE = "#line HERE"
-
-
-def numbered(text: str, file: str) -> str:
-    """Restore the line numbers of the generated file after the text of each function, by #line."""
-    lines = text.split("\n")
-    return "\n".join(f'#line {n + 1} "{file}"' if line == _HERE else line for n, line in enumerate(lines, 1)) + "\n"

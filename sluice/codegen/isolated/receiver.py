@@ -5,26 +5,30 @@ It has the types and the metadata of the whole stack, and none of its code: inst
 
 from __future__ import annotations
 
-from sluice.codegen.c.names import c_string, data_member, identifier
+from sluice.codegen.c.names import data_member, identifier
+from sluice.codegen.events.boxed import (
+    can_fail,
+    end_functions,
+    function_members,
+    function_texts,
+    numbered,
+    open_functions,
+)
 from sluice.codegen.events.control import is_controlled
-from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
 from sluice.codegen.events.dispatch import Dispatcher
-from sluice.codegen.events.functions import data_names, destructors, event_struct, function_states, is_on_demand
+from sluice.codegen.events.functions import destructors, event_struct
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.published import published_structs
 from sluice.codegen.events.records import records
-from sluice.codegen.events.timers import box_timers, timer_fields, timer_numbers, timers, timers_of
+from sluice.codegen.events.timers import box_timers, timers, timers_of
 from sluice.codegen.interface import callback_structs
 from sluice.codegen.isolated.events import END, IsolatedEvents, ReceivedFunctions, is_known, withheld
-from sluice.codegen.layer.instance_layout import struct_text
 from sluice.codegen.layer.on_demand import watch
-from sluice.codegen.stack import Generated, bits_of, numbered, sequence_rules, stack_names
+from sluice.codegen.stack import Generated, instances, stack_names
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.function import CFunction
 from sluice.hooks.published import CHAIN, PublishedEvent
 from sluice.ir.graph import Program
-
-_HERE = "#line HERE"
 
 
 def receiver(
@@ -43,8 +47,8 @@ def receiver(
         '#include "isolated/receive.h"',
         *callback_structs(names),
         *published_structs(names),
-        *_functions(names, events, subscribed),
-        *_instances(names),
+        *function_texts(names, lambda function: _publish_names(function, subscribed)),
+        *instances(names, "copies of instances"),
         *_box(names),
         *information(names),
         *told,
@@ -71,30 +75,6 @@ def receiver(
         sources=functions.sources,
         libraries=functions.libraries,
     )
-
-
-def _functions(names: StackNames, events: IsolatedEvents, subscribed: frozenset[str]) -> list[str]:
-    """The text of each function, unchanged, with the definitions that it needs."""
-    out: list[str] = []
-    for index, function in enumerate(names.functions.c):
-        out += [
-            "",
-            f"/* --- function {function.name} --- */",
-            f"#define SLUICE_FUNCTION {function.name}",
-            *data_names(names.program, names.functions, function),
-            *_publish_names(function, subscribed),
-            *bits_of(names.functions, function),
-            *timer_numbers(names.functions, function.name),
-            f"enum {{ {function.name}_index = {index} }};",
-            *parameter_struct(function.name, function.parameters),
-            *counter_struct(function.name, function.counters),
-            f"#line 1 {c_string(function.path)}",
-            function.text.rstrip("\n"),
-            "#undef SLUICE_FUNCTION",
-            *(f"#undef sl_publishes_{event.name}" for event in function.published),
-            _HERE,
-        ]
-    return out
 
 
 def _publish_names(function: CFunction, subscribed: frozenset[str]) -> list[str]:
@@ -141,15 +121,6 @@ def _publish(names: StackNames, events: IsolatedEvents, subscribed: frozenset[st
     return out
 
 
-def _instances(names: StackNames) -> list[str]:
-    out = ["", "/* --- copies of instances --- */"]
-    for table in names.tables.values():
-        states = function_states(table, names.functions)
-        watched, controlled = is_on_demand(table, names.functions), is_controlled(table, names.functions)
-        out += ["", *struct_text(table, states, watched, controlled, timer_fields(table, names.functions))]
-    return [*out, *sequence_rules(names)]
-
-
 def _box(names: StackNames) -> list[str]:
     out = [
         "",
@@ -159,15 +130,7 @@ def _box(names: StackNames) -> list[str]:
         *(["    sl_bytes units[SL_DEPTH_MOST];"] if names.functions.needs_units else []),
         *(f"    struct sl_mirrors {table.variable};" for table in names.tables.values()),
     ]
-    for function in names.functions.c:
-        if function.worker:
-            out.append(f"    {function.name}_worker_type {function.name}_worker;")
-        if function.common:
-            out.append(f"    {function.name}_common_type {function.name}_common;")
-        if function.parameters:
-            out.append(f"    struct {function.name}_parameters {function.name}_given;")
-        if function.counters:
-            out.append(f"    struct {function.name}_counters {function.name}_counted;")
+    out += function_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
     return [*out, "};"]
@@ -386,30 +349,9 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
             f"    box->{table.variable} = (struct sl_mirrors){{.size = sizeof({table.struct}), .begin = begin_{word}, "
             f".destroy = destroy_{word}}};"
         )
-    fails = False
-    for index, function in enumerate(functions.c):
-        text = f'options->function_options ? options->function_options[{index}] : ""'
-        if function.worker:
-            out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
-        if function.common:
-            out.append(f"    box->base.common[{index}] = &box->{function.name}_common;")
-        if function.counters:
-            out.append(f"    box->base.function_counters[{index}] = &box->{function.name}_counted;")
-        if function.parameters:
-            of = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
-            kept, given = f"&box->base.texts[{index}]", f"&box->{function.name}_given"
-            out.append(f"    box->base.parameters[{index}] = &box->{function.name}_given;")
-            out.append(f"    if (options->function_values && options->function_values[{index}]")
-            out.append(f"            ? sl_parameters_set({of}, {given}, options->function_values[{index}], {kept})")
-            out.append(f"            : sl_parameters_read({of}, {given}, {text}, {kept}))")
-            out.append("        goto fail;")
-            fails = True
-        if function.opens:
-            out.append(f"    if ({function.name}_open(&box->base, {text}))")
-            out.append("        goto fail;")
-            fails = True
+    out += open_functions(functions)
     out.append("    return &box->base;")
-    if fails:
+    if can_fail(functions):
         out += ["fail:", f"    {prefix}_close(&box->base);", "    return NULL;"]
     out += [
         "}",
@@ -419,14 +361,8 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "{",
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
     ]
-    for function in functions.c:
-        if function.label:
-            out.append(f"    base->reporter = {c_string(function.label)};")
-        if function.closes:
-            out.append(f"    {function.name}_close(base);")
-        out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
+    out += end_functions(functions)
     out += [
-        "    base->reporter = NULL;",
         "    sl_batch_flush(&base->batch);",
         "}",
         "",

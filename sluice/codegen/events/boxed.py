@@ -1,0 +1,130 @@
+"""What functions in C put into a generated program: their text, members of the box, and what opens and ends them.
+
+The program is that of a whole stack, or that of some functions of an isolated chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sluice.codegen.c.names import c_string
+from sluice.codegen.events.declared_storage import counter_struct, parameter_struct
+from sluice.codegen.events.functions import data_names
+from sluice.codegen.events.published import publish_names_end
+from sluice.codegen.events.shared import shared_names
+from sluice.codegen.events.timers import timer_numbers
+from sluice.codegen.stack_names import StackNames
+from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.subscription import handler
+
+HERE = "#line HERE"
+"""A line of the generated text after that of a function; `numbered` gives it its number."""
+
+
+def numbered(text: str, file: str) -> str:
+    """Restore the line numbers of the generated file after the text of each function, by #line."""
+    lines = text.split("\n")
+    return "\n".join(f'#line {n + 1} "{file}"' if line == HERE else line for n, line in enumerate(lines, 1)) + "\n"
+
+
+def function_texts(names: StackNames, publishing: Callable[[CFunction], list[str]]) -> list[str]:
+    """The text of each function, unchanged, with the definitions that it needs. publishing: those by which it publishes
+    events.
+    """
+    out: list[str] = []
+    for index, function in enumerate(names.functions.c):
+        out += [
+            "",
+            f"/* --- function {function.name} --- */",
+            f"#define SLUICE_FUNCTION {function.name}",
+            *data_names(names.program, names.functions, function),
+            *publishing(function),
+            *_bits_of(names.functions, function),
+            *timer_numbers(names.functions, function.name),
+            f"enum {{ {function.name}_index = {index} }};",
+            *parameter_struct(function.name, function.parameters),
+            *counter_struct(function.name, function.counters),
+            *shared_names(function),
+            f"#line 1 {c_string(function.path)}",
+            function.text.rstrip("\n"),
+            "#undef SLUICE_FUNCTION",
+            *publish_names_end(function),
+            HERE,
+        ]
+    return out
+
+
+def _bits_of(functions: Functions, function: CFunction) -> list[str]:
+    """The bits of a function's on-demand handlers."""
+    bits = functions.bits()
+    values = [f"{handler(function.name, hook)}_bit = {bits[function.name, hook]}" for hook in function.on_demand]
+    return [f"enum {{ {', '.join(values)} }};"] if values else []
+
+
+def function_members(functions: Functions) -> list[str]:
+    """Members of the box for what functions declare."""
+    out: list[str] = []
+    for function in functions.c:
+        if function.worker:
+            out.append(f"    {function.name}_worker_type {function.name}_worker;")
+        if function.common:
+            out.append(
+                f"    {function.name}_common_type {function.name}_common;   /* of a box without other workers */"
+            )
+        if function.parameters:
+            out.append(f"    struct {function.name}_parameters {function.name}_given;")
+        if function.counters:
+            out.append(f"    struct {function.name}_counters {function.name}_counted;")
+    return out
+
+
+def open_functions(functions: Functions) -> list[str]:
+    """Statements that connect these members with the box and open each function. They go to the label `fail` if
+    `can_fail`.
+    """
+    out: list[str] = []
+    for index, function in enumerate(functions.c):
+        if function.worker:
+            out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
+        if function.common:
+            alone, group = (
+                f"&box->{function.name}_common",
+                f"sl_group_common(options->group, {index}, sizeof *{function.name}_common(&box->base))",
+            )
+            out.append(f"    box->base.common[{index}] = options->group ? {group} : (void *){alone};")
+            out.append(f"    if (!box->base.common[{index}])")
+            out.append("        goto fail;")
+        if function.counters:
+            out.append(f"    box->base.function_counters[{index}] = &box->{function.name}_counted;")
+        text = f'options->function_options ? options->function_options[{index}] : ""'
+        if function.parameters:
+            table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
+            kept, given = f"&box->base.texts[{index}]", f"&box->{function.name}_given"
+            out.append(f"    box->base.parameters[{index}] = &box->{function.name}_given;")
+            out.append(f"    if (options->function_values && options->function_values[{index}]")
+            out.append(f"            ? sl_parameters_set({table}, {given}, options->function_values[{index}], {kept})")
+            out.append(f"            : sl_parameters_read({table}, {given}, {text}, {kept}))")
+            out.append("        goto fail;")
+        if function.opens:
+            out.append(f"    if ({function.name}_open(&box->base, {text}))")
+            out.append("        goto fail;")
+    return out
+
+
+def can_fail(functions: Functions) -> bool:
+    """Whether the statements of `open_functions` go to the label `fail`."""
+    return any(function.opens or function.parameters or function.common for function in functions.c)
+
+
+def end_functions(functions: Functions) -> list[str]:
+    """Statements by which each function ends and reports its counters."""
+    out: list[str] = []
+    for function in functions.c:
+        if function.label:
+            out.append(f"    base->reporter = {c_string(function.label)};")
+        if function.closes:
+            out.append(f"    {function.name}_close(base);")
+        out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
+    if any(function.label for function in functions.c):
+        out.append("    base->reporter = NULL;")
+    return out

@@ -33,14 +33,19 @@ def piece(what: int, data: bytes) -> bytes:
     return struct.pack("<BH", what, len(data)) + data
 
 
-def main(folder: Path, corpus: Path) -> None:
-    """Write all of it."""
-    functions = Functions(tuple(find_functions(["httplog", "tlslog", "dnslog"]).c))
+def write_program(folder: Path, logs: list[str]) -> None:
+    """Write tcp_ip with some logs, and what it is linked with."""
+    functions = Functions(tuple(find_functions(logs).c))
     generated = generate(run(build(find_stack("tcp_ip"), functions.hooks()), "all"), functions)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "tcp_ip.c").write_text(generated.source)
     (folder / "tcp_ip.h").write_text(generated.header)
     (folder / "links").write_text("\n".join([*ROWS, *generated.sources]))
+
+
+def main(folder: Path, corpus: Path) -> None:
+    """Write all of it."""
+    write_program(folder, ["httplog", "tlslog", "dnslog"])
     corpus.mkdir(parents=True, exist_ok=True)
     for name, (talk, port) in TALKS.items():
         said = b"".join(piece(32 + (who == "<"), data) for who, data in talk)

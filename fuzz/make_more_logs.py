@@ -8,23 +8,12 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fuzz.make_logs import ROWS  # noqa: E402
-from sluice.codegen.stack import generate  # noqa: E402
-from sluice.engine.functions import find_functions  # noqa: E402
-from sluice.hooks.function import Functions  # noqa: E402
-from sluice.lower.build import build  # noqa: E402
-from sluice.passes.pipeline import run  # noqa: E402
-from sluice.stacks.find import find_stack  # noqa: E402
+from fuzz.make_logs import piece, write_program  # noqa: E402
 from tests.functions.logs.more_boxes import LOGS  # noqa: E402
 from tests.functions.logs.test_more_logs import TALKS, dhcp, echo, ftp  # noqa: E402
 
 PORTS = (22, 25, 21, 80)
 """The order is that of `FUZZ_PORTS`."""
-
-
-def piece(what: int, data: bytes) -> bytes:
-    """A piece of an input: see fuzz_logs.c."""
-    return what.to_bytes(1, "little") + len(data).to_bytes(2, "little") + data
 
 
 def payload(frame: bytes) -> bytes:
@@ -34,12 +23,7 @@ def payload(frame: bytes) -> bytes:
 
 def main(folder: Path, corpus: Path) -> None:
     """Write all of it."""
-    functions = Functions(tuple(find_functions(list(LOGS)).c))
-    generated = generate(run(build(find_stack("tcp_ip"), functions.hooks()), "all"), functions)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "tcp_ip.c").write_text(generated.source)
-    (folder / "tcp_ip.h").write_text(generated.header)
-    (folder / "links").write_text("\n".join([*ROWS, *generated.sources]))
+    write_program(folder, list(LOGS))
     corpus.mkdir(parents=True, exist_ok=True)
     for name, (talk, port) in TALKS.items():
         parts = [(who, data[at : at + 1400]) for who, data in talk for at in range(0, len(data), 1400)]

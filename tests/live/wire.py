@@ -185,8 +185,10 @@ def content(path: str) -> bytes:
     return random.Random(path).randbytes(int(path.rpartition("/")[2]))
 
 
-def serve(wire: Wire, port: int) -> http.server.ThreadingHTTPServer:
-    server = wire.within(wire.server, lambda: http.server.ThreadingHTTPServer((SERVER, port), Site))
+def serve(
+    wire: Wire, port: int, site: type[http.server.BaseHTTPRequestHandler] = Site
+) -> http.server.ThreadingHTTPServer:
+    server = wire.within(wire.server, lambda: http.server.ThreadingHTTPServer((SERVER, port), site))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     return server
 

@@ -55,24 +55,32 @@ SLUICE_ON(quic_stream, data) {
     ids_stream_bytes(event->box, &flow->side[seen.side], &seen, data->bytes.at, data->bytes.captured);
 }
 
-SLUICE_ON(quic_stream, gap) {
+/* The flow of a stream that rules have seen bytes of, and its side; NULL if there is none. */
+static struct ids_flow *ids_quic_flow(const struct sl_event *event, struct ids_seen *seen)
+{
     struct ids_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
     if (!flow)
+        return NULL;
+    *seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
+    seen->side = ids_quic_sender(event);
+    seen->established = true;
+    return flow;
+}
+
+SLUICE_ON(quic_stream, gap) {
+    struct ids_seen seen;
+    struct ids_flow *flow = ids_quic_flow(event, &seen);
+    if (!flow)
         return;
-    struct ids_seen seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
-    seen.side = ids_quic_sender(event);
-    seen.established = true;
     SLUICE_COUNTER_OF(event->box, ids_gaps)++;
     ids_stream_gap(event->box, &flow->side[seen.side], &seen, data->offset + data->length);
 }
 
 SLUICE_ON(quic_stream, end) {
-    struct ids_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    struct ids_seen seen;
+    struct ids_flow *flow = ids_quic_flow(event, &seen);
     if (!flow)
         return;
-    struct ids_seen seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
-    seen.side = ids_quic_sender(event);
-    seen.established = true;
     struct ids_side *side = &flow->side[seen.side];
     seen.time = side->time;
     seen.number = side->number;

@@ -13,8 +13,10 @@ import io
 import json
 import os
 import stat
+from abc import ABC, abstractmethod
 from typing import Any
 
+from sluice.report.errors import OutputError
 from sluice.report.formats.base import create, needed, rows_of
 from sluice.report.schema import ListOf, Record, Scalar, Schema, Type
 
@@ -154,29 +156,14 @@ class _Sink(io.RawIOBase):
         super().close()
 
 
-class ColumnarWriter:
-    """Writes Parquet or, if `parquet` is false, an Arrow file. Rows are buffered until they make a group."""
+class GroupedWriter(ABC):
+    """Buffers rows until they make a group, which it writes as a table. After a failed write, it writes nothing."""
 
-    def __init__(self, path: str, schema: Schema, parquet: bool, group_bytes: int = GROUP_BYTES) -> None:
-        pa = arrow()
-        self._schema = schema
-        self._arrow_schema = arrow_schema(schema)
-        self._parquet = needed("pyarrow.parquet", EXTRA) if parquet else None
-        self._group_bytes = group_bytes
+    def __init__(self, schema: Schema, group_bytes: int) -> None:
+        self._schema, self._group_bytes = schema, group_bytes
         self._lines: list[bytes] = []
         self._buffered = 0
-        self._contents = _CONTENTS_LEAST + 2 * self._columns() * _CONTENTS_GROUP
-        self._sink = _Sink(path)
-        self._sink.reserve(self._contents)
-        self._writer: Any = (
-            self._parquet.ParquetWriter(self._sink, self._arrow_schema, compression="zstd")
-            if self._parquet is not None
-            else pa.ipc.new_file(self._sink, self._arrow_schema)
-        )
         self._failed = False
-
-    def _columns(self) -> int:
-        return sum(_leaves(kind) for kind in self._schema.columns.values())
 
     def write(self, lines: bytes) -> None:
         """Write rows."""
@@ -193,9 +180,34 @@ class ColumnarWriter:
         table = table_of(lines, self._schema)
         try:
             self._write_table(table)
-        except OSError:
+        except (OSError, OutputError):
             self._failed = True
             raise
+
+    @abstractmethod
+    def _write_table(self, table: Any) -> None:
+        """Write a group of rows. Raises OSError or OutputError."""
+
+
+class ColumnarWriter(GroupedWriter):
+    """Writes Parquet or, if `parquet` is false, an Arrow file."""
+
+    def __init__(self, path: str, schema: Schema, parquet: bool, group_bytes: int = GROUP_BYTES) -> None:
+        super().__init__(schema, group_bytes)
+        pa = arrow()
+        self._arrow_schema = arrow_schema(schema)
+        self._parquet = needed("pyarrow.parquet", EXTRA) if parquet else None
+        self._contents = _CONTENTS_LEAST + 2 * self._columns() * _CONTENTS_GROUP
+        self._sink = _Sink(path)
+        self._sink.reserve(self._contents)
+        self._writer: Any = (
+            self._parquet.ParquetWriter(self._sink, self._arrow_schema, compression="zstd")
+            if self._parquet is not None
+            else pa.ipc.new_file(self._sink, self._arrow_schema)
+        )
+
+    def _columns(self) -> int:
+        return sum(_leaves(kind) for kind in self._schema.columns.values())
 
     def _write_table(self, table: Any) -> None:
         """Write a group of rows; of one that the file system has no room for, as many rows as fit."""

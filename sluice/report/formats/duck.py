@@ -11,20 +11,19 @@ from typing import Any
 
 from sluice.report.errors import OutputError
 from sluice.report.formats.base import needed
-from sluice.report.formats.columnar import GROUP_BYTES, arrow_schema, table_of
+from sluice.report.formats.columnar import GROUP_BYTES, GroupedWriter, arrow_schema
 from sluice.report.schema import Schema
 
 EXTRA = "duckdb"
 
 
-class DuckWriter:
+class DuckWriter(GroupedWriter):
     """Writes rows to the table that is called as the log."""
 
     def __init__(self, path: str, schema: Schema, group_bytes: int = GROUP_BYTES) -> None:
+        super().__init__(schema, group_bytes)
         self._duckdb: Any = needed("duckdb", EXTRA)
-        self._path, self._schema, self._group_bytes = path, schema, group_bytes
-        self._lines: list[bytes] = []
-        self._buffered = 0
+        self._path = path
         try:
             self._connection: Any = self._duckdb.connect(path)
             self._connection.execute("SET TimeZone='UTC'")
@@ -34,28 +33,15 @@ class DuckWriter:
             self._connection.unregister("rows")
         except self._duckdb.Error as error:
             raise OutputError(f"{path}: {_first_line(error)}") from error
-        self._failed = False
 
-    def write(self, lines: bytes) -> None:
-        """Write rows."""
-        self._lines.append(lines)
-        self._buffered += len(lines)
-        if self._buffered >= self._group_bytes:
-            self.flush()
-
-    def flush(self) -> None:
-        """Commit the buffered rows."""
-        if not self._buffered or self._failed:
-            return
-        table = table_of(b"".join(self._lines), self._schema)
-        self._lines, self._buffered = [], 0
+    def _write_table(self, table: Any) -> None:
+        """Commit a group of rows."""
         try:
             self._connection.register("rows", table)
             self._connection.execute(f'INSERT INTO "{self._schema.log}" SELECT * FROM rows')
             self._connection.unregister("rows")
             self._connection.execute("CHECKPOINT")
         except self._duckdb.Error as error:
-            self._failed = True
             raise OutputError(f"{self._path}: {_first_line(error)}") from error
 
     def size(self) -> int:

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
-import signal
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -21,7 +17,7 @@ import pytest
 
 from tests.chain import test_inline
 from tests.functions.detect.boxes import needs_ids, rule
-from tests.live.wire import PATIENCE, ROOT, SERVER, Wire
+from tests.live.wire import PATIENCE, SERVER, Inline, Wire, serve
 
 pytestmark = [*test_inline.pytestmark, needs_ids]
 
@@ -67,20 +63,9 @@ def fetch(wire: Wire, path: str, seconds: int = 20) -> tuple[int, bytes]:
 
 def test_curl_through_rules(wire: Wire, tmp_path: Path) -> None:
     (tmp_path / "a.rules").write_text(RULES)
-    errors = tmp_path / "errors"
-    words = ["ids", str(tmp_path / "a.rules"), "-i", "b0", "--forward", "b1", "--stack", "tcp_ip", "--json"]
-    command = [sys.executable, "-m", "sluice", *words, "-o", str(tmp_path / "alerts")]
-    with errors.open("w") as to:
-        process = wire.start(
-            wire.box, command, stdout=subprocess.PIPE, stderr=to, env={**os.environ, "PYTHONPATH": str(ROOT)}
-        )
-    try:
-        end = time.monotonic() + 10 * PATIENCE  # it compiles first
-        while "receiving from" not in errors.read_text():
-            assert process.poll() is None and time.monotonic() < end, errors.read_text()
-            time.sleep(0.05)
-        server = wire.within(wire.server, lambda: http.server.ThreadingHTTPServer((SERVER, PORT), Site))
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    words = ["ids", str(tmp_path / "a.rules"), "--stack", "tcp_ip", "-o", str(tmp_path / "alerts")]
+    with Inline(wire, tmp_path, *words) as running:
+        server = serve(wire, PORT, Site)
         assert fetch(wire, "/plain") == (0, b"." * 50_000 + b"/plain")
         assert fetch(wire, "/watched") == (0, b"." * 50_000 + b"/watched")
         status, got = fetch(wire, "/secret", 3)
@@ -93,14 +78,9 @@ def test_curl_through_rules(wire: Wire, tmp_path: Path) -> None:
         assert fetch(wire, "/plain/again")[0] == 0
         server.shutdown()
         server.server_close()
-        process.send_signal(signal.SIGTERM)
-        text, _ = process.communicate(timeout=PATIENCE)
-    finally:
-        process.kill()
-        process.wait()
-    assert process.returncode == 0, errors.read_text()
+        summary = running.stop()
     assert "/secret" not in Site.requested and "/refused" not in Site.requested
     rows = [json.loads(line) for line in (tmp_path / "alerts").read_text().splitlines()]
     decided = [(row["alert"]["signature_id"], row["alert"]["action"]) for row in rows]
     assert decided == [(4, "allowed"), (1, "blocked"), (2, "blocked"), (3, "blocked")]
-    assert {each["sid"] for each in json.loads(text)["alerts"]} == {1, 2, 3, 4}
+    assert {each["sid"] for each in summary["alerts"]} == {1, 2, 3, 4}

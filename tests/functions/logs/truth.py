@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 TRUTH = Path(__file__).with_name("truth.json")
@@ -50,24 +50,27 @@ FIELDS = (
 )
 
 
+def fields_of(path: Path, fields: Sequence[str], *options: str) -> Iterator[dict[str, list[str]]]:
+    """Of each packet the occurrences of each field, by tshark with some options."""
+    command = ["tshark", "-2", "-r", str(path), "-T", "fields", *options]
+    command += ["-E", f"separator={SEPARATOR}", "-E", f"aggregator={AGGREGATOR}", "-E", "occurrence=a"]
+    for name in fields:
+        command += ["-e", name]
+    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape")
+    for line in done.stdout.split("\n"):
+        if line:
+            values = [item.split(AGGREGATOR) if item else [] for item in line.split(SEPARATOR)]
+            yield dict(zip(fields, values, strict=True))
+
+
 def packets(path: Path, ordered: bool) -> Iterator[dict[str, list[str]]]:
     """Of each packet the occurrences of each field.
 
     With `ordered` tshark puts segments in order and shows nothing of a stream after a gap; without, it shows nothing of
     messages whose segments are out of order.
     """
-    command = ["tshark", "-2", "-r", str(path), "-T", "fields"]
-    command += ["-E", f"separator={SEPARATOR}", "-E", f"aggregator={AGGREGATOR}", "-E", "occurrence=a"]
-    for option in (*OPTIONS, f"tcp.reassemble_out_of_order:{ordered}"):
-        command += ["-o", option]
-    command += ["--enable-protocol", "communityid"]
-    for name in FIELDS:
-        command += ["-e", name]
-    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape")
-    for line in done.stdout.split("\n"):
-        if line:
-            values = [item.split(AGGREGATOR) if item else [] for item in line.split(SEPARATOR)]
-            yield dict(zip(FIELDS, values, strict=True))
+    options = [word for option in (*OPTIONS, f"tcp.reassemble_out_of_order:{ordered}") for word in ("-o", option)]
+    return fields_of(path, FIELDS, *options, "--enable-protocol", "communityid")
 
 
 def at(items: list[str], index: int) -> str:

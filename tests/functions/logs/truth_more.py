@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-SEPARATOR, AGGREGATOR = "\x1e", "\x1f"
+from tests.functions.logs.truth import fields_of
+
 FIELDS = (
     *("frame.protocols", "ssh.kex.hassh", "ssh.kex.hasshserver", "ssh.protocol"),
     *("dhcp.id", "dhcp.option.dhcp", "dhcp.hw.mac_addr"),
@@ -19,15 +19,7 @@ Packet = dict[str, list[str]]
 
 def packets(path: Path) -> Iterator[Packet]:
     """Of each packet the occurrences of each field."""
-    command = ["tshark", "-2", "-r", str(path), "-T", "fields", "-o", "ip.defragment:TRUE"]
-    command += ["-E", f"separator={SEPARATOR}", "-E", f"aggregator={AGGREGATOR}", "-E", "occurrence=a"]
-    for name in FIELDS:
-        command += ["-e", name]
-    done = subprocess.run(command, capture_output=True, text=True, errors="surrogateescape")
-    for line in done.stdout.split("\n"):
-        if line:
-            values = [item.split(AGGREGATOR) if item else [] for item in line.split(SEPARATOR)]
-            yield dict(zip(FIELDS, values, strict=True))
+    return fields_of(path, FIELDS, "-o", "ip.defragment:TRUE")
 
 
 def messages(packet: Packet) -> Iterator[tuple[str, str]]:

@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import CompiledStack, COptions, RunError, Settings, c_options
+from sluice.engine.box import CompiledStack, RunError
 from sluice.engine.functions import Options
 from sluice.engine.inputs import MESSAGE_SIZE
+from sluice.engine.options import COptions, Settings, c_options
 from sluice.engine.reports import REPORTS_MOST, Report
 
 _PARTS = ("open", "process", "finish", "close")

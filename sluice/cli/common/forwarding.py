@@ -8,8 +8,8 @@ from dataclasses import replace
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.inputs import inputs_of
 from sluice.cli.common.options import byte_count, seconds
-from sluice.engine.box import HELD_BYTES, HELD_SECONDS, Settings
 from sluice.engine.inputs import Inputs
+from sluice.engine.options import HELD_BYTES, HELD_SECONDS, Settings
 
 
 def add_forwarding(parser: argparse.ArgumentParser) -> None:

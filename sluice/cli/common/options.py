@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from sluice.cli.common.errors import UsageError
-from sluice.engine.box import HOLD
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
+from sluice.engine.options import HOLD
 from sluice.engine.workers import WORKERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.state.location import FORMS, Location, LocationError, read_location

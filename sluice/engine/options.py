@@ -1,0 +1,131 @@
+"""The bounds and options of a box, and their form in C (struct sl_options)."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.engine.functions import Options
+
+DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
+"""What receives batches of events for functions in Python: user, address, size."""
+HOLD = 1 << 24
+"""The default of Settings.hold, in bytes."""
+HELD_BYTES, HELD_SECONDS = 1 << 24, 0.2
+"""The defaults of Settings.held_bytes and held_seconds."""
+
+
+class COptions(ctypes.Structure):
+    """struct sl_options."""
+
+    _fields_ = (
+        ("seed", ctypes.c_uint64),
+        ("memory", ctypes.c_uint64),
+        ("max_instances", ctypes.c_uint32),
+        ("timeouts", ctypes.c_bool),
+        ("idle", ctypes.c_double),
+        ("lifetime", ctypes.c_double),
+        ("function_options", ctypes.POINTER(ctypes.c_char_p)),
+        ("deliver", DELIVER),
+        ("user", ctypes.c_void_p),
+        ("native_options", ctypes.POINTER(ctypes.c_char_p)),
+        ("prefault", ctypes.c_bool),
+        ("forwards", ctypes.c_bool),
+        ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        ("store", ctypes.c_void_p),
+        ("state_file", ctypes.c_char_p),
+        ("hold", ctypes.c_uint64),
+        ("group", ctypes.c_void_p),
+        ("worker", ctypes.c_uint32),
+        ("held_bytes", ctypes.c_uint64),
+        ("held_nanoseconds", ctypes.c_uint64),
+        ("held_open", ctypes.c_bool),
+    )
+
+
+@dataclass
+class Settings:
+    """Bounds and options of a box.
+
+    memory: bytes that all sequences together may hold. max_instances: the limit of each table. timeouts: whether
+    timeouts are enabled. idle: seconds that replace each layer's general timeout. lifetime: seconds that replace each
+    lifetime. seed: the seed of the hashes, random if None. natives: option values for native modules, by option name.
+    prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
+    page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
+    local. state_file: the file to which local ones are written at the end; None: none. hold:
+    bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
+    bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass.
+    """
+
+    memory: int = 1 << 30
+    max_instances: int = 1 << 22
+    timeouts: bool = True
+    idle: float | None = None
+    seed: int | None = None
+    natives: dict[str, str] = field(default_factory=lambda: {})
+    prefault: bool = False
+    lifetime: float | None = None
+    store: int | None = None
+    state_file: str | None = None
+    hold: int = HOLD
+    held_bytes: int = HELD_BYTES
+    held_seconds: float = HELD_SECONDS
+    held_open: bool = False
+
+
+def c_options(
+    settings: Settings, functions: Sequence[Options], count: int, natives: list[str], deliver: Any = None
+) -> COptions:
+    """Convert the settings to struct sl_options.
+
+    functions: option texts, or parameter values by name, for the first functions of the `count` functions in C.
+    natives: the names of the options that native modules accept. deliver: a DELIVER callback that receives batches of
+    events for functions in Python.
+    """
+    texts = _texts([given if isinstance(given, str) else "" for given in functions] + [""] * count)
+    pairs = [[] if isinstance(given, str) else _pairs(given) for given in functions]
+    values = (ctypes.POINTER(ctypes.c_char_p) * (count + 1))(*map(_values, pairs[:count]))
+    seed = settings.seed if settings.seed is not None else secrets.randbits(64)
+    return COptions(
+        seed,
+        settings.memory,
+        settings.max_instances,
+        settings.timeouts,
+        settings.idle or 0.0,
+        settings.lifetime or 0.0,
+        texts,
+        deliver or DELIVER(),
+        None,
+        _texts([settings.natives.get(option, "") for option in natives]),
+        settings.prefault,
+        False,
+        ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
+        settings.store,
+        os.fsencode(settings.state_file) if settings.state_file else None,
+        settings.hold,
+        held_bytes=settings.held_bytes,
+        held_nanoseconds=max(1, round(settings.held_seconds * 1e9)),
+        held_open=settings.held_open,
+    )
+
+
+def _texts(texts: list[str]) -> Any:
+    """A char *[] for C. An empty string is appended, because a ctypes array cannot have length 0."""
+    array = (ctypes.c_char_p * (len(texts) + 1))(*map(os.fsencode, texts), b"")
+    return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))
+
+
+def _pairs(values: Mapping[str, str]) -> list[str]:
+    return [text for pair in values.items() for text in pair]
+
+
+def _values(pairs: list[str]) -> Any:
+    """A NULL-terminated char *[] of alternating names and values; NULL if there are none."""
+    if not pairs:
+        return None
+    array = (ctypes.c_char_p * (len(pairs) + 1))(*map(os.fsencode, pairs), None)
+    return ctypes.cast(array, ctypes.POINTER(ctypes.c_char_p))

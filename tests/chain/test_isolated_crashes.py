@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from sluice.chain.description import function
-from sluice.chain.processes.controller import Controller, Process, read_result
+from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain
 from tests.chain.running import Came, checked, compiled_chain, run_isolated, talk
 

@@ -20,8 +20,9 @@ from typing import Any
 
 from sluice.chain.description import Function
 from sluice.chain.plan import Member, Plan, loaded_function
-from sluice.chain.processes.controller import Controller, Process
+from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.memory import FLOWS
+from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part, added
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError

@@ -6,7 +6,6 @@ It is the only process that changes struct sl_iso_control, and no packet passes 
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import select
@@ -14,20 +13,19 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.limits import Limits, begin_process
 from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
+from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
 """Places for functions that are added while a chain runs."""
-RESULT_MOST = 16 << 20
-"""Bytes of the result of a function."""
 CRASHES_MOST = 64
 """A function that crashes so often without being done with a batch does not run any more."""
 PATIENCE = 30.0
@@ -36,37 +34,6 @@ _STEP = 0.05
 _FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
 _FIGURE_MOST = 1 << 53
 """A function that has written a higher figure of its progress has written anything."""
-
-
-@dataclass
-class Process:
-    """The process of a function."""
-
-    part: Part
-    pid: int = 0
-    pidfd: int = -1
-    result: int = -1
-    text: bytes = b""
-    crashes: int = 0
-    in_batch: int = 0
-    """Crashes since it was done with a batch."""
-    done: int = 0
-    seen: tuple[int, int] = (0, 0)
-    since: float = 0.0
-    known: dict[str, int] = field(default_factory=lambda: {})
-    """What it has counted in shared memory, as far as that can be true."""
-    reports: dict[str, int] | None = None
-    failure: str | None = None
-    error: str | None = None
-    missing: list[str] = field(default_factory=lambda: [])
-    ended: bool = False
-    removed: bool = False
-    before: dict[str, int] = field(default_factory=lambda: {})
-    """What functions that had its place before lost."""
-    last: dict[str, int] = field(default_factory=lambda: {})
-    """Its figures, after it was removed."""
-    following: tuple[Part | None] | None = None
-    """What runs in its place after it has left."""
 
 
 class Requests(Protocol):
@@ -83,27 +50,6 @@ class Requests(Protocol):
     def serve(self, controller: Controller) -> None:
         """Serve one request."""
         ...
-
-
-def read_result(text: bytes) -> dict[str, Any] | None:
-    """What a process has written: JSON objects, one a line. None if it makes no sense."""
-    found: dict[str, Any] = {}
-    try:
-        for line in text.splitlines():
-            found |= json.loads(line)
-    except (ValueError, TypeError, RecursionError):
-        return None
-    reports: dict[str, Any] = found.get("reports", {})
-    missing: list[Any] = found.get("missing", [])
-    valid = (
-        isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
-        and all(isinstance(value, int) for value in reports.values())
-        and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
-        and all(isinstance(one, str) for one in missing)
-        and isinstance(found.get("error", ""), str)
-        and isinstance(found.get("failure"), str | None)
-    )
-    return found if valid else None
 
 
 @dataclass
@@ -175,48 +121,16 @@ class Controller:
         """Wait until a function has opened. Raises RunError if it refuses."""
         side = self.memory.functions[process.part.number]
         while not side.running:
-            self._take(process)
+            process.take()
             if select.select([process.pidfd], [], [], 0.002)[0]:
-                self._reap(process)
+                process.reap()
                 raise RunError(process.error or f"'{process.part.name}' ended before the first packet")
-        self._take(process)
+        process.take()
         process.missing = (read_result(process.text) or {}).get("missing", [])
-
-    def _take(self, process: Process) -> None:
-        """Take what a process has written of its result. One that writes without end is killed."""
-        while process.result != -1:
-            try:
-                chunk = os.read(process.result, 65536)
-            except BlockingIOError:
-                return
-            process.text += chunk
-            if not chunk or len(process.text) > RESULT_MOST:
-                os.close(process.result)
-                process.result = -1
-            if len(process.text) > RESULT_MOST:
-                os.kill(process.pid, signal.SIGKILL)
-
-    def _reap(self, process: Process) -> int:
-        """Take the result and the exit status of a process that has ended.
-
-        What a function wrote may be anything: without exit status 0, or if it makes no sense, it is no result.
-        """
-        self._take(process)
-        _, status = os.waitpid(process.pid, 0)
-        for file in (process.result, process.pidfd):
-            if file != -1:
-                os.close(file)
-        process.pid, process.result, process.pidfd = 0, -1, -1
-        found = read_result(process.text) or {}
-        process.missing = found.get("missing", process.missing)
-        process.error = found.get("error")
-        if "reports" in found and status == 0:
-            process.reports, process.failure = found["reports"], found.get("failure")
-        return os.waitstatus_to_exitcode(status)
 
     def _ended(self, process: Process) -> None:
         """A process of a function has ended: restart it, unless it is done."""
-        code = self._reap(process)
+        code = process.reap()
         if process.following is not None and not self._stopping:
             self._change(process)
             return
@@ -340,7 +254,7 @@ class Controller:
                     text += chunk
                 for file in ready:
                     if file in results:
-                        self._take(results[file])
+                        results[file].take()
                     elif file in files and files[file].pid:
                         self._ended(files[file])
                     elif file != read and file not in files:
@@ -462,7 +376,7 @@ class Controller:
         while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
             waiting = [process for process in self.processes if process.pid]
             for process in waiting:
-                self._take(process)
+                process.take()
             done = [process for process in waiting if select.select([process.pidfd], [], [], 0)[0]]
             for process in done:
                 self._ended(process)

@@ -1,0 +1,98 @@
+"""The process of a function of an isolated chain, as the controller sees it, and the result that it writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.chain.processes.program import Part
+
+RESULT_MOST = 16 << 20
+"""Bytes of the result of a function."""
+
+
+@dataclass
+class Process:
+    """The process of a function."""
+
+    part: Part
+    pid: int = 0
+    pidfd: int = -1
+    result: int = -1
+    text: bytes = b""
+    crashes: int = 0
+    in_batch: int = 0
+    """Crashes since it was done with a batch."""
+    done: int = 0
+    seen: tuple[int, int] = (0, 0)
+    since: float = 0.0
+    known: dict[str, int] = field(default_factory=lambda: {})
+    """What it has counted in shared memory, as far as that can be true."""
+    reports: dict[str, int] | None = None
+    failure: str | None = None
+    error: str | None = None
+    missing: list[str] = field(default_factory=lambda: [])
+    ended: bool = False
+    removed: bool = False
+    before: dict[str, int] = field(default_factory=lambda: {})
+    """What functions that had its place before lost."""
+    last: dict[str, int] = field(default_factory=lambda: {})
+    """Its figures, after it was removed."""
+    following: tuple[Part | None] | None = None
+    """What runs in its place after it has left."""
+
+    def take(self) -> None:
+        """Take what it has written of its result. One that writes without end is killed."""
+        while self.result != -1:
+            try:
+                chunk = os.read(self.result, 65536)
+            except BlockingIOError:
+                return
+            self.text += chunk
+            if not chunk or len(self.text) > RESULT_MOST:
+                os.close(self.result)
+                self.result = -1
+            if len(self.text) > RESULT_MOST:
+                os.kill(self.pid, signal.SIGKILL)
+
+    def reap(self) -> int:
+        """Take the result and the exit status, once it has ended.
+
+        What a function wrote may be anything: without exit status 0, or if it makes no sense, it is no result.
+        """
+        self.take()
+        _, status = os.waitpid(self.pid, 0)
+        for file in (self.result, self.pidfd):
+            if file != -1:
+                os.close(file)
+        self.pid, self.result, self.pidfd = 0, -1, -1
+        found = read_result(self.text) or {}
+        self.missing = found.get("missing", self.missing)
+        self.error = found.get("error")
+        if "reports" in found and status == 0:
+            self.reports, self.failure = found["reports"], found.get("failure")
+        return os.waitstatus_to_exitcode(status)
+
+
+def read_result(text: bytes) -> dict[str, Any] | None:
+    """What a process has written: JSON objects, one a line. None if it makes no sense."""
+    found: dict[str, Any] = {}
+    try:
+        for line in text.splitlines():
+            found |= json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    reports: dict[str, Any] = found.get("reports", {})
+    missing: list[Any] = found.get("missing", [])
+    valid = (
+        isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(isinstance(value, int) for value in reports.values())
+        and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(isinstance(one, str) for one in missing)
+        and isinstance(found.get("error", ""), str)
+        and isinstance(found.get("failure"), str | None)
+    )
+    return found if valid else None

@@ -23,7 +23,7 @@ def main() -> None:
     made.mkdir(parents=True, exist_ok=True)
     service = load_file(str(ROOT / "examples/memcached_router/router.fk"), ["memcached_binary"])
     source = lower(service, service.process()).source
-    (made / "service_program.c").write_text(source.replace('"message.h"', f'"{RUNTIME}/message.h"'))
+    (made / "service_program.c").write_text(source.replace('"send.h"', f'"{RUNTIME}/send.h"'))
     for number, value in enumerate((b"", b"v" * 30, b"v" * 300)):
         (corpus / f"first{number}").write_bytes(bytes([7, 20 * number]) + request(b"key", value) * 3)
 

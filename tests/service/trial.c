@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "../../sluice/service/runtime/instance.h"
-#include "../../sluice/service/runtime/message.h"
+#include "../../sluice/service/runtime/send.h"
 
 struct end {
     uint8_t *given, *taken;

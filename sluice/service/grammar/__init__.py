@@ -3,7 +3,8 @@
 tree.py parser.py   the text of a grammar
 plan.py             a grammar that is checked: steps over the bytes, and how lengths depend on fields
 codec.py            what a grammar means, in Python: parse, and serialise
-lower.py            the C for the fields that a program names
+lower.py            the C that parses, for the fields that a program names
+serialise.py        the C that serialises
 annotated.py        the unit of a record whose fields have annotations
 ready.py            the grammars that come with Sluice
 

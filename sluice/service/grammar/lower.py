@@ -1,7 +1,7 @@
-"""The C of a unit, for the fields that a program names.
+"""The C that parses a unit, for the fields that a program names.
 
 The parser checks lengths before it reads, loads only what is needed, and jumps over the rest; it can be called again with
-more bytes at any time. It allocates nothing. A serialiser is made only for units that the program constructs or changes.
+more bytes at any time. It allocates nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from sluice.service.grammar.plan import FRAMINGS, Item, Plan, fields_of, text_of
+from sluice.service.grammar.plan import FRAMINGS, Item, Plan, text_of
 from sluice.service.grammar.tree import Value
 
 _FUNCTIONS = {"header": "header", "has": "has", "word": "word", "item": "item", "number": "decimal"}
@@ -78,7 +78,7 @@ def structure(name: str, plan: Plan, fields: Iterable[str]) -> list[str]:
     return [*out, "};", ""]
 
 
-class _Parser:
+class Parser:
     """Writes the body of a parser."""
 
     def __init__(self, plan: Plan, needed: set[str], spans: bool, asked: set[str] | None = None) -> None:
@@ -176,7 +176,7 @@ class _Parser:
             self.missing(item.parse)
             checks = ["bad"]
             if item.size < 8:
-                checks += [f"v_{item.name} < {_constant(item.smallest)}", f"v_{item.name} > {_constant(item.largest)}"]
+                checks += [f"v_{item.name} < {constant(item.smallest)}", f"v_{item.name} > {constant(item.largest)}"]
             self.put(f"if ({' || '.join(checks)})")
             self.put("    return SERVICE_MALFORMED;")
             return
@@ -301,7 +301,8 @@ def _fixed(item: Item) -> bool:
     return item.kind in ("integer", "constant") and item.condition is None
 
 
-def _constant(number: int) -> str:
+def constant(number: int) -> str:
+    """The C of a number."""
     return f"INT64_C({number})" if abs(number) >= 1 << 31 else str(number)
 
 
@@ -321,7 +322,8 @@ _LOCALS = (
 )  # fmt: skip
 
 
-def _declarations(plan: Plan, needed: set[str], spans: bool, lines: list[str]) -> list[str]:
+def declarations(plan: Plan, needed: set[str], spans: bool, lines: list[str]) -> list[str]:
+    """The variables of a parser, of which `lines` is the body."""
     out: list[str] = []
     for item in plan.items:
         if item.is_text and item.name in needed and item.name:
@@ -339,7 +341,7 @@ def _declarations(plan: Plan, needed: set[str], spans: bool, lines: list[str]) -
 def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     """The parser of a message of which the program names some fields."""
     needed = plan.needed(set(fields))
-    lines = _Parser(plan, needed, False, set(fields)).run()
+    lines = Parser(plan, needed, False, set(fields)).run()
     for each, value in plan.expressions.items():
         where = "out->m." if each in ("note", "answered") else "found->"
         lines.append(f"    {where}{each} = {_property(each, value, plan)};")
@@ -359,7 +361,7 @@ def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         "    uint64_t *need = &found->need;",
         f"    struct m_{name} *out = target;",
         *inputs,
-        *_declarations(plan, needed, False, lines),
+        *declarations(plan, needed, False, lines),
         "",
         *lines,
         "    return SERVICE_READY;",
@@ -375,174 +377,3 @@ def _uses(lines: list[str], word: str) -> bool:
 def _property(name: str, value: Value, plan: Plan) -> str:
     text = expression(value, plan)
     return text if name in ("blank", "fill") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
-
-
-def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
-    """What sends a message that the program has made or changed."""
-    everything = {item.name for item in plan.items if item.name}
-    held = [(f"a_{item.index}", item) for item in plan.items if not item.name and item.kind != "constant"]
-    held += [(f"{'t' if item.is_text else 'v'}_{item.name}", item) for item in plan.items if item.name]
-    texts = {place for place, item in held if not item.name or item.is_text}
-    out = [f"struct w_{name} {{", "    uint64_t size;"]
-    out += [
-        f"    {'struct service_text' if place in texts else 'int64_t'} {place};"
-        for place, item in held
-        if _stored(item)
-    ]
-    out += ["};", ""]
-    lines = _Parser(plan, everything, True).run()
-    out += [
-        f"static enum service_parsed w_{name}_parse(const uint8_t *data, uint64_t length, struct w_{name} *out,",
-        "                                        uint64_t *need, int64_t note, bool ended)",
-        "{",
-        *_declarations(plan, everything, True, [*lines, "at"]),
-        "",
-        "    (void)note;",
-        "    (void)ended;",
-        *lines,
-        *[f"    out->{place} = {place};" for place, item in held if _stored(item)],
-        "    out->size = at;",
-        "    return SERVICE_READY;",
-        "}",
-        "",
-    ]
-    out += _prepare(name, plan, fields, [place for place, item in held if _stored(item)], texts)
-    out += _emit(name, plan)
-    out += [
-        f"static enum service_outcome m_{name}_write(struct service_channel *c, const struct m_{name} *m)",
-        "{",
-        f"    struct w_{name} w, again;",
-        f"    struct m_{name} sent = {{0}};",
-        "    struct service_found found;",
-        "    enum service_outcome outcome;",
-        "    uint64_t need;",
-        "    uint8_t *at;",
-        "",
-        f"    if (!w_{name}_prepare(&w, m))",
-        "        return service_fail(c->instance, SERVICE_UNFIT);",
-        "    outcome = service_room(c, w.size, &at);",
-        "    if (outcome != SERVICE_STEP)",
-        "        return outcome;",
-        f"    w_{name}_emit(&w, at);",
-        f"    if (w_{name}_parse(at, w.size, &again, &need, m->m.note, false) != SERVICE_READY || again.size != w.size)",
-        "        return service_fail(c->instance, SERVICE_UNFIT);",
-        "    if (m->m.origin)",
-        "        m->m.origin->unsent = false;",
-        "    sent.m.answered = 1;",
-        "    sent.m.note = m->m.note;",
-        *([f"    m_{name}_parse(at, w.size, &sent, &found);"] if plan.expressions else ["    (void)found;"]),
-        "    service_wrote(c, w.size, &sent.m);",
-        "    return SERVICE_STEP;",
-        "}",
-        "",
-    ]
-    return out
-
-
-def _stored(item: Item) -> bool:
-    return item.kind != "constant"
-
-
-def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts: set[str]) -> list[str]:
-    """The values of all fields: those of the message as it came, then the program's, then lengths and variables."""
-    out = [
-        "/* False if a value does not fit its field. */",
-        f"static bool w_{name}_prepare(struct w_{name} *w, const struct m_{name} *m)",
-        "{",
-    ]
-    out += [f"    {'struct service_text' if place in texts else 'int64_t'} {place};" for place in places]
-    out += [
-        "    uint64_t need;",
-        "    bool bad = false;",
-        "",
-        "    memset(w, 0, sizeof *w);",
-        f"    if (m->m.raw && w_{name}_parse(m->m.raw, m->m.total, w, &need, m->m.note, true) != SERVICE_READY)",
-        "        return false;",
-        *[f"    {place} = w->{place};" for place in places],
-    ]
-    for field in fields:
-        out.append(f"    {'t' if plan.by_name[field].is_text else 'v'}_{field} = m->f_{field};")
-    for length, of in plan.lengths().items():
-        out.append(f"    v_{length} = t_{of}.length;")
-    for item in reversed(plan.items):
-        if item.target and item.serialize is not None:
-            out.append(f"    v_{item.target} = {expression(item.serialize, plan, f'v_{item.name}')};")
-    out.append("    w->size = 0;")
-    if any("note" in line for line in out):
-        out.insert(-1, "")
-    for item in plan.items:
-        line = f"w->size += {_size_of(item)};"
-        if item.kind in ("variable", "text"):
-            continue
-        checks = []
-        if item.kind == "integer" and item.name and item.size < 8:
-            checks = [f"v_{item.name} < {_constant(item.smallest)}", f"v_{item.name} > {_constant(item.largest)}"]
-        if item.condition is not None:
-            out.append(f"    if ({expression(item.condition, plan)}) {{")
-        if checks:
-            out += [f"    if ({' || '.join(checks)})", "        return false;"]
-        out.append(f"    {line}")
-        if item.condition is not None:
-            out.append("    }")
-    out += [f"    w->{place} = {place};" for place in places]
-    return [*out, "    return !bad;", "}", ""]
-
-
-def _size_of(item: Item) -> str:
-    if item.kind == "vint" and item.name:
-        return f"service_vint_size(v_{item.name})"
-    if not item.is_text and item.kind != "vint":
-        return str(item.size)
-    text = f"{f't_{item.name}' if item.name else f'a_{item.index}'}.length"
-    return f"{text} + {_end_of(item)}" if _end_of(item) else text
-
-
-def _end_of(item: Item) -> int:
-    """Bytes after the value of an item. Those of an anonymous one include them."""
-    return len(item.constant) if item.kind == "until" else 2 if item.kind == "headers" else 0
-
-
-def _emit(name: str, plan: Plan) -> list[str]:
-    out: list[str] = []
-    for item in plan.items:
-        if item.kind in ("variable", "text"):
-            continue
-        if item.condition is not None:
-            out.append(f"    if ({expression(item.condition, plan)}) {{")
-        if item.kind == "constant":
-            text = "".join(f"\\{byte:03o}" for byte in item.constant)
-            out += [f'    memcpy(at, "{text}", {item.size});', f"    at += {item.size};"]
-        elif item.kind == "integer" and item.name:
-            order = "true" if item.order == "big" else "false"
-            out.append(f"    service_store(at, (uint64_t)w->v_{item.name}, {item.size}, {order});")
-            out.append(f"    at += {item.size};")
-        elif item.kind == "vint" and item.name:
-            out.append(f"    service_vint_store(at, w->v_{item.name});")
-            out.append(f"    at += service_vint_size(w->v_{item.name});")
-        else:
-            source = f"w->t_{item.name}" if item.name else f"w->a_{item.index}"
-            out += [f"    if ({source}.length)", f"        memcpy(at, {source}.at, {source}.length);"]
-            if item.kind == "integer":
-                out += ["    else", f"        memset(at, 0, {item.size});", f"    at += {item.size};"]
-            else:
-                out.append(f"    at += {source}.length;")
-            end = item.constant if item.kind == "until" else b"\r\n" if item.kind == "headers" else b""
-            if end:
-                text = "".join(f"\\{byte:03o}" for byte in end)
-                out += [f'    memcpy(at, "{text}", {len(end)});', f"    at += {len(end)};"]
-        if item.condition is not None:
-            out.append("    }")
-    used = {field for item in plan.items if item.condition is not None for field in fields_of(item.condition)}
-    known = [
-        f"    const int64_t v_{field} = w->v_{field};" for field in sorted(used) if not plan.by_name[field].is_text
-    ]
-    known += [
-        f"    const struct service_text t_{field} = w->t_{field};"
-        for field in sorted(used)
-        if plan.by_name[field].is_text
-    ]
-    if any(item.condition is not None for item in plan.items):
-        known.append("    bool bad = false;")
-        out.append("    (void)bad;")
-    head = [f"static void w_{name}_emit(const struct w_{name} *w, uint8_t *at)", "{", *known]
-    return [*head, *out, "    (void)at;", "    (void)w;", "}", ""]

@@ -57,7 +57,7 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
     starts = _starts(service, values, states, ports)
     out = [
         f"/* {declaration.name}, compiled from {declaration.place} */",
-        '#include "message.h"',
+        '#include "send.h"',
         "",
         *values.text,
         *values.parsers(),

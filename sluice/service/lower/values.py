@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluice.service.grammar.lower import parser, serialiser, structure
+from sluice.service.grammar.lower import parser, structure
+from sluice.service.grammar.serialise import serialiser
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import (
     ADDRESS,

@@ -4,7 +4,7 @@ value.h              values of a program: strings, integers, their hash
 counters.h           what is counted, with its reason
 buffer.h             buffers of fixed size, from a pool that is allocated at start
 service.h            what a compiled program consists of, and its channels and instances
-message.h            what compiled code does with channels: receive, forward, copy, release
+message.h send.h     what compiled code does with channels: receive; forward, copy, release
 instance.c           the turn of an instance: its rules, what they wait for, how it ends
 io.h                 the connections of channels: one interface, a file for each back end
 socket.c             the back end over epoll: connect, read, write, close

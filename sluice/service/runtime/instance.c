@@ -1,6 +1,6 @@
 #include "instance.h"
 
-#include "message.h"
+#include "send.h"
 
 void service_instance_begin(struct service_instance *self, struct service_core *core)
 {

@@ -1,0 +1,246 @@
+/* What compiled code does with messages that leave: send, forward, copy, write, release. */
+#ifndef SERVICE_SEND_H
+#define SERVICE_SEND_H
+
+#include "message.h"
+
+/* Nothing of a connection that was closed is left. */
+static inline void service_fresh(struct service_channel *c)
+{
+    c->in_ended = c->ends = false;
+    c->received = c->sent = 0;
+    c->notes_count = 0;
+}
+
+/* A backend that has closed its connection and owes no answer: the next message opens another one. */
+static inline bool service_reopen(struct service_channel *c)
+{
+    if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || !service_drained(c))
+        return false;
+    service_io_close(c);
+    service_fresh(c);
+    service_count(c->instance, SERVICE_REOPENED, 1);
+    return true;
+}
+
+/* Makes a channel ready to be sent to, with a buffer: SERVICE_STEP if it is. */
+static inline enum service_outcome service_sendable(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+
+    if (c->broken)
+        return service_notify(c);
+    if (c->out_ending || c->out_ended)
+        return service_fail(self, SERVICE_CLOSED_CHANNEL);
+    if (c->from || (c->reopens && c->notes_count == SERVICE_NOTES))
+        return SERVICE_WAIT;
+    service_reopen(c);
+    if (c->link == SERVICE_CLOSED && !service_io_open(c))
+        return SERVICE_FAULT;
+    if (!c->out) {
+        c->out = service_buffer_take(&self->core->buffers);
+        if (!c->out) {
+            self->starved = true;
+            service_count(self, SERVICE_WAITED_BUFFER, 1);
+            return SERVICE_WAIT;
+        }
+    }
+    return SERVICE_STEP;
+}
+
+/* Whether a channel can be sent to now; `can c ! e`. */
+static inline bool service_can_send(const struct service_channel *c)
+{
+    return !c->broken && !c->out_ending && !c->out_ended && !c->from;
+}
+
+/* load(): the connections of this worker's instances to the backend of a channel. */
+static inline int64_t service_load_of(const struct service_channel *c)
+{
+    const uint32_t *loads = c->instance->core->loads;
+
+    return loads ? loads[c->instance->first[c->port] + c->index] : 0;
+}
+
+/* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */
+static inline void service_bind(struct service_channel *c, int64_t address)
+{
+    if (c->address == (uint32_t)address)
+        return;
+    c->address = (uint32_t)address;
+    if (c->link != SERVICE_CLOSED && c->received >= c->sent && !c->out && !service_transit(c) && service_left(c) == 0) {
+        service_io_close(c);
+        service_fresh(c);
+    }
+}
+
+/* Room for `size` bytes at the end of `out`: SERVICE_STEP and where they go. */
+static inline enum service_outcome service_room(struct service_channel *c, uint64_t size, uint8_t **at)
+{
+    enum service_outcome outcome = service_sendable(c);
+    uint32_t capacity = c->instance->core->buffers.size;
+
+    if (outcome != SERVICE_STEP)
+        return outcome;
+    if (size > capacity)
+        return service_fail(c->instance, SERVICE_TOO_LARGE);
+    if (size > capacity - c->out->end && size <= capacity - service_buffer_held(c->out))
+        service_buffer_compact(c->out);
+    if (size > capacity - c->out->end)
+        return SERVICE_WAIT;
+    *at = c->out->bytes + c->out->end;
+    return SERVICE_STEP;
+}
+
+/* A request was sent: an answer is due. */
+static inline void service_due(struct service_channel *c, const struct service_message *message)
+{
+    if (!message->answered)
+        return;
+    if (c->sent++ == c->received)
+        c->due_since = c->instance->core->now;
+    if (c->instance->core->program->ports[c->port].notes && c->notes_count < SERVICE_NOTES)
+        c->notes[(c->notes_first + c->notes_count++) % SERVICE_NOTES] = message->note;
+}
+
+/* `size` bytes of a message were written to where service_room() said. */
+static inline void service_wrote(struct service_channel *c, uint64_t size, const struct service_message *message)
+{
+    if (c->sums)
+        c->sum_out = service_crc(c->sum_out, c->out->bytes + c->out->end, size);
+    c->out->end += (uint32_t)size;
+    service_due(c, message);
+    c->instance->progressed = true;
+    service_count(c->instance, SERVICE_SENT, 1);
+}
+
+/* Sends a message as it came; it is in the buffer as a whole. */
+static inline enum service_outcome service_copy(struct service_channel *c, const struct service_message *message)
+{
+    uint8_t *at;
+    enum service_outcome outcome = service_room(c, message->total, &at);
+
+    if (outcome == SERVICE_STEP) {
+        memcpy(at, message->raw, message->total);
+        if (message->origin)
+            message->origin->unsent = false;
+        service_wrote(c, message->total, message);
+    }
+    return outcome;
+}
+
+/* The next part of a message that passes, of which the parts before are gone. False if there is none yet, or if it is
+ * malformed: `fault` is set then. */
+static inline bool service_more_parts(struct service_channel *c)
+{
+    uint64_t take = 0, need = 0;
+    const uint8_t *data = c->in ? c->in->bytes + c->in->start : NULL;
+
+    if (c->tail.kind == SERVICE_TO_THE_END && c->in_ended && service_buffer_held(c->in) == 0) {
+        c->tail.kind = SERVICE_NO_TAIL;
+        c->ends = true;
+        if (c->to)
+            c->to->out_ending = true; /* the end of its bytes is all that ends the message */
+        return true;
+    }
+    if (!data)
+        return false;
+    switch (service_next_part(&c->tail, data, service_buffer_held(c->in), &take, &need)) {
+    case SERVICE_MALFORMED:
+        service_fail(c->instance, SERVICE_BAD_MESSAGE);
+        return false;
+    case SERVICE_MORE:
+        return false;
+    case SERVICE_READY:
+        break;
+    }
+    c->passing = take;
+    return true;
+}
+
+/* Moves what there is of `passing` bytes, and what there is room for. */
+static inline void service_pass_bytes(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+    uint64_t size = service_buffer_held(c->in);
+
+    if (size > c->passing)
+        size = c->passing;
+    if (c->to && size) {
+        struct service_buffer *out = c->to->out;
+        uint32_t capacity = self->core->buffers.size;
+
+        if (!out) { /* it was flushed meanwhile */
+            out = c->to->out = service_buffer_take(&self->core->buffers);
+            if (!out) {
+                self->starved = true;
+                service_count(self, SERVICE_WAITED_BUFFER, 1);
+                return;
+            }
+        }
+        if (out->start == out->end)
+            out->start = out->end = 0;
+        if (size > capacity - out->end)
+            size = capacity - out->end;
+        memcpy(out->bytes + out->end, c->in->bytes + c->in->start, size);
+        out->end += (uint32_t)size;
+    }
+    if (size) {
+        c->in->start += (uint32_t)size;
+        c->passing -= size;
+        self->progressed = true;
+    }
+}
+
+/* Moves what there is, and what there is room for, of a message that passes from `c`. */
+static inline void service_pass(struct service_channel *c)
+{
+    do {
+        service_pass_bytes(c);
+        if (c->passing)
+            break;
+    } while (c->tail.kind && service_more_parts(c));
+    service_empty_in(c);
+    if (!service_transit(c)) {
+        if (c->to)
+            c->to->from = NULL;
+        c->to = NULL;
+    }
+}
+
+/* Sends the message that the step received last, as its last act: the platform passes it on. It is not copied as a whole
+ * before, so that its size has no limit but that of its grammar. */
+static inline enum service_outcome service_forward(struct service_channel *c, const struct service_message *message)
+{
+    struct service_channel *origin = message->origin;
+    enum service_outcome outcome = service_sendable(c);
+
+    if (outcome != SERVICE_STEP)
+        return outcome;
+    origin->unsent = false;
+    origin->taken = 0;
+    origin->passing = message->total;
+    origin->to = c;
+    c->from = origin;
+    service_due(c, message);
+    service_count(c->instance, SERVICE_SENT, 1);
+    service_pass(origin);
+    return SERVICE_STEP;
+}
+
+/* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
+static inline void service_release(struct service_channel *c)
+{
+    c->pinned = false;
+    if (c->unsent) {
+        c->unsent = false;
+        service_count(c->instance, SERVICE_DROPPED, 1);
+    }
+    if (c->taken) {
+        c->in->start += c->taken;
+        c->taken = 0;
+    }
+    service_empty_in(c);
+}
+
+#endif

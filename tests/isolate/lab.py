@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import itertools
 import mmap
 import os
 import shutil
@@ -22,6 +23,10 @@ from sluice.isolate.errors import IsolateError
 
 PREFIX = "sl-iso"
 _SOURCE = Path(__file__).parent / "load.c"
+_LINKS = itertools.cycle(range(1, 250))
+"""Numbers of links. The kernel removes a namespace some time after its deletion, and its link with it: the next link
+of this process has another name.
+"""
 
 
 class Burner:
@@ -59,7 +64,6 @@ class Lab:
         self._namespaces: list[str] = []
         self._cgroups: list[Path] = []
         self._bridges: list[str] = []
-        self._links = 0
 
     def __enter__(self) -> Lab:
         self.cgroup("")
@@ -130,8 +134,7 @@ class Lab:
         cpu: the CPU on which it receives (receive packet steering). bridge: a bridge of the host that joins the links,
         in place of an address of the host.
         """
-        self._links += 1
-        number = self._links
+        number = next(_LINKS)
         name = f"{self.name}-{number}"
         subnet = "10.89.0" if bridge else f"10.89.{number}"
         outer, inner = f"sli{number}h{os.getpid() % 100000}", "link0"
@@ -151,6 +154,10 @@ class Lab:
             steer = f"echo {1 << cpu:x} > /sys/class/net/{inner}/queues/rx-0/rps_cpus"
             _run("ip", "netns", "exec", name, "sh", "-c", steer)
         return name, address
+
+    def host_address(self, namespace: str) -> str:
+        """The host's address on its link to a namespace."""
+        return f"10.89.{namespace.rsplit('-', 1)[1]}.1"
 
     def bridge(self) -> str:
         """A new bridge in the host's namespace."""
@@ -191,7 +198,7 @@ class Lab:
         namespace: str | None = None,
         cpu: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """A process of the load program in a container, on one CPU."""
+        """A process of the load program in a container, on one CPU; it is there, and in its namespace, on return."""
         inside = ["ip", "netns", "exec", namespace] if namespace else []
 
         def enter() -> None:
@@ -203,7 +210,17 @@ class Lab:
 
         process = subprocess.Popen([*inside, str(self.program), *arguments], preexec_fn=enter)
         self._processes.append(process)
+        if namespace:  # `ip netns exec` is in the control group before it is in the namespace
+            self._await_program(process)
         return process
+
+    def _await_program(self, process: subprocess.Popen[bytes]) -> None:
+        for _ in range(1000):
+            with contextlib.suppress(OSError):
+                if os.path.samefile(f"/proc/{process.pid}/exe", self.program) or process.poll() is not None:
+                    return
+            time.sleep(0.01)
+        raise AssertionError(f"{self.program} was not started in its network namespace")
 
     def burn(self, cgroup: Path | None = None, namespace: str | None = None, cpu: int | None = None) -> Burner:
         """A process that computes, in a container, on one CPU."""

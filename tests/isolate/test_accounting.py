@@ -238,7 +238,7 @@ def test_in_a_shared_namespace_packets_are_their_sockets(lab: Lab, session: Sess
     bridge = lab.bridge()
     sending, _ = lab.namespace(bridge=bridge)
     shared, address = lab.namespace(bridge=bridge)
-    namespace, to, source = (None, "10.89.1.1", outside) if host else (shared, address, sending)
+    namespace, to, source = (None, lab.host_address(outside), outside) if host else (shared, address, sending)
     for name, port in (("a", "5001"), ("b", "5002")):
         lab.start("hold", port, cgroup=lab.cgroup(name), v2_cgroup=lab.v2_cgroup(name), namespace=namespace)
     session.wait(0.3)
@@ -267,9 +267,8 @@ def test_packets_that_a_shaper_holds_back_are_charged_to_their_sender(lab: Lab, 
     namespace, _ = lab.namespace()
     lab.shape(namespace, "20mbit")
     lab.burn(lab.cgroup("v"), cpu=OTHER_CPU)
-    lab.start(
-        "send", "10.89.1.1", PORT, "5000", "1400", "0", cgroup=lab.cgroup("s"), namespace=namespace, cpu=OTHER_CPU
-    )
+    to = lab.host_address(namespace)
+    lab.start("send", to, PORT, "5000", "1400", "0", cgroup=lab.cgroup("s"), namespace=namespace, cpu=OTHER_CPU)
     session.wait(0.3)
     sample = sampled(session, 1.0)
     assert of(sample, "s").transmitted > 200

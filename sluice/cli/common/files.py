@@ -7,10 +7,7 @@ from pathlib import Path
 
 from sluice.cli.common.errors import CommandError
 from sluice.engine.functions import Wanted
-
-_OF_THE_KERNEL = ("/dev/stdout", "/dev/stderr", "/dev/fd/")
-"""Links that the kernel provides, which an output may follow: /dev/stdout, >(command) of a shell. See sl_create in C.
-"""
+from sluice.engine.new_file import OF_THE_KERNEL, create
 
 
 def check_input(path: str) -> None:
@@ -31,7 +28,7 @@ def check_output(path: str, *inputs: str) -> None:
     for given in inputs:
         if os.path.exists(path) and os.path.exists(given) and os.path.samefile(path, given):
             raise CommandError(f"{path}: is the input as well, and would be overwritten; write to another file")
-    if os.path.islink(path) and not path.startswith(_OF_THE_KERNEL):
+    if os.path.islink(path) and not path.startswith(OF_THE_KERNEL):
         raise CommandError(f"{path}: is a symbolic link; give the file that it leads to ({os.path.realpath(path)})")
     if os.path.isdir(path):
         raise CommandError(f"{path}: is a directory; give the name of a file")
@@ -52,10 +49,8 @@ def check_function_outputs(wanted: Wanted, *inputs: str) -> None:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a file. Raises CommandError with the reason if writing fails."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    flags |= 0 if str(path).startswith(_OF_THE_KERNEL) else os.O_NOFOLLOW
     try:
-        with open(path, "w", encoding="utf-8", opener=lambda name, _: os.open(name, flags, 0o666)) as file:
+        with open(create(str(path)), "w", encoding="utf-8") as file:
             file.write(text)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error

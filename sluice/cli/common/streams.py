@@ -10,6 +10,7 @@ import sys
 from collections.abc import Generator
 
 from sluice.cli.common.errors import CommandError
+from sluice.engine.new_file import create
 
 STDOUT, STDERR = 1, 2
 _real = [STDOUT]
@@ -27,9 +28,8 @@ def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
         yield None
         return
     sys.stdout.flush()
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        target = os.dup(STDERR) if path is None else os.open(path, flags, 0o666)
+        target = os.dup(STDERR) if path is None else create(path)
     except OSError as error:
         raise CommandError(f"{path}: {error.strerror}") from error
     real = os.dup(STDOUT)

@@ -9,12 +9,11 @@ import os
 import stat
 from typing import Any, Protocol
 
+from sluice.engine.new_file import STDOUT, create
 from sluice.report.errors import OutputError
 from sluice.report.schema import Schema
 
 Row = dict[str, Any]
-STDOUT = "-"
-"""The name of standard output."""
 
 
 class Writer(Protocol):
@@ -50,23 +49,14 @@ def rows_of(lines: bytes) -> list[Row]:
     return [json.loads(line) for line in lines.splitlines()]
 
 
-def create(path: str) -> int:
-    """Create a file, or duplicate a descriptor such as /dev/fd/3. Symbolic links are refused, as in sl_create."""
-    named = {STDOUT: 1, "/dev/stdout": 1, "/dev/stderr": 2}.get(path)
-    if path.startswith("/dev/fd/") and path.removeprefix("/dev/fd/").isdecimal():
-        named = int(path.removeprefix("/dev/fd/"))
-    if named is not None:
-        return os.dup(named)
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
-
-
 class TextFile:
     """A file of lines. A write that fails leaves the complete lines that were written."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = create(path)
         # a descriptor of another program's file may stand anywhere in it
-        self._regular = stat.S_ISREG(os.fstat(self.descriptor).st_mode) and not path.startswith(("/dev/", STDOUT))
+        own = path != STDOUT and not path.startswith("/dev/")
+        self._regular = own and stat.S_ISREG(os.fstat(self.descriptor).st_mode)
         self.path = path
         self.written = 0
 

@@ -16,8 +16,9 @@ import stat
 from abc import ABC, abstractmethod
 from typing import Any
 
+from sluice.engine.new_file import create
 from sluice.report.errors import OutputError
-from sluice.report.formats.base import create, needed, rows_of
+from sluice.report.formats.base import needed, rows_of
 from sluice.report.schema import ListOf, Record, Scalar, Schema, Type
 
 EXTRA = "arrow"

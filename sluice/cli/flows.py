@@ -8,19 +8,31 @@ the rows go to standard output, and the summary, if requested (--summary, --json
   sluice flows -r capture.pcap -o flows.parquet     also .csv, .arrow, .duckdb, .log (Zeek), eve.json
 
 Rows in other formats than JSON lines have all that `flowlog` adds, such as the community-id; --details adds it to JSON.
+
+  sluice flows -r 'captures/**/*.pcap*' --jobs 4 -o flows.parquet
+
+With --jobs each capture is processed separately, some at a time; files that one capture was rotated into are one. Each
+row names its capture.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import sys
+import time
+from functools import partial
+from pathlib import Path
 from typing import Any
 
+from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
+from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined
 from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
-from sluice.cli.common.outputs import add_outputs, outputs
+from sluice.cli.common.outputs import add_outputs, log_file, outputs
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -31,10 +43,13 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish, outcome_json, summary
-from sluice.engine.box import Outcome
+from sluice.engine.box import CompiledStack, Outcome, Settings
 from sluice.engine.functions import Wanted, find_functions
 from sluice.engine.inputs import Inputs
+from sluice.report.capture_sets import CaptureSet, capture_sets
 from sluice.report.formats.find import JSON, format_of
+from sluice.report.logs import CAPTURE, schema_of
+from sluice.report.rotation import Rotating
 from sluice.stacks.find import DEFAULT
 
 NOTES = {
@@ -75,6 +90,12 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--holes", type=count_from_1("gaps"), metavar="N", help="gaps that one row lists at most (default 65536)"
     )
+    parser.add_argument(
+        "--jobs",
+        type=count_from_1("jobs"),
+        metavar="N",
+        help="processes, each for one capture of many at a time, with the memory of one run each",
+    )
     add_outputs(parser)
     add_run_options(parser)
     add_workers(parser)
@@ -83,33 +104,48 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
     inputs = inputs_of(options)
+    if options.jobs:
+        return _run_jobs(options, inputs)
     with printed_apart(None, apart=not options.out) as stdout:
         outcome = _run(options, inputs, stdout)
     status = _finish(outcome, options, named(inputs))
+    _note_bounds(outcome)
+    return status
+
+
+def _note_bounds(outcome: Outcome) -> None:
+    """Notes about bounds that were reached."""
     for name, note in NOTES.items():
         if outcome.reports.get(name):
             print(f"sluice: note: {outcome.reports[name]:,} {note}", file=sys.stderr)
-    return status
+
+
+def _log(options: argparse.Namespace) -> str:
+    """The function that writes the rows."""
+    format = options.format or format_of(options.out or "")
+    return "flowlog" if options.details or format is not JSON else "flow_log"
+
+
+def _prepared(
+    options: argparse.Namespace, log: str, out: str | None, live: bool = False
+) -> tuple[CompiledStack, Wanted, Settings]:
+    """What a box needs for flows. out: where their rows go."""
+    stack = stack_of(options.stack, options)
+    given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": out}
+    values = {name: str(value) for name, value in given.items() if value}
+    wanted = find_functions([log, *tunnel_ports_function(stack, options)], {log: values})
+    return compile_for(stack, wanted, options), wanted, settings_of(options, options.idle is not None or live)
 
 
 def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Outcome:
     """Run everything except the summary. stdout: the path of the standard output, to which rows are written."""
-    wanted = Wanted()
     try:
-        stack = stack_of(options.stack, options)
         check_inputs(inputs)
         if options.out:
             check_output(options.out, *input_files(inputs))
-        out = options.out or stdout
-        given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": out}
-        values = {name: str(value) for name, value in given.items() if value}
-        format = options.format or format_of(options.out or "")
-        log = "flowlog" if options.details or format is not JSON else "flow_log"
-        wanted = find_functions([log, *tunnel_ports_function(stack, options)], {log: values})
-        compiled = compile_for(stack, wanted, options)
-        settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
+        compiled, wanted, settings = _prepared(options, _log(options), options.out or stdout, inputs.live)
     except KeyboardInterrupt:
-        return stopped_early(wanted)
+        return stopped_early(Wanted())
     on_terminal = not options.out and sys.stdout.isatty()
     with outputs(wanted, options, stdout, tuple(options.key)) as files:
         outcome = run_file(
@@ -118,10 +154,78 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
         return files.finished(outcome)
 
 
-def _finish(outcome: Outcome, options: argparse.Namespace, inputs: str) -> int:
-    """Print the requested parts of the summary. Returns the exit status."""
+def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
+    """Each set of captures in a process of its own."""
+    if inputs.endless or options.workers > 1:
+        raise UsageError("--jobs: is for files that are complete: leave out -i, --follow, `-r -` and --workers")
+    check_inputs(inputs)
     if options.out:
-        return finish(outcome, options.json, inputs)
+        check_output(options.out, *input_files(inputs))
+    log, sets, begin = _log(options), capture_sets(input_files(inputs)), time.monotonic()
+    with printed_apart(None, apart=not options.out) as stdout:
+        _prepared(options, log, None)  # compiled once, for all processes
+        schema = schema_of(log, tuple(options.key), captures=True)
+        assert schema is not None
+        with log_file(options, options.out or stdout or "-", schema) as file:
+            plain = argparse.Namespace(**{**vars(options), **_ONLY_HERE})
+            jobs = Jobs(partial(_prepare_sets, plain, log), partial(_take, file), min(options.jobs, len(sets)))
+            done = jobs.run(sets)
+    outcome = joined(done, len(sets), time.monotonic() - begin)
+    for one in done:
+        if why := one.outcome.failure or one.outcome.fault:
+            print(f"sluice: {why if one.captures.name in why else f'{one.captures.name}: {why}'}", file=sys.stderr)
+    status = _finish(outcome, options, named(inputs), {"captures": [_set_json(one) for one in done]})
+    _note_bounds(outcome)
+    return status
+
+
+_ONLY_HERE = {"format": None, "action": None, "parser": None, "rotate_size": 0, "rotate_time": 0}
+"""Options that concern the rows of all captures."""
+
+
+def _prepare_sets(options: argparse.Namespace, log: str) -> Work:
+    """In a process of a job: what processes one set, and writes its rows to a file."""
+    compiled, wanted, settings = _prepared(options, log, "-")
+    given = wanted.options[0]
+    assert isinstance(given, dict)
+
+    def work(captures: CaptureSet, rows: str, report: Report) -> Outcome:
+        wanted.options[0] = {**given, "out": rows}
+        inputs = Inputs(tuple(f"file:{path}" for path in captures.files), filter=options.filter)
+        return run_file(compiled, wanted, settings, inputs, report_to=report)
+
+    return work
+
+
+def _take(file: Rotating, captures: CaptureSet, rows: Path) -> None:
+    """Append the rows of one set, each with the name of its capture. A row that is not whole is left out."""
+    begin = f'{{"{CAPTURE}":{json.dumps(os.fsdecode(captures.name))},'.encode("utf-8", "surrogateescape")
+    with contextlib.suppress(FileNotFoundError), open(rows, "rb") as lines:
+        while some := lines.readlines(_CHUNK):
+            file.write(b"".join(begin + line[1:] for line in some if line.endswith(b"\n")))
+
+
+_CHUNK = 1 << 20
+"""Bytes of rows that are appended at a time."""
+
+
+def _set_json(done: Done) -> dict[str, Any]:
+    outcome = done.outcome
+    return {
+        "files": list(done.captures.files),
+        "packets": outcome.packets,
+        "flows": outcome.reports.get("flows", 0),
+        "seconds": round(outcome.seconds, 6),
+        "fault": outcome.fault,
+        "failure": outcome.failure,
+    }
+
+
+def _finish(outcome: Outcome, options: argparse.Namespace, inputs: str, more: dict[str, Any] | None = None) -> int:
+    """Print the requested parts of the summary. more: members of its JSON. Returns the exit status."""
+    if options.out:
+        return finish(outcome, options.json, inputs, more=more)
     if options.summary or options.json:
-        print(json.dumps(outcome_json(outcome)) if options.json else summary(outcome), file=sys.stderr)
+        text = json.dumps(outcome_json(outcome) | (more or {})) if options.json else summary(outcome)
+        print(text, file=sys.stderr)
     return finish(outcome, as_json=False, inputs=inputs, quiet=True)

@@ -23,6 +23,8 @@ FLOW_DETAILS = """
 BEGINNING = """
     log text, ts time, flow count, community_id text, layers text, src address, sport port, dst address, dport port
 """
+CAPTURE = "capture"
+"""The column that names the capture of a row, where a run has several."""
 LOGS: dict[str, tuple[str, str]] = {
     "flow_log": ("flow", FLOWS),
     "flowlog": ("flow", FLOWS + FLOW_DETAILS),
@@ -159,15 +161,15 @@ LOGS: dict[str, tuple[str, str]] = {
 
 
 @cache
-def schema_of(function: str, joined: tuple[str, ...] = ()) -> Schema | None:
+def schema_of(function: str, joined: tuple[str, ...] = (), captures: bool = False) -> Schema | None:
     """The columns of the rows that a ready function writes; None if it writes no log.
 
-    joined: the key parts that `--key` added to the rows of flows.
+    joined: the key parts that `--key` added to the rows of flows. captures: each row names its capture first.
     """
     if function not in LOGS:
         return None
     log, text = LOGS[function]
-    found = columns(text)
+    found = columns(f"{CAPTURE} text, {text}" if captures else text)
     if log == "flow":
         found |= {name: Scalar("count") for name in joined if name not in found}
     return Schema(log, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import glob
 import os
 import re
 import sys
@@ -27,8 +28,9 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         dest="files",
-        help="capture file (pcap or pcapng), perhaps compressed (gzip, zstd, lz4, xz), a folder of them, or - for"
-        " standard input; may be given several times: packets are taken in the order of time",
+        help="capture file (pcap or pcapng), perhaps compressed (gzip, zstd, lz4, xz), a folder of them, a quoted"
+        " pattern such as 'dir/**/*.pcap*', or - for standard input; may be given several times: packets are taken in"
+        " the order of time",
     )
     parser.add_argument(
         "-i",
@@ -123,7 +125,12 @@ def _interface(name: str) -> str:
 
 
 def _files(given: str) -> list[str]:
-    """The file with that name, or the captures in the folder."""
+    """The file with that name, the captures in the folder, or the files that match the pattern."""
+    if given != STANDARD_INPUT and not os.path.lexists(given) and glob.has_magic(given):
+        matching = sorted(path for path in glob.iglob(given, recursive=True) if os.path.isfile(path))
+        if not matching:
+            raise CommandError(f"{given}: no file matches this pattern")
+        return matching
     if given == STANDARD_INPUT or not os.path.isdir(given):
         return [given]
     try:

@@ -17,6 +17,7 @@ from sluice.report.formats.find import FORMATS, JSON, Format, format_named, form
 from sluice.report.logs import schema_of
 from sluice.report.output import Rows
 from sluice.report.rotation import Limits, Rotating
+from sluice.report.schema import Schema
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SPANS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -77,6 +78,39 @@ class Outputs:
         return replace(outcome, failure=failure, stopped=outcome.interrupted) if failure else outcome
 
 
+def _limits(options: argparse.Namespace) -> Limits:
+    return Limits(options.rotate_size, options.rotate_time)
+
+
+def _open(path: str, schema: Schema, format: Format, limits: Limits) -> Rotating:
+    try:
+        return Rotating(path, schema, format, limits)
+    except OutputError as error:
+        raise CommandError(str(error)) from error
+    except OSError as error:
+        raise CommandError(f"{path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def log_file(options: argparse.Namespace, path: str, schema: Schema) -> Generator[Rotating]:
+    """The file, or the files, of rows that the caller writes; complete at the end. Raises CommandError."""
+    format: Format = options.format or format_of(path)
+    if path.startswith("/dev/") and not format.text:
+        raise UsageError(f"--format {format.name}: needs a file: give -o FILE")
+    file = _open(path, schema, format, _limits(options))
+    try:
+        try:
+            yield file
+        finally:
+            file.close()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise CommandError(f"{path}: the rows could not all be written: {error.strerror}") from error
+    except OutputError as error:
+        raise CommandError(str(error)) from error
+
+
 @contextlib.contextmanager
 def outputs(
     wanted: Wanted, options: argparse.Namespace, stdout: str | None = None, joined: tuple[str, ...] = ()
@@ -87,7 +121,7 @@ def outputs(
     CommandError and UsageError.
     """
     found = Outputs()
-    limits = Limits(options.rotate_size, options.rotate_time)
+    limits = _limits(options)
     logs = 0
     try:
         for number, (function, given) in enumerate(zip(wanted.c, wanted.options, strict=True)):
@@ -102,12 +136,7 @@ def outputs(
                 continue
             if not path and not format.text:
                 raise UsageError(f"--format {format.name}: needs a file: give {function.name}:out=FILE, or -o FILE")
-            try:
-                file = Rotating(path or stdout or "-", schema, format, limits)
-            except OutputError as error:
-                raise CommandError(str(error)) from error
-            except OSError as error:
-                raise CommandError(f"{path}: {error.strerror}") from error
+            file = _open(path or stdout or "-", schema, format, limits)
             found.files.append(file)
             found.rows.append(Rows(file))
             wanted.options[number] = {**texts, "out": found.rows[-1].path}

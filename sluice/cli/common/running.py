@@ -135,14 +135,15 @@ def run_file(
     rotation: Rotation | None = None,
     failed: Callable[[], bool] = lambda: False,
     box: type[Box] = Box,
+    report_to: Callable[[int, int, int], bool] | None = None,
 ) -> Outcome:
-    """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
+    """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
     packets. failed: stops the run if it returns True. box: the class of a single one. Raises BrokenPipeError if the
     reader of the output is gone.
     """
-    shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
+    shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
         opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box)
     except KeyboardInterrupt:

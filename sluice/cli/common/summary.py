@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from sluice.cli.common.link_types import LINK_TYPES
 from sluice.cli.common.streams import reader_is_gone
@@ -97,8 +97,12 @@ def _words(counter: str) -> str:
     return f"{what} ({why})" if why else what
 
 
-def finish(outcome: Outcome, as_json: bool, inputs: str, quiet: bool = False) -> int:
-    """Print the summary and the errors of a run. Returns the exit status. inputs: the inputs' name in messages.
+def finish(
+    outcome: Outcome, as_json: bool, inputs: str, quiet: bool = False, more: Mapping[str, object] | None = None
+) -> int:
+    """Print the summary and the errors of a run. Returns the exit status.
+
+    inputs: the inputs' name in messages. more: members that the JSON has beside those of every run.
 
     The status is 0 if the user ended an input that has no end.
 
@@ -107,7 +111,7 @@ def finish(outcome: Outcome, as_json: bool, inputs: str, quiet: bool = False) ->
     if outcome.failure and reader_is_gone():
         raise BrokenPipeError
     if as_json:
-        print(json.dumps(outcome_json(outcome)))
+        print(json.dumps(outcome_json(outcome) | dict(more or {})))
     elif not quiet:
         print(summary(outcome))
     if outcome.fault:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from sluice.report.errors import OutputError
 from sluice.report.formats.base import Row, TextWriter, rows_of
+from sluice.report.logs import CAPTURE
 from sluice.report.schema import Schema
 
 Event = dict[str, Any]
@@ -57,6 +58,7 @@ def _begin(row: Row, kind: str, proto: str, time: str) -> Event:
         "dest_port": row["dport"],
         "proto": proto,
         "community_id": row.get("community_id"),
+        "pcap_filename": row.get(CAPTURE),
     }
 
 

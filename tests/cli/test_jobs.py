@@ -1,0 +1,136 @@
+"""sluice flows --jobs: many captures, each processed separately, some at a time."""
+
+import json
+import os
+import shutil
+import signal
+import struct
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.jobs import Jobs, Report, Work, joined
+from sluice.engine.box import Outcome
+from sluice.report.capture_sets import CaptureSet
+from tests.cli.conftest import FIRST, Command
+
+CAPTURE = FIRST / "capture.pcap"
+
+
+def rows(text: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def split(pcap: bytes) -> tuple[bytes, list[bytes]]:
+    """The header of a pcap file in little endian, and its records."""
+    at, records = 24, list[bytes]()
+    while at < len(pcap):
+        end = at + 16 + struct.unpack_from("<I", pcap, at + 8)[0]
+        records.append(pcap[at:end])
+        at = end
+    return pcap[:24], records
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A capture, and the same rotated after each ten packets, in a folder of its own."""
+    (tmp_path / "one").mkdir()
+    shutil.copy(CAPTURE, tmp_path / "one" / "x.pcap")
+    (tmp_path / "two").mkdir()
+    head, records = split(CAPTURE.read_bytes())
+    for number in range(0, len(records), 10):
+        part = tmp_path / "two" / f"y.pcap{number // 10 or ''}"
+        part.write_bytes(head + b"".join(records[number : number + 10]))
+    return tmp_path
+
+
+def test_each_capture_is_processed_separately(sluice: Command, folder: Path) -> None:
+    """Rows are those of the capture alone, in the order of the captures; a rotated one is one capture."""
+    out = folder / "flows.jsonl"
+    done = sluice("flows", "--stack", "tcp_ip", "-r", folder / "**" / "*.pcap*", "--jobs", "2", "-o", out, "--json")
+    assert (done.status, done.err) == (0, "")
+    alone = rows(sluice("flows", "--stack", "tcp_ip", "-r", CAPTURE).out)
+    one, two = str(folder / "one" / "x.pcap"), str(folder / "two" / "y.pcap")
+    assert rows(out.read_text()) == [{"capture": name, **row} for name in (one, two) for row in alone]
+    summary = json.loads(done.out)
+    assert summary["packets"] == 44 and summary["reports"]["flows"] == 8
+    assert [(one["packets"], one["flows"], len(one["files"])) for one in summary["captures"]] == [
+        (22, 4, 1),
+        (22, 4, 3),
+    ]
+
+
+def test_rows_in_another_format(sluice: Command, folder: Path) -> None:
+    done = sluice("flows", "--stack", "tcp_ip", "-r", folder / "one", "--jobs", "2", "--format", "csv")
+    lines = done.out.splitlines()
+    assert lines[0].startswith("capture,schema,layers") and len(lines) == 5
+    assert all(line.startswith(str(folder / "one" / "x.pcap")) for line in lines[1:])
+
+
+def test_a_capture_that_is_damaged_is_named_and_the_others_are_complete(sluice: Command, folder: Path) -> None:
+    whole = CAPTURE.read_bytes()
+    (folder / "one" / "a.pcap").write_bytes(whole[: len(whole) // 2])
+    (folder / "one" / "b.pcap").write_bytes(b"no capture")
+    done = sluice("flows", "--stack", "tcp_ip", "-r", folder / "one", "--jobs", "1", "-o", folder / "out.jsonl")
+    assert done.status == 1
+    assert f"sluice: {folder / 'one' / 'a.pcap'}: " in done.err and f"sluice: {folder / 'one' / 'b.pcap'}: " in done.err
+    assert "2 of 3 captures could not be read to their end" in done.err
+    found = rows((folder / "out.jsonl").read_text())
+    assert sum(str(row["capture"]).endswith("x.pcap") for row in found) == 4
+
+
+def test_only_files_that_are_complete(sluice: Command) -> None:
+    done = sluice("flows", "-r", CAPTURE, "--follow", "--jobs", "2")
+    assert done.status == 2 and "--jobs: is for files that are complete" in done.err
+
+
+def test_a_pattern_that_matches_nothing(sluice: Command, tmp_path: Path) -> None:
+    done = sluice("flows", "-r", tmp_path / "*.pcap")
+    assert done.status == 1 and "no file matches this pattern" in done.err
+
+
+SETS = [CaptureSet((name,)) for name in ("a", "b", "c")]
+
+
+def prepare(kind: str) -> Work:
+    """Work in a process that writes the names of the sets, and at `b` does something else."""
+
+    def work(captures: CaptureSet, rows: str, report: Report) -> Outcome:
+        Path(rows).write_text(f"{captures.name}\n")
+        if captures.name == "b" and kind == "dies":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if captures.name == "c" and kind == "dies":
+            raise CommandError("it cannot be")
+        if captures.name == "b" and kind == "waits":
+            os.kill(os.getppid(), signal.SIGINT)
+            time.sleep(60)
+        return Outcome(1, {"box": {"packets": 1}}, {"rows": 1})
+
+    return work
+
+
+def taken(kind: str, at_once: int = 1) -> tuple[Outcome, list[str]]:
+    found: list[str] = []
+    jobs = Jobs(partial(prepare, kind), lambda _, rows: found.append(rows.read_text()), at_once)
+    done = jobs.run(SETS)
+    return joined(done, len(SETS), 1.0), found
+
+
+def test_rows_are_taken_in_order() -> None:
+    outcome, found = taken("works", at_once=2)
+    assert found == ["a\n", "b\n", "c\n"]
+    assert (outcome.packets, outcome.counters, outcome.reports) == (3, {"box": {"packets": 3}}, {"rows": 3})
+
+
+def test_a_process_that_fails_takes_only_its_set_with_it() -> None:
+    outcome, found = taken("dies")
+    assert found == ["a\n", "b\n", "c\n"] and outcome.packets == 1
+    assert outcome.failure == "2 of 3 captures could not be read to their end"
+
+
+def test_after_an_interrupt_no_other_set_begins() -> None:
+    outcome, found = taken("waits")
+    assert found == ["a\n", "b\n"] and outcome.interrupted and outcome.failure is None

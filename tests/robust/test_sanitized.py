@@ -14,6 +14,7 @@ import sluice
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import compiler
 from tests.robust import cuts
+from tests.support.budget import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = Path(sluice.__file__).resolve().parents[1]
@@ -65,7 +66,7 @@ def test_everything_is_clean(environment: dict[str, str]) -> None:
         timeout=900,
     )
     assert run.returncode == 0, run.stderr[-6000:]
-    assert int(run.stdout.split()[0]) > 100_000
+    assert int(run.stdout.split()[0]) > examples(100_000, 10_000)
 
 
 @pytest.mark.sanitizer

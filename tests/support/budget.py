@@ -68,6 +68,11 @@ def thinned(values: Iterable[Any], every: int, id: Callable[[Any], str] = str) -
     ]
 
 
+def in_matrix(*values: Any, id: str | None = None) -> Any:
+    """Parameters of a test that belong to the full matrix."""
+    return pytest.param(*values, id=id, marks=getattr(pytest.mark, MATRIX))
+
+
 def examples(full: int, usual: int) -> int:
     """The number of examples that a Hypothesis test tries: `full` in a run of the whole matrix, else `usual`."""
     return full if os.environ.get("SLUICE_MATRIX") == "all" else usual

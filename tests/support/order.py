@@ -41,7 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort the files of a run with several workers; the tests of a file stay in their order."""
     if hasattr(config, "workerinput"):
-        items.sort(key=lambda item: (-recorded().get(item.nodeid.partition("::")[0], 0)))
+        items.sort(key=lambda item: -recorded().get(item.nodeid.partition("::")[0], 0))
 
 
 def measured(results: Path) -> Counter[str]:

@@ -18,7 +18,9 @@ from tests.support.budget import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 SLUICE = Path(sluice.__file__).resolve().parents[1]
-SANITIZERS = "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1"
+OPTIMISED = f"-O{examples(1, 0)}"
+"""With the sanitizers, a compilation with the optimiser takes a minute."""
+SANITIZERS = f"-fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer {OPTIMISED}"
 
 
 def sanitizer_library() -> tuple[str, str] | None:

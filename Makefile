@@ -24,7 +24,8 @@ check:
 CHECK := tests/test_imports.py tests/lang tests/ir tests/lower tests/hooks tests/passes tests/runtime tests/engine
 
 # Everything but the full matrix. Sanitizers where they can be installed; tests that need them say so where they cannot. By
-# files, as the tests of one file share what they compile. MATRIX: none, tenth or all (tests/support/budget.py).
+# files, as the tests of one file share what they compile, the longest first (tests/support/order.py). MATRIX: none, tenth
+# or all (tests/support/budget.py).
 MATRIX ?= none
 test:
 	@scripts/setup.sh --sanitizers=try --tshark --isolate=try --analyze=try

@@ -17,14 +17,11 @@ from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import unoptimised
 
-pytest_plugins = ["tests.support.again", "tests.support.budget"]
+pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
 HERE = Path(__file__).resolve().parent
-UNOPTIMISED = (
-    "cases", "chain", "cli", "docs", "engine", "examples", "functions", "language", "messages", "protocols", "quic",
-    "report", "state",
-)  # fmt: skip
-"""Folders whose tests each compile a stack and run few packets through it: without the C compiler's optimiser. All
-others compile as users do, except stacks with fewer passes.
+OPTIMISED = ("analyze", "bench", "compat", "isolate", "laws", "native", "robust", "runtime", "scale", "service")
+"""Folders whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or test what
+depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
 """
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
@@ -32,6 +29,9 @@ if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place f
         check_folder(HERE.parent)
         os.environ["SLUICE_CACHE"] = str(HERE.parent / "build" / "tests-cache")
     os.environ.setdefault("SLUICE_CACHE", tempfile.mkdtemp(prefix="sluice-tests-"))
+# Commands that tests start import compiled modules, which halves the time of a short command.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ.setdefault("PYTHONPYCACHEPREFIX", os.path.join(os.environ["SLUICE_CACHE"], "python"))
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's background job: tests interrupt what they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 check_every_box()
@@ -39,7 +39,9 @@ settings.register_profile("suite", settings(), deadline=None)
 settings.load_profile("suite")
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
-    with unoptimised() if request.path.relative_to(HERE).parts[0] in UNOPTIMISED else nullcontext():
+    """Of a module, so that it precedes the module's fixtures, which compile stacks too."""
+    optimised = request.path.relative_to(HERE).parts[0] in OPTIMISED or request.config.getoption("--matrix") == "all"
+    with nullcontext() if optimised else unoptimised():
         yield

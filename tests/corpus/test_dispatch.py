@@ -9,6 +9,7 @@ import pytest
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.dispatch import Dispatch
 from sluice.stacks.find import find_stack
+from tests.support.budget import in_matrix
 from tests.support.capture import Packet, read_packets
 from tests.support.corpus import captures
 
@@ -29,7 +30,7 @@ go where the tunnel goes.
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("name", ["tcp_ip", "everything"])
+@pytest.mark.parametrize("name", ["tcp_ip", in_matrix("everything")])
 def test_workers_count_what_one_box_counts(name: str) -> None:
     stack = compile_stack(find_stack(name))
     dealt = Dispatch(stack, WORKERS, seed=1)

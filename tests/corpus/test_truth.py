@@ -20,7 +20,7 @@ from tests.support.corpus import SHARED, corpus, truth
 pytestmark = pytest.mark.corpus
 
 NAMES = list(truth())
-EVERY = 3
+EVERY = 7
 """No divisor of the number of parts, so that each capture has other parts than the one before it."""
 stacks = pytest.mark.parametrize(
     "stack", [pytest.param(name, marks=[] if name == "everything" else pytest.mark.slow_matrix) for name in LEFT_OUT]

@@ -30,7 +30,7 @@ def tcp_ip_library() -> Compared:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("path", thinned(CAPTURES, 4, id=lambda path: path.stem))
+@pytest.mark.parametrize("path", thinned(CAPTURES, 12, id=lambda path: path.stem))
 def test_compiled_code_does_what_the_interpreter_says(path: Path, tcp_ip_library: Compared) -> None:
     packets = list(read_capture(tcp_ip_library, path))
     roomy = Settings(memory=1 << 26, max_instances=1 << 16, timeouts=False, seed=1)

@@ -19,6 +19,7 @@ from sluice.engine.box import Settings
 from sluice.lang import Assemble, Bit, Connectionless, DescriptionWarning, Length, Pred, Sequence, Stack, layout
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.differential.both import REFUSED, Compared, Packet, Pressure, assert_same, compiled
+from tests.support.budget import examples
 from tests.support.packets import eth, fragments4, ip4, tcp
 from tests.support.unoptimised import unoptimised
 
@@ -99,7 +100,7 @@ def chunks(seed: int, count: int) -> list[Packet]:
 
 
 pressed = st.tuples(st.integers(0, 2**32), st.sampled_from([1 << 16, 100_000, 1 << 17, 1 << 18]), st.integers(1, 6))
-ways = settings(max_examples=8, deadline=None, derandomize=True)
+ways = settings(max_examples=examples(8, 4), deadline=None, derandomize=True)
 
 
 @ways

@@ -16,6 +16,7 @@ from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.vlan import vlan_parser
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared, run_compiled
+from tests.support.budget import examples
 from tests.support.packets import A4, B4, TCP, UDP, eth, ip4, ip6, tcp, udp
 
 STREAMS = frozenset({Hook("tcp", "data")})
@@ -46,7 +47,7 @@ def made() -> Compared:
     return compared(compile_stack(stack, python=STREAMS), stack)
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 20))
 @given(st.lists(st.tuples(st.sampled_from([(1, MOST), *OTHERS]), st.integers(0, 40)), max_size=80))
 def test_any_packets(made: Compared, chosen: list[tuple[tuple[int, bytes], int]]):
     """Some of them with bytes on the wire that were not captured."""
@@ -140,7 +141,7 @@ def tunnels() -> Compared:
     return compared(compile_stack(stack, python=STREAMS), stack)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40, 15))
 @given(st.lists(st.integers(0, 6), max_size=80))
 def test_packets_that_owe_a_layer_below_their_turn(tunnels: Compared, chosen: list[int]) -> None:
     assert_same(tunnels, [Packet(OWING[kind], time) for time, kind in enumerate(chosen)])

@@ -23,9 +23,10 @@ from tests.differential.both import Compared, Packet, assert_same, compiled, run
 from tests.differential.choices import Choices, Chosen, chosen
 from tests.differential.stacks import OPTION, stack
 from tests.differential.traffic import Seeded, drawn, seeded
+from tests.support.budget import examples
 from tests.support.unoptimised import unoptimised
 
-STACKS = int(os.environ.get("SLUICE_STACKS", "32"))
+STACKS = int(os.environ.get("SLUICE_STACKS") or examples(32, 16))
 WAYS = ["all", "none", *(item.name for item in PASSES)]
 """What the passes are that a stack is compiled with."""
 

@@ -18,6 +18,7 @@ from tests.differential.both import assert_same, compiled, everything
 from tests.differential.sides import sided
 from tests.differential.stacks import add_sides, head, scratch
 from tests.differential.traffic import Seeded
+from tests.support.budget import thinned
 from tests.support.unoptimised import unoptimised
 
 
@@ -39,7 +40,7 @@ def sided_stack(seed: int) -> Stack:
     return made
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", thinned(range(10), 3))
 def test_fields_of_both_sides(seed: int) -> None:
     with warnings.catch_warnings(), unoptimised():
         warnings.simplefilter("ignore", DescriptionWarning)

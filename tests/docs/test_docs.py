@@ -138,11 +138,24 @@ def test_mistakes_are_told_as_shown(pair: tuple[Code, Code]) -> None:
     assert told == shown.text.rstrip()
 
 
-@pytest.mark.parametrize("block", [block for block in of_kind("c") if "native.h" not in block.values[0].text])
-def test_c_functions_compile_and_run(block: Code, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "function.c"
-    path.write_text(block.text)
-    assert main(["run", "tcp_ip", "-r", str(CAPTURE), "-f", str(path)]) == 0, capfd.readouterr().err
+def functions() -> list[Any]:
+    """The functions in C of each page."""
+    found: dict[Path, list[Code]] = {}
+    for block in ALL:
+        if block.kind == "c" and "native.h" not in block.text:
+            found.setdefault(block.page, []).append(block)
+    return [pytest.param(value, id=page.name) for page, value in found.items()]
+
+
+@pytest.mark.parametrize("page", functions())
+def test_c_functions_compile_and_run(page: list[Code], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """In one box, as a stack takes long to compile: they have the names of their lines."""
+    command = ["run", "tcp_ip", "-r", str(CAPTURE)]
+    for block in page:
+        path = tmp_path / f"line_{block.line}.c"
+        path.write_text(block.text)
+        command += ["-f", str(path)]
+    assert main(command) == 0, capfd.readouterr().err
 
 
 def consoles() -> list[Any]:

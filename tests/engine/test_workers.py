@@ -32,6 +32,7 @@ from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.udp import udp_parser
+from tests.support.budget import examples
 from tests.support.capture import pcap
 from tests.support.conserve import check_conservation
 from tests.support.corpus import captures
@@ -137,7 +138,7 @@ def capture_of(steps: list[tuple[int, bool, str, int, float]]) -> bytes:
     return pcap(frames, times)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40, 12), deadline=None)
 @given(st.lists(packets, min_size=1, max_size=80), st.integers(1, 4), st.sampled_from([None, 5.0, 30.0]))
 def test_workers_come_to_what_one_box_comes_to(
     steps: list[tuple[int, bool, str, int, float]], workers: int, idle: float | None

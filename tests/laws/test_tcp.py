@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from sluice.passes.pipeline import PASSES
 from tests.laws.connections import MIRRORED, Connection, Sent, arrange, connections
+from tests.support.budget import in_matrix
 from tests.support.run import Result, run
 from tests.support.stacks import whole
 
@@ -60,7 +61,7 @@ def test_with_duplicates_in_any_order(connection: Connection, data: st.DataObjec
     check(connection, arrange(connection, data.draw(st.permutations([*indexes, *again]))))
 
 
-@pytest.mark.parametrize("passes", ["none", *(item.name for item in PASSES)])
+@pytest.mark.parametrize("passes", ["none", *(in_matrix(item.name) for item in PASSES)])
 @FEWER
 @given(connection=connections(), data=st.data())
 def test_in_any_order_with_fewer_passes(passes: str, connection: Connection, data: st.DataObject) -> None:

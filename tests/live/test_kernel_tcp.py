@@ -20,6 +20,7 @@ import pytest
 
 from sluice.engine.box import CompiledStack
 from sluice.stacks.find import find_stack
+from tests.support.budget import in_matrix
 from tests.support.network import CLIENT, SERVER, SERVER6, Faults, Network, why_not
 from tests.support.run import Result, run, watch_all
 
@@ -30,7 +31,7 @@ RAW = 101
 PATIENCE = 60.0
 
 
-@pytest.fixture(scope="module", params=["tcp_ip", "everything"])
+@pytest.fixture(scope="module", params=["tcp_ip", in_matrix("everything")])
 def stack(request: pytest.FixtureRequest) -> CompiledStack:
     return watch_all(find_stack(request.param))
 

@@ -27,6 +27,7 @@ from sluice.lang import (
 )
 from sluice.lang.events import GAP_CAUSES
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
+from tests.support.budget import examples
 
 SETTINGS = Settings(memory=1 << 22, max_instances=16, seed=1)
 BASE = 2**32 - 3
@@ -162,7 +163,7 @@ def test_in_order_units_are_not_copied(plain: Compared) -> None:
     assert counters["chunk"]["no memory"] == 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 20), deadline=None)
 @given(order=st.permutations(range(9)), again=st.lists(st.integers(0, 8), max_size=4))
 def test_any_order_gives_the_same(plain: Compared, order: list[int], again: list[int]) -> None:
     packets = [packet(0, kind=FIRST), *(units(9)[number] for number in [*order, *again])]

@@ -16,6 +16,7 @@ from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared
 from tests.passes.golden_passes import Case, cases, check, program_of
+from tests.support.budget import examples
 from tests.support.packets import TCP, eth, ip4, tcp
 
 GOLDEN = cases("padding.txt")
@@ -154,7 +155,7 @@ def test_lists_that_differ(made: Compared, options: bytes, cut: int):
     assert_same(made, [segment(n, n, options if n % 2 else TIMESTAMPS, cut if n % 2 else 0) for n in range(6)])
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60, 20))
 @given(st.lists(st.tuples(st.integers(0, 11), st.integers(0, 255), st.integers(0, 30)), max_size=8))
 def test_any_byte_of_a_list(made: Compared, changes: list[tuple[int, int, int]]):
     trace: list[Packet] = []

@@ -19,6 +19,7 @@ from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.differential.both import Compared, Packet, assert_same, compared
 from tests.passes.golden_passes import check_graphs
+from tests.support.budget import examples
 from tests.support.packets import TCP, UDP, eth, fragments4, ip4, tcp, udp
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("udp", "data")})
@@ -205,7 +206,7 @@ def test_packets_that_differ(made: Compared, change: Callable[[bytes], bytes]):
     assert_same(made, [Packet(data, number) for number, data in enumerate(packets)])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 20), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 53), st.integers(0, 255), st.integers(20, 64)), min_size=1, max_size=40))
 def test_any_byte_may_differ(made: Compared, differences: list[tuple[int, int, int]]):
     packets: list[Packet] = []

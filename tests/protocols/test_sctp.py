@@ -23,6 +23,7 @@ from sluice.engine.functions import find_functions
 from sluice.lang import Assign, Callback, Connectionless, Stack, UInt, crc32c, layout
 from sluice.stacks.sctp import sctp
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
+from tests.support.budget import examples
 
 SETTINGS = Settings(memory=1 << 24, max_instances=64, seed=1)
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -137,7 +138,7 @@ SENT = [
 MESSAGES = [(0, 1, 0, 0, b"abbbbbc"), (0, 2, 0, 0, b"whole"), (0, 1, 0, 1, b"de"), (0, 1, 1, 0, b"last")]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80, 25), deadline=None)
 @given(
     order=st.permutations(range(len(SENT))),
     again=st.lists(st.integers(0, 7), max_size=3),

@@ -108,7 +108,7 @@ def test_a_packet_longer_than_it_was() -> None:
 
 
 @pytest.mark.corpus
-@pytest.mark.parametrize("path", thinned(captures(), 4, id=lambda path: path.name))
+@pytest.mark.parametrize("path", thinned(captures(), 12, id=lambda path: path.name))
 def test_packets_that_are_gone_afterwards(path: Path, tmp_path: Path) -> None:
     """A packet's memory is the next one's: the flows are the same as from the file, where it stays."""
     settings = Settings(timeouts=False, seed=1)

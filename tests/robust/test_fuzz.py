@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.budget import thinned
+
 ROOT = Path(__file__).resolve().parents[2]
 HARNESSES = sorted(path.stem for path in (ROOT / "fuzz").glob("fuzz_*.c"))
 
@@ -23,7 +25,7 @@ def can_fuzz(folder: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("name", HARNESSES)
+@pytest.mark.parametrize("name", thinned(HARNESSES, 3))
 def test_it_runs(name: str, tmp_path: Path) -> None:
     if not can_fuzz(tmp_path):
         pytest.skip("no clang with libFuzzer and sanitizers")

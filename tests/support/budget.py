@@ -20,8 +20,16 @@ import pytest
 HERE = Path(__file__).resolve().parents[1]
 
 DEFAULT = 30
-BUDGETS: dict[str, int] = {}
+BUDGETS = {
+    "analyze": 40, "bench": 20, "cases": 20, "chain": 60, "cli": 55, "codegen": 40, "compat": 60, "corpus": 110,
+    "differential": 70, "docs": 90, "engine": 75, "examples": 15, "functions": 140, "hooks": 5, "ir": 30, "isolate": 40,
+    "lang": 20, "language": 25, "laws": 20, "live": 30, "lower": 5, "messages": 20, "native": 10, "paper": 10,
+    "passes": 25, "protocols": 70, "quic": 35, "report": 10, "robust": 100, "runtime": 20, "scale": 15, "scripts": 5,
+    "service": 50, "stacks": 5, "state": 50, "tshark": 30, ".": 5,
+}  # fmt: skip
 """Seconds of one core by folder; DEFAULT for other folders."""
+WHOLE = 2 * 12 * 60
+"""Seconds of one core for all folders: twelve minutes on two cores. A test checks that the budgets keep to it."""
 
 MATRIX = "slow_matrix"
 TENTHS = 10
@@ -68,6 +76,11 @@ def thinned(values: Iterable[Any], every: int, id: Callable[[Any], str] = str) -
     ]
 
 
+def in_matrix(*values: Any, id: str | None = None) -> Any:
+    """Parameters of a test that belong to the full matrix."""
+    return pytest.param(*values, id=id, marks=getattr(pytest.mark, MATRIX))
+
+
 def examples(full: int, usual: int) -> int:
     """The number of examples that a Hypothesis test tries: `full` in a run of the whole matrix, else `usual`."""
     return full if os.environ.get("SLUICE_MATRIX") == "all" else usual
@@ -94,7 +107,7 @@ class Budget:
             budget = BUDGETS.get(folder, DEFAULT)
             over = "  OVER" if seconds > budget else ""
             terminalreporter.write_line(f"{folder:<16} {seconds:7.1f} of {budget}{over}")
-        terminalreporter.write_line(f"{'all':<16} {self.seconds.total():7.1f}")
+        terminalreporter.write_line(f"{'all':<16} {self.seconds.total():7.1f} of {WHOLE}")
 
 
 def pytest_configure(config: pytest.Config) -> None:

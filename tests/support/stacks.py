@@ -1,4 +1,4 @@
-"""Compiled stacks that several tests use, each compiled once per process."""
+"""Stacks that several tests use, each optimised or compiled once per process."""
 
 from __future__ import annotations
 
@@ -6,12 +6,23 @@ from functools import cache
 from typing import Any
 
 from sluice.engine.box import CompiledStack
+from sluice.ir.graph import Program
+from sluice.ir.hook import Hook
 from sluice.lang import Pred, Stack
+from sluice.lower.build import build
+from sluice.passes.pipeline import run
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.tcp import tcp_parser
+from sluice.stacks.find import find_stack
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.support.run import watch_all
+
+
+@cache
+def optimised(stack: str, hooks: frozenset[Hook] = frozenset()) -> Program:
+    """The program of a ready stack after all passes; not to be changed."""
+    return run(build(find_stack(stack), hooks))
 
 
 @cache

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from tests.support.budget import examples
 from tests.support.corpus import captures
 from tests.support.headers import Header, headers_of
 from tests.tshark.dissection import Node, dissect
 from tests.tshark.generated import write
 from tests.tshark.table import COUNT, NotShown, Table, Value, Where, shown
 
-SAMPLE = 200
+SAMPLE = examples(200, 60)
 """Packets for each parser, or all that there are."""
 
 SEED = 20260101

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr, Reg, is_bytes
-from sluice.ir.graph import Graph, InstanceLayout, KeyPart, Rules, alias_tables, given_up_name
+from sluice.ir.graph import Block, Graph, InstanceLayout, KeyPart, Rules, alias_tables, given_up_name
 from sluice.ir.interpreter.box import Box, Event, LayerState
 from sluice.ir.interpreter.expressions import assign, number, set_number, set_string, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation, Stream
@@ -50,12 +50,21 @@ class Compiler:
         return self.layer.program.rules
 
     def graph(self, graph: Graph) -> Code:
-        """A graph, by its entry."""
+        """A graph, by its entry. A block is compiled when it first runs, as packets reach few blocks of a stack."""
         codes = {name: Code(name) for name in graph.blocks}
         for name, block in graph.blocks.items():
-            codes[name].operations = tuple(self._operation(item) for item in block.body)
-            codes[name].follow = self._observed_end(block.terminator, self._terminator(block.terminator, codes))
+            codes[name].follow = self._first_run(codes[name], block, codes)
         return codes[graph.entry]
+
+    def _first_run(self, code: Code, block: Block, codes: dict[str, Code]) -> Callable[[Frame], Code | None]:
+        def first(frame: Frame) -> Code | None:
+            code.operations = tuple(self._operation(item) for item in block.body)
+            code.follow = self._observed_end(block.terminator, self._terminator(block.terminator, codes))
+            for operation in code.operations:
+                operation(frame)
+            return code.follow(frame)
+
+        return first
 
     def _operation(self, instruction: ir.Instruction) -> Operation:
         maker = _MAKERS.get(type(instruction))

@@ -12,8 +12,8 @@ from sluice.engine.c_function import read_c_function
 from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram
 from sluice.lower.build import build
-from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
+from tests.support.stacks import optimised
 
 
 def names(layers: list[LayerProgram]) -> list[str]:
@@ -21,7 +21,7 @@ def names(layers: list[LayerProgram]) -> list[str]:
 
 
 def test_the_layers_that_templates_lead_through() -> None:
-    program = run(build(find_stack("tcp_ip")))
+    program = optimised("tcp_ip")
     assert first_root(program) == "eth"
     assert names(templates(program)) == names(counted_per_burst(program)) == ["eth", "ipv4"]
     assert is_path_implicit(program)
@@ -39,7 +39,7 @@ def test_the_layers_that_templates_lead_through() -> None:
 def test_packets_that_come_from_elsewhere_are_counted_one_by_one(
     roots: list[tuple[int | None, str]], at_once: list[str]
 ) -> None:
-    program = replace(run(build(find_stack("tcp_ip"))), roots=tuple(roots))
+    program = replace(optimised("tcp_ip"), roots=tuple(roots))
     assert names(counted_per_burst(program)) == at_once
     assert is_path_implicit(program) == (at_once == ["eth", "ipv4"])
 
@@ -50,20 +50,20 @@ def test_without_templates_there_are_none() -> None:
 
 
 def test_a_layer_that_is_owed_a_turn_may_ask_for_the_way() -> None:
-    program = run(build(find_stack("gtp")))
+    program = optimised("gtp")
     assert len(templates(program)) > 2 and not is_path_implicit(program)
 
 
 def test_bytes_behind_a_layer_that_cuts_some_off_are_counted_one_by_one() -> None:
     """IPv4 ends where it says itself, which is not always where the frame does."""
-    program = run(build(find_stack("gtp")))
+    program = optimised("gtp")
     layers = counted_per_burst(program)
     assert [begins_at(layer) for layer in layers[:2]] == [14, None]
     assert [knows_bytes(program, at) for at in range(4)] == [True, True, False, False]
 
 
 def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
-    text = generate(run(build(find_stack("tcp_ip"))), Functions()).source
+    text = generate(optimised("tcp_ip"), Functions()).source
     bodies = dict(re.findall(r"^SL_INLINED bool template_(\w+)\([^;]*?\)\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL))
     assert "counters" not in bodies["eth"] and "path[" not in bodies["ipv4"]
     assert "counters" not in bodies["ipv4"]
@@ -73,7 +73,7 @@ def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
 @pytest.mark.parametrize("stack", ["tcp_ip", "gtp", "everything"])
 def test_the_table_of_most_packets(stack: str) -> None:
     """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
-    text = generate(run(build(find_stack(stack))), Functions()).source
+    text = generate(optimised(stack), Functions()).source
     assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == ["tcp_32_16"]
     assert set(re.findall(r"sl_lookahead_want_each\(&box->base.ahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
     assert "sl_lookahead_want(&box->base.ahead, &box->table_tcp_32_16," not in text
@@ -95,14 +95,14 @@ ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(
     ],
 )
 def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
-    text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
+    text = generate(optimised(stack, functions.hooks()), functions).source
     assert re.findall(r"waiting->layer == (\w+)", text) == [enter] * (2 if enter else 0)
     assert text.count(" owed_udp(box);") == (3 if enter == "turn_udp" else 0)
     assert re.findall(r"^ +(note_way(?:\(box, waiting|_of_most\(box)\);)", text, re.MULTILINE) == noted
 
 
 def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
-    program = run(build(find_stack("everything")))
+    program = optimised("everything")
     layers = list(program.layers)
     way = [layers.index(name) for name in ("eth", "ipv4", "tcp_over_ipv4")]
     text = generate(program, Functions()).source
@@ -118,8 +118,8 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
 
 def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
     """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
-    text = generate(run(build(find_stack("everything"))), Functions()).source
+    text = generate(optimised("everything"), Functions()).source
     assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["false", "true"]
     asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_packet_time(event); }", "asks.c"),))
-    text = generate(run(build(find_stack("everything"), asks.hooks())), asks).source
+    text = generate(optimised("everything", asks.hooks()), asks).source
     assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["true", "true"]

@@ -12,6 +12,7 @@ from sluice.ir.instruction import End, FreshInst
 from sluice.lower.build import build
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
+from tests.support.stacks import optimised
 
 
 def begun_again(program: Program) -> list[str]:
@@ -32,7 +33,7 @@ def test_it_takes_the_place_in_the_table(passes: str, behind: str) -> None:
 
 
 def test_it_does_not_where_the_one_before_may_have_had_none() -> None:
-    program = run(build(find_stack("gtp")))
+    program = optimised("gtp")
     layer = program.layers["tcp"]
     fresh = Block("fresh", [FreshInst(), End("ended")])
     main = replace(layer.main, blocks={**layer.main.blocks, "fresh": fresh})

@@ -17,6 +17,7 @@ from sluice.functions.detect.parts import HTTP, ICMP_PACKET, STREAM, UDP_PACKET,
 from sluice.functions.detect.ranges import Ranges, union, without
 from sluice.functions.detect.rules import Reader, RuleSet, read_files
 from sluice.functions.detect.table import table
+from tests.support.budget import examples
 
 pytestmark = pytest.mark.skipif(
     not find_library("pcre2-8"), reason="no PCRE2 (Debian: libpcre2-dev): scripts/setup.sh gets it"
@@ -230,7 +231,7 @@ _PLACES = st.sampled_from(["any", "$HOME_NET", "[10.0.0.0/8,!10.0.0.1]", "!any",
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300, 60), deadline=None)
 @given(st.lists(st.tuples(_PLACES, _PLACES, _OPTIONS), max_size=3), st.text(max_size=60))
 def test_any_text_is_read_or_refused(rules: list[tuple[str, str, str]], rest: str) -> None:
     """Nothing but RuleError comes out, and with lenient not even that; what is read makes a table."""

@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.cli.common.drawing.layered import Edge, Layout, Node
+from tests.support.budget import examples
 
 
 def lay_out(edges: list[tuple[str, str]]) -> tuple[dict[str, Node], list[Edge]]:
@@ -32,7 +33,7 @@ def test_lines_do_not_cross_where_they_need_not() -> None:
     assert (nodes["a"].x < nodes["b"].x) == (nodes["d"].x < nodes["c"].x)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 20), deadline=None)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("abcdefgh")),

@@ -47,7 +47,10 @@ def prepare_rules(wanted: Wanted) -> None:
             continue
         if Path(function.path) == FIREWALL:
             rest = {name: text for name, text in texts.items() if name != "rules"}
-            wanted.options[number] = {**rest, "table": str(_stored("firewall", firewall_table(read_rules(texts["rules"]))))}
+            wanted.options[number] = {
+                **rest,
+                "table": str(_stored("firewall", firewall_table(read_rules(texts["rules"])))),
+            }
             continue
         variables = variables_of([text for text in texts.get("vars", "").split("+") if text])
         rules = read_files(texts["rules"].split("+"), variables, texts.get("lenient") == "yes")

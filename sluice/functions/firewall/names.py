@@ -50,7 +50,12 @@ REJECTIONS = {
     "icmpv6": {"no-route": 0, "admin-prohibited": 1, "addr-unreachable": 3, "port-unreachable": 4, "policy-fail": 5, "reject-route": 6},
 }  # fmt: skip
 """Codes of "destination unreachable" (RFC 792, 1122, 1812; RFC 4443)."""
-REJECTIONS_BOTH = {"port-unreachable": (3, 4), "admin-prohibited": (13, 1), "no-route": (0, 0), "host-unreachable": (1, 3)}
+REJECTIONS_BOTH = {
+    "port-unreachable": (3, 4),
+    "admin-prohibited": (13, 1),
+    "no-route": (0, 0),
+    "host-unreachable": (1, 3),
+}
 
 PRIORITIES = {"raw": -300, "mangle": -150, "dstnat": -100, "filter": 0, "security": 50, "srcnat": 100}
 HOOKS = ("prerouting", "forward", "postrouting")

@@ -26,7 +26,9 @@ def read_rules(path: str) -> Ruleset:
         _check(table)
     if not any(chain.hook for table in reader.found.tables for chain in table.chains.values()):
         hook = "type filter hook forward priority 0; policy accept;"
-        raise RuleError(Place(path, 1), "rules", "no chain has a hook, so no packet would be seen", f"add to a chain: {hook}")
+        raise RuleError(
+            Place(path, 1), "rules", "no chain has a hook, so no packet would be seen", f"add to a chain: {hook}"
+        )
     return reader.found
 
 
@@ -234,7 +236,9 @@ def _hook(cursor: Cursor, chain: Chain) -> None:
     try:
         chain.priority = PRIORITIES.get(base, 0) + int(text[len(base) :] or 0)
     except ValueError:
-        raise RuleError(token.place, f"'{text}'", "a priority is a number, or a name as 'filter', with '+ 10' after it") from None
+        raise RuleError(
+            token.place, f"'{text}'", "a priority is a number, or a name as 'filter', with '+ 10' after it"
+        ) from None
 
 
 def _policy(cursor: Cursor, chain: Chain) -> None:
@@ -262,12 +266,12 @@ def _check(table: Table) -> None:
                 if step.chain in path:
                     raise RuleError(step.place, f"'{step.kind} {step.chain}'", "the chains jump in a circle")
                 if len(path) >= DEPTH_MOST:
-                    raise RuleError(step.place, f"'{step.kind} {step.chain}'", f"jumps are nested more than {DEPTH_MOST} deep")
+                    raise RuleError(
+                        step.place, f"'{step.kind} {step.chain}'", f"jumps are nested more than {DEPTH_MOST} deep"
+                    )
                 if step.chain not in done:
                     visit(to, (*path, step.chain))
         done.add(chain.name)
 
     for chain in table.chains.values():
         visit(chain, (chain.name,))
-
-

@@ -61,7 +61,9 @@ def _field(cursor: Cursor) -> Field:
     found = FIELDS.get((subject, what.text))
     if found is None:
         known = ", ".join(name for of, name in FIELDS if of == subject)
-        raise RuleError(what.place, f"'{subject} {what.text}'", "this field is not compared", f"fields of {subject}: {known}")
+        raise RuleError(
+            what.place, f"'{subject} {what.text}'", "this field is not compared", f"fields of {subject}: {known}"
+        )
     return found
 
 
@@ -136,7 +138,9 @@ def _map(cursor: Cursor, names: Names, subject: Field, before: list[Step]) -> It
     counts = [step for step in before if not isinstance(step, Match | Bits)]
     place = cursor.place
     if counts:
-        raise RuleError(place, "'vmap'", "only matches stand before it", "write what counts, limits or logs as a rule before it.")
+        raise RuleError(
+            place, "'vmap'", "only matches stand before it", "write what counts, limits or logs as a rule before it."
+        )
     cursor.expect("vmap")
     if not cursor.is_("{"):
         refuse(cursor.token, "verdict maps with a name are not read: write it where it is used")

@@ -43,7 +43,13 @@ def table(rules: Ruleset) -> bytes:
     body.number(len(bases))
     for _, _, which, chain in bases:
         of = rules.tables[which]
-        label = {"file": chain.place.file, "line": chain.place.line, "table": of.name, "chain": chain.name, "policy": chain.policy}
+        label = {
+            "file": chain.place.file,
+            "line": chain.place.line,
+            "table": of.name,
+            "chain": chain.name,
+            "policy": chain.policy,
+        }
         body.number(parts.chains[which, chain.name], _FAMILIES[of.family], chain.policy == "drop")
         body.blob(_members(label))
     head = Writer()
@@ -112,7 +118,12 @@ def _step(to: Writer, parts: _Parts, of: Table, which: int, step: Step, end: int
         kind, negated, field = "match", int(step.negated), FIELD_NUMBERS.index(step.field)
         value = parts.sets.setdefault(step.ranges, len(parts.sets))
     elif isinstance(step, Bits):
-        kind, negated, field, mask = ("any_bit" if step.value is None else "bits"), int(step.negated), FIELD_NUMBERS.index(step.field), step.mask
+        kind, negated, field, mask = (
+            ("any_bit" if step.value is None else "bits"),
+            int(step.negated),
+            FIELD_NUMBERS.index(step.field),
+            step.mask,
+        )
         value = step.value or 0
     elif isinstance(step, Counter):
         kind, value = "counter", _counter(parts, of, step)

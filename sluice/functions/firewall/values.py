@@ -112,7 +112,9 @@ def _defined(cursor: Cursor, names: Names, depth: int) -> Cursor:
     token = cursor.next("a definition")
     defined = names.variables.get(token.text[1:])
     if defined is None:
-        raise RuleError(token.place, f"'{token.text}'", "it is not defined", f"add a line: define {token.text[1:]} = ...")
+        raise RuleError(
+            token.place, f"'{token.text}'", "it is not defined", f"add a line: define {token.text[1:]} = ..."
+        )
     if depth >= DEPTH_MOST:
         raise RuleError(token.place, f"'{token.text}'", "its definition refers to itself")
     return Cursor(defined)
@@ -180,5 +182,3 @@ def _whole(token: Token, of: Type) -> tuple[int, int] | None:
 def refuse(token: Token, why: str) -> NoReturn:
     """Refuse what nftables has and this function does not."""
     raise RuleError(token.place, f"'{token.text}'", why)
-
-

@@ -46,6 +46,7 @@ struct firewall {
     struct firewall_table table;
     FILE *out;
     uint64_t began, decided;      /* the number of the packet whose IP header was seen last, and of the one decided on last */
+    uint64_t settled;             /* of the last one that was decided on, or waits as a fragment */
     uint64_t outside;             /* of the one that lay outside the window last */
     uint64_t controls;            /* control connections of FTP that are read */
     bool accepted;                /* the verdict on `decided` */
@@ -210,7 +211,7 @@ static void firewall_apply(const struct sl_event *event, const struct firewall_p
     SLUICE_COUNTER_OF(box, firewall_invalid) += packet->state == FIREWALL_INVALID;
     struct firewall_decision decision = firewall_decide(&firewall->table, packet, sl_now(box), firewall_log, &logged);
     SLUICE_COUNTER_OF(box, firewall_too_long) += decision.too_long;
-    firewall->decided = sl_packet_number(event);
+    firewall->decided = firewall->settled = sl_packet_number(event);
     firewall->accepted = decision.verdict == FIREWALL_PASS;
     if (firewall->accepted) {
         SLUICE_COUNTER_OF(box, firewall_accepted)++;
@@ -289,7 +290,7 @@ static void firewall_ip(const struct sl_event *event) {
     uint32_t at = frame ? sl_frame_ip(frame, &found) : 0, needs;
     if (!found || event->unit.at != frame->at + at || firewall->began == sl_packet_number(event))
         return;
-    SLUICE_COUNTER_OF(event->box, firewall_undecided) += firewall->began > firewall->decided;
+    SLUICE_COUNTER_OF(event->box, firewall_undecided) += firewall->began > firewall->settled;
     firewall->began = sl_packet_number(event);
     if (!sl_ip_read(frame, at, &ip)) {
         firewall_other(event, (sl_bytes){0}, FIREWALL_INVALID);
@@ -303,17 +304,18 @@ static void firewall_ip(const struct sl_event *event) {
     else if (whole && here < needs)
         firewall_other(event, unit, FIREWALL_INVALID);
     else if (!whole)
-        firewall->decided = firewall->began;   /* by the datagram that it completes, if it does */
+        firewall->settled = firewall->began;   /* by the datagram that it completes, if it does */
 }
 
-/* A fragment waits for its datagram. */
+/* A fragment of what is tracked waits for its datagram. */
 static void firewall_hold(const struct sl_event *event, bool fragment) {
-    struct firewall *firewall = SLUICE_WORKER_OF(event->box);
-    if (fragment && event->instance && firewall->began == sl_packet_number(event) && firewall->decided == firewall->began) {
-        firewall->decided = 0;
-        firewall->accepted = false;
+    const struct firewall *firewall = SLUICE_WORKER_OF(event->box);
+    if (!fragment || firewall->began != sl_packet_number(event) || firewall->decided == firewall->began)
+        return;
+    if (event->instance)
         SLUICE_HOLD(event);
-    }
+    else
+        firewall_other(event, (sl_bytes){0}, FIREWALL_INVALID);
 }
 
 SLUICE_ON(ipv4, packet) {
@@ -392,7 +394,7 @@ SLUICE_OPEN {
 
 SLUICE_CLOSE {
     struct firewall *firewall = SLUICE_WORKER_OF(box);
-    SLUICE_COUNTER_OF(box, firewall_undecided) += firewall->began > firewall->decided;
+    SLUICE_COUNTER_OF(box, firewall_undecided) += firewall->began > firewall->settled;
     for (uint32_t i = 0; firewall->out && i < firewall->table.counter_count; i++)
         firewall_put_counter(firewall->out, "counter", &firewall->table.counters[i]);
     for (uint32_t i = 0; firewall->out && i < firewall->table.base_count; i++)

@@ -108,10 +108,16 @@ static void synflood_count(const struct sl_event *event, int change) {
     target->opened += change > 0;
     target->open += (uint32_t)(change > 0 ? 1 : target->open ? -1 : 0);
     synflood_update(event, target);
-    if (!target->open && !target->flooded && change < 0)
+    sl_shared_put(object);
+}
+
+/* Gives an endpoint up to which nothing was opened within the window. */
+static void synflood_forget(const struct sl_event *event) {
+    struct sl_object *object = SLUICE_SHARED_OF(event, target);
+    const struct synflood_target *target = sl_shared_struct(object);
+    uint64_t window = (uint64_t)(SLUICE_PARAMETER_OF(event->box, window) * 1e9);
+    if (target && !target->open && !target->flooded && sl_now(event->box) - target->begin >= window)
         sl_shared_drop(object);
-    else
-        sl_shared_put(object);
 }
 
 static bool synflood_answers(const struct sl_event *event) {
@@ -295,6 +301,7 @@ SLUICE_ON(tcp, end) {
         return;
     if (flow->counted)
         synflood_count(event, -1);
+    synflood_forget(event);
     sl_shared_drop(flow->splice);
     flow->splice = NULL;
 }

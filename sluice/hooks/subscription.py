@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sluice.hooks.marks import Mark
 from sluice.ir.graph import LayerProgram
-from sluice.ir.hook import Hook
+from sluice.ir.hook import Hook, needs_name
 from sluice.lang.events import BUILT_IN
 
 MAX_ON_DEMAND = 64
@@ -45,6 +45,8 @@ def is_named(name: str, layer: LayerProgram) -> bool:
 
 def means(hook: Hook, layer: LayerProgram, event: str) -> bool:
     """Whether a hook means this event of this layer of a program."""
+    if needs_name(event) and hook.layer == "*" and layer.instance is None:
+        return False
     return hook.event == event and is_named(hook.layer, layer)
 
 

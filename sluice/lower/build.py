@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from sluice.ir.expression import Reg, is_bytes
 from sluice.ir.graph import KeyPart, LayerProgram, NativeShape, Program
-from sluice.ir.hook import Hook
+from sluice.ir.hook import Hook, needs_name
 from sluice.lang.check import check
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
@@ -239,7 +239,12 @@ class _StackBuilder:
     def _layer(self, number: int, variant: Variant) -> LayerProgram:
         layer = variant.layer
         called = ("*", layer.name, layer.prototype.name, self.final[variant.name])
-        hooks = frozenset(hook.event for hook in self.hooks if hook.layer in called)
+        stored = layer.prototype.keys is not None
+        hooks = frozenset(
+            hook.event
+            for hook in self.hooks
+            if hook.layer in called and (stored or hook.layer != "*" or not needs_name(hook.event))
+        )
         scope = Scope(layer, variant.offers)
         offers = {name: self._offer_slot(name, scope.bits(item)) for name, item in layer.prototype.offers.items()}
         table = self._table(variant)

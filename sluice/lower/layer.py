@@ -288,9 +288,9 @@ class _MainBuilder:
                         out.emit(Touch(ZERO))
                 else:
                     out.emit(Touch(TIMEOUT if len(layer.timeouts) > 1 else ZERO))
-                if layer.wanted("packet"):
-                    length = Length(SDU if p.sdu_choice is not None else PAYLOAD)
-                    self.events.happens("packet", {"length": length})
+            if layer.wanted("packet"):
+                length = Length(SDU if p.sdu_choice is not None else PAYLOAD)
+                self.events.happens("packet", {"length": length})
             for event in layer.standing:
                 self.events.event(event)
             self.above.packet()

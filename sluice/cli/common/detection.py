@@ -1,4 +1,4 @@
-"""The rules of the function `ids`: read, made into a table that is cached, and handed to the function."""
+"""The rules of the functions `ids` and `firewall`: read, made into a table that is cached, and handed to the function."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from sluice.engine.trust import UntrustedError, check_folder, open_trusted
 from sluice.functions.detect import libraries
 from sluice.functions.detect.rules import RuleSet, read_files
 from sluice.functions.detect.table import table
+from sluice.functions.firewall.rules import read_rules
+from sluice.functions.firewall.table import table as firewall_table
 from sluice.hooks.parameter_text import split_parameters
 
-IDS = READY / "ids.c"
+IDS, FIREWALL = READY / "ids.c", READY / "firewall.c"
 
 
 def variables_of(texts: Sequence[str]) -> dict[str, str]:
@@ -34,14 +36,21 @@ def variables_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def prepare_rules(wanted: Wanted) -> None:
-    """Give each `ids` of a run the table of its rules. Rules that are skipped are listed on standard error."""
+    """Give each `ids` and `firewall` of a run the table of its rules. Rules that are skipped are listed on standard error."""
     for number, (function, given) in enumerate(zip(wanted.c, wanted.options, strict=True)):
-        if Path(function.path) != IDS:
+        if Path(function.path) not in (IDS, FIREWALL):
             continue
         texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
         if texts.get("table"):
             check_table(Path(texts["table"]))
         if not texts.get("rules") or texts.get("table"):
+            continue
+        if Path(function.path) == FIREWALL:
+            rest = {name: text for name, text in texts.items() if name != "rules"}
+            wanted.options[number] = {
+                **rest,
+                "table": str(_stored("firewall", firewall_table(read_rules(texts["rules"])))),
+            }
             continue
         variables = variables_of([text for text in texts.get("vars", "").split("+") if text])
         rules = read_files(texts["rules"].split("+"), variables, texts.get("lenient") == "yes")
@@ -76,6 +85,17 @@ def cached_table(rules: RuleSet) -> Path:
     path = folder / f"ids-{digest.hexdigest()[:32]}{RULES}"
     if use(path) is None:
         write_sealed(path, table(rules.rules), WORK)
+        use(path)
+        trim(folder)
+    return path
+
+
+def _stored(name: str, content: bytes) -> Path:
+    """The file with a table, in the cache by its content."""
+    folder = cache_folder()
+    path = folder / f"{name}-{hashlib.sha256(content).hexdigest()[:32]}{RULES}"
+    if use(path) is None:
+        write_sealed(path, content, WORK)
         use(path)
         trim(folder)
     return path

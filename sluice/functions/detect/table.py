@@ -5,7 +5,6 @@ and bytes with their length in front.
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -28,6 +27,7 @@ from sluice.functions.detect.model import (
 from sluice.functions.detect.parts import Groups, fast_text, group
 from sluice.functions.detect.ranges import Ranges
 from sluice.functions.detect.variables import ANY_PORT, Addresses
+from sluice.functions.detect.writer import Writer
 
 MAGIC = b"sluiceI2"
 _NONE = -(1 << 31)
@@ -35,19 +35,6 @@ _NONE = -(1 << 31)
 _KINDS = ("content", "pcre", "byte_test", "byte_jump", "byte_extract", "isdataat", "size", "version")
 _FLAG_MODES = ("", "+", "*", "!")
 _THRESHOLDS = ("limit", "threshold", "both", "detection_filter")
-
-
-class _Writer:
-    def __init__(self) -> None:
-        self.out = bytearray()
-
-    def number(self, *values: int) -> None:
-        for value in values:
-            self.out += struct.pack("<I", value & 0xFFFFFFFF)
-
-    def blob(self, data: bytes) -> None:
-        self.number(len(data))
-        self.out += data
 
 
 class _Sets:
@@ -67,7 +54,7 @@ def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]
     bits = {
         name: number for number, name in enumerate(dict.fromkeys(n for r in rules for b in r.flowbits for n in b.names))
     }
-    body = _Writer()
+    body = Writer()
     body.number(len(rules))
     needed = [0] * len(rules)
     for part in groups.parts:
@@ -88,7 +75,7 @@ def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]
             body.number(len(side))
             for low, which in side:
                 body.number(low, which)
-    head = _Writer()
+    head = Writer()
     head.out += MAGIC
     head.number(len(bits), len(addresses.known))
     for item in addresses.known:
@@ -101,7 +88,7 @@ def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]
     return bytes(head.out + body.out)
 
 
-def _ranges(to: _Writer, ranges: Ranges, size: int) -> None:
+def _ranges(to: Writer, ranges: Ranges, size: int) -> None:
     to.number(len(ranges))
     for low, high in ranges:
         if size == 4:
@@ -110,7 +97,7 @@ def _ranges(to: _Writer, ranges: Ranges, size: int) -> None:
             to.out += low.to_bytes(16, "big") + high.to_bytes(16, "big")
 
 
-def _rule(to: _Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[str, int], needed: int) -> None:
+def _rule(to: Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[str, int], needed: int) -> None:
     to.number(rule.sid, rule.gid, rule.rev, rule.priority, ACTION_NUMBERS.index(rule.action), rule.protocols)
     to.number(addresses.index(rule.src, rule.src.any), ports.index(rule.sports, rule.sports == ANY_PORT))
     to.number(addresses.index(rule.dst, rule.dst.any), ports.index(rule.dports, rule.dports == ANY_PORT))
@@ -134,7 +121,7 @@ def _rule(to: _Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[st
     to.blob(fast_line(rule).encode("utf-8", "surrogateescape"))
 
 
-def _match(to: _Writer, match: Match, slots: dict[str, int]) -> None:
+def _match(to: Writer, match: Match, slots: dict[str, int]) -> None:
     """The numbers that all kinds have: those that may be variables as four pairs of number and 1 + slot, 0 for none."""
     options, text = 0, b""
     numbers: tuple[Operand | None, ...] = operands(match)
@@ -161,7 +148,7 @@ def _match(to: _Writer, match: Match, slots: dict[str, int]) -> None:
         to.number(match.align, FROM.index(match.start), slots.get(match.name, 0))
 
 
-def _group(to: _Writer, groups: Groups, which: int, compiled: Callable[[Sequence[tuple[bytes, bool]]], bytes]) -> None:
+def _group(to: Writer, groups: Groups, which: int, compiled: Callable[[Sequence[tuple[bytes, bool]]], bytes]) -> None:
     to.number(len(groups.always[which]), *groups.always[which])
     searched = groups.searched[which]
     to.number(len(searched), *searched)

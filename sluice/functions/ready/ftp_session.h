@@ -5,6 +5,7 @@
 #ifndef FTP_SESSION_H
 #define FTP_SESSION_H
 
+#include "ftp_announce.h"
 #include "log_dialogue.h"
 #include "log_row.h"
 
@@ -168,63 +169,16 @@ static inline struct ftp_transfer *ftp_data_connection(const struct ftp_transfer
 
 /* --- the control connection --- */
 
-/* Reads decimal numbers of at most 255 that are separated by commas. Returns how many there are. */
-static inline unsigned ftp_numbers(const uint8_t *at, uint32_t length, uint8_t *number, unsigned most) {
-    unsigned count = 0;
-    for (uint32_t i = 0; i < length && count < most; i++) {
-        uint32_t value = 0, begin = i;
-        while (i < length && at[i] >= '0' && at[i] <= '9' && value < 256)
-            value = 10 * value + (uint32_t)(at[i++] - '0');
-        if (i == begin || value > 255)
-            return 0;
-        number[count++] = (uint8_t)value;
-        if (i == length || at[i] != ',')
-            break;
-    }
-    return count;
-}
-
-/* PORT and the reply 227: h1,h2,h3,h4,p1,p2 (RFC 959, 4.1.2), after the first digit of a reply's text. */
 static inline void ftp_port(struct ftp_session *session, bool passive, const uint8_t *at, uint32_t length) {
-    uint8_t number[6];
-    while (length && (*at < '0' || *at > '9'))
-        at++, length--;
-    if (ftp_numbers(at, length, number, 6) == 6)
-        ftp_announce(session, passive, number, 4, (uint16_t)(number[4] << 8 | number[5]));
+    struct ftp_end end;
+    if (ftp_read_port(at, length, &end))
+        ftp_announce(session, passive, end.address, end.size, end.port);
 }
 
-/* EPRT |1|132.235.1.2|6275| and the reply 229 (|||6446|) (RFC 2428, 2 and 3): any printable character may separate. */
 static inline void ftp_extended(struct ftp_session *session, bool passive, const uint8_t *at, uint32_t length) {
-    if (passive) {
-        const uint8_t *open = memchr(at, '(', length);
-        length = open ? length - (uint32_t)(open + 1 - at) : 0;
-        at = open ? open + 1 : at;
-    }
-    if (length < 4)
-        return;
-    const uint8_t separator = at[0];
-    const uint8_t *field[3] = {at, at, at};
-    uint32_t size[3] = {0}, begin = 1, count = 0;
-    for (uint32_t i = 1; i < length && count < 3; i++)
-        if (at[i] == separator) {
-            field[count] = at + begin;
-            size[count++] = i - begin;
-            begin = i + 1;
-        }
-    char text[INET6_ADDRSTRLEN];
-    uint8_t address[16], bytes = 0;
-    uint32_t port = 0;
-    if (count < 3)
-        return;
-    for (uint32_t i = 0; i < size[2] && port < 65536 && field[2][i] >= '0' && field[2][i] <= '9'; i++)
-        port = 10 * port + (uint32_t)(field[2][i] - '0');
-    if (size[1] && size[1] < sizeof text) {
-        memcpy(text, field[1], size[1]);
-        text[size[1]] = 0;
-        bytes = inet_pton(AF_INET, text, address) == 1 ? 4 : inet_pton(AF_INET6, text, address) == 1 ? 16 : 0;
-    }
-    if (port && port < 65536)
-        ftp_announce(session, passive, address, bytes, (uint16_t)port);
+    struct ftp_end end;
+    if (ftp_read_extended(passive, at, length, &end))
+        ftp_announce(session, passive, end.address, end.size, end.port);
 }
 
 static inline bool ftp_carries(const uint8_t *line, uint32_t length, const uint8_t **rest, uint32_t *left, bool *upload) {

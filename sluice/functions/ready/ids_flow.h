@@ -2,7 +2,7 @@
 #ifndef IDS_FLOW_H
 #define IDS_FLOW_H
 
-#include "ids_reject.h"
+#include "reject.h"
 #include "ids_rule.h"
 
 enum {
@@ -148,7 +148,7 @@ static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, cons
         return false;
     switch (rule->action) {
     case IDS_REJECT:
-        stopped = seen->protocol == IDS_TCP_BIT ? SLUICE_RESET(box) : ids_unreachable(box);
+        stopped = seen->protocol == IDS_TCP_BIT ? SLUICE_RESET(box) : reject_unreachable(box, 3, 4);
         SLUICE_COUNTER_OF(box, ids_not_rejected) += !stopped;
         stopped |= SLUICE_DROP(box);
         break;

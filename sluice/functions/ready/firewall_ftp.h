@@ -1,0 +1,83 @@
+/* The data connections that FTP's control connections announce: they are related to those. An end is believed only where its
+ * address is that of the host that announces it, so that no host opens a port of another one. */
+#ifndef FIREWALL_FTP_H
+#define FIREWALL_FTP_H
+
+#include "firewall_packet.h"
+#include "ftp_announce.h"
+
+#include <strings.h>
+
+enum { FIREWALL_LINE = 128, FIREWALL_EXPECTED = 4096 };
+#define FIREWALL_EXPECTED_FOR (300 * (uint64_t)1000000000)   /* nanoseconds */
+
+/* A control connection: the line that each side is sending. */
+struct firewall_ftp {
+    struct firewall_end client, server;
+    uint8_t client_side, version;
+    uint8_t used[2];
+    bool lost[2];      /* the line has a gap, or is too long */
+    uint8_t line[2][FIREWALL_LINE];
+};
+
+struct firewall_expected { uint64_t hash, until; };
+
+/* Those that were announced last; a new one takes the place of the oldest. */
+struct firewall_expectations { struct firewall_expected at[FIREWALL_EXPECTED]; uint32_t next; };
+
+/* The end that a whole line announces, and whether the server does. */
+static inline bool firewall_announced(const struct firewall_ftp *ftp, unsigned side, struct ftp_end *end) {
+    const uint8_t *line = ftp->line[side];
+    uint32_t length = ftp->used[side];
+    if (length < 6)
+        return false;
+    const char *text = (const char *)line;
+    if (side == ftp->client_side)
+        return strncasecmp(text, "PORT ", 5) == 0   ? ftp_read_port(line + 5, length - 5, end)
+               : strncasecmp(text, "EPRT ", 5) == 0 ? ftp_read_extended(false, line + 5, length - 5, end)
+                                                    : false;
+    return memcmp(text, "227 ", 4) == 0   ? ftp_read_port(line + 4, length - 4, end)
+           : memcmp(text, "229 ", 4) == 0 ? ftp_read_extended(true, line + 4, length - 4, end)
+                                          : false;
+}
+
+/* The hash of the data connection that a line announces: of the ends' addresses and the announced port. 0: there is none. */
+static inline uint64_t firewall_data_hash(const struct firewall_ftp *ftp, uint64_t seed, unsigned side) {
+    struct ftp_end end;
+    struct firewall_end from = side == ftp->client_side ? ftp->server : ftp->client;
+    struct firewall_end to = side == ftp->client_side ? ftp->client : ftp->server;
+    if (!firewall_announced(ftp, side, &end))
+        return 0;
+    if (end.size) {
+        struct firewall_number address = firewall_address(end.address, end.size == 4 ? 4 : 6);
+        unsigned version = end.size == 4 ? 4 : 6;
+        if (version != ftp->version || address.high != to.address.high || address.low != to.address.low)
+            return 0;
+    }
+    from.port = 0;
+    to.port = end.port;
+    return firewall_flow_hash(~seed, FIREWALL_TCP, from, to);
+}
+
+/* The next bytes of a side. `announce` is called with the hash of each announced connection. */
+static inline void firewall_ftp_bytes(struct firewall_ftp *ftp, uint64_t seed, unsigned side, sl_bytes bytes,
+                                      void (*announce)(struct sl_box *box, uint64_t hash), struct sl_box *box) {
+    for (uint32_t i = 0; i < bytes.captured; i++) {
+        uint8_t byte = bytes.at[i];
+        if (byte != '\n' && byte != '\r') {
+            if (ftp->used[side] < FIREWALL_LINE)
+                ftp->line[side][ftp->used[side]++] = byte;
+            else
+                ftp->lost[side] = true;
+            continue;
+        }
+        uint64_t hash = ftp->lost[side] ? 0 : firewall_data_hash(ftp, seed, side);
+        if (hash)
+            announce(box, hash);
+        ftp->used[side] = 0;
+        ftp->lost[side] = false;
+    }
+    ftp->lost[side] |= bytes.captured < bytes.length;
+}
+
+#endif

@@ -1,0 +1,1 @@
+"""Tests of the security functions: ratelimit, synflood, fakereset, anonymise, assets."""

@@ -1,0 +1,1 @@
+"""Tests of the function firewall and of its rules."""

@@ -8,7 +8,7 @@
 #define SERVICE_MESSAGE_H
 
 #include "io.h"
-#include "text.h"
+#include "parts.h"
 
 /* A message that came from a channel, or one that the program made (`raw` is null then). */
 struct service_message {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import socket
@@ -16,6 +17,8 @@ from sluice.service.lang.check.scope import Signature
 from sluice.service.lang.errors import ServiceError, suggest
 
 Address = tuple[str, int]
+COMMON = ("workers", "slice", "events")
+"""Limits of all services of a process."""
 
 
 class AddressError(Exception):
@@ -94,7 +97,7 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
 def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
     """The command line of compiled services, with the wiring and limits of each."""
     out = [str(program)]
-    for name in ("workers", "slice"):
+    for name in COMMON:
         out += [f"--{name}", str(getattr(services[0][1], name))]
     for number, (wiring, limits) in enumerate(services):
         host, port = wiring.listen
@@ -102,7 +105,7 @@ def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
         for channel, addresses in sorted(wiring.backends.items()):
             for each in addresses:
                 out += ["--backend", str(channel), each[0], str(each[1])]
-        for name in ("buffers", "buffer_size", "instances", "idle", "timeout", "message_time", "keep", "share"):
+        for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out
 

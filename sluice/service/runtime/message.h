@@ -49,10 +49,40 @@ static inline void service_count(struct service_instance *self, enum service_cou
     self->core->counters[what] += by;
 }
 
+/* What all workers know of the backend of a channel; null if nothing is known. */
+static inline struct service_backend *service_backend_state(const struct service_channel *c)
+{
+    struct service_backend *all = c->instance->core->backends;
+
+    return all && c->reopens ? &all[c->instance->core->first[c->port] + c->index] : NULL;
+}
+
+/* A backend has failed: it counts as down for a while. */
+static inline void service_backend_failed(const struct service_channel *c)
+{
+    const struct service_core *core = c->instance->core;
+    struct service_backend *backend = service_backend_state(c);
+
+    if (!backend || !core->down)
+        return;
+    if (atomic_exchange_explicit(&backend->down_until, core->now + core->down, memory_order_relaxed) <= core->now)
+        service_count(c->instance, SERVICE_MARKED_DOWN, 1);
+}
+
 /* Whether the end of what is sent to a channel is not shown to the backend: the answers say when nothing is due. */
 static inline bool service_parks(const struct service_channel *c)
 {
     return c->reopens && c->instance->core->program->ports[c->port].exact;
+}
+
+/* A connection does not take more for now. */
+static inline void service_blocked(struct service_channel *c)
+{
+    c->writable = false;
+    if (c->out_since == 0) {
+        c->out_since = c->instance->core->now;
+        c->out_bytes = 0;
+    }
 }
 
 /* Gives the buffer `in` back if it is empty. */
@@ -239,8 +269,11 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         c->passing = message->total - message->here;
         c->tail = found.tail;
         c->to = NULL;
+        c->copies = false;
+        if (service_transit(c))
+            c->pass_bytes = 0;
         c->need = 0;
-        c->waits_since = 0;
+        c->waits_since = service_transit(c) ? c->instance->core->now : 0;
         if (found.final) {
             c->received++;
             if (c->received == c->sent)

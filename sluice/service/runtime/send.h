@@ -251,19 +251,4 @@ static inline enum service_outcome service_forward(struct service_channel *c, co
     return SERVICE_STEP;
 }
 
-/* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
-static inline void service_release(struct service_channel *c)
-{
-    c->pinned = false;
-    if (c->unsent) {
-        c->unsent = false;
-        service_count(c->instance, SERVICE_DROPPED, 1);
-    }
-    if (c->taken) {
-        c->in->start += c->taken;
-        c->taken = 0;
-    }
-    service_empty_in(c);
-}
-
 #endif

@@ -70,6 +70,7 @@ bool service_io_open(struct service_channel *c)
     }
     c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
     c->fd = service_kept_take(c);
+    c->reused = c->fd >= 0;
     if (c->fd >= 0) {
         c->link = SERVICE_OPEN;
         c->readable = c->writable = true;

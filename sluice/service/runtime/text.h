@@ -93,9 +93,22 @@ static inline struct service_text service_word(struct service_text text, int64_t
         begin = at;
         while (at < end && *at != ' ')
             at++;
-        if (begin == at || number-- == 0)
+        if (begin == at || number == 0)
             return (struct service_text){begin, (uint32_t)(at - begin)};
+        number -= number > 0;
+        if (number < 0)
+            return (struct service_text){begin, 0};
     }
+}
+
+/* The words of a text. */
+static inline int64_t service_words(struct service_text text)
+{
+    int64_t count = 0;
+
+    for (uint32_t i = 0; i < text.length; i++)
+        count += text.at[i] != ' ' && (i == 0 || text.at[i - 1] == ' ');
+    return count;
 }
 
 /* A decimal number without sign, of at most 18 digits; anything else is malformed. */

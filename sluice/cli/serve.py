@@ -37,7 +37,7 @@ from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, command_of, read_address, run_service, wire
+from sluice.service.serve import Address, AddressError, command_of, read_address, read_backend, run_service, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -193,4 +193,4 @@ def _one(text: str) -> tuple[str, Address]:
 
 def _several(text: str) -> tuple[str, list[Address]]:
     name, rest = named(text)
-    return name, [read_address(each) for each in rest.split(",") if each]
+    return name, [read_backend(each) for each in rest.split(",") if each]

@@ -54,6 +54,16 @@ def read_address(text: str) -> Address:
     return str(found[0][4][0]), int(found[0][4][1])
 
 
+def read_backend(text: str) -> Address:
+    """An address, or a folder: its path, with the port 0. Raises AddressError."""
+    if not text.startswith(("/", "./", "../")) and text not in (".", ".."):
+        return read_address(text)
+    path = Path(text).resolve()
+    if not path.is_dir():
+        raise AddressError(f"'{text}' is no folder: give an address, or a folder whose files are sent")
+    return str(path), 0
+
+
 def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[str, list[Address]]]) -> Wiring:
     """Connect the channels of a process. A name that is empty means the channel that is left: the one that is accepted
     is called `client`, or is the first single one. Raises ServiceError.
@@ -104,7 +114,8 @@ def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
         out += ["--service", str(number), "--listen", host, str(port), "--accept", str(wiring.accept)]
         for channel, addresses in sorted(wiring.backends.items()):
             for each in addresses:
-                out += ["--backend", str(channel), each[0], str(each[1])]
+                folder = each[0].startswith("/")
+                out += ["--folder", str(channel), each[0]] if folder else ["--backend", str(channel), each[0], str(each[1])]
         for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -68,10 +68,11 @@ def memcached(count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
 class Served:
     """A running service: `port`, and `counters` after `stop()`."""
 
-    def __init__(self, service: Service, backends: list[int], limits: Limits = LIMITS) -> None:
+    def __init__(self, service: Service, backends: Sequence[int | str], limits: Limits = LIMITS) -> None:
         process = service.process()
         program = build_program(process.name, lower(service, process).source)
-        given = [("", [("127.0.0.1", port) for port in backends])] if backends else []
+        places = [("127.0.0.1", each) if isinstance(each, int) else (each, 0) for each in backends]
+        given = [("", places)] if backends else []
         wiring = wire(process, ("", ("127.0.0.1", 0)), given)
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(

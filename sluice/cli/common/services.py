@@ -13,7 +13,7 @@ from sluice.cli.common.errors import UsageError
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
 from sluice.service.lower.program import lower
-from sluice.service.serve import COMMON, Address, AddressError, Wiring, read_address, wire
+from sluice.service.serve import COMMON, Address, AddressError, Wiring, read_address, read_backend, wire
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in COMMON)
 _KEYS = ("program", "grammar", "process", "listen", "backends", "set", *_LIMITS)
@@ -115,4 +115,4 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
 
 def _addresses(value: Any) -> list[Address]:
     items = cast(list[Any], value) if isinstance(value, list) else [value]
-    return [read_address(str(each)) for each in items]
+    return [read_backend(str(each)) for each in items]

@@ -170,7 +170,8 @@ static bool finish(struct service_channel *c, const struct service_port *port)
 /* A backend that nothing more is sent to: its connection stays open for other instances when all answers are there. */
 static void park(struct service_channel *c)
 {
-    if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out || c->received < c->sent)
+    if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out ||
+        c->received < c->sent || service_transit(c))
         return;
     c->out_ended = c->in_ended = c->parked = c->instance->progressed = true;
 }

@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "message.h"
-#include "worker.h"
 
 enum {
     ACCEPTS = 64, /* connections accepted in a row */
@@ -84,6 +84,12 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     if (lane->memory == MAP_FAILED || !make_pool(lane) ||
         !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
         return "no memory for instances and buffers";
+    if (config->folders) {
+        lane->readers = mmap(NULL, lane->capacity * lane->channels * sizeof *lane->readers, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (lane->readers == MAP_FAILED)
+            return "no memory for the readers of files";
+    }
     return listen_at(lane);
 }
 
@@ -225,6 +231,8 @@ void service_lane_free(struct service_lane *lane)
         close(lane->listener);
     service_buffers_free(&lane->core.buffers);
     munmap(lane->memory, lane->capacity * lane->stride);
+    if (lane->readers)
+        munmap(lane->readers, lane->capacity * lane->channels * sizeof *lane->readers);
     free(lane->idle);
     free(lane->kept);
 }

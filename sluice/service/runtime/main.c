@@ -2,8 +2,8 @@
  *
  * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds), --events (epoll or
  * io_uring); then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is
- * accepted), --backend INDEX ADDRESS PORT (again for each), --buffers, --buffer-size, --instances, --idle, --timeout,
- * --message-time, --body-time, --body-rate, --keep, --most, --down, --splice, --share.
+ * accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers, --buffer-size,
+ * --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down, --splice, --share.
  * Prints `ready ADDRESS PORT` for each service when it accepts connections, and JSON at the end: the counters of each
  * service. With --sizes alone it prints what an instance of each takes, in bytes.
  */
@@ -200,8 +200,12 @@ int main(int count, char **arguments)
     status = run(&team);
     free(team.workers);
     for (unsigned i = 0; i < service_program_count; i++) {
-        for (uint32_t port = 0; port < SERVICE_PORTS; port++)
+        for (uint32_t port = 0; port < SERVICE_PORTS; port++) {
+            for (uint32_t k = 0; configs[i].backends[port] && k < configs[i].counts[port]; k++)
+                if (configs[i].backends[port][k].length == 0)
+                    close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
+        }
         free(configs[i].states);
         if (configs[i].shared.state)
             munmap(configs[i].shared.state, configs[i].program->shared_size);

@@ -1,6 +1,8 @@
 /* The options of services, as `sluice serve` writes them. */
+#define _GNU_SOURCE 1 /* O_PATH */
 #include "options.h"
 
+#include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +26,7 @@ static int values_of(const char *option)
 {
     if (strcmp(option, "--backend") == 0)
         return 3;
-    return strcmp(option, "--listen") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
+    return strcmp(option, "--listen") == 0 || strcmp(option, "--folder") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
 }
 
 /* The place of an option that is a number; null for another one. */
@@ -58,6 +60,27 @@ static const char *add_backend(struct service_config *config, char **value)
         return "no address of a backend";
     config->backends[number] = more;
     config->counts[number]++;
+    return NULL;
+}
+
+/* A folder in the place of a backend. */
+static const char *add_folder(struct service_config *config, char **value)
+{
+    uint64_t number = strtoull(value[0], NULL, 10);
+    struct service_address *more;
+    int folder;
+
+    if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
+        return "no such port, or too many backends";
+    more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
+    if (!more)
+        return "no memory";
+    config->backends[number] = more;
+    folder = open(value[1], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (folder < 0)
+        return "the folder of a backend cannot be opened";
+    more[config->counts[number]++] = (struct service_address){.folder = folder};
+    config->folders = true;
     return NULL;
 }
 
@@ -103,6 +126,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             wrong = address_of(value[0], value[1], &config->listen) ? NULL : "no address to listen at";
         else if (strcmp(option, "--backend") == 0)
             wrong = add_backend(config, value);
+        else if (strcmp(option, "--folder") == 0)
+            wrong = add_folder(config, value);
         else if (strcmp(option, "--service") == 0 && number < services)
             config = configs + number;
         else if (strcmp(option, "--buffers") == 0)

@@ -56,7 +56,7 @@ void service_kept_give(struct service_channel *c)
 {
     struct service_lane *lane = service_lane_of(c);
     struct service_idle *idle = lane->idle_free;
-    bool quiet = c->link == SERVICE_OPEN && c->reopens && c->received >= c->sent && !c->out && !c->in &&
+    bool quiet = c->link == SERVICE_OPEN && c->fd >= 0 && c->reopens && c->received >= c->sent && !c->out && !c->in &&
                  (c->parked || (!c->in_ended && !c->out_ended)) && !c->readable && !c->hung_up && !c->ends &&
                  !c->address && !c->from && !service_transit(c) && !c->broken;
 

@@ -5,8 +5,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "message.h"
-#include "worker.h"
 
 static struct service_poll *poll_of(const struct service_channel *c) { return &service_lane_of(c)->worker->poll; }
 
@@ -69,6 +69,10 @@ bool service_io_open(struct service_channel *c)
         return false;
     }
     c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
+    if (service_folder_of(c) >= 0) {
+        service_folder_begin(c);
+        return true;
+    }
     c->fd = service_kept_take(c);
     c->reused = c->fd >= 0;
     if (c->fd >= 0) {
@@ -124,6 +128,8 @@ bool service_io_fill(struct service_channel *c)
     struct service_instance *self = c->instance;
     struct service_buffers *pool = &self->core->buffers;
 
+    if (c->fd < 0)
+        return service_folder_fill(c);
     while (c->readable) {
         ssize_t got;
         uint32_t room;
@@ -173,6 +179,8 @@ bool service_io_flush(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
 
+    if (c->fd < 0)
+        return service_folder_flush(c);
     while (c->out && c->out->start < c->out->end) {
         ssize_t sent = send(c->fd, c->out->bytes + c->out->start, c->out->end - c->out->start, MSG_NOSIGNAL);
 
@@ -208,8 +216,11 @@ void service_io_close(struct service_channel *c)
 {
     struct service_buffers *pool = &c->instance->core->buffers;
 
-    if (c->link != SERVICE_CLOSED)
+    if (c->link != SERVICE_CLOSED) {
         leave(c);
+        if (c->fd < 0)
+            service_folder_end(c);
+    }
     if (c->pipe)
         service_pipe_give(c);
     if (c->fd >= 0) {

@@ -14,7 +14,8 @@
 
 struct service_address {
     struct sockaddr_storage storage;
-    socklen_t length;
+    socklen_t length; /* 0: it is a folder */
+    int folder;
 };
 
 struct service_config {
@@ -32,6 +33,7 @@ struct service_config {
     uint32_t down;                        /* seconds for which a backend that failed counts as down */
     uint32_t splice;                      /* bytes from which on a body passes in the kernel; 0: never */
     uint32_t share;                       /* of a core's time, compared with the other services */
+    bool folders;                         /* whether a backend is a folder */
     struct service_backend *states;
     struct service_shared shared;
 };
@@ -59,6 +61,7 @@ struct service_lane {
     struct service_worker *worker;
     uint8_t *memory;
     uint64_t stride, capacity, touched, in_use; /* `in_use`: of this lane's memory, wherever the instance runs */
+    struct service_reader *readers; /* of each channel of each instance; null: no backend is a folder */
     struct service_instance *free, *oldest;
     _Atomic(struct service_instance *) returned; /* that have ended at other workers */
     struct service_instance *queue, **tail;

@@ -88,7 +88,10 @@ def add(commands: Any) -> None:
             f"--{name.replace('_', '-')}", type=int, default=default, metavar="N", help=f"{text} ({default})"
         )
     parser.add_argument(
-        "--events", choices=("epoll", "io_uring"), default=defaults.events, help=f"what reports events ({defaults.events})"
+        "--events",
+        choices=("epoll", "io_uring"),
+        default=defaults.events,
+        help=f"what reports events ({defaults.events})",
     )
     parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
     parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")

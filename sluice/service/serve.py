@@ -115,7 +115,11 @@ def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
         for channel, addresses in sorted(wiring.backends.items()):
             for each in addresses:
                 folder = each[0].startswith("/")
-                out += ["--folder", str(channel), each[0]] if folder else ["--backend", str(channel), each[0], str(each[1])]
+                out += (
+                    ["--folder", str(channel), each[0]]
+                    if folder
+                    else ["--backend", str(channel), each[0], str(each[1])]
+                )
         for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out

@@ -150,3 +150,8 @@ def read_to_end(end: socket.socket) -> bytes:
         while part := end.recv(1 << 16):
             parts.append(part)
     return b"".join(parts)
+
+
+def faults(counters: dict[str, int]) -> dict[str, int]:
+    """The counters of faults that are not 0."""
+    return {name: value for name, value in counters.items() if name.startswith("faults:") and value}

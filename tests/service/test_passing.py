@@ -8,9 +8,7 @@ import platform
 import socket
 import struct
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -19,62 +17,13 @@ from sluice.service.build import build_program
 from sluice.service.load import load_file, load_source
 from sluice.service.lower.program import lower
 from sluice.service.serve import command_of, wire
-from tests.service.peers import PATIENCE, Served, read_exactly, read_to_end
+from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
+from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
 
-BODY = bytes(range(256)) * 16384
-GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 KERNEL, BUFFERS = "bytes of bodies that passed in the kernel", "bytes of bodies that passed through buffers"
 SLOW_BODY = "faults: the rest of a message did not pass fast enough"
 SLOW_READER = "faults: a connection did not take fast enough what was sent"
 SILENT = "faults: a backend did not answer in time"
-
-
-@contextlib.contextmanager
-def origin(answer: Callable[[socket.socket, bytes], None]) -> Iterator[int]:
-    """A server that reads the head of a request, and calls `answer`, for each connection."""
-
-    def serve(listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                accepted, _ = listener.accept()
-                threading.Thread(target=one, args=(accepted,), daemon=True).start()
-
-    def one(accepted: socket.socket) -> None:
-        with accepted, contextlib.suppress(OSError):
-            accepted.settimeout(PATIENCE)
-            got = b""
-            while True:
-                while b"\r\n\r\n" not in got:
-                    part = accepted.recv(1 << 16)
-                    if not part:
-                        return
-                    got += part
-                head, _, got = got.partition(b"\r\n\r\n")
-                answer(accepted, got)
-                got = b""
-                del head
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        yield listener.getsockname()[1]
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
-
-
-def give_body(accepted: socket.socket, _: bytes) -> None:
-    accepted.sendall(HEAD % len(BODY) + BODY)
-
-
-def head_of(client: socket.socket) -> bytes:
-    got = b""
-    while not got.endswith(b"\r\n\r\n"):
-        got += read_exactly(client, 1)
-    return got
-
-
-def faults(counters: dict[str, int]) -> dict[str, int]:
-    return {name: value for name, value in counters.items() if name.startswith("faults:") and value}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Programs that receive and send in turn: messages larger than a buffer pass, answers are merged, requests are sent again."""
+"""Programs that receive and send in turn: large messages pass, answers are merged, requests are sent to another server."""
 
 from __future__ import annotations
 
@@ -16,13 +16,24 @@ from hypothesis import strategies as st
 
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, read_exactly, read_to_end, wait_for
-from tests.service.test_passing import BODY, GET, HEAD, faults, give_body, head_of, origin
+from tests.service.peers import (
+    PATIENCE,
+    Served,
+    faults,
+    free_port,
+    memcached,
+    needs_memcached,
+    read_exactly,
+    read_to_end,
+    wait_for,
+)
 from tests.service.trial import Compiled, interpreted
+from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
 
 COUNTS = {"backends": 3}
 PARTS = st.lists(
-    st.sampled_from([b"END\r\n", b"VALUE a 0 3\r\nabc\r\nEND\r\n", b"VALUE b 1 0\r\n\r\nEND\r\n", b"ERROR\r\n"]), max_size=60
+    st.sampled_from([b"END\r\n", b"VALUE a 0 3\r\nabc\r\nEND\r\n", b"VALUE b 1 0\r\n\r\nEND\r\n", b"ERROR\r\n"]),
+    max_size=60,
 ).map(b"".join)
 REQUESTS = st.lists(
     st.one_of(
@@ -93,7 +104,9 @@ def test_a_get_of_many_keys_is_split_and_merged_in_order(caches: list[int]) -> N
         for key, value in values.items():
             client.sendall(b"set %b 0 0 %d noreply\r\n%b\r\n" % (key, len(value), value))
         asked = [rng.choice([*values, b"absent"]) for _ in range(150)]
-        wanted = b"".join(b"VALUE %b 0 %d\r\n%b\r\n" % (key, len(values[key]), values[key]) for key in asked if key in values)
+        wanted = b"".join(
+            b"VALUE %b 0 %d\r\n%b\r\n" % (key, len(values[key]), values[key]) for key in asked if key in values
+        )
         client.sendall(b"get " + b" ".join(asked) + b"\r\nget key1\r\nversion\r\n")
         assert read_exactly(client, len(wanted) + 5) == wanted + b"END\r\n"
         assert read_exactly(client, 11) == b"VALUE key1 "

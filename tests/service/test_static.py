@@ -14,8 +14,7 @@ import pytest
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
 from sluice.service.serve import AddressError, read_backend
-from tests.service.peers import PATIENCE, Served, read_exactly, read_to_end
-from tests.service.test_passing import faults
+from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
 
 DATA = bytes(range(256)) * 8000
 SECRET = b"secret"
@@ -44,14 +43,20 @@ def served(folder: Path) -> Iterator[Served]:
         yield running
 
 
-def ask(served: Served, uri: str, *fields: str, method: str = "GET", body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+def ask(
+    served: Served, uri: str, *fields: str, method: str = "GET", body: bytes = b""
+) -> tuple[int, dict[str, str], bytes]:
     with served.connect() as client:
         client.settimeout(PATIENCE)
         head = "".join(f"{each}\r\n" for each in ("Host: a", "Connection: close", *fields))
         client.sendall(f"{method} {uri} HTTP/1.1\r\n{head}\r\n".encode() + body)
         found, _, content = read_to_end(client).partition(b"\r\n\r\n")
     first, *lines = found.decode().split("\r\n")
-    return int(first.split()[1]), {name.lower(): value for name, value in (each.split(": ", 1) for each in lines)}, content
+    return (
+        int(first.split()[1]),
+        {name.lower(): value for name, value in (each.split(": ", 1) for each in lines)},
+        content,
+    )
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,18 @@ def test_curl_continues_a_download_next_to_a_reader_that_stands_still(served: Se
     target.write_bytes(DATA[:1000])
     with served.connect() as still:
         still.sendall(b"GET /data.bin HTTP/1.1\r\nHost: a\r\n\r\n" * 20)
-        command = ["curl", "-s", "-S", "-m", "20", "-C", "-", "-o", str(target), f"http://127.0.0.1:{served.port}/data.bin"]
+        command = [
+            "curl",
+            "-s",
+            "-S",
+            "-m",
+            "20",
+            "-C",
+            "-",
+            "-o",
+            str(target),
+            f"http://127.0.0.1:{served.port}/data.bin",
+        ]
         subprocess.run(command, check=True)
     assert target.read_bytes() == DATA
 

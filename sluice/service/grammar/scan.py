@@ -1,4 +1,6 @@
-"""Protocols in text, as in runtime/text.h, headers.h and parts.h: functions of expressions, and how the end of a message is found."""
+"""Protocols in text, as in text.h, headers.h and parts.h of the runtime: functions of expressions, and how the end of a
+message is found.
+"""
 
 from __future__ import annotations
 
@@ -116,7 +118,9 @@ def part(tail: Tail, data: bytes) -> int:
     line = found + 2
     if b"\n" in data[:found]:
         raise MalformedError("line")
-    take = {CHUNKS: _chunk, RESP: _resp, VALUES: _value, COMMAND: _command, BULKS: _command}[tail.kind](tail, data[:line])
+    take = {CHUNKS: _chunk, RESP: _resp, VALUES: _value, COMMAND: _command, BULKS: _command}[tail.kind](
+        tail, data[:line]
+    )
     if take > tail.allowed:
         raise MalformedError("too long")
     tail.allowed -= take

@@ -407,4 +407,3 @@ class StatementWriter(ExpressionWriter):
         self.site(pointer)
         self.put("f->did = true;")
         return found
-

@@ -23,8 +23,8 @@ from sluice.service.lang.types import (
 )
 
 BUILT_IN = {
-    "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "bind": 2, "src_address": 1, "src_port": 1, "load": 1, "up": 1,
-    "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
+    "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "bind": 2, "src_address": 1, "src_port": 1, "load": 1,
+    "up": 1, "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
 }  # fmt: skip
 """Built-in functions, with the number of their arguments."""
 

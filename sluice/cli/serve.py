@@ -37,7 +37,7 @@ from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, command_of, read_address, run_service, wire
+from sluice.service.serve import Address, AddressError, command_of, read_address, read_backend, run_service, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -74,6 +74,11 @@ def add(commands: Any) -> None:
         ("idle", "seconds after which a connection ends on which nothing happens; 0: never"),
         ("timeout", "seconds in which a backend has to answer; 0: no limit"),
         ("message_time", "seconds in which a message has to arrive; 0: no limit"),
+        ("body_time", "seconds of a period in which a forwarded body has to move; 0: no limit"),
+        ("body_rate", "bytes that it has to move in each of these seconds"),
+        ("most", "connections to a backend; 0: any number"),
+        ("down", "seconds for which a backend that failed counts as down"),
+        ("splice", "bytes from which on a body that nothing reads passes in the kernel; 0: never"),
         ("keep", "idle connections to each backend that a worker keeps open"),
         ("share", "share of the cores' time, compared with other services of --config"),
         ("slice", "microseconds of a turn"),
@@ -82,6 +87,12 @@ def add(commands: Any) -> None:
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=int, default=default, metavar="N", help=f"{text} ({default})"
         )
+    parser.add_argument(
+        "--events",
+        choices=("epoll", "io_uring"),
+        default=defaults.events,
+        help=f"what reports events ({defaults.events})",
+    )
     parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
     parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -185,4 +196,4 @@ def _one(text: str) -> tuple[str, Address]:
 
 def _several(text: str) -> tuple[str, list[Address]]:
     name, rest = named(text)
-    return name, [read_address(each) for each in rest.split(",") if each]
+    return name, [read_backend(each) for each in rest.split(",") if each]

@@ -22,12 +22,25 @@ class Limits:
     """Seconds in which a backend has to answer; 0: no limit."""
     message_time: int = 30
     """Seconds in which a message has to arrive, or its beginning if it is forwarded as it comes; 0: no limit."""
+    body_time: int = 60
+    """Seconds of a period in which `body_rate` bytes for each of them have to pass, of a client's message that is
+    forwarded while it comes, and of what a connection is sent; 0: no limit.
+    """
+    body_rate: int = 100
     keep: int = 64
     """Idle connections to each backend that a worker keeps open, on average."""
+    most: int = 0
+    """Connections to a backend; 0: any number."""
+    down: int = 5
+    """Seconds for which a backend that failed counts as down; 0: it never does."""
+    splice: int = 65536
+    """Bytes from which on a body that nothing reads passes in the kernel; 0: never."""
     share: int = 1
     """Of the cores' time, compared with other services of the same process."""
     slice: int = 50
     """Microseconds after which an instance has to wait for its next turn."""
+    events: str = "epoll"
+    """What reports events: epoll or io_uring."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +61,12 @@ def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0) ->
     head = (sizes["instance"] + channels * sizes["channel"] + 15) & ~15
     instance = (head + sizes["frame"] + 15) & ~15
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
+    kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
     return Bounds(
         instance,
         instance + 2 * channels * buffer,
-        limits.instances * instance + limits.buffers * buffer + sizes["shared"],
+        limits.instances * instance
+        + limits.buffers * buffer
+        + limits.workers * (kept + sizes["lane"] + sizes["worker"])
+        + sizes["shared"],
     )

@@ -8,12 +8,15 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from sluice.engine.cache import SERVICE, WORK, CacheError, cache_folder, trim, use
+from sluice.engine.cache import OBJECT, SERVICE, WORK, CacheError, cache_folder, trim, use
 from sluice.engine.compiler import CompilerError, compiler, flags
 from sluice.engine.sealed_file import move, seal
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
-SOURCES = ("instance.c", "socket.c", "pool.c", "worker.c", "main.c")
+SOURCES = (
+    "instance.c", "socket.c", "folder.c", "folder_head.c", "splice.c", "pool.c", "lane.c", "overdue.c", "steal.c",
+    "worker.c", "epoll.c", "uring.c", "options.c", "main.c",
+)  # fmt: skip
 
 
 def build_program(name: str, *sources: str) -> Path:
@@ -21,30 +24,38 @@ def build_program(name: str, *sources: str) -> Path:
 
     Raises CompilerError, and CacheError where there is no place for it.
     """
+    names = [f"service_program_{number}" for number in range(len(sources))]
+    texts = {f"{each}.c": f"#define service_program {each}\n{text}" for each, text in zip(names, sources, strict=True)}
+    return _cached(name, SERVICE, {**texts, "table.c": _table(names)}, [_platform()])
+
+
+def _platform() -> Path:
+    """What all programs have in common, as an object file."""
+    texts = {f"unit_{each}": f'#include "{each}"\n' for each in SOURCES}
+    return _cached("platform", OBJECT, texts, ["-r", "-nostdlib"])
+
+
+def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path]) -> Path:
+    """What the compiler makes of texts, from the cache if it is there."""
     command = compiler()
     options = [*flags(), "-pthread", f"-I{RUNTIME}"]
     digest = hashlib.sha256()
-    for text in (*command, *options, *sources):
+    for text in (*command, *options, *texts.values()):
         digest.update(text.encode() + b"\0")
     for path in sorted(RUNTIME.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     folder = cache_folder()
-    path = folder / f"{name}-{digest.hexdigest()[:32]}{SERVICE}"
+    path = folder / f"{name}-{digest.hexdigest()[:32]}{kind}"
     if use(path) is not None:
         return path
     try:
         with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
-            files = [str(RUNTIME / each) for each in SOURCES]
-            names = [f"service_program_{number}" for number in range(len(sources))]
-            for each, source in zip(names, sources, strict=True):
-                program = Path(work, f"{each}.c")
-                program.write_text(f"#define service_program {each}\n{source}", encoding="utf-8")
-                files.append(str(program))
-            table = Path(work, "table.c")
-            table.write_text(_table(names), encoding="utf-8")
-            files.append(str(table))
+            for file, text in texts.items():
+                Path(work, file).write_text(text, encoding="utf-8")
             made = Path(work, path.name)
-            done = subprocess.run([*command, *options, *files, "-o", str(made)], capture_output=True, text=True)
+            files = [str(Path(work, file)) for file in texts]
+            line = [*command, *options, *files, *map(str, more), "-o", str(made)]
+            done = subprocess.run(line, capture_output=True, text=True)
             if done.returncode:
                 raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
             seal(made)

@@ -10,6 +10,8 @@ from sluice.service.lang import tree
 from sluice.service.lang.check.scope import Signature
 from sluice.service.lang.types import Named
 from sluice.service.load import Service
+from sluice.service.lower.forwarding import forwarded
+from sluice.service.lower.named import read_fields
 from sluice.service.lower.streams import streams
 
 
@@ -20,15 +22,19 @@ def describe(service: Service, process: Signature | None, bounds: Bounds | str |
     functions = {name: f"{_parameters(each)} -> ({each.result})" for name, each in checked.functions.items()}
     processes = {name: _parameters(each) for name, each in checked.processes.items()}
     units: dict[str, Any] = {}
+    read = read_fields(checked)
     for name, unit in service.units.items():
         record = checked.types[name]
         named = set(service.fields(record)) if isinstance(record, Named) else set[str]()
-        units[name] = {"named": sorted(named), "parsed": sorted(unit.needed(named)), "limit": unit.limit}
+        parsed = unit.needed(read.get(name, named) & named)
+        units[name] = {"named": sorted(named), "parsed": sorted(parsed), "limit": unit.limit}
     rules: list[dict[str, Any]] = []
+    some = bool(forwarded(checked).wants)
     if process is not None:
         body = process.declaration.body.expression
         for each in body.items if isinstance(body, tree.Parallel) else [body]:
-            rules.append({"line": each.place.line, "forwards": streams(each, checked)})
+            all_of_them = streams(each, checked)
+            rules.append({"line": each.place.line, "forwards": all_of_them, "forwards_some": all_of_them or some})
     memory = asdict(bounds) if isinstance(bounds, Bounds) else bounds
     found: dict[str, Any] = {
         "types": types, "functions": functions, "processes": processes,
@@ -57,7 +63,9 @@ def _lines(found: dict[str, Any]) -> list[str]:
     out += [f"fun {name}: {text}" for name, text in found["functions"].items()]
     out += [f"process {name}: {text}" for name, text in found["processes"].items()]
     for rule in found["rules"]:
-        how = "forwards messages as they come" if rule["forwards"] else "needs messages as a whole"
+        how = "needs messages as a whole"
+        if rule["forwards_some"]:
+            how = f"forwards {'' if rule['forwards'] else 'some '}messages as they come"
         out.append(f"rule of line {rule['line']}: {how}")
     memory = found["memory"]
     if isinstance(memory, str):

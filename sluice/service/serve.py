@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import signal
 import socket
@@ -16,6 +17,8 @@ from sluice.service.lang.check.scope import Signature
 from sluice.service.lang.errors import ServiceError, suggest
 
 Address = tuple[str, int]
+COMMON = ("workers", "slice", "events")
+"""Limits of all services of a process."""
 
 
 class AddressError(Exception):
@@ -49,6 +52,16 @@ def read_address(text: str) -> Address:
     except OSError as error:
         raise AddressError(f"'{text}': {error.strerror or error}; give a name that is known, or an address") from error
     return str(found[0][4][0]), int(found[0][4][1])
+
+
+def read_backend(text: str) -> Address:
+    """An address, or a folder: its path, with the port 0. Raises AddressError."""
+    if not text.startswith(("/", "./", "../")) and text not in (".", ".."):
+        return read_address(text)
+    path = Path(text).resolve()
+    if not path.is_dir():
+        raise AddressError(f"'{text}' is no folder: give an address, or a folder whose files are sent")
+    return str(path), 0
 
 
 def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[str, list[Address]]]) -> Wiring:
@@ -94,15 +107,20 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
 def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
     """The command line of compiled services, with the wiring and limits of each."""
     out = [str(program)]
-    for name in ("workers", "slice"):
+    for name in COMMON:
         out += [f"--{name}", str(getattr(services[0][1], name))]
     for number, (wiring, limits) in enumerate(services):
         host, port = wiring.listen
         out += ["--service", str(number), "--listen", host, str(port), "--accept", str(wiring.accept)]
         for channel, addresses in sorted(wiring.backends.items()):
             for each in addresses:
-                out += ["--backend", str(channel), each[0], str(each[1])]
-        for name in ("buffers", "buffer_size", "instances", "idle", "timeout", "message_time", "keep", "share"):
+                folder = each[0].startswith("/")
+                out += (
+                    ["--folder", str(channel), each[0]]
+                    if folder
+                    else ["--backend", str(channel), each[0], str(each[1])]
+                )
+        for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out
 

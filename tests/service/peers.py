@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -66,12 +68,16 @@ def memcached(count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
 class Served:
     """A running service: `port`, and `counters` after `stop()`."""
 
-    def __init__(self, service: Service, backends: list[int], limits: Limits = LIMITS) -> None:
+    def __init__(self, service: Service, backends: Sequence[int | str], limits: Limits = LIMITS) -> None:
         process = service.process()
         program = build_program(process.name, lower(service, process).source)
-        given = [("", [("127.0.0.1", port) for port in backends])] if backends else []
+        places = [("127.0.0.1", each) if isinstance(each, int) else (each, 0) for each in backends]
+        given = [("", places)] if backends else []
         wiring = wire(process, ("", ("127.0.0.1", 0)), given)
-        self._process = subprocess.Popen(command_of(program, (wiring, limits)), stdout=subprocess.PIPE, text=True)
+        self._errors = tempfile.TemporaryFile("w+")
+        self._process = subprocess.Popen(
+            command_of(program, (wiring, limits)), stdout=subprocess.PIPE, stderr=self._errors, text=True
+        )
         assert self._process.stdout is not None
         word, _, port = self._process.stdout.readline().split()
         assert word == "ready"
@@ -82,6 +88,16 @@ class Served:
         found = socket.create_connection(("127.0.0.1", self.port), PATIENCE)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return found
+
+    def errors(self) -> str:
+        """What it has printed to its standard error."""
+        self._errors.seek(0)
+        return self._errors.read()
+
+    def open_connections(self) -> int:
+        """Its connections, with those to backends."""
+        names = [os.readlink(each) for each in Path(f"/proc/{self._process.pid}/fd").iterdir() if each.is_symlink()]
+        return sum(name.startswith("socket:") for name in names) - 1
 
     def memory(self) -> int:
         """Bytes of memory that the service has in use."""
@@ -134,3 +150,8 @@ def read_to_end(end: socket.socket) -> bytes:
         while part := end.recv(1 << 16):
             parts.append(part)
     return b"".join(parts)
+
+
+def faults(counters: dict[str, int]) -> dict[str, int]:
+    """The counters of faults that are not 0."""
+    return {name: value for name, value in counters.items() if name.startswith("faults:") and value}

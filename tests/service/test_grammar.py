@@ -97,6 +97,9 @@ def test_ready_grammars_are_plans() -> None:
         ("redis", b" *0\r\n", True),
         ("redis", b"*-1\r\n", False),
         ("redis", b"*1\r\n$0\r\n\r\n", True),
+        ("redis", b"$3 key\r\n", True),
+        ("redis", b"%1\r\n", True),
+        ("redis", b"~2\r\n", True),
     ],
 )
 def test_which_requests_have_an_answer(name: str, message: bytes, answered: bool) -> None:
@@ -106,8 +109,19 @@ def test_which_requests_have_an_answer(name: str, message: bytes, answered: bool
     assert property_of(unit, found, "answered", 1) == answered
 
 
-@pytest.mark.parametrize(("name", "message"), [("memcached_text", b"get a\nget b\r\n"), ("redis", b"PING\nPING\r\n")])
-def test_two_lines_in_one_are_malformed(name: str, message: bytes) -> None:
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("memcached_text", b"get a\nget b\r\n"),
+        ("redis", b"PING\nPING\r\n"),
+        ("redis", b"*1\r\n*1\r\n"),
+        ("redis", b"*1\r\n$-1\r\n"),
+        ("redis", b"*2000000\r\n"),
+        ("redis", b'GET "a b"\r\n'),
+        ("redis", b"GET\ta\r\n"),
+    ],
+)
+def test_what_servers_could_read_otherwise_is_malformed(name: str, message: bytes) -> None:
     with pytest.raises(MalformedError):
         parse(plan(find_grammars(name)[0]), message)
 

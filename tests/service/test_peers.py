@@ -13,6 +13,7 @@ from sluice.service.bounds import Limits
 from tests.service.peers import (
     PATIENCE,
     Served,
+    faults,
     memcached,
     needs_clients,
     needs_memcached,
@@ -38,10 +39,6 @@ def servers() -> Iterator[list[int]]:
 
 def serve(backends: list[int], **limits: int) -> Served:
     return Served(router_service(), backends, Limits(**limits))
-
-
-def faults(counters: dict[str, int]) -> dict[str, int]:
-    return {name: value for name, value in counters.items() if name.startswith("faults") and value}
 
 
 def run(*command: str) -> str:

@@ -110,6 +110,24 @@ bool service_io_flush(struct service_channel *c)
     return true;
 }
 
+bool service_io_splices(struct service_channel *c)
+{
+    (void)c;
+    return false; /* there is no kernel here */
+}
+
+bool service_io_splice(struct service_channel *c)
+{
+    (void)c;
+    return true;
+}
+
+uint32_t service_io_piped(const struct service_channel *c)
+{
+    (void)c;
+    return 0;
+}
+
 void service_io_close(struct service_channel *c)
 {
     struct service_buffers *pool = &c->instance->core->buffers;

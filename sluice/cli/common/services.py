@@ -13,11 +13,9 @@ from sluice.cli.common.errors import UsageError
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, Wiring, read_address, wire
+from sluice.service.serve import COMMON, Address, AddressError, Wiring, read_address, read_backend, wire
 
-_COMMON = ("workers", "slice")
-"""Options for all services, which stand before the tables."""
-_LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in _COMMON)
+_LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in COMMON)
 _KEYS = ("program", "grammar", "process", "listen", "backends", "set", *_LIMITS)
 
 
@@ -34,6 +32,10 @@ class Configured:
 def checked_limits(values: dict[str, Any]) -> Limits:
     """Limits whose values are in their ranges. Raises UsageError."""
     for name, value in values.items():
+        if name == "events":
+            if value not in ("epoll", "io_uring"):
+                raise UsageError(f"--events {value}: epoll or io_uring")
+            continue
         if not isinstance(value, int) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')} {value}: a number from 0")
     limits = Limits(**values)
@@ -70,7 +72,7 @@ def read_config(path: str, limits: Limits) -> list[Configured]:
     tables = {name: cast(dict[str, Any], table) for name, table in data.items() if isinstance(table, dict)}
     common = {name: value for name, value in data.items() if name not in tables}
     for name in common:
-        if name not in _COMMON:
+        if name not in COMMON:
             raise UsageError(f"{path}: '{name}' stands before the tables; write it in the table of a service")
     if not tables:
         raise UsageError(f"{path}: no service; write a table [NAME] with program, listen and backends")
@@ -81,7 +83,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise UsageError(f"{path}: [{name!r}] is no name; use letters, digits, _ and -")
     for key in table:
-        if key in _COMMON:
+        if key in COMMON:
             raise UsageError(f"{path}: '{key}' is for all services; write it before the tables")
         if key not in _KEYS:
             raise UsageError(f"{path}: [{name}] has no key '{key}'; known here: {', '.join(_KEYS)}")
@@ -113,4 +115,4 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
 
 def _addresses(value: Any) -> list[Address]:
     items = cast(list[Any], value) if isinstance(value, list) else [value]
-    return [read_address(str(each)) for each in items]
+    return [read_backend(str(each)) for each in items]

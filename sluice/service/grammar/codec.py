@@ -132,7 +132,7 @@ def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
         kind, size = scan.framing(_bytes(found.values["headers"]), answer, empty)
         end += size
     else:
-        kind = scan.RESP if item.framing == "resp" else scan.VALUES
+        kind = {"resp": scan.RESP, "resp_command": scan.COMMAND}.get(item.framing, scan.VALUES)
     if kind == scan.TO_THE_END:
         if not ended:
             raise EndError

@@ -35,6 +35,7 @@ FRAMINGS = {
     "http_request": Framing("http", ("headers",)),
     "http_response": Framing("http", ("headers", "status")),
     "resp": Framing("SERVICE_RESP"),
+    "resp_command": Framing("SERVICE_COMMAND"),
     "memcached_values": Framing("SERVICE_VALUES"),
 }
 

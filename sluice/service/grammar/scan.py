@@ -1,4 +1,6 @@
-"""Protocols in text, as in runtime/text.h: functions of expressions, and how the end of a message is found."""
+"""Protocols in text, as in text.h, headers.h and parts.h of the runtime: functions of expressions, and how the end of a
+message is found.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from dataclasses import dataclass
 LINE = 4096
 """Bytes of a line that says how long a part is."""
 TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
-NO_TAIL, CHUNKS, TO_THE_END, RESP, VALUES = range(5)
+NO_TAIL, CHUNKS, TO_THE_END, RESP, VALUES, COMMAND, BULKS = range(7)
 
 
 class MalformedError(Exception):
@@ -116,7 +118,9 @@ def part(tail: Tail, data: bytes) -> int:
     line = found + 2
     if b"\n" in data[:found]:
         raise MalformedError("line")
-    take = {CHUNKS: _chunk, RESP: _resp, VALUES: _value}[tail.kind](tail, data[:line])
+    take = {CHUNKS: _chunk, RESP: _resp, VALUES: _value, COMMAND: _command, BULKS: _command}[tail.kind](
+        tail, data[:line]
+    )
     if take > tail.allowed:
         raise MalformedError("too long")
     tail.allowed -= take
@@ -157,6 +161,24 @@ def _resp(tail: Tail, line: bytes) -> int:
     if tail.left == 0:
         tail.kind = NO_TAIL
     return len(line)
+
+
+def _command(tail: Tail, line: bytes) -> int:
+    first, size = tail.kind == COMMAND, len(line)
+    if first and line[:1] != b"*":
+        tail.kind = NO_TAIL
+        if not plain(line[:-2]) or b'"' in line or b"'" in line:
+            raise MalformedError("quotes or control characters")
+        return size
+    count = 0 if first and line[1:-2] == b"-1" else decimal(line[1:-2])
+    if count > (1 << 20 if first else 512 << 20) or (not first and line[:1] != b"$"):
+        raise MalformedError("item")
+    if first:
+        tail.kind, tail.left = (BULKS if count else NO_TAIL), count
+        return size
+    tail.left -= 1
+    tail.state = 1
+    return size + count
 
 
 def _value(tail: Tail, line: bytes) -> int:

@@ -99,6 +99,9 @@ class ChannelEvaluator:
         if node.function in ("src_port", "load"):
             yield from self.channel(node.ordered[0])
             return 0
+        if node.function == "up":
+            yield from self.channel(node.ordered[0])
+            return True
         if node.function == "bind":
             yield from self.value(node.ordered[1])
             return ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from sluice.service.grammar.codec import wrap
+from sluice.service.grammar.scan import word
 from sluice.service.interpreter.channels import ChannelEvaluator, Wait
 from sluice.service.interpreter.values import (
     FaultError,
@@ -437,6 +438,10 @@ class Evaluator(ChannelEvaluator):
                 return len(value)
             case "string_to_int":
                 return to_integer(value)
+            case "words":
+                return len([each for each in value.split(b" ") if each])
+            case "word":
+                return word(value, (yield from self.value(node.ordered[1])))
             case "int_to_string":
                 return self._text(str(value).encode(), 20)
             case _:

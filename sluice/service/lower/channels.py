@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from sluice.service.lang import tree
 from sluice.service.lang.errors import Place
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
+from sluice.service.lower.forwarding import Want
 from sluice.service.lower.values import bound_of
 from sluice.service.lower.writer import Port
 
@@ -99,6 +100,8 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def branch(self, node: tree.Expression, found: str | None) -> None:
+        for binding in self.forwarded.whole.get(node, ()):
+            self.fault(f"{self.names[binding]}.m.partial", "TOO_LARGE")
         if found is None:
             self.effect(node)
         else:
@@ -173,25 +176,31 @@ class StatementWriter(ExpressionWriter):
             else:
                 self.put(f"{found} = {self.value(node.body)};")
 
+        sites = len(self.sites)
+        flat = node.accumulated is None or node.accumulated.type in (INTEGER, BOOLEAN, ADDRESS)
+
+        def turn() -> None:
+            with self.anew(sites) if flat else nullcontext():
+                body()
+            self.slice()
+
         if isinstance(node.over, tree.Binary) and node.over.operator == "..":
             low, high = self.ends(node.over)
             self.fault(f"{low} <= {high} && (uint64_t){high} - (uint64_t){low} >= {RANGE}", "LIMIT")
             counter = self.variable(INTEGER, node.place)
             self.names[node.binding] = counter
             with self.block(f"for ({counter} = {low}; {low} <= {high}; {counter}++)"):
-                body()
-                self.slice()
+                turn()
                 with self.block(f"if ({counter} == {high})"):
                     self.put("break;")
         elif isinstance(node.over.type, ChannelOf):
-            with self.each_channel(node.over, node.binding):
+            with self.each_channel(node.over, node.binding), self.anew(sites) if flat else nullcontext():
                 body()
         else:
             items, counter = self.own(node.over), self.raw_variable("uint32_t")
             self.names[node.binding] = f"{items}.items[{counter}]"
             with self.block(f"for ({counter} = 0; {counter} < {items}.count; {counter}++)"):
-                body()
-                self.slice()
+                turn()
         return found
 
     def own(self, node: tree.Expression) -> str:
@@ -240,23 +249,27 @@ class StatementWriter(ExpressionWriter):
         self.values.c_type(type, place)
         return f"m_{unit.name}_parse"
 
-    @property
-    def whole(self) -> str:
-        return "false" if self.streamed else "true"
+    def whole(self, node: tree.Expression | None = None) -> str:
+        """How much of a message has to be there."""
+        want = Want.FIELDS if self.streamed else self.forwarded.wants.get(node, Want.WHOLE) if node else Want.WHOLE
+        return want.value
 
     def send(self, port: Port, text: str, type: Type, place: Place) -> None:
         """Send a value, which is a variable."""
         self.service.unit(type, place)
         assert isinstance(type, Named)
         self.writes.add(port.number)
-        if self.streamed:
-            self.wait(f"service_forward({port.pointer}, &{text}.m)")
-        elif type.name in self.values.written:
-            self.wait(
-                f"{text}.m.changed || !{text}.m.raw ? m_{type.name}_write({port.pointer}, &{text}) : service_copy({port.pointer}, &{text}.m)"
-            )
+        sent = f"&{text}.m"
+        if type.name in self.values.written:
+            call = f"m_{type.name}_write({port.pointer}, &{text})"
+            call = f"{text}.m.changed || !{text}.m.raw ? {call} : service_copy({port.pointer}, {sent})"
         else:
-            self.wait(f"{text}.m.raw ? service_copy({port.pointer}, &{text}.m) : service_fail(self, SERVICE_UNFIT)")
+            call = f"{text}.m.raw ? service_copy({port.pointer}, {sent}) : service_fail(self, SERVICE_UNFIT)"
+        if self.streamed:
+            call = f"service_forward({port.pointer}, {sent})"
+        elif self.forwarded.wants:
+            call = f"{text}.m.partial ? service_forward({port.pointer}, {sent}) : {call}"
+        self.wait(call)
         self.put("f->did = true;")
 
     def receive(self, node: tree.Receive) -> str:
@@ -265,10 +278,10 @@ class StatementWriter(ExpressionWriter):
         parse = self.parse_of(node.type, node.place)
         self.reads.add(port.number)
         if node.peek:
-            self.wait(f"service_peek({port.pointer}, {parse}, {self.whole}, &{found}.m)")
+            self.wait(f"service_peek({port.pointer}, {parse}, {self.whole()}, &{found}.m)")
             self.site(port.pointer)
         else:
-            self.wait(f"service_receive({port.pointer}, {parse}, {self.whole}, &{found}.m)")
+            self.wait(f"service_receive({port.pointer}, {parse}, {self.whole(node)}, &{found}.m)")
             self.site(port.pointer)
             self.put("f->did = true;")
         return found
@@ -297,7 +310,7 @@ class StatementWriter(ExpressionWriter):
     def ready(self, pointer: str, type: Type, place: Place) -> None:
         """Look at the next message of a channel: `outcome` says whether it is there."""
         scratch = self.variable(type, place)
-        self.put(f"outcome = service_glance({pointer}, {self.parse_of(type, place)}, {self.whole}, &{scratch}.m);")
+        self.put(f"outcome = service_glance({pointer}, {self.parse_of(type, place)}, {self.whole()}, &{scratch}.m);")
         with self.block("if (outcome == SERVICE_FAULT)"):
             self.put(f"goto {self.catchers[-1]};" if self.catchers else "return outcome;")
 
@@ -324,6 +337,8 @@ class StatementWriter(ExpressionWriter):
             return f"(int64_t){port.pointer}->peer_port"
         if node.function == "load":
             return f"service_load_of({port.pointer})"
+        if node.function == "up":
+            return f"service_up({port.pointer})"
         self.put(f"service_bind({port.pointer}, {self.value(node.ordered[1])});")
         return "0"
 
@@ -384,7 +399,7 @@ class StatementWriter(ExpressionWriter):
                 self.put(f"over = over && !{pointer} && outcome == SERVICE_END;")
         with self.block(f"if (!{pointer})"):
             self.put("return over ? SERVICE_END : SERVICE_WAIT;")
-        self.put(f"outcome = service_receive({pointer}, {parse}, {self.whole}, &{found}.m);")
+        self.put(f"outcome = service_receive({pointer}, {parse}, {self.whole(node)}, &{found}.m);")
         with self.block("if (outcome == SERVICE_WAIT)"):
             self.put(f"goto {label}; /* only a part of it is there: another channel may have more */")
         with self.block("if (outcome != SERVICE_STEP)"):

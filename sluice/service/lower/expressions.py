@@ -379,6 +379,11 @@ class ExpressionWriter(StateWriter):
                 self.put(f"{found}.length = service_to_text({number}, f->arena + f->used);")
                 self.put(f"f->used += {found}.length;")
                 return found
+            case "words":
+                return f"service_words({self.value(first)})"
+            case "word":
+                text = self.held(first)
+                return f"service_word({text}, {self.value(node.ordered[1])})"
             case "fold" | "map" | "filter":
                 return self.over(node)
             case "all_ready":

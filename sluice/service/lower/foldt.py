@@ -44,7 +44,7 @@ class FoldWriter(StatementWriter):
         self.put(f"{best} = {count};")
         with self.block(f"for ({i} = 0; {i} < {count}; {i}++)"):
             with self.block(f"if (!{there}[{i}])"):
-                self.wait_or_end(f"service_peek({port.pointer} + {i}, {parse}, true, &{heads}[{i}].m)")
+                self.wait_or_end(f"service_peek({port.pointer} + {i}, {parse}, SERVICE_WHOLE, &{heads}[{i}].m)")
                 with self.block("if (outcome == SERVICE_STEP)"):
                     self.put(f"{element} = {heads}[{i}];")
                     self.names[node.bindings["element"]] = element

@@ -9,6 +9,7 @@ from sluice.service.lang.check.scope import Signature
 from sluice.service.lang.errors import ServiceError
 from sluice.service.lang.types import NOTHING, UNIT, ChannelOf, DictionaryOf
 from sluice.service.load import Service
+from sluice.service.lower.forwarding import forwarded
 from sluice.service.lower.handlers import CLASSES, HandlerWriter
 from sluice.service.lower.streams import changed_records, streams
 from sluice.service.lower.values import Values
@@ -95,6 +96,8 @@ def _rule(
     rule.kept.update(states.kept)
     sums = any("checksum" in unit.expressions for unit in service.units.values())
     rule.streamed = not sums and streams(node, service.checked)
+    if not sums:
+        rule.forwarded = forwarded(service.checked)
     handlers = declaration.body.handlers
     if handlers:
         rule.caught(tree.Body([], node, handlers), UNIT)

@@ -19,11 +19,11 @@ def streams(node: tree.Expression, checked: Checked) -> bool:
         return False
     stage = node.stages[0]
     if isinstance(stage, tree.Call):
-        return _call(stage, node.bindings[0], checked)
+        return call_sends(stage, node.bindings[0], checked)
     return True
 
 
-def _call(call: tree.Call, flow: tree.Binding, checked: Checked) -> bool:
+def call_sends(call: tree.Call, flow: tree.Binding, checked: Checked) -> bool:
     """Whether a call does that to the message; it is given once."""
     if call.kind != "function":
         return False
@@ -31,50 +31,50 @@ def _call(call: tree.Call, flow: tree.Binding, checked: Checked) -> bool:
     given = [(each, parameter) for each, parameter in zip(call.ordered, function.parameters, strict=True)]
     own = [parameter for each, parameter in given if isinstance(each, tree.Name) and each.binding is flow]
     rest = [each for each, _ in given if not (isinstance(each, tree.Name) and each.binding is flow)]
-    if len(own) != 1 or not all(_fields_only(each, flow) for each in rest) or function.declaration.body.handlers:
+    if len(own) != 1 or not all(fields_only(each, flow) for each in rest) or function.declaration.body.handlers:
         return False
-    return _tail(function.declaration.body.expression, own[0], checked)
+    return sends_last(function.declaration.body.expression, own[0], checked)
 
 
-def _tail(node: tree.Expression, message: tree.Binding, checked: Checked) -> bool:
+def sends_last(node: tree.Expression, message: tree.Binding, checked: Checked) -> bool:
     """Whether the message is sent as the last act of an expression, and before that only its fields are used."""
     match node:
         case tree.Sequence():
-            return all(_fields_only(item, message) for item in node.items[:-1]) and _tail(
+            return all(fields_only(item, message) for item in node.items[:-1]) and sends_last(
                 node.items[-1], message, checked
             )
         case tree.If():
             branches = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
-            return _fields_only(node.condition, message) and all(_tail(each, message, checked) for each in branches)
+            return fields_only(node.condition, message) and all(sends_last(each, message, checked) for each in branches)
         case tree.Switch():
             heads = [node.subject, *(case.pattern for case in node.cases)]
-            return all(_fields_only(each, message) for each in heads) and all(
-                _tail(case.body, message, checked) for case in node.cases
+            return all(fields_only(each, message) for each in heads) and all(
+                sends_last(case.body, message, checked) for case in node.cases
             )
         case tree.Send():
-            return _is(node.value, message) and _fields_only(node.channel, message)
+            return _is(node.value, message) and fields_only(node.channel, message)
         case tree.Pipe() if len(node.sources) == 1 and len(node.stages) == 1 and _is(node.sources[0], message):
             stage = node.stages[0]
             if isinstance(stage, tree.Call):
-                return _call(stage, node.bindings[0], checked)
-            return _fields_only(stage, message)
+                return call_sends(stage, node.bindings[0], checked)
+            return fields_only(stage, message)
         case tree.Call(kind="function") if any(_is(each, message) for each in node.ordered):
-            return _call(node, message, checked)
+            return call_sends(node, message, checked)
         case _:
-            return _fields_only(node, message)
+            return fields_only(node, message)
 
 
 def _is(node: tree.Expression, message: tree.Binding) -> bool:
     return isinstance(node, tree.Name) and node.binding is message
 
 
-def _fields_only(node: tree.Expression, message: tree.Binding) -> bool:
+def fields_only(node: tree.Expression, message: tree.Binding) -> bool:
     """Whether an expression uses only fields of a message (no record of it escapes), and calls nothing that waits."""
     if isinstance(node, tree.Field) and _is(node.base, message):
         return True
     if _is(node, message) or isinstance(node, (tree.Send, tree.Receive, tree.Pipe, tree.FoldT)):
         return False
-    return all(_fields_only(each, message) for each in children(node))
+    return all(fields_only(each, message) for each in children(node))
 
 
 def children(node: tree.Expression) -> list[tree.Expression]:

@@ -21,6 +21,7 @@ from sluice.service.lang.types import (
     Type,
 )
 from sluice.service.load import Service
+from sluice.service.lower.named import read_fields
 
 LIST = 256
 """Items of a list whose type has no cardinality."""
@@ -57,6 +58,8 @@ class Values:
         self.service = service
         self.capacities: dict[str, int] = capacities if capacities is not None else {}
         """The largest cardinality of the lists of each type of items that have been declared so far."""
+        self.read = read_fields(service.checked)
+        """Of records whose other fields nothing needs: those that are read."""
         self.declared: dict[str, str] = {}
         """The name in C of each type that has one of its own, by how a user writes it."""
         self.text: list[str] = []
@@ -299,7 +302,8 @@ class Values:
         out: list[str] = []
         for each in self._units:
             unit, fields = self.service.units[each.name], self.service.fields(each)
-            out += parser(each.name, unit, fields)
+            read = self.read.get(each.name)
+            out += parser(each.name, unit, fields if read is None else [field for field in fields if field in read])
             if each.name in self.written:
                 out += serialiser(each.name, unit, fields)
         return out

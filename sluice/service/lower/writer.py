@@ -14,6 +14,7 @@ from sluice.service.lang import tree
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import DictionaryOf, Named, Type
 from sluice.service.load import Service
+from sluice.service.lower.forwarding import Forwarded
 from sluice.service.lower.values import TEXTS, Values
 
 LARGEST = 50_000
@@ -112,6 +113,7 @@ class RuleWriter:
         self.reads: set[int] = set()
         self.writes: set[int] = set()
         self.streamed = False
+        self.forwarded = Forwarded()
         self.arena = False
         self._count = 0
 
@@ -214,6 +216,26 @@ class RuleWriter:
         found = self.raw_variable("struct service_channel *")
         self.put(f"{found} = {pointer};")
         self.sites.append(found)
+
+    @contextmanager
+    def anew(self, first: int) -> Generator[None]:
+        """An iteration of which nothing outlives its end: the messages that it has received are given back then, on
+        channels on which the step had received none before, and the strings that it has made. `first`: the number of
+        sites before the loop.
+        """
+        mark = self.raw_variable("uint32_t")
+        place = len(self.lines)
+        self.put("")
+        yield
+        if self.arena:
+            self.lines[place] = "    " * self.depth + f"{mark} = f->used;"
+            self.put(f"f->used = {mark};")
+        else:
+            del self.lines[place]
+        for site in self.sites[first:]:
+            with self.block(f"if ({site} && {site}->fresh)"):
+                self.put(f"service_release({site});")
+            self.put(f"{site} = NULL;")
 
     # --- channels
 

@@ -14,6 +14,11 @@
     X(DROPPED, "messages received that were not sent on")                              \
     X(BYTES_IN, "bytes received")                                                              \
     X(BYTES_OUT, "bytes sent")                                                                 \
+    X(BYTES_PASSED, "bytes of bodies that passed through buffers")                             \
+    X(BYTES_SPLICED, "bytes of bodies that passed in the kernel")                              \
+    X(NO_PIPE, "bodies that passed through buffers: all pipes were in use")                    \
+    X(STOLEN, "instances taken over from busy workers")                                        \
+    X(MARKED_DOWN, "backends marked as down")                                                  \
     X(ENDED, "instances ended by their program")                                               \
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \
@@ -33,6 +38,9 @@
     X(UNFIT, "faults: a value does not fit its field")                                         \
     X(TIMEOUT, "faults: a backend did not answer in time")                                     \
     X(SLOW, "faults: a message did not arrive in time")                                        \
+    X(SLOW_BODY, "faults: the rest of a message did not pass fast enough")                     \
+    X(SLOW_READER, "faults: a connection did not take fast enough what was sent")              \
+    X(BACKEND_FULL, "faults: a backend has as many connections as it may")                     \
     X(CHECKSUM, "faults: wrong checksum")                                                      \
     X(HANDLED, "faults handled by the program")                                                \
     X(EVICTED, "entries of global dictionaries replaced: the dictionary was full")             \
@@ -63,12 +71,15 @@ static inline enum service_exception service_class(enum service_counter fault)
     case SERVICE_BACKEND_CLOSED:
     case SERVICE_RESET:
     case SERVICE_CLOSED_CHANNEL:
+    case SERVICE_BACKEND_FULL:
         return SERVICE_BROKEN_CONNECTION;
     case SERVICE_BAD_MESSAGE:
     case SERVICE_CHECKSUM:
         return SERVICE_MALFORMED_MESSAGE;
     case SERVICE_TIMEOUT:
     case SERVICE_SLOW:
+    case SERVICE_SLOW_BODY:
+    case SERVICE_SLOW_READER:
         return SERVICE_TIMED_OUT;
     case SERVICE_TOO_LARGE:
     case SERVICE_LIMIT:

@@ -17,7 +17,7 @@ void service_instance_begin(struct service_instance *self, struct service_core *
     self->frame = (uint8_t *)self + service_instance_head(count);
     self->in_use = true;
     for (uint32_t port = 0; port < program->port_count; port++) {
-        self->first[port] = (uint16_t)(c - self->channels);
+        core->first[port] = (uint32_t)(c - self->channels);
         for (uint32_t i = 0; i < core->counts[port]; i++, c++) {
             c->instance = self;
             c->fd = -1;
@@ -59,6 +59,9 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
 {
     enum service_counter reason = (enum service_counter)self->fault;
 
+    if (reason == SERVICE_CONNECT_FAILED || reason == SERVICE_TIMEOUT ||
+        ((reason == SERVICE_BACKEND_CLOSED || reason == SERVICE_RESET) && !c->reused && c->sent > c->received))
+        service_backend_failed(c);
     if (!(self->core->program->handles >> service_class(reason) & 1) || service_transit(c) || c->from)
         return false;
     for (uint32_t i = 0; i < self->channel_count; i++)
@@ -91,7 +94,8 @@ static bool read_all(struct service_instance *self)
     for (uint32_t i = 0; i < self->channel_count; i++) {
         struct service_channel *c = &self->channels[i];
 
-        if (c->readable && c->link == SERVICE_OPEN && !service_io_fill(c) && !service_instance_broken(self, c))
+        if (c->readable && c->link == SERVICE_OPEN && !(c->to && service_io_splices(c)) && !service_io_fill(c) &&
+            !service_instance_broken(self, c))
             return false;
     }
     return true;
@@ -127,10 +131,14 @@ static bool pass_all(struct service_instance *self)
         struct service_channel *c = &self->channels[i];
 
         if (service_transit(c) && c->taken == 0) {
-            service_pass(c);
+            if (c->pipe && !service_io_splice(c))
+                return false;
+            if (!c->pipe)
+                service_pass(c); /* also for what comes after the bytes that passed in the kernel */
             if (self->fault)
                 return false;
-            if (service_transit(c) && c->in_ended && (service_buffer_held(c->in) == 0 || c->passing == 0)) {
+            if (service_transit(c) && c->in_ended && service_io_piped(c) == 0 &&
+                (service_buffer_held(c->in) == 0 || c->passing == 0)) {
                 service_fail(self, SERVICE_TRUNCATED);
                 return false;
             }
@@ -162,7 +170,8 @@ static bool finish(struct service_channel *c, const struct service_port *port)
 /* A backend that nothing more is sent to: its connection stays open for other instances when all answers are there. */
 static void park(struct service_channel *c)
 {
-    if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out || c->received < c->sent)
+    if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out ||
+        c->received < c->sent || service_transit(c))
         return;
     c->out_ended = c->in_ended = c->parked = c->instance->progressed = true;
 }

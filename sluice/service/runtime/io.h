@@ -15,6 +15,16 @@ bool service_io_fill(struct service_channel *channel);
  * connection is broken; the fault is set. */
 bool service_io_flush(struct service_channel *channel);
 
+/* Whether the rest of the message that passes from a channel does so in the kernel: it is not read into `in` then. */
+bool service_io_splices(struct service_channel *channel);
+
+/* Moves what there is of it, and what the other connection takes; for a channel with a pipe. False if a connection is
+ * broken; the fault is set. */
+bool service_io_splice(struct service_channel *channel);
+
+/* Bytes that have come from a channel, and not yet left for the other one, in the kernel. */
+uint32_t service_io_piped(const struct service_channel *channel);
+
 /* Closes the connection; the buffers go back to the pool. */
 void service_io_close(struct service_channel *channel);
 

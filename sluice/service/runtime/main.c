@@ -1,8 +1,9 @@
-/* Services in one process: options, workers, signals, and the report at the end.
+/* Services in one process: workers, signals, and the report at the end.
  *
- * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds); then for each service
- * --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is accepted), --backend INDEX ADDRESS
- * PORT (again for each), --buffers, --buffer-size, --instances, --idle, --timeout, --message-time, --keep, --share.
+ * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds), --events (epoll or
+ * io_uring); then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is
+ * accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers, --buffer-size,
+ * --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down, --splice, --share.
  * Prints `ready ADDRESS PORT` for each service when it accepts connections, and JSON at the end: the counters of each
  * service. With --sizes alone it prints what an instance of each takes, in bytes.
  */
@@ -12,10 +13,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "worker.h"
+#include "options.h"
 
 extern const struct service_program *const service_programs[];
 extern const unsigned service_program_count;
@@ -26,120 +27,10 @@ static const char *const counter_texts[] = {
 #undef SERVICE_TEXT
 };
 
-enum { MOST_BACKENDS = 4096 }; /* of a port: SERVICE_PORTS times as many can be counted in 16 bits */
-
 static int die(const char *what, const char *why)
 {
     fprintf(stderr, "sluice: %s: %s\n", what, why);
     return 1;
-}
-
-static bool address_of(const char *host, const char *port, struct service_address *out)
-{
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_socktype = SOCK_STREAM}, *found;
-
-    if (getaddrinfo(host, port, &hints, &found) != 0)
-        return false;
-    memcpy(&out->storage, found->ai_addr, found->ai_addrlen);
-    out->length = found->ai_addrlen;
-    freeaddrinfo(found);
-    return true;
-}
-
-/* How many arguments follow an option; -1 for an unknown one. */
-static int values_of(const char *option)
-{
-    if (strcmp(option, "--backend") == 0)
-        return 3;
-    return strcmp(option, "--listen") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
-}
-
-/* The place of an option that is a number; null for another one. */
-static uint32_t *number_of(struct service_config *config, const char *option)
-{
-    struct {
-        const char *name;
-        uint32_t *place;
-    } known[] = {
-        {"--accept", &config->listen_port}, {"--buffer-size", &config->buffer_size}, {"--idle", &config->idle},
-        {"--timeout", &config->timeout},    {"--message-time", &config->message_time}, {"--keep", &config->keep},
-        {"--share", &config->share},
-    };
-
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (strcmp(option, known[i].name) == 0)
-            return known[i].place;
-    return NULL;
-}
-
-static const char *add_backend(struct service_config *config, char **value)
-{
-    uint64_t number = strtoull(value[0], NULL, 10);
-    struct service_address *more;
-
-    if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
-        return "no such port, or too many backends";
-    more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
-    if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))
-        return "no address of a backend";
-    config->backends[number] = more;
-    config->counts[number]++;
-    return NULL;
-}
-
-static const char *check(const struct service_config *config, uint32_t workers)
-{
-    if (config->listen_port >= config->program->port_count || config->buffer_size < 64 || config->share == 0 ||
-        config->instances < workers || config->buffers < workers || config->listen.length == 0)
-        return "an option's value is out of range";
-    return NULL;
-}
-
-/* An error's text, or null. */
-static const char *read_options(int count, char **arguments, struct service_config *configs, uint32_t *workers,
-                                uint32_t *slice)
-{
-    struct service_config *config = configs;
-
-    for (int i = 1; i < count;) {
-        const char *option = arguments[i], *wrong = NULL;
-        int values = values_of(option);
-        char **value = arguments + i + 1;
-        uint64_t number;
-
-        if (values < 0 || i + values >= count)
-            return "unknown option, or its value is missing";
-        i += values + 1;
-        number = strtoull(value[0], NULL, 10);
-        if (strcmp(option, "--listen") == 0)
-            wrong = address_of(value[0], value[1], &config->listen) ? NULL : "no address to listen at";
-        else if (strcmp(option, "--backend") == 0)
-            wrong = add_backend(config, value);
-        else if (strcmp(option, "--service") == 0 && number < service_program_count)
-            config = configs + number;
-        else if (strcmp(option, "--workers") == 0 && number >= 1 && number <= 256)
-            *workers = (uint32_t)number;
-        else if (strcmp(option, "--slice") == 0 && number >= 1 && number <= 1000000)
-            *slice = (uint32_t)number * 1000;
-        else if (strcmp(option, "--buffers") == 0)
-            config->buffers = number;
-        else if (strcmp(option, "--instances") == 0)
-            config->instances = number;
-        else if (number_of(config, option))
-            *number_of(config, option) = (uint32_t)number;
-        else
-            return "unknown option, or its value is out of range";
-        if (wrong)
-            return wrong;
-    }
-    for (unsigned i = 0; i < service_program_count; i++) {
-        const char *wrong = check(&configs[i], *workers);
-
-        if (wrong)
-            return wrong;
-        configs[i].counts[configs[i].listen_port] = 1;
-    }
-    return NULL;
 }
 
 /* Allocates global state and gives it its first values. An error's text, or null. */
@@ -147,8 +38,14 @@ static const char *make_shared(struct service_config *config)
 {
     struct service_core core = {.program = config->program, .shared = &config->shared};
     struct service_instance scratch = {.core = &core};
+    uint32_t channels = 0;
 
     pthread_mutex_init(&config->shared.lock, NULL);
+    for (uint32_t port = 0; port < config->program->port_count; port++)
+        channels += config->counts[port];
+    config->states = calloc(channels, sizeof *config->states);
+    if (!config->states)
+        return "no memory";
     if (config->program->shared_size == 0)
         return NULL;
     config->shared.state = mmap(NULL, config->program->shared_size, PROT_READ | PROT_WRITE,
@@ -198,47 +95,80 @@ static void report(const struct service_worker *workers, uint32_t count, unsigne
 static int print_sizes(void)
 {
     for (unsigned i = 0; i < service_program_count; i++)
-        printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu}%s",
+        printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
+               "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
-               i + 1 == service_program_count ? "]\n" : "");
+               sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
+               sizeof(struct service_backend) + sizeof(void *), i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }
 
-static int run(struct service_worker *workers, uint32_t count)
+static int run(struct service_team *team)
 {
+    struct service_worker *workers = team->workers;
     sigset_t signals;
     int got;
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    for (uint32_t i = 0; i < count; i++)
+    for (uint32_t i = 0; i < team->count; i++)
         if (pthread_create(&workers[i].thread, NULL, service_worker_run, &workers[i]) != 0)
             return die("workers", "no thread could be started");
     for (unsigned i = 0; i < service_program_count; i++)
         announce(workers[0].lanes[i].config);
     sigwait(&signals, &got);
-    for (uint32_t i = 0; i < count; i++) {
+    atomic_store(&team->stopping, true);
+    for (uint32_t i = 0; i < team->count; i++) {
         uint64_t one = 1;
 
-        if (write(workers[i].stop, &one, sizeof one) < 0)
+        if (write(workers[i].wake, &one, sizeof one) < 0)
             return die("stop", strerror(errno));
     }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < team->count; i++)
         pthread_join(workers[i].thread, NULL);
-        close(workers[i].stop);
-    }
+    for (uint32_t i = 0; i < team->count; i++)
+        service_worker_close(&workers[i]);
     for (unsigned i = 0; i < service_program_count; i++)
-        report(workers, count, i);
+        report(workers, team->count, i);
+    for (uint32_t i = 0; i < team->count; i++)
+        service_worker_free(&workers[i]);
     return 0;
+}
+
+/* Makes all workers. Where io_uring cannot be used, epoll is, and the reason is printed. An error's text, or null. */
+static const char *make_workers(struct service_team *team, struct service_config *configs,
+                                const struct service_options *options)
+{
+    const struct service_poll_kind *poll = options->poll;
+    struct service_poll trial = {poll, NULL};
+    const char *wrong = poll->make(&trial);
+
+    if (wrong && poll != &service_epoll) {
+        fprintf(stderr, "sluice: %s cannot be used: %s; connections use epoll\n", poll->name, wrong);
+        poll = &service_epoll;
+    } else if (wrong) {
+        return wrong;
+    } else {
+        poll->free(&trial);
+    }
+    for (uint32_t i = 0; i < team->count; i++) {
+        team->workers[i].number = i;
+        team->workers[i].slice = options->slice;
+        team->workers[i].team = team;
+        wrong = service_worker_make(&team->workers[i], configs, service_program_count, poll);
+        if (wrong || !settle_ports(&team->workers[i], configs))
+            return wrong ? wrong : strerror(errno);
+    }
+    return NULL;
 }
 
 int main(int count, char **arguments)
 {
     struct service_config *configs = calloc(service_program_count, sizeof *configs);
-    uint32_t worker_count = 1, slice = 50000;
-    struct service_worker *workers;
+    struct service_options options = {1, 50000, &service_epoll};
+    struct service_team team = {0};
     const char *wrong = NULL;
     sigset_t signals;
     int status;
@@ -250,7 +180,7 @@ int main(int count, char **arguments)
     for (unsigned i = 0; configs && i < service_program_count; i++)
         configs[i] = (struct service_config){
             .program = service_programs[i], .buffers = 4096, .buffer_size = 16384, .instances = 4096, .share = 1};
-    wrong = configs ? read_options(count, arguments, configs, &worker_count, &slice) : "no memory";
+    wrong = configs ? service_read_options(count, arguments, configs, service_program_count, &options) : "no memory";
     for (unsigned i = 0; !wrong && i < service_program_count; i++)
         wrong = make_shared(&configs[i]);
     if (wrong)
@@ -260,23 +190,23 @@ int main(int count, char **arguments)
     sigaddset(&signals, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
-    workers = calloc(worker_count, sizeof *workers);
-    if (!workers)
+    team.count = options.workers;
+    team.workers = calloc(team.count, sizeof *team.workers);
+    if (!team.workers)
         return die("workers", "no memory");
-    for (uint32_t i = 0; i < worker_count; i++) {
-        workers[i].number = i;
-        workers[i].slice = slice;
-        wrong = service_worker_make(&workers[i], configs, service_program_count, worker_count);
-        if (wrong || !settle_ports(&workers[i], configs))
-            return die("cannot listen", wrong ? wrong : strerror(errno));
-    }
-    status = run(workers, worker_count);
-    for (uint32_t i = 0; i < worker_count; i++)
-        free(workers[i].lanes);
-    free(workers);
+    wrong = make_workers(&team, configs, &options);
+    if (wrong)
+        return die("cannot listen", wrong);
+    status = run(&team);
+    free(team.workers);
     for (unsigned i = 0; i < service_program_count; i++) {
-        for (uint32_t port = 0; port < SERVICE_PORTS; port++)
+        for (uint32_t port = 0; port < SERVICE_PORTS; port++) {
+            for (uint32_t k = 0; configs[i].backends[port] && k < configs[i].counts[port]; k++)
+                if (configs[i].backends[port][k].length == 0)
+                    close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
+        }
+        free(configs[i].states);
         if (configs[i].shared.state)
             munmap(configs[i].shared.state, configs[i].program->shared_size);
     }

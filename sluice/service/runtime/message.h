@@ -8,7 +8,7 @@
 #define SERVICE_MESSAGE_H
 
 #include "io.h"
-#include "text.h"
+#include "parts.h"
 
 /* A message that came from a channel, or one that the program made (`raw` is null then). */
 struct service_message {
@@ -19,6 +19,7 @@ struct service_message {
     uint8_t answered;             /* a request to which an answer comes */
     bool ended;                   /* to the parser: no bytes follow */
     bool changed;                 /* has to be serialised */
+    bool partial;                 /* its rest may be missing: it can only be forwarded */
 };
 
 /* What a parser finds out besides the fields; it is used when the message is received. */
@@ -49,10 +50,40 @@ static inline void service_count(struct service_instance *self, enum service_cou
     self->core->counters[what] += by;
 }
 
+/* What all workers know of the backend of a channel; null if nothing is known. */
+static inline struct service_backend *service_backend_state(const struct service_channel *c)
+{
+    struct service_backend *all = c->instance->core->backends;
+
+    return all && c->reopens ? &all[c->instance->core->first[c->port] + c->index] : NULL;
+}
+
+/* A backend has failed: it counts as down for a while. */
+static inline void service_backend_failed(const struct service_channel *c)
+{
+    const struct service_core *core = c->instance->core;
+    struct service_backend *backend = service_backend_state(c);
+
+    if (!backend || !core->down)
+        return;
+    if (atomic_exchange_explicit(&backend->down_until, core->now + core->down, memory_order_relaxed) <= core->now)
+        service_count(c->instance, SERVICE_MARKED_DOWN, 1);
+}
+
 /* Whether the end of what is sent to a channel is not shown to the backend: the answers say when nothing is due. */
 static inline bool service_parks(const struct service_channel *c)
 {
     return c->reopens && c->instance->core->program->ports[c->port].exact;
+}
+
+/* A connection does not take more for now. */
+static inline void service_blocked(struct service_channel *c)
+{
+    c->writable = false;
+    if (c->out_since == 0) {
+        c->out_since = c->instance->core->now;
+        c->out_bytes = 0;
+    }
 }
 
 /* Gives the buffer `in` back if it is empty. */
@@ -130,14 +161,17 @@ static inline enum service_outcome service_stream_end(struct service_channel *c,
     return service_over(c) ? SERVICE_END : SERVICE_WAIT;
 }
 
-/* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. `whole`: with all its bytes,
- * not only with the fields that the program names. */
-static inline enum service_outcome service_look(struct service_channel *c, service_parse *parse, bool whole,
+/* How much of a message has to be there: the fields that the program names; all of it, if it fits into a buffer; or all. */
+enum service_want { SERVICE_FIELDS, SERVICE_FITTING, SERVICE_WHOLE };
+
+/* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. */
+static inline enum service_outcome service_look(struct service_channel *c, service_parse *parse, enum service_want want,
                                                 struct service_message *message, struct service_found *found)
 {
     struct service_instance *self = c->instance;
     uint64_t left = service_left(c), need;
     const uint8_t *data;
+    bool complete;
 
     if (service_transit(c))
         return SERVICE_WAIT;
@@ -159,17 +193,19 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     case SERVICE_MALFORMED:
         return service_unreadable(c, SERVICE_BAD_MESSAGE);
     case SERVICE_READY:
-        if (!whole || (message->total <= left && found->tail.kind == SERVICE_NO_TAIL)) {
+        complete = message->total <= left && found->tail.kind == SERVICE_NO_TAIL;
+        need = message->total > left ? message->total : found->tail_need;
+        if (complete || want == SERVICE_FIELDS || (want == SERVICE_FITTING && need > self->core->buffers.size)) {
             if (found->end)
                 return service_stream_end(c, data, message->total, found->checksum);
             message->raw = data;
             message->here = message->total < left ? message->total : left;
             message->origin = c;
             message->changed = false;
+            message->partial = want == SERVICE_FIELDS || !complete;
             c->waits_since = 0;
             return SERVICE_STEP;
         }
-        need = message->total > left ? message->total : found->tail_need;
         break;
     default:
         need = found->need;
@@ -186,20 +222,20 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
 }
 
 /* The same, for whether it is there. */
-static inline enum service_outcome service_glance(struct service_channel *c, service_parse *parse, bool whole,
+static inline enum service_outcome service_glance(struct service_channel *c, service_parse *parse, enum service_want want,
                                                   struct service_message *message)
 {
     struct service_found found;
 
-    return service_look(c, parse, whole, message, &found);
+    return service_look(c, parse, want, message, &found);
 }
 
 /* The same, for a step that uses the message without taking it. */
-static inline enum service_outcome service_peek(struct service_channel *c, service_parse *parse, bool whole,
+static inline enum service_outcome service_peek(struct service_channel *c, service_parse *parse, enum service_want want,
                                                 struct service_message *message)
 {
     struct service_found found;
-    enum service_outcome outcome = service_look(c, parse, whole, message, &found);
+    enum service_outcome outcome = service_look(c, parse, want, message, &found);
 
     c->pinned = c->pinned || outcome == SERVICE_STEP;
     return outcome;
@@ -227,20 +263,43 @@ static inline int64_t service_messages(struct service_channel *c, service_parse 
     return count;
 }
 
+/* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
+static inline void service_release(struct service_channel *c)
+{
+    c->pinned = false;
+    if (c->unsent) {
+        c->unsent = false;
+        service_count(c->instance, SERVICE_DROPPED, 1);
+    }
+    if (c->taken) {
+        c->in->start += c->taken;
+        c->taken = 0;
+    }
+    service_empty_in(c);
+}
+
 /* Takes the message that stands next. */
-static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, bool whole,
+static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, enum service_want want,
                                                    struct service_message *message)
 {
     struct service_found found;
-    enum service_outcome outcome = service_look(c, parse, whole, message, &found);
+    enum service_outcome outcome;
 
+    if (c->taken && service_transit(c))
+        service_release(c); /* a message that could have been forwarded, and was not: nothing uses it any more */
+    c->fresh = c->taken == 0 && !c->pinned;
+    outcome = service_look(c, parse, c->fresh ? want : SERVICE_WHOLE, message, &found);
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;
         c->tail = found.tail;
         c->to = NULL;
+        c->copies = false;
+        if (service_transit(c))
+            c->pass_bytes = 0;
         c->need = 0;
-        c->waits_since = 0;
+        c->waits_since = service_transit(c) ? c->instance->core->now : 0;
+        c->reused = false;
         if (found.final) {
             c->received++;
             if (c->received == c->sent)

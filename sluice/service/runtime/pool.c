@@ -1,6 +1,6 @@
 /* Connections to backends on which nothing is due, for the next instance that needs one. */
 #include <errno.h>
-#include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "message.h"
@@ -27,6 +27,7 @@ int service_kept_take(struct service_channel *c)
             service_count(c->instance, SERVICE_REUSED, 1);
             return fd;
         }
+        service_poll_remove(&lane->worker->poll, fd, true);
         close(fd);
     }
     return -1;
@@ -44,19 +45,26 @@ void service_kept_remove(struct service_idle *idle)
     lane->idle_free = idle;
 }
 
+void service_kept_close(struct service_idle *idle)
+{
+    service_kept_remove(idle);
+    service_poll_remove(&idle->lane->worker->poll, idle->fd, true);
+    close(idle->fd);
+}
+
 void service_kept_give(struct service_channel *c)
 {
     struct service_lane *lane = service_lane_of(c);
     struct service_idle *idle = lane->idle_free;
-    bool quiet = c->link == SERVICE_OPEN && c->reopens && c->received >= c->sent && !c->out && !c->in &&
+    bool quiet = c->link == SERVICE_OPEN && c->fd >= 0 && c->reopens && c->received >= c->sent && !c->out && !c->in &&
                  (c->parked || (!c->in_ended && !c->out_ended)) && !c->readable && !c->hung_up && !c->ends &&
                  !c->address && !c->from && !service_transit(c) && !c->broken;
 
     if (quiet && idle) {
-        struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP,
-                                    .data.u64 = (uint64_t)(uintptr_t)idle | SERVICE_KEPT};
+        struct service_backend *backend = service_backend_state(c);
 
-        if (epoll_ctl(lane->worker->epoll, EPOLL_CTL_MOD, c->fd, &event) == 0) {
+        if (service_poll_change(&lane->worker->poll, c->fd, SERVICE_WATCH_IDLE,
+                                (uint64_t)(uintptr_t)idle | SERVICE_KEPT)) {
             lane->idle_free = idle->next;
             idle->fd = c->fd;
             idle->backend = service_backend_of(c);
@@ -64,6 +72,9 @@ void service_kept_give(struct service_channel *c)
             idle->next = lane->kept[idle->backend];
             lane->kept[idle->backend] = idle;
             c->fd = -1;
+            c->link = SERVICE_CLOSED;
+            if (backend)
+                atomic_fetch_sub_explicit(&backend->load, 1, memory_order_relaxed);
         }
     }
     service_io_close(c);

@@ -35,8 +35,11 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
     if (c->from || (c->reopens && c->notes_count == SERVICE_NOTES))
         return SERVICE_WAIT;
     service_reopen(c);
-    if (c->link == SERVICE_CLOSED && !service_io_open(c))
+    if (c->link == SERVICE_CLOSED && !service_io_open(c)) {
+        if (self->fault == SERVICE_CONNECT_FAILED)
+            service_backend_failed(c);
         return SERVICE_FAULT;
+    }
     if (!c->out) {
         c->out = service_buffer_take(&self->core->buffers);
         if (!c->out) {
@@ -54,12 +57,22 @@ static inline bool service_can_send(const struct service_channel *c)
     return !c->broken && !c->out_ending && !c->out_ended && !c->from;
 }
 
-/* load(): the connections of this worker's instances to the backend of a channel. */
+/* load(): the connections of instances to the backend of a channel. */
 static inline int64_t service_load_of(const struct service_channel *c)
 {
-    const uint32_t *loads = c->instance->core->loads;
+    struct service_backend *backend = service_backend_state(c);
 
-    return loads ? loads[c->instance->first[c->port] + c->index] : 0;
+    return backend ? atomic_load_explicit(&backend->load, memory_order_relaxed) : 0;
+}
+
+/* up(): whether the backend of a channel has not failed just now, and may have one more connection. */
+static inline bool service_up(const struct service_channel *c)
+{
+    const struct service_core *core = c->instance->core;
+    struct service_backend *backend = service_backend_state(c);
+
+    return !backend || (atomic_load_explicit(&backend->down_until, memory_order_relaxed) <= core->now &&
+                        (core->most == 0 || c->link != SERVICE_CLOSED || service_load_of(c) < core->most));
 }
 
 /* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */
@@ -158,6 +171,15 @@ static inline bool service_more_parts(struct service_channel *c)
     return true;
 }
 
+/* A message has passed. */
+static inline void service_passed(struct service_channel *c)
+{
+    if (c->to)
+        c->to->from = NULL;
+    c->to = NULL;
+    c->waits_since = 0;
+}
+
 /* Moves what there is of `passing` bytes, and what there is room for. */
 static inline void service_pass_bytes(struct service_channel *c)
 {
@@ -188,6 +210,9 @@ static inline void service_pass_bytes(struct service_channel *c)
     if (size) {
         c->in->start += (uint32_t)size;
         c->passing -= size;
+        if (!c->sums)
+            c->pass_bytes += (uint32_t)size;
+        service_count(self, SERVICE_BYTES_PASSED, size);
         self->progressed = true;
     }
 }
@@ -201,11 +226,8 @@ static inline void service_pass(struct service_channel *c)
             break;
     } while (c->tail.kind && service_more_parts(c));
     service_empty_in(c);
-    if (!service_transit(c)) {
-        if (c->to)
-            c->to->from = NULL;
-        c->to = NULL;
-    }
+    if (!service_transit(c))
+        service_passed(c);
 }
 
 /* Sends the message that the step received last, as its last act: the platform passes it on. It is not copied as a whole
@@ -221,26 +243,12 @@ static inline enum service_outcome service_forward(struct service_channel *c, co
     origin->taken = 0;
     origin->passing = message->total;
     origin->to = c;
+    origin->waits_since = c->instance->core->now;
     c->from = origin;
     service_due(c, message);
     service_count(c->instance, SERVICE_SENT, 1);
     service_pass(origin);
     return SERVICE_STEP;
-}
-
-/* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
-static inline void service_release(struct service_channel *c)
-{
-    c->pinned = false;
-    if (c->unsent) {
-        c->unsent = false;
-        service_count(c->instance, SERVICE_DROPPED, 1);
-    }
-    if (c->taken) {
-        c->in->start += c->taken;
-        c->taken = 0;
-    }
-    service_empty_in(c);
 }
 
 #endif

@@ -17,6 +17,7 @@
 #include "value.h"
 
 struct service_instance;
+struct service_lane;
 
 enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
@@ -71,8 +72,14 @@ struct service_channel {
     uint32_t need;                /* bytes without which a parser cannot go on */
     uint32_t received, sent;      /* final answers, and requests that have one, since nothing was due last */
     uint32_t due_since;           /* the second since which an answer is due */
-    uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is */
-    uint32_t sum_in, sum_out;     /* checksums of the messages */
+    uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is. While one
+                                   * passes: since which `pass_bytes` are counted */
+    uint32_t out_since, out_bytes; /* the same while the connection takes not all of `out`; 0: it does */
+    union {
+        uint32_t sum_in;     /* a checksum of the messages, none of which passes then */
+        uint32_t pass_bytes; /* of the message that passes */
+    };
+    uint32_t sum_out;             /* checksum of what was sent */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
@@ -80,6 +87,7 @@ struct service_channel {
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
     uint8_t notes_first, notes_count;
+    uint8_t pipe;     /* that through which a message passes in the kernel, of its worker; 0: none */
     uint8_t link;     /* enum service_link */
     uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
     bool reopens : 1;     /* connected to a backend, at the first message and again after its end */
@@ -94,6 +102,9 @@ struct service_channel {
     bool parked : 1;      /* nothing is due, and nothing more is sent: another instance can use the connection */
     bool sums : 1;        /* its messages have a checksum at their end */
     bool finished : 1;    /* what ends a stream was sent */
+    bool fresh : 1;       /* the message received last is the first one of its step */
+    bool reused : 1;      /* the connection was idle before, and has not answered yet: its end says nothing of the backend */
+    bool copies : 1;      /* the message that passes does so through buffers: no pipe was free */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
 };
 
@@ -105,20 +116,30 @@ struct service_shared {
     void *state;
 };
 
+/* A backend, for all workers. */
+struct service_backend {
+    _Atomic uint32_t load;       /* connections of instances */
+    _Atomic uint32_t down_until; /* the second until which it counts as down */
+};
+
 /* What instances of one program share within a worker. */
 struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
-    uint32_t *loads; /* connections of instances to each backend */
+    struct service_backend *backends; /* of all ports in a row; of all workers. May be null in tests. */
+    uint32_t most; /* connections to a backend; 0: any number */
+    uint32_t down; /* seconds for which a backend that failed counts as down */
     uint32_t now;  /* seconds */
     uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;
     uint64_t counters[SERVICE_COUNTER_COUNT];
     uint32_t counts[SERVICE_PORTS]; /* channels of each port */
+    uint32_t first[SERVICE_PORTS];  /* the first channel of each port */
 };
 
 struct service_instance {
     struct service_core *core;
+    struct service_lane *home; /* whose memory it is */
     struct service_instance *next; /* in the queue, or among the free ones */
     struct service_instance *older, *newer; /* of the instances in use */
     uint64_t alive;                /* bit i: rule i has not ended */
@@ -129,14 +150,13 @@ struct service_instance {
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
     void *frame;
-    uint16_t first[SERVICE_PORTS]; /* the first channel of each port */
     struct service_channel channels[];
 };
 
 /* The channels of a port. */
 static inline struct service_channel *service_port(struct service_instance *self, uint32_t port)
 {
-    return self->channels + self->first[port];
+    return self->channels + self->core->first[port];
 }
 
 /* Bytes of an instance without its frame. */

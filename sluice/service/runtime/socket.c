@@ -1,18 +1,14 @@
-/* Connections over epoll, edge-triggered: a channel is registered once, and reads and writes until it may not. */
+/* Connections: a channel is watched from its beginning, and reads and writes until it may not. */
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "message.h"
-#include "worker.h"
 
-static bool watch(struct service_channel *c, int operation)
-{
-    struct epoll_event event = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
-
-    return epoll_ctl(service_lane_of(c)->worker->epoll, operation, c->fd, &event) == 0;
-}
+static struct service_poll *poll_of(const struct service_channel *c) { return &service_lane_of(c)->worker->poll; }
 
 bool service_socket_adopt(struct service_channel *c, int fd)
 {
@@ -22,7 +18,7 @@ bool service_socket_adopt(struct service_channel *c, int fd)
     c->fd = fd;
     c->link = SERVICE_OPEN;
     c->readable = c->writable = true;
-    if (watch(c, EPOLL_CTL_ADD))
+    if (service_poll_add(poll_of(c), fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c))
         return true;
     service_io_close(c);
     return false;
@@ -38,6 +34,26 @@ static struct service_address address_of(const struct service_channel *c)
     return found;
 }
 
+/* One more connection to the backend of a channel. False if it has as many as it may. */
+static bool join(struct service_channel *c)
+{
+    struct service_backend *backend = service_backend_state(c);
+    uint32_t most = c->instance->core->most;
+
+    if (!backend || atomic_fetch_add_explicit(&backend->load, 1, memory_order_relaxed) < most || most == 0)
+        return true;
+    atomic_fetch_sub_explicit(&backend->load, 1, memory_order_relaxed);
+    return false;
+}
+
+static void leave(struct service_channel *c)
+{
+    struct service_backend *backend = service_backend_state(c);
+
+    if (backend)
+        atomic_fetch_sub_explicit(&backend->load, 1, memory_order_relaxed);
+}
+
 bool service_io_open(struct service_channel *c)
 {
     struct service_address address;
@@ -48,27 +64,35 @@ bool service_io_open(struct service_channel *c)
         service_fail(c->instance, SERVICE_CLOSED_CHANNEL);
         return false;
     }
+    if (!join(c)) {
+        service_fail(c->instance, SERVICE_BACKEND_FULL);
+        return false;
+    }
     c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
+    if (service_folder_of(c) >= 0) {
+        service_folder_begin(c);
+        return true;
+    }
     c->fd = service_kept_take(c);
+    c->reused = c->fd >= 0;
     if (c->fd >= 0) {
         c->link = SERVICE_OPEN;
         c->readable = c->writable = true;
-        failed = !watch(c, EPOLL_CTL_MOD);
+        failed = !service_poll_change(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
     } else {
         address = address_of(c);
         c->fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (c->fd < 0) {
+            leave(c);
             service_fail(c->instance, SERVICE_CONNECT_FAILED);
             return false;
         }
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         c->link = SERVICE_CONNECTING;
         failed = (connect(c->fd, (const struct sockaddr *)&address.storage, address.length) != 0 && errno != EINPROGRESS) ||
-                 !watch(c, EPOLL_CTL_ADD);
+                 !service_poll_add(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
         service_count(c->instance, SERVICE_CONNECTED, 1);
     }
-    if (c->reopens)
-        c->instance->core->loads[service_backend_of(c)]++;
     if (failed) {
         service_io_close(c);
         service_fail(c->instance, SERVICE_CONNECT_FAILED);
@@ -104,6 +128,8 @@ bool service_io_fill(struct service_channel *c)
     struct service_instance *self = c->instance;
     struct service_buffers *pool = &self->core->buffers;
 
+    if (c->fd < 0)
+        return service_folder_fill(c);
     while (c->readable) {
         ssize_t got;
         uint32_t room;
@@ -127,6 +153,8 @@ bool service_io_fill(struct service_channel *c)
             /* Less than there was room for is all that had come; but the end may have come with it, and is reported
              * only once. */
             c->readable = (uint32_t)got == room || c->hung_up;
+            if (service_transit(c))
+                c->due_since = self->core->now;
             self->progressed = true;
             service_count(self, SERVICE_BYTES_IN, (uint64_t)got);
             continue;
@@ -151,13 +179,15 @@ bool service_io_flush(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
 
+    if (c->fd < 0)
+        return service_folder_flush(c);
     while (c->out && c->out->start < c->out->end) {
         ssize_t sent = send(c->fd, c->out->bytes + c->out->start, c->out->end - c->out->start, MSG_NOSIGNAL);
 
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0 && errno == EAGAIN) {
-            c->writable = false;
+            service_blocked(c);
             return true;
         }
         if (sent < 0) {
@@ -165,9 +195,11 @@ bool service_io_flush(struct service_channel *c)
             return false;
         }
         c->out->start += (uint32_t)sent;
+        c->out_bytes += (uint32_t)sent;
         self->progressed = true;
         service_count(self, SERVICE_BYTES_OUT, (uint64_t)sent);
     }
+    c->out_since = 0;
     if (c->out) {
         service_buffer_give(&self->core->buffers, c->out);
         c->out = NULL;
@@ -184,11 +216,19 @@ void service_io_close(struct service_channel *c)
 {
     struct service_buffers *pool = &c->instance->core->buffers;
 
-    if (c->link != SERVICE_CLOSED && c->reopens)
-        c->instance->core->loads[service_backend_of(c)]--;
-    if (c->fd >= 0)
+    if (c->link != SERVICE_CLOSED) {
+        leave(c);
+        if (c->fd < 0)
+            service_folder_end(c);
+    }
+    if (c->pipe)
+        service_pipe_give(c);
+    if (c->fd >= 0) {
+        service_poll_remove(poll_of(c), c->fd, true);
         close(c->fd);
+    }
     c->fd = -1;
+    c->out_since = 0;
     c->link = SERVICE_CLOSED;
     c->readable = c->writable = c->parked = false;
     if (c->in)

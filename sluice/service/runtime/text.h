@@ -1,12 +1,8 @@
-/* Protocols in text: lines, words, header fields, and the parts of a message whose number or size is known only from
- * what stands before each: chunks (RFC 9112, section 7.1), RESP values, the values of a Memcached answer.
- */
+/* Lines, words and numbers in text; integers of variable size; checksums. */
 #ifndef SERVICE_TEXT_H
 #define SERVICE_TEXT_H
 
 #include "value.h"
-
-enum { SERVICE_LINE = 4096 }; /* bytes of a line that says how long a part is */
 
 enum service_parsed {
     SERVICE_READY,     /* all fields that the program names are there */
@@ -20,6 +16,8 @@ enum service_tail_kind {
     SERVICE_TO_THE_END, /* of the connection */
     SERVICE_RESP,
     SERVICE_VALUES,
+    SERVICE_COMMAND, /* of Redis: an array, or a line */
+    SERVICE_BULKS,   /* the items of such an array */
 };
 
 /* What is still to come of a message after the bytes whose end is known. */
@@ -27,7 +25,7 @@ struct service_tail {
     uint8_t kind;    /* enum service_tail_kind */
     uint8_t state;   /* 1: a line end is due; 2: trailers */
     uint32_t left;   /* RESP: values that are still to come */
-    uint64_t allowed; /* bytes that it may still have */
+    uint32_t allowed; /* bytes that it may still have */
 };
 
 /* The place of a delimiter; `length` if it is not there. */
@@ -95,9 +93,22 @@ static inline struct service_text service_word(struct service_text text, int64_t
         begin = at;
         while (at < end && *at != ' ')
             at++;
-        if (begin == at || number-- == 0)
+        if (begin == at || number == 0)
             return (struct service_text){begin, (uint32_t)(at - begin)};
+        number -= number > 0;
+        if (number < 0)
+            return (struct service_text){begin, 0};
     }
+}
+
+/* The words of a text. */
+static inline int64_t service_words(struct service_text text)
+{
+    int64_t count = 0;
+
+    for (uint32_t i = 0; i < text.length; i++)
+        count += text.at[i] != ' ' && (i == 0 || text.at[i - 1] == ' ');
+    return count;
 }
 
 /* A decimal number without sign, of at most 18 digits; anything else is malformed. */
@@ -111,332 +122,6 @@ static inline int64_t service_decimal(struct service_text text, bool *bad)
         value = value * 10 + (text.at[i] - '0');
     }
     return *bad ? 0 : value;
-}
-
-/* --- header fields (RFC 9112, section 5) */
-
-static inline bool service_token(uint8_t c)
-{
-    return (c >= '0' && c <= '9') || (service_lower(c) >= 'a' && service_lower(c) <= 'z') ||
-           (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
-/* The bytes of a block of header fields, without the empty line that ends it. SERVICE_MALFORMED for a line that is no
- * field: without a name, with a space before the colon, folded (section 5.2), or with a control character. */
-static inline enum service_parsed service_headers(const uint8_t *data, uint64_t length, uint64_t *size)
-{
-    for (uint64_t at = 0;;) {
-        uint64_t line = service_line(data + at, length - at), colon = at;
-
-        if (line == 0)
-            return SERVICE_MORE;
-        if (line == 2) {
-            *size = at;
-            return SERVICE_READY;
-        }
-        while (service_token(data[colon]))
-            colon++;
-        if (colon == at || data[colon] != ':')
-            return SERVICE_MALFORMED;
-        if (!service_plain(data + colon, at + line - 2 - colon, true))
-            return SERVICE_MALFORMED;
-        at += line;
-    }
-}
-
-/* The value of the next field of a name, from `*at` on, which is moved after it; false if there is none. */
-static inline bool service_next_header(struct service_text block, struct service_text name, uint32_t *at,
-                                       struct service_text *value)
-{
-    while (*at < block.length) {
-        const uint8_t *line = block.at + *at;
-        uint32_t size = (uint32_t)service_line(line, block.length - *at);
-
-        if (size == 0)
-            return false;
-        *at += size;
-        if (size > name.length + 2 && line[name.length] == ':' &&
-            service_same_word((struct service_text){line, name.length}, name)) {
-            *value = service_trim((struct service_text){line + name.length + 1, size - 3 - name.length});
-            return true;
-        }
-    }
-    return false;
-}
-
-/* header(): the first value of a name; empty if there is none. */
-static inline struct service_text service_header(struct service_text block, struct service_text name)
-{
-    struct service_text value;
-    uint32_t at = 0;
-
-    return service_next_header(block, name, &at, &value) ? value : (struct service_text){block.at, 0};
-}
-
-/* has(): whether a list of a name contains a token. */
-static inline int64_t service_has(struct service_text block, struct service_text name, struct service_text token)
-{
-    struct service_text value;
-
-    for (uint32_t at = 0; service_next_header(block, name, &at, &value);)
-        while (value.length) {
-            const uint8_t *comma = memchr(value.at, ',', value.length);
-            uint32_t size = comma ? (uint32_t)(comma - value.at) : value.length;
-
-            if (service_same_word(service_trim((struct service_text){value.at, size}), token))
-                return 1;
-            size += comma != NULL;
-            value = (struct service_text){value.at + size, value.length - size};
-        }
-    return 0;
-}
-
-/* How a message's body is framed (RFC 9112, section 6.3). `answer`: a response; `empty`: one that has no body, whatever
- * its fields say. Both a length and chunks, or two lengths that differ, are malformed: what other programs take as the
- * body could differ. */
-static inline bool service_framing(struct service_text block, bool answer, bool empty, struct service_tail *tail,
-                                   uint64_t *size)
-{
-    static const uint8_t length_name[] = "content-length", coding_name[] = "transfer-encoding", chunked[] = "chunked";
-    struct service_text name = {length_name, 14}, coding = {coding_name, 17}, value, last = {NULL, 0};
-    bool known = false, bad = false;
-    int64_t length = 0;
-
-    *size = 0;
-    for (uint32_t at = 0; service_next_header(block, name, &at, &value);) {
-        int64_t other = service_decimal(value, &bad);
-
-        if (bad || (known && other != length))
-            return false;
-        known = true;
-        length = other;
-    }
-    for (uint32_t at = 0; service_next_header(block, coding, &at, &value);) {
-        if (last.at)
-            return false;
-        last = value;
-    }
-    if (last.at && (known || !service_same_word(last, (struct service_text){chunked, 7})))
-        return false; /* other codings are not known here */
-    if (empty)
-        return true;
-    if (last.at)
-        tail->kind = SERVICE_CHUNKS;
-    else if (known)
-        *size = (uint64_t)length;
-    else if (answer)
-        tail->kind = SERVICE_TO_THE_END;
-    return true;
-}
-
-/* --- parts of unknown number */
-
-static inline enum service_parsed service_next_chunk(struct service_tail *tail, const uint8_t *data, uint64_t line,
-                                                     uint64_t *take)
-{
-    uint64_t size = 0, digits = 0;
-
-    if (!service_plain(data, line - 2, true))
-        return SERVICE_MALFORMED; /* also in an extension and a trailer: a bare LF ends a line for other programs */
-    if (tail->state == 2) {
-        if (line == 2)
-            tail->kind = SERVICE_NO_TAIL;
-        *take = line;
-        return SERVICE_READY;
-    }
-    for (; digits < line; digits++) {
-        uint8_t c = service_lower(data[digits]);
-
-        if (c >= '0' && c <= '9')
-            size = size * 16 + (c - '0');
-        else if (c >= 'a' && c <= 'f')
-            size = size * 16 + (c - 'a' + 10);
-        else
-            break;
-    }
-    if (digits == 0 || digits > 8 || (data[digits] != '\r' && data[digits] != ';'))
-        return SERVICE_MALFORMED;
-    tail->state = size ? 1 : 2;
-    *take = line + size;
-    return SERVICE_READY;
-}
-
-static inline enum service_parsed service_next_resp(struct service_tail *tail, const uint8_t *data, uint64_t line,
-                                                    uint64_t *take)
-{
-    struct service_text number = {data + 1, (uint32_t)(line - 3)};
-    bool bad = false;
-    int64_t count = 0;
-
-    *take = line;
-    tail->left--;
-    if (memchr("$=!*~>%|", data[0], 8)) {
-        if (number.length == 2 && memcmp(number.at, "-1", 2) == 0)
-            goto done;
-        count = service_decimal(number, &bad);
-        if (bad || count > (512 << 20))
-            return SERVICE_MALFORMED;
-    }
-    switch (data[0]) {
-    case '$':
-    case '=':
-    case '!':
-        *take += (uint64_t)count;
-        tail->state = 1;
-        return SERVICE_READY;
-    case '|':
-        count++; /* the value that the attributes belong to */
-        /* fall through */
-    case '%':
-        count = 2 * count - (data[0] == '|');
-        /* fall through */
-    case '*':
-    case '~':
-    case '>':
-        if (count + tail->left > 1 << 20)
-            return SERVICE_MALFORMED;
-        tail->left += (uint32_t)count;
-        break;
-    default:
-        break;
-    }
-done:
-    if (tail->left == 0)
-        tail->kind = SERVICE_NO_TAIL;
-    return SERVICE_READY;
-}
-
-static inline enum service_parsed service_next_value(struct service_tail *tail, const uint8_t *data, uint64_t line,
-                                                     uint64_t *take)
-{
-    struct service_text text = {data, (uint32_t)(line - 2)};
-    bool value = line > 6 && memcmp(data, "VALUE ", 6) == 0, meta = line > 3 && memcmp(data, "VA ", 3) == 0, bad = false;
-
-    *take = line;
-    if (value || meta) {
-        *take += (uint64_t)service_decimal(service_word(text, value ? 3 : 1), &bad);
-        tail->state = 1;
-        tail->left = value; /* one more answer, or none */
-        return bad ? SERVICE_MALFORMED : SERVICE_READY;
-    }
-    if ((line > 5 && memcmp(data, "STAT ", 5) == 0) || (line > 5 && memcmp(data, "ITEM ", 5) == 0))
-        return SERVICE_READY;
-    tail->kind = SERVICE_NO_TAIL;
-    return SERVICE_READY;
-}
-
-/* The next part of a message, at whose place `data` begins: `take` bytes, of which not all need be there. The kind is
- * SERVICE_NO_TAIL after the last one. */
-static inline enum service_parsed service_next_part(struct service_tail *tail, const uint8_t *data, uint64_t length,
-                                                    uint64_t *take, uint64_t *need)
-{
-    enum service_parsed found;
-    uint64_t line;
-
-    if (tail->kind == SERVICE_TO_THE_END) {
-        *take = length;
-        *need = length + 1;
-        found = length ? SERVICE_READY : SERVICE_MORE;
-    } else if (tail->state == 1) {
-        *need = 2;
-        if (length < 2)
-            return SERVICE_MORE;
-        if (memcmp(data, "\r\n", 2) != 0)
-            return SERVICE_MALFORMED;
-        *take = 2;
-        tail->state = 0;
-        if (tail->kind != SERVICE_CHUNKS && tail->left == 0)
-            tail->kind = SERVICE_NO_TAIL;
-        return SERVICE_READY;
-    } else {
-        line = service_line(data, length < SERVICE_LINE ? length : SERVICE_LINE);
-        *need = length + 1;
-        if (line == 0)
-            return length >= SERVICE_LINE ? SERVICE_MALFORMED : SERVICE_MORE;
-        if (memchr(data, '\n', line - 2))
-            return SERVICE_MALFORMED; /* other programs would see two lines */
-        switch (tail->kind) {
-        case SERVICE_CHUNKS:
-            found = service_next_chunk(tail, data, line, take);
-            break;
-        case SERVICE_RESP:
-            found = service_next_resp(tail, data, line, take);
-            break;
-        default:
-            found = service_next_value(tail, data, line, take);
-            break;
-        }
-    }
-    if (found == SERVICE_READY) {
-        if (*take > tail->allowed)
-            return SERVICE_MALFORMED;
-        tail->allowed -= *take;
-    }
-    return found;
-}
-
-/* All parts that are there, from `*at` on; it is moved after them, also beyond the data. SERVICE_MORE: the last part is
- * not there as a whole, or its beginning is not; `need` bytes are needed to go on. */
-static inline enum service_parsed service_parts(struct service_tail *tail, const uint8_t *data, uint64_t length,
-                                                uint64_t *at, uint64_t *need)
-{
-    while (tail->kind && *at <= length) {
-        uint64_t take = 0, more = 0;
-        enum service_parsed found = service_next_part(tail, data + *at, length - *at, &take, &more);
-
-        if (found == SERVICE_MORE)
-            *need = *at + more;
-        if (found != SERVICE_READY)
-            return found;
-        *at += take;
-    }
-    if (tail->kind)
-        *need = *at + 1;
-    return tail->kind ? SERVICE_MORE : SERVICE_READY;
-}
-
-/* item(): item `number` of an array of bulk strings, from 0; of an inline command, word `number`. `missing` is set if
- * the bytes end before it. */
-static inline struct service_text service_item(struct service_text text, int64_t number, bool *missing)
-{
-    struct service_text none = {text.at, 0};
-    uint64_t line = service_line(text.at, text.length), at = line;
-    bool bad = false;
-    int64_t count;
-
-    if (line == 0) {
-        *missing = true;
-        return none;
-    }
-    if (text.at[0] != '*')
-        return service_word((struct service_text){text.at, (uint32_t)(line - 2)}, number);
-    count = service_decimal((struct service_text){text.at + 1, (uint32_t)(line - 3)}, &bad);
-    if (bad || number >= count)
-        return none;
-    for (int64_t i = 0;; i++) {
-        int64_t size;
-
-        line = at < text.length ? service_line(text.at + at, text.length - at) : 0;
-        if (line == 0) {
-            *missing = true;
-            return none;
-        }
-        if (text.at[at] != '$')
-            return none;
-        size = service_decimal((struct service_text){text.at + at + 1, (uint32_t)(line - 3)}, &bad);
-        if (bad)
-            return none;
-        at += line;
-        if (i == number) {
-            *missing = *missing || (uint64_t)size > text.length - at;
-            return *missing ? none : (struct service_text){text.at + at, (uint32_t)size};
-        }
-        if ((uint64_t)size + 2 > text.length - at) {
-            *missing = true;
-            return none;
-        }
-        at += (uint64_t)size + 2;
-    }
 }
 
 /* --- integers of variable size (Hadoop's WritableUtils) */

@@ -1,220 +1,50 @@
-#define _GNU_SOURCE 1 /* accept4, affinity */
+#define _GNU_SOURCE 1 /* affinity */
 #include "worker.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "io.h"
 #include "message.h"
 
-bool service_socket_adopt(struct service_channel *c, int fd);
-bool service_socket_event(struct service_channel *c, uint32_t events);
-
 enum {
-    EVENTS = 256,  /* taken from epoll at once */
-    ACCEPTS = 64,  /* connections accepted in a row */
-    BACKLOG = 4096,
+    EVENTS = 256,   /* taken at once */
+    TURNS = 8,      /* time slices between two looks at events */
+    SLEEP = 1000,   /* milliseconds */
+    SHORT_SLEEP = 5 /* where another worker may give back what is missing here */
 };
-
-static uint64_t nanoseconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 bool service_slice_over(struct service_core *core)
 {
-    return nanoseconds() > ((struct service_lane *)core)->worker->turn_end;
-}
-
-static void listen_for(struct service_lane *lane, bool wanted)
-{
-    struct epoll_event event = {.events = wanted ? EPOLLIN : 0, .data.u64 = (uint64_t)(uintptr_t)lane | SERVICE_LISTENER};
-
-    if (lane->listening != wanted)
-        epoll_ctl(lane->worker->epoll, EPOLL_CTL_MOD, lane->listener, &event);
-    lane->listening = wanted;
-}
-
-/* The pool of idle connections to `backends`. False if there is no memory. */
-static bool make_pool(struct service_lane *lane, uint32_t backends)
-{
-    uint32_t count = lane->config->keep * backends;
-
-    lane->backends = backends;
-    if (count == 0)
-        return true;
-    lane->idle = calloc(count, sizeof *lane->idle);
-    lane->kept = calloc(backends, sizeof *lane->kept);
-    if (!lane->idle || !lane->kept)
-        return false;
-    for (uint32_t i = 0; i < count; i++) {
-        lane->idle[i].lane = lane;
-        lane->idle[i].next = lane->idle_free;
-        lane->idle_free = &lane->idle[i];
-    }
-    return true;
-}
-
-static const char *listen_at(struct service_lane *lane)
-{
-    const struct service_config *config = lane->config;
-    struct epoll_event event = {.events = EPOLLIN, .data.u64 = (uint64_t)(uintptr_t)lane | SERVICE_LISTENER};
-    int on = 1;
-
-    lane->listener = socket(config->listen.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (lane->listener < 0)
-        return strerror(errno);
-    setsockopt(lane->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(lane->listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    if (bind(lane->listener, (const struct sockaddr *)&config->listen.storage, config->listen.length) != 0 ||
-        listen(lane->listener, BACKLOG) != 0 ||
-        epoll_ctl(lane->worker->epoll, EPOLL_CTL_ADD, lane->listener, &event) != 0)
-        return strerror(errno);
-    return NULL;
-}
-
-static const char *make_lane(struct service_lane *lane, struct service_worker *worker,
-                             const struct service_config *config, uint32_t workers)
-{
-    uint32_t channels = 0;
-
-    *lane = (struct service_lane){.config = config, .worker = worker, .listener = -1, .listening = true};
-    lane->core.program = config->program;
-    lane->core.shared = (struct service_shared *)&config->shared;
-    lane->tail = &lane->queue;
-    for (uint32_t port = 0; port < config->program->port_count; port++) {
-        lane->core.counts[port] = config->counts[port];
-        channels += config->counts[port];
-    }
-    lane->core.loads = calloc(channels, sizeof *lane->core.loads);
-    lane->capacity = config->instances / workers;
-    lane->stride = (service_instance_head(channels) + config->program->frame_size + 15) & ~UINT64_C(15);
-    lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (lane->memory == MAP_FAILED || !lane->core.loads || !make_pool(lane, channels) ||
-        !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
-        return "no memory for instances and buffers";
-    return listen_at(lane);
+    return service_nanoseconds() > ((struct service_lane *)core)->worker->turn_end;
 }
 
 const char *service_worker_make(struct service_worker *worker, const struct service_config *configs, uint32_t count,
-                                uint32_t workers)
+                                const struct service_poll_kind *poll)
 {
-    struct epoll_event stop = {.events = EPOLLIN, .data.u64 = 0};
+    const char *wrong;
 
-    worker->epoll = epoll_create1(EPOLL_CLOEXEC);
-    worker->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    worker->poll.kind = poll;
+    wrong = poll->make(&worker->poll);
+    if (wrong)
+        return wrong;
+    worker->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     worker->lane_count = count;
     worker->lanes = calloc(count, sizeof *worker->lanes);
-    if (worker->epoll < 0 || worker->stop < 0 || !worker->lanes ||
-        epoll_ctl(worker->epoll, EPOLL_CTL_ADD, worker->stop, &stop) != 0)
+    atomic_init(&worker->offers, false);
+    atomic_init(&worker->inbox, NULL);
+    for (int i = 0; i < SERVICE_PIPES; i++) {
+        worker->pipes[i] = (struct service_pipe){.next = worker->pipes_free, .ends = {-1, -1}};
+        worker->pipes_free = &worker->pipes[i];
+    }
+    if (worker->wake < 0 || !worker->lanes || !service_poll_add(&worker->poll, worker->wake, SERVICE_WATCH_ACCEPT, 0))
         return strerror(errno);
-    for (uint32_t i = 0; i < count; i++) {
-        const char *wrong = make_lane(&worker->lanes[i], worker, &configs[i], workers);
-
-        if (wrong)
-            return wrong;
-    }
-    return NULL;
-}
-
-static struct service_instance *take_instance(struct service_lane *lane)
-{
-    struct service_instance *found = lane->free;
-
-    if (found)
-        lane->free = found->next;
-    else if (lane->touched < lane->capacity)
-        found = (struct service_instance *)(lane->memory + lane->touched++ * lane->stride);
-    else
-        return NULL;
-    service_instance_begin(found, &lane->core);
-    found->active = lane->core.now;
-    found->newer = lane->oldest;
-    if (lane->oldest)
-        lane->oldest->older = found;
-    lane->oldest = found;
-    lane->in_use++;
-    return found;
-}
-
-static void give_instance(struct service_lane *lane, struct service_instance *instance)
-{
-    for (uint32_t i = 0; i < instance->channel_count; i++)
-        service_kept_give(&instance->channels[i]);
-    if (instance->older)
-        instance->older->newer = instance->newer;
-    else
-        lane->oldest = instance->newer;
-    if (instance->newer)
-        instance->newer->older = instance->older;
-    instance->in_use = false;
-    instance->next = lane->free;
-    lane->free = instance;
-    lane->in_use--;
-    listen_for(lane, true);
-}
-
-static void accept_all(struct service_lane *lane)
-{
-    for (int i = 0; i < ACCEPTS; i++) {
-        struct service_instance *instance;
-        struct service_channel *c;
-        struct sockaddr_storage peer;
-        socklen_t length = sizeof peer;
-        int fd;
-
-        if (lane->in_use == lane->capacity) {
-            lane->core.counters[SERVICE_WAITED_INSTANCE]++;
-            listen_for(lane, false);
-            return;
-        }
-        fd = accept4(lane->listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd < 0) {
-            if (errno != EAGAIN && errno != EINTR)
-                lane->core.counters[SERVICE_ACCEPT_FAILED]++;
-            return;
-        }
-        instance = take_instance(lane);
-        if (!instance) {
-            close(fd);
-            return;
-        }
-        c = service_port(instance, lane->config->listen_port);
-        c->reopens = false;
-        if (peer.ss_family == AF_INET) {
-            c->address = ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr);
-            c->peer_port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
-        }
-        if (!service_socket_adopt(c, fd)) {
-            lane->core.counters[SERVICE_ACCEPT_FAILED]++;
-            give_instance(lane, instance);
-            continue;
-        }
-        lane->core.counters[SERVICE_ACCEPTED]++;
-        service_instance_start(instance);
-        service_lane_queue(lane, instance);
-    }
-}
-
-/* Gives those that wait for a buffer a turn, if there is one. */
-static void wake_starved(struct service_lane *lane)
-{
-    while (lane->starved && lane->core.buffers.taken < lane->core.buffers.count) {
-        struct service_instance *instance = lane->starved;
-
-        lane->starved = instance->next;
-        instance->queued = false;
-        service_lane_queue(lane, instance);
-    }
+    for (uint32_t i = 0; i < count && !wrong; i++)
+        wrong = service_lane_make(&worker->lanes[i], worker, &configs[i]);
+    return wrong;
 }
 
 /* A turn of the first instance in a lane's queue. */
@@ -235,7 +65,7 @@ static void run_first(struct service_lane *lane)
         life = service_instance_turn(instance);
     switch (life) {
     case SERVICE_DEAD:
-        give_instance(lane, instance);
+        service_lane_give(lane, instance);
         break;
     case SERVICE_AGAIN:
         service_lane_queue(lane, instance);
@@ -248,7 +78,7 @@ static void run_first(struct service_lane *lane)
         }
         break;
     }
-    wake_starved(lane);
+    service_lane_wake(lane);
 }
 
 /* The lane that has used the least time for its share, of those that have something to do; or null. */
@@ -269,15 +99,17 @@ static struct service_lane *next_lane(struct service_worker *worker)
 static void run_queues(struct service_worker *worker)
 {
     struct service_lane *lane;
-    uint64_t now = nanoseconds(), end = now + 8 * (uint64_t)worker->slice;
+    uint64_t now = service_nanoseconds(), first = now + worker->slice, end = now + TURNS * (uint64_t)worker->slice;
 
     while ((lane = next_lane(worker)) != NULL && now < end) {
         uint64_t before = now;
 
         worker->turn_end = now + worker->slice;
         run_first(lane);
-        now = nanoseconds();
+        now = service_nanoseconds();
         lane->spent += (now - before) / lane->config->share;
+        if (now > first) /* what waits has waited for longer than a slice */
+            service_hand_over(worker);
     }
 }
 
@@ -298,104 +130,31 @@ static void level(struct service_worker *worker)
     }
 }
 
-/* Why an instance has waited too long; 0 if it has not. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
-static enum service_counter overdue(struct service_lane *lane, struct service_instance *instance,
-                                    struct service_channel **where)
+/* An event of a channel, a listener, an idle connection, or the descriptor that wakes the worker. */
+static void take_event(struct service_worker *worker, const struct service_event *event)
 {
-    const struct service_config *config = lane->config;
-    uint32_t now = lane->core.now;
+    void *target = (void *)(uintptr_t)(event->data & ~(uint64_t)SERVICE_TAGS);
+    struct service_channel *c = target;
+    uint64_t woken;
 
-    for (uint32_t i = 0; i < instance->channel_count; i++) {
-        struct service_channel *c = *where = &instance->channels[i];
-
-        if (config->timeout && c->reopens && c->link != SERVICE_CLOSED && c->sent > c->received &&
-            now - c->due_since > config->timeout)
-            return SERVICE_TIMEOUT;
-        if (config->message_time && c->waits_since && now - c->waits_since > config->message_time)
-            return SERVICE_SLOW;
-    }
-    *where = NULL;
-    return config->idle && now - instance->active > config->idle ? SERVICE_IDLE : 0;
-}
-
-/* Of those that wait for a buffer, the ones that have waited too long get a turn, in which they end. */
-static void end_starved(struct service_lane *lane)
-{
-    struct service_instance **link = &lane->starved, *instance;
-
-    while ((instance = *link) != NULL) {
-        struct service_channel *where;
-        enum service_counter reason = overdue(lane, instance, &where);
-
-        if (!reason) {
-            link = &instance->next;
-            continue;
-        }
-        *link = instance->next;
-        instance->queued = false;
-        instance->fault = (uint8_t)reason;
-        if (where)
-            service_instance_broken(instance, where); /* the program handles it: there is no fault then */
-        service_lane_queue(lane, instance);
-    }
-}
-
-/* Once a second: ends what has waited too long. */
-static void end_overdue(struct service_lane *lane)
-{
-    struct service_instance *next;
-
-    end_starved(lane);
-    for (struct service_instance *instance = lane->oldest; instance; instance = next) {
-        struct service_channel *where;
-        enum service_counter reason;
-
-        next = instance->newer;
-        if (instance->queued || instance->fault)
-            continue;
-        reason = overdue(lane, instance, &where);
-        if (!reason)
-            continue;
-        instance->fault = (uint8_t)reason;
-        if (where && service_instance_broken(instance, where)) {
-            service_lane_queue(lane, instance);
-            continue;
-        }
-        lane->core.counters[reason]++;
-        give_instance(lane, instance);
-    }
-    wake_starved(lane); /* of what has ended, the buffers are free */
-}
-
-static void close_kept(struct service_idle *idle)
-{
-    service_kept_remove(idle);
-    close(idle->fd);
-}
-
-/* What epoll reports; true for the request to stop. */
-static bool take_event(struct epoll_event *event)
-{
-    void *target = (void *)(uintptr_t)(event->data.u64 & ~(uint64_t)SERVICE_TAGS);
-
-    switch (event->data.u64 & SERVICE_TAGS) {
+    switch (event->data & SERVICE_TAGS) {
     case SERVICE_LISTENER:
-        accept_all(target);
-        return false;
+        service_lane_accept(target);
+        return;
     case SERVICE_KEPT:
-        close_kept(target);
-        return false;
+        service_kept_close(target);
+        return;
     default:
         break;
     }
-    if (!target)
-        return true;
-    struct service_channel *c = target;
-
+    if (!target) {
+        if (read(worker->wake, &woken, sizeof woken) < 0)
+            return; /* it was read before */
+        return;
+    }
     if (!service_socket_event(c, event->events) && service_instance_broken(c->instance, c))
         c->instance->progressed = true;
     service_lane_queue(service_lane_of(c), c->instance);
-    return false;
 }
 
 /* Binds the thread to one of the cores that it may use. */
@@ -426,47 +185,77 @@ static void set_time(struct service_worker *worker)
     for (uint32_t i = 0; i < worker->lane_count; i++) {
         worker->lanes[i].core.now = worker->now;
         if (before && worker->now != before)
-            end_overdue(&worker->lanes[i]);
+            service_end_overdue(&worker->lanes[i]);
     }
 }
 
-static void free_lane(struct service_lane *lane)
+/* How long to wait for events. */
+static int patience(struct service_worker *worker)
 {
-    while (lane->oldest) {
-        lane->core.counters[SERVICE_STOPPED]++;
-        give_instance(lane, lane->oldest);
-    }
-    for (uint32_t i = 0; lane->kept && i < lane->backends; i++)
-        while (lane->kept[i])
-            close_kept(lane->kept[i]);
-    close(lane->listener);
-    service_buffers_free(&lane->core.buffers);
-    munmap(lane->memory, lane->capacity * lane->stride);
-    free(lane->idle);
-    free(lane->kept);
-    free(lane->core.loads);
+    for (uint32_t i = 0; i < worker->lane_count; i++)
+        if (worker->lanes[i].starved || worker->lanes[i].in_use == worker->lanes[i].capacity)
+            return worker->team->count > 1 ? SHORT_SLEEP : SLEEP;
+    return SLEEP;
 }
 
 void *service_worker_run(void *argument)
 {
     struct service_worker *worker = argument;
-    struct epoll_event events[EVENTS];
-    bool stopped = false, more = false;
+    struct service_event events[EVENTS];
+    bool last;
 
     pin(worker->number);
     set_time(worker);
-    while (!stopped) {
-        int count = epoll_wait(worker->epoll, events, EVENTS, more ? 0 : 1000);
+    do {
+        bool more = next_lane(worker) != NULL;
+        int count;
 
+        last = atomic_load(&worker->team->stopping); /* what has come before the end is still taken */
+        if (!more)
+            service_offer(worker);
+        count = worker->poll.kind->wait(&worker->poll, events, EVENTS, more ? 0 : patience(worker));
+        if (!more)
+            service_withdraw(worker);
         level(worker);
         for (int i = 0; i < count; i++)
-            stopped = take_event(&events[i]) || stopped;
+            take_event(worker, &events[i]);
+        service_take_over(worker);
+        for (uint32_t i = 0; i < worker->lane_count; i++) {
+            service_lane_collect(&worker->lanes[i]);
+            service_lane_wake(&worker->lanes[i]);
+        }
         run_queues(worker);
         set_time(worker);
-        more = next_lane(worker) != NULL;
-    }
-    for (uint32_t i = 0; i < worker->lane_count; i++)
-        free_lane(&worker->lanes[i]);
-    close(worker->epoll);
+    } while (!last);
     return NULL;
+}
+
+void service_worker_close(struct service_worker *worker)
+{
+    service_take_over(worker);
+    for (uint32_t i = 0; i < worker->lane_count; i++) {
+        struct service_lane *lane = &worker->lanes[i];
+
+        while (lane->oldest) {
+            lane->core.counters[SERVICE_STOPPED]++;
+            service_lane_give(lane, lane->oldest);
+        }
+        for (uint32_t backend = 0; lane->kept && backend < lane->channels; backend++)
+            while (lane->kept[backend])
+                service_kept_close(lane->kept[backend]);
+    }
+}
+
+void service_worker_free(struct service_worker *worker)
+{
+    for (uint32_t i = 0; i < worker->lane_count; i++)
+        service_lane_free(&worker->lanes[i]);
+    for (int i = 0; i < SERVICE_PIPES; i++)
+        if (worker->pipes[i].ends[0] >= 0) {
+            close(worker->pipes[i].ends[0]);
+            close(worker->pipes[i].ends[1]);
+        }
+    worker->poll.kind->free(&worker->poll);
+    close(worker->wake);
+    free(worker->lanes);
 }

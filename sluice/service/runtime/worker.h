@@ -1,5 +1,6 @@
 /* A worker: a thread that is pinned to a core, with its own listeners, pools, instances and queues. Of each service it
- * has a lane; the lane that has used the least time for its share is served next. Workers share global state only.
+ * has a lane; the lane that has used the least time for its share is served next. Workers share global state, what they
+ * know of backends, and instances that a busy worker hands to an idle one (steal.c).
  */
 #ifndef SERVICE_WORKER_H
 #define SERVICE_WORKER_H
@@ -9,10 +10,12 @@
 #include <sys/socket.h>
 
 #include "instance.h"
+#include "poll.h"
 
 struct service_address {
     struct sockaddr_storage storage;
-    socklen_t length;
+    socklen_t length; /* 0: it is a folder */
+    int folder;
 };
 
 struct service_config {
@@ -24,8 +27,14 @@ struct service_config {
     uint64_t buffers, instances; /* of all workers */
     uint32_t buffer_size;
     uint32_t idle, timeout, message_time; /* seconds; 0: without limit */
-    uint32_t keep;  /* idle connections to a backend that a worker keeps open */
-    uint32_t share; /* of a core's time, compared with the other services */
+    uint32_t body_time, body_rate;        /* seconds, and bytes in each of them that have to pass */
+    uint32_t keep;                        /* idle connections to a backend that a worker keeps open */
+    uint32_t most;                        /* connections to a backend; 0: any number */
+    uint32_t down;                        /* seconds for which a backend that failed counts as down */
+    uint32_t splice;                      /* bytes from which on a body passes in the kernel; 0: never */
+    uint32_t share;                       /* of a core's time, compared with the other services */
+    bool folders;                         /* whether a backend is a folder */
+    struct service_backend *states;
     struct service_shared shared;
 };
 
@@ -37,19 +46,29 @@ struct service_idle {
     int fd;
 };
 
+enum { SERVICE_PIPES = 64 }; /* of a worker, through which bodies pass in the kernel */
+
+struct service_pipe {
+    struct service_pipe *next; /* among the free ones */
+    int ends[2];               /* to read from, and to write to; -1: it was not made yet */
+    uint32_t held;             /* bytes in it */
+};
+
 /* A service within a worker. */
 struct service_lane {
     struct service_core core; /* first, so that a core leads to its lane */
     const struct service_config *config;
     struct service_worker *worker;
     uint8_t *memory;
-    uint64_t stride, capacity, touched, in_use;
+    uint64_t stride, capacity, touched, in_use; /* `in_use`: of this lane's memory, wherever the instance runs */
+    struct service_reader *readers; /* of each channel of each instance; null: no backend is a folder */
     struct service_instance *free, *oldest;
+    _Atomic(struct service_instance *) returned; /* that have ended at other workers */
     struct service_instance *queue, **tail;
     struct service_instance *starved;
     struct service_idle *idle, *idle_free; /* all, and those that are not in use */
     struct service_idle **kept;            /* of each backend; the one that was used last is first */
-    uint32_t backends;
+    uint32_t channels;                     /* of an instance */
     uint64_t spent;                        /* nanoseconds, divided by the share */
     int listener;
     bool listening;
@@ -62,18 +81,43 @@ struct service_worker {
     uint64_t turn_end;
     pthread_t thread;
     uint32_t now; /* seconds */
-    int epoll, stop;
+    int wake;     /* a descriptor that ends its wait */
+    struct service_poll poll;
+    struct service_team *team;
+    struct service_pipe pipes[SERVICE_PIPES], *pipes_free;
+    atomic_bool offers;                       /* it is idle: others may hand instances to it */
+    _Atomic(struct service_instance *) inbox; /* those that were handed to it */
+};
+
+/* All workers. */
+struct service_team {
+    struct service_worker *workers;
+    uint32_t count;
+    _Atomic uint32_t idle; /* workers that offer to take instances */
+    atomic_bool stopping;
 };
 
 /* What the data of an event points to, in its low bits. */
 enum service_tag { SERVICE_CHANNEL, SERVICE_LISTENER, SERVICE_KEPT, SERVICE_TAGS = 3 };
 
-/* Allocates all that a worker will need, and listens. An error's text, or null. */
+/* Allocates all that a worker will need, and listens. `poll`: how events are reported. An error's text, or null. */
 const char *service_worker_make(struct service_worker *worker, const struct service_config *configs, uint32_t count,
-                                uint32_t workers);
+                                const struct service_poll_kind *poll);
 
-/* Runs until something is written to `stop`. */
+/* Runs until the team is stopping. */
 void *service_worker_run(void *worker);
+
+/* After all workers have ended: closes all connections; then, again for each worker, frees its memory. */
+void service_worker_close(struct service_worker *worker);
+void service_worker_free(struct service_worker *worker);
+
+static inline uint64_t service_nanoseconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
 static inline struct service_lane *service_lane_of(const struct service_channel *c)
 {
@@ -83,17 +127,28 @@ static inline struct service_lane *service_lane_of(const struct service_channel 
 /* The number of a channel's backend among all of its service. */
 static inline uint32_t service_backend_of(const struct service_channel *c)
 {
-    return c->instance->first[c->port] + c->index;
+    return c->instance->core->first[c->port] + c->index;
 }
 
-/* An idle connection to the backend of a channel; -1 if there is none. */
-int service_kept_take(struct service_channel *c);
+/* --- lane.c: a service's memory, listener and instances */
 
-/* Gives the connection of a channel to the pool of its backend, if it can be used again; else closes it. */
-void service_kept_give(struct service_channel *c);
+const char *service_lane_make(struct service_lane *lane, struct service_worker *worker,
+                              const struct service_config *config);
+void service_lane_free(struct service_lane *lane);
+void service_lane_accept(struct service_lane *lane);
 
-/* An idle connection has ended, or is given to a channel. */
-void service_kept_remove(struct service_idle *idle);
+/* Puts an instance among those that the lane serves, and takes it out. */
+void service_lane_enter(struct service_lane *lane, struct service_instance *instance);
+void service_lane_leave(struct service_lane *lane, struct service_instance *instance);
+
+/* An instance has ended: its connections are closed, and its memory goes back to the lane that it comes from. */
+void service_lane_give(struct service_lane *lane, struct service_instance *instance);
+
+/* Gives those that wait for a buffer a turn, if there is one. */
+void service_lane_wake(struct service_lane *lane);
+
+/* Takes back the memory of instances that have ended at other workers. */
+void service_lane_collect(struct service_lane *lane);
 
 /* Puts an instance into the queue of those that have a turn. */
 static inline void service_lane_queue(struct service_lane *lane, struct service_instance *instance)
@@ -105,5 +160,44 @@ static inline void service_lane_queue(struct service_lane *lane, struct service_
     *lane->tail = instance;
     lane->tail = &instance->next;
 }
+
+/* --- overdue.c */
+
+/* Once a second: ends what has waited too long. */
+void service_end_overdue(struct service_lane *lane);
+
+/* --- steal.c */
+
+/* Hands half of what waits for a turn to a worker that is idle, if there is one. */
+void service_hand_over(struct service_worker *worker);
+
+/* Takes what was handed to this worker. */
+void service_take_over(struct service_worker *worker);
+
+/* Says that this worker is idle; the second takes it back. */
+void service_offer(struct service_worker *worker);
+void service_withdraw(struct service_worker *worker);
+
+/* --- splice.c */
+
+/* A pipe goes back to its worker. */
+void service_pipe_give(struct service_channel *c);
+
+/* --- pool.c: idle connections */
+
+/* An idle connection to the backend of a channel; -1 if there is none. */
+int service_kept_take(struct service_channel *c);
+
+/* Gives the connection of a channel to the pool of its backend, if it can be used again; else closes it. */
+void service_kept_give(struct service_channel *c);
+
+/* An idle connection has ended, or is given to a channel. */
+void service_kept_remove(struct service_idle *idle);
+void service_kept_close(struct service_idle *idle);
+
+/* --- socket.c */
+
+bool service_socket_adopt(struct service_channel *c, int fd);
+bool service_socket_event(struct service_channel *c, uint32_t events);
 
 #endif

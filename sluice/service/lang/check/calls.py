@@ -24,12 +24,12 @@ from sluice.service.lang.types import (
 
 BUILT_IN = {
     "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "bind": 2, "src_address": 1, "src_port": 1, "load": 1,
-    "string_to_int": 1, "int_to_string": 1, "fold": 3, "map": 2, "filter": 2,
+    "up": 1, "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
 }  # fmt: skip
 """Built-in functions, with the number of their arguments."""
 
 
-CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load")
+CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load", "up")
 """Those of channels."""
 
 
@@ -163,6 +163,11 @@ class CallChecker(OperatorChecker):
                 return INTEGER
             case "int_to_string" if found == INTEGER:
                 return STRING
+            case "words" if found == STRING:
+                return INTEGER
+            case "word" if found == STRING:
+                self.want(node.ordered[1], INTEGER, "the number of the word")
+                return STRING
             case _:
                 wanted = {
                     "len": "a list, a dictionary, a string or a channel array",
@@ -170,6 +175,8 @@ class CallChecker(OperatorChecker):
                     "tail": "a list",
                     "hash": "an integer, a string, a boolean or an address",
                     "string_to_int": "a string",
+                    "word": "a string",
+                    "words": "a string",
                     "int_to_string": "an integer",
                 }[name]
                 raise ServiceError(first.place, f"'{name}' takes {wanted}, and this is {found}", f"give it {wanted}.")
@@ -188,7 +195,7 @@ class CallChecker(OperatorChecker):
             if node.function == "all_ready" and found.receives == NOTHING:
                 raise ServiceError(each.place, "nothing is received from this channel", f"its type is {found}.")
         match node.function:
-            case "all_ready":
+            case "all_ready" | "up":
                 return BOOLEAN
             case "src_address":
                 return ADDRESS

@@ -1,0 +1,191 @@
+"""Which messages of a body that receives and sends in turn can be forwarded before they are there as a whole.
+
+`let m = ? c` can, if all that follows uses nothing but fields of `m`, up to one expression that sends it once at most,
+unchanged, as its last act; and if nothing is received in between. After it, the bytes of `m` are gone: what follows may use
+only integers of it. A message that is sent on none of the paths is skipped.
+
+Where this holds for some branches of an `if` and not for others, a message that fits into a buffer is waited for, so that
+all branches can use it; a larger one is forwarded by the branches that can, and is a fault in the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sluice.service.lang import tree
+from sluice.service.lang.check.scope import Checked
+from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf
+from sluice.service.lower.streams import call_sends, children, fields_only, sends_last
+
+FLAT = (INTEGER, BOOLEAN, ADDRESS, UNIT)
+"""Types whose values contain no bytes of a message."""
+Names = set[tree.Binding]
+
+
+class Want(Enum):
+    """How much of a message has to be there; the names are those of service.h."""
+
+    FIELDS = "SERVICE_FIELDS"
+    FITTING = "SERVICE_FITTING"
+    WHOLE = "SERVICE_WHOLE"
+
+
+@dataclass
+class Forwarded:
+    """Of a program: what each `?`, and each pipeline from channels, has to wait for; the others need all of a message."""
+
+    wants: dict[tree.Expression, Want] = field(default_factory=dict[tree.Expression, Want])
+    whole: dict[tree.Expression, set[tree.Binding]] = field(default_factory=dict[tree.Expression, Names])
+    """Branches of an `if` that need a message as a whole, by the name of the message."""
+
+
+def forwarded(checked: Checked) -> Forwarded:
+    """What the bodies of a program can forward."""
+    found = Forwarded()
+    for signature in (*checked.functions.values(), *checked.processes.values()):
+        body = signature.declaration.body
+        for handler in body.handlers:
+            _Finder(checked, found, []).visit(handler.body)
+        _Finder(checked, found, [each.body for each in body.handlers]).visit(body.expression)
+    return found
+
+
+class _Finder:
+    def __init__(self, checked: Checked, found: Forwarded, handlers: list[tree.Expression]) -> None:
+        self.checked = checked
+        self.found = found
+        self.handlers = handlers
+        self.guards: list[tuple[tree.Expression, tree.Binding]] = []
+        """The branches that need the current message as a whole."""
+
+    def visit(self, node: tree.Expression) -> None:
+        if isinstance(node, tree.Sequence):
+            for number, item in enumerate(node.items):
+                if isinstance(item, tree.Let) and item.binding is not None and _receives(item.value):
+                    self.receipt(item.value, item.binding, node.items[number + 1 :])
+        if isinstance(node, tree.Pipe) and len(node.stages) == 1 and len(node.bindings) == 1:
+            self.pipeline(node)
+        for each in children(node):
+            self.visit(each)
+
+    def receipt(self, node: tree.Expression, message: tree.Binding, rest: list[tree.Expression]) -> None:
+        self.guards = []
+        if any(mentions(each, {message}) for each in self.handlers) or not self.forwards(rest, message, {message}):
+            return
+        self.found.wants[node] = Want.FITTING if self.guards else Want.FIELDS
+        for branch, name in self.guards:
+            self.found.whole.setdefault(branch, set()).add(name)
+
+    def pipeline(self, node: tree.Pipe) -> None:
+        stage, source = node.stages[0], node.sources[0]
+        of_channels = all(isinstance(each.type, ChannelOf) for each in node.sources)
+        if not of_channels and not (len(node.sources) == 1 and _receives(source)):
+            return
+        if isinstance(stage, tree.Call):
+            sends = stage.type == UNIT and call_sends(stage, node.bindings[0], self.checked)
+        else:
+            sends = not isinstance(stage, tree.Hole)
+        if sends:
+            self.found.wants[node if of_channels else source] = Want.FIELDS
+
+    def forwards(self, items: list[tree.Expression], message: tree.Binding, names: Names) -> bool:
+        """Whether what follows permits that only the fields are there. `names`: of the message, and of bytes of it."""
+        names = set(names)
+        for number, item in enumerate(items):
+            last = number == len(items) - 1
+            if not quiet(item, self.checked, set()) or not fields_only(item, message):
+                # the message has to be sent here, if it is sent at all
+                return self.sends(item, message, names) and _integers_only(items[number + 1 :], message, names)
+            if isinstance(item, tree.Let) and item.binding is not None:
+                if mentions(item.value, names) and item.value.type not in FLAT:
+                    names.add(item.binding)
+            elif last and mentions(item, names) and item.type not in FLAT:
+                return False  # a value that outlives the message
+        return True
+
+    def sends(self, node: tree.Expression, message: tree.Binding, names: Names) -> bool:
+        """Whether an expression sends a message once at most, on each of its paths, and then uses no bytes of it."""
+        match node:
+            case _ if not mentions(node, names):
+                return True
+            case tree.Sequence():
+                return self.forwards(node.items, message, names)
+            case tree.If() if fields_only(node.condition, message) and quiet(node.condition, self.checked, set()):
+                branches = [node.then] + ([node.otherwise] if node.otherwise is not None else [])
+                bad = [each for each in branches if not self.sends(each, message, names)]
+                if len(bad) == len(branches) or node.type not in FLAT:
+                    return False
+                self.guards += [(each, message) for each in bad]
+                return True
+            case tree.Call(kind="function") if any(_is(each, message) for each in node.ordered):
+                return self.call(node, message, names)
+            case _:
+                return sends_last(node, message, self.checked)
+
+    def call(self, node: tree.Call, message: tree.Binding, names: Names) -> bool:
+        """The same of a call of a function, which is given the message."""
+        function = self.checked.functions[node.function]
+        given = list(zip(node.ordered, function.parameters, strict=True))
+        own = [parameter for each, parameter in given if _is(each, message)]
+        rest = [(each, parameter) for each, parameter in given if not _is(each, message)]
+        body = function.declaration.body
+        if len(own) != 1 or body.states or node.type not in FLAT:
+            return False
+        if not all(fields_only(each, message) and quiet(each, self.checked, set()) for each, _ in rest):
+            return False
+        inner = {own[0]} | {parameter for each, parameter in rest if mentions(each, names) and each.type not in FLAT}
+        if any(mentions(each.body, inner) for each in body.handlers):
+            return False
+        before = list(self.guards)
+        items = body.expression.items if isinstance(body.expression, tree.Sequence) else [body.expression]
+        good = self.forwards(items, own[0], inner)
+        if self.guards != before:  # a guard holds at each call of the function
+            self.guards, good = before, False
+        return good
+
+
+def _is(node: tree.Expression, message: tree.Binding) -> bool:
+    return isinstance(node, tree.Name) and node.binding is message
+
+
+def _receives(node: tree.Expression) -> bool:
+    return isinstance(node, tree.Receive) and not node.peek
+
+
+def _integers_only(items: list[tree.Expression], message: tree.Binding, names: Names) -> bool:
+    """Whether what comes after a message was sent uses no bytes of it."""
+
+    def good(node: tree.Expression) -> bool:
+        if isinstance(node, tree.Field) and _is(node.base, message):
+            return node.type in FLAT
+        if isinstance(node, tree.Name) and node.binding in names:
+            return False
+        return all(map(good, children(node)))
+
+    return all(map(good, items))
+
+
+def mentions(node: tree.Expression, names: Names) -> bool:
+    """Whether an expression uses one of these names."""
+    if isinstance(node, tree.Name) and node.binding in names:
+        return True
+    return any(mentions(each, names) for each in children(node))
+
+
+def quiet(node: tree.Expression, checked: Checked, seen: set[str]) -> bool:
+    """Whether an expression, with the functions that it calls, neither receives nor sends nor looks at a channel."""
+    if isinstance(node, (tree.Receive, tree.Send, tree.Pipe, tree.Can, tree.FoldT)):
+        return False
+    if isinstance(node, tree.Unary) and node.operator == "size" and isinstance(node.operand.type, ChannelOf):
+        return False
+    if isinstance(node, tree.Call):
+        if node.function == "all_ready":
+            return False
+        if node.kind == "function" and node.function not in seen:
+            seen.add(node.function)
+            body = checked.functions[node.function].declaration.body
+            parts = [body.expression, *(each.body for each in body.handlers)]
+            if not all(quiet(each, checked, seen) for each in parts):
+                return False
+    return all(quiet(each, checked, seen) for each in children(node))

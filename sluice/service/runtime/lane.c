@@ -1,0 +1,238 @@
+/* A service within a worker: its memory, its listener, and the instances that it serves. */
+#define _GNU_SOURCE 1 /* accept4 */
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "folder.h"
+#include "message.h"
+
+enum {
+    ACCEPTS = 64, /* connections accepted in a row */
+    BACKLOG = 4096,
+};
+
+static uint64_t tagged(const void *target, enum service_tag tag) { return (uint64_t)(uintptr_t)target | tag; }
+
+static void listen_for(struct service_lane *lane, bool wanted)
+{
+    if (lane->listening != wanted)
+        service_poll_change(&lane->worker->poll, lane->listener, wanted ? SERVICE_WATCH_ACCEPT : SERVICE_WATCH_NOTHING,
+                            tagged(lane, SERVICE_LISTENER));
+    lane->listening = wanted;
+}
+
+/* The pool of idle connections. False if there is no memory. */
+static bool make_pool(struct service_lane *lane)
+{
+    uint32_t count = lane->config->keep * lane->channels;
+
+    if (count == 0)
+        return true;
+    lane->idle = calloc(count, sizeof *lane->idle);
+    lane->kept = calloc(lane->channels, sizeof *lane->kept);
+    if (!lane->idle || !lane->kept)
+        return false;
+    for (uint32_t i = 0; i < count; i++) {
+        lane->idle[i].lane = lane;
+        lane->idle[i].next = lane->idle_free;
+        lane->idle_free = &lane->idle[i];
+    }
+    return true;
+}
+
+static const char *listen_at(struct service_lane *lane)
+{
+    const struct service_config *config = lane->config;
+    int on = 1;
+
+    lane->listener = socket(config->listen.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (lane->listener < 0)
+        return strerror(errno);
+    setsockopt(lane->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    setsockopt(lane->listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+    if (bind(lane->listener, (const struct sockaddr *)&config->listen.storage, config->listen.length) != 0 ||
+        listen(lane->listener, BACKLOG) != 0)
+        return strerror(errno);
+    if (!service_poll_add(&lane->worker->poll, lane->listener, SERVICE_WATCH_ACCEPT, tagged(lane, SERVICE_LISTENER)))
+        return "the listener cannot be watched";
+    return NULL;
+}
+
+const char *service_lane_make(struct service_lane *lane, struct service_worker *worker,
+                              const struct service_config *config)
+{
+    uint32_t workers = worker->team->count;
+
+    *lane = (struct service_lane){.config = config, .worker = worker, .listener = -1, .listening = true};
+    atomic_init(&lane->returned, NULL);
+    lane->core.program = config->program;
+    lane->core.shared = (struct service_shared *)&config->shared;
+    lane->core.backends = config->states;
+    lane->core.most = config->most;
+    lane->core.down = config->down;
+    lane->tail = &lane->queue;
+    for (uint32_t port = 0; port < config->program->port_count; port++) {
+        lane->core.counts[port] = config->counts[port];
+        lane->channels += config->counts[port];
+    }
+    lane->capacity = config->instances / workers;
+    lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
+    lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (lane->memory == MAP_FAILED || !make_pool(lane) ||
+        !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
+        return "no memory for instances and buffers";
+    if (config->folders) {
+        lane->readers = mmap(NULL, lane->capacity * lane->channels * sizeof *lane->readers, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (lane->readers == MAP_FAILED)
+            return "no memory for the readers of files";
+    }
+    return listen_at(lane);
+}
+
+void service_lane_enter(struct service_lane *lane, struct service_instance *instance)
+{
+    instance->older = NULL;
+    instance->newer = lane->oldest;
+    if (lane->oldest)
+        lane->oldest->older = instance;
+    lane->oldest = instance;
+}
+
+void service_lane_leave(struct service_lane *lane, struct service_instance *instance)
+{
+    if (instance->older)
+        instance->older->newer = instance->newer;
+    else
+        lane->oldest = instance->newer;
+    if (instance->newer)
+        instance->newer->older = instance->older;
+}
+
+static struct service_instance *take_instance(struct service_lane *lane)
+{
+    struct service_instance *found = lane->free;
+
+    if (found)
+        lane->free = found->next;
+    else if (lane->touched < lane->capacity)
+        found = (struct service_instance *)(lane->memory + lane->touched++ * lane->stride);
+    else
+        return NULL;
+    service_instance_begin(found, &lane->core);
+    found->home = lane;
+    found->active = lane->core.now;
+    service_lane_enter(lane, found);
+    lane->in_use++;
+    return found;
+}
+
+static void take_back(struct service_lane *lane, struct service_instance *instance)
+{
+    instance->next = lane->free;
+    lane->free = instance;
+    lane->in_use--;
+}
+
+void service_lane_collect(struct service_lane *lane)
+{
+    struct service_instance *found, *next;
+
+    if (!atomic_load_explicit(&lane->returned, memory_order_relaxed))
+        return;
+    for (found = atomic_exchange_explicit(&lane->returned, NULL, memory_order_acquire); found; found = next) {
+        next = found->next;
+        take_back(lane, found);
+    }
+    listen_for(lane, true);
+}
+
+void service_lane_give(struct service_lane *lane, struct service_instance *instance)
+{
+    struct service_lane *home = instance->home;
+
+    for (uint32_t i = 0; i < instance->channel_count; i++)
+        service_kept_give(&instance->channels[i]);
+    service_lane_leave(lane, instance);
+    instance->in_use = false;
+    if (home == lane) {
+        take_back(lane, instance);
+        listen_for(lane, true);
+        return;
+    }
+    instance->next = atomic_load_explicit(&home->returned, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&home->returned, &instance->next, instance, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+}
+
+void service_lane_accept(struct service_lane *lane)
+{
+    for (int i = 0; i < ACCEPTS; i++) {
+        struct service_instance *instance;
+        struct service_channel *c;
+        struct sockaddr_storage peer;
+        socklen_t length = sizeof peer;
+        int fd;
+
+        service_lane_collect(lane);
+        if (lane->in_use == lane->capacity) {
+            lane->core.counters[SERVICE_WAITED_INSTANCE]++;
+            listen_for(lane, false);
+            return;
+        }
+        fd = accept4(lane->listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd < 0) {
+            if (errno != EAGAIN && errno != EINTR)
+                lane->core.counters[SERVICE_ACCEPT_FAILED]++;
+            return;
+        }
+        instance = take_instance(lane);
+        if (!instance) {
+            close(fd);
+            return;
+        }
+        c = service_port(instance, lane->config->listen_port);
+        c->reopens = false;
+        if (peer.ss_family == AF_INET) {
+            c->address = ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr);
+            c->peer_port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
+        }
+        if (!service_socket_adopt(c, fd)) {
+            lane->core.counters[SERVICE_ACCEPT_FAILED]++;
+            service_lane_give(lane, instance);
+            continue;
+        }
+        lane->core.counters[SERVICE_ACCEPTED]++;
+        service_instance_start(instance);
+        service_lane_queue(lane, instance);
+    }
+}
+
+void service_lane_wake(struct service_lane *lane)
+{
+    if (lane->starved)
+        service_buffers_collect(&lane->core.buffers);
+    while (lane->starved && lane->core.buffers.taken < lane->core.buffers.count) {
+        struct service_instance *instance = lane->starved;
+
+        lane->starved = instance->next;
+        instance->queued = false;
+        service_lane_queue(lane, instance);
+    }
+}
+
+void service_lane_free(struct service_lane *lane)
+{
+    if (lane->listener >= 0)
+        close(lane->listener);
+    service_buffers_free(&lane->core.buffers);
+    munmap(lane->memory, lane->capacity * lane->stride);
+    if (lane->readers)
+        munmap(lane->readers, lane->capacity * lane->channels * sizeof *lane->readers);
+    free(lane->idle);
+    free(lane->kept);
+}

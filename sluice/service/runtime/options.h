@@ -1,0 +1,18 @@
+#ifndef SERVICE_OPTIONS_H
+#define SERVICE_OPTIONS_H
+
+#include <time.h>
+
+#include "worker.h"
+
+/* Those of all services. */
+struct service_options {
+    uint32_t workers, slice; /* nanoseconds */
+    const struct service_poll_kind *poll;
+};
+
+/* Reads the options; those of each service into its place. An error's text, or null. */
+const char *service_read_options(int count, char **arguments, struct service_config *configs, unsigned services,
+                                 struct service_options *options);
+
+#endif

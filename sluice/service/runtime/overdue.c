@@ -1,0 +1,95 @@
+/* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
+#include <time.h>
+
+#include "message.h"
+#include "worker.h"
+
+/* Whether fewer bytes than `rate` a second have moved since `*since`. Each period of `limit` seconds counts anew, so that
+ * what moved fast before does not pay for a connection that stands still now. */
+static bool too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *since, uint32_t *bytes)
+{
+    if (limit == 0 || now - *since <= limit)
+        return false;
+    if (*bytes < (uint64_t)rate * limit || *bytes == 0)
+        return true;
+    *since = now;
+    *bytes = 0;
+    return false;
+}
+
+/* Whether what a channel sends stands because the other side takes nothing. */
+static bool blocked(const struct service_channel *c) { return c->to && c->to->out_since; }
+
+/* Why an instance has waited too long; 0 if it has not. */
+static enum service_counter overdue(struct service_lane *lane, struct service_instance *instance,
+                                    struct service_channel **where)
+{
+    const struct service_config *config = lane->config;
+    uint32_t now = lane->core.now;
+
+    for (uint32_t i = 0; i < instance->channel_count; i++) {
+        struct service_channel *c = *where = &instance->channels[i];
+        bool backend = c->reopens && c->link != SERVICE_CLOSED;
+
+        if (config->timeout && backend && (c->sent > c->received || service_transit(c)) && !blocked(c) &&
+            now - c->due_since > config->timeout)
+            return SERVICE_TIMEOUT;
+        if (config->message_time && c->waits_since && !service_transit(c) && now - c->waits_since > config->message_time)
+            return SERVICE_SLOW;
+        if (!c->reopens && service_transit(c) &&
+            too_slow(now, config->body_time, config->body_rate, &c->waits_since, &c->pass_bytes))
+            return SERVICE_SLOW_BODY;
+        if (c->out_since && too_slow(now, config->body_time, config->body_rate, &c->out_since, &c->out_bytes))
+            return SERVICE_SLOW_READER;
+    }
+    *where = NULL;
+    return config->idle && now - instance->active > config->idle ? SERVICE_IDLE : 0;
+}
+
+/* Of those that wait for a buffer, the ones that have waited too long get a turn, in which they end. */
+static void end_starved(struct service_lane *lane)
+{
+    struct service_instance **link = &lane->starved, *instance;
+
+    while ((instance = *link) != NULL) {
+        struct service_channel *where;
+        enum service_counter reason = overdue(lane, instance, &where);
+
+        if (!reason) {
+            link = &instance->next;
+            continue;
+        }
+        *link = instance->next;
+        instance->queued = false;
+        instance->fault = (uint8_t)reason;
+        if (where)
+            service_instance_broken(instance, where); /* the program handles it: there is no fault then */
+        service_lane_queue(lane, instance);
+    }
+}
+
+void service_end_overdue(struct service_lane *lane)
+{
+    struct service_instance *next;
+
+    end_starved(lane);
+    for (struct service_instance *instance = lane->oldest; instance; instance = next) {
+        struct service_channel *where;
+        enum service_counter reason;
+
+        next = instance->newer;
+        if (instance->queued || instance->fault)
+            continue;
+        reason = overdue(lane, instance, &where);
+        if (!reason)
+            continue;
+        instance->fault = (uint8_t)reason;
+        if (where && service_instance_broken(instance, where)) {
+            service_lane_queue(lane, instance);
+            continue;
+        }
+        lane->core.counters[reason]++;
+        service_lane_give(lane, instance);
+    }
+    service_lane_wake(lane); /* of what has ended, the buffers are free */
+}

@@ -1,0 +1,56 @@
+"""A web server of which a test decides each answer."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+from tests.service.peers import PATIENCE, read_exactly
+
+BODY = bytes(range(256)) * 16384
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
+
+
+@contextlib.contextmanager
+def origin(answer: Callable[[socket.socket, bytes], None]) -> Iterator[int]:
+    """A server that reads the head of a request, and calls `answer`, for each connection."""
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                accepted, _ = listener.accept()
+                threading.Thread(target=one, args=(accepted,), daemon=True).start()
+
+    def one(accepted: socket.socket) -> None:
+        with accepted, contextlib.suppress(OSError):
+            accepted.settimeout(PATIENCE)
+            got = b""
+            while True:
+                while b"\r\n\r\n" not in got:
+                    part = accepted.recv(1 << 16)
+                    if not part:
+                        return
+                    got += part
+                _, _, got = got.partition(b"\r\n\r\n")
+                answer(accepted, got)
+                got = b""
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        yield listener.getsockname()[1]
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+def give_body(accepted: socket.socket, _: bytes) -> None:
+    accepted.sendall(HEAD % len(BODY) + BODY)
+
+
+def head_of(client: socket.socket) -> bytes:
+    got = b""
+    while not got.endswith(b"\r\n\r\n"):
+        got += read_exactly(client, 1)
+    return got

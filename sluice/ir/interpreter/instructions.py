@@ -282,6 +282,12 @@ def _way(way: ir.Way, compiler: Compiler) -> Operation:
     return lambda frame: put(frame, box.way())
 
 
+@_for(ir.Time)
+def _time(time: ir.Time, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(time.target)
+    return lambda frame: put(frame, box.now)
+
+
 @_for(ir.FindAlias)
 def _find_alias(find: ir.FindAlias, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
@@ -583,6 +589,12 @@ def _acknowledge(acknowledge: ir.AcknowledgeSeq, compiler: Compiler) -> Operatio
     sequence, put, box = _sequence(acknowledge.side), set_number(acknowledge.due), compiler.box
     received, edge, grace = number(acknowledge.received), number(acknowledge.edge), acknowledge.grace
     return lambda frame: put(frame, sequence(frame).acknowledge(received(frame), edge(frame), box.now, grace))
+
+
+@_for(ir.OverdueSeq)
+def _overdue(overdue: ir.OverdueSeq, compiler: Compiler) -> Operation:
+    sequence, put, box, wait = _sequence(overdue.side), set_number(overdue.due), compiler.box, overdue.wait
+    return lambda frame: put(frame, sequence(frame).overdue(box.now, wait))
 
 
 @_for(ir.SettledSeq)

@@ -15,6 +15,7 @@ from sluice.ir.expression import (
     Expr,
     Flip,
     Length,
+    Octet,
     Reg,
     Slice,
     Sum,
@@ -180,6 +181,8 @@ def _expression(expression: Expr) -> str | None:
             return _operands((), (base,))
         case Crc(data, _, _):
             return _operands((), (data,))
+        case Octet(data, at):
+            return _operands((at,), (data,))
         case Sum(data, pseudo):
             return _operands((), (data,)) or next(filter(None, map(_expression, pseudo)), None)
 

@@ -702,6 +702,13 @@ class NextLayer(Instruction):
     sdu: Expr = read()
 
 
+@effects(reads=(R.CONTEXT,), runs=True, instance=True, sequence=True)
+class NextOfSide(NextLayer):
+    """Run the graph of `layer`, which has no instances of its own, on `sdu`, bytes of `side` of the instance."""
+
+    side: Expr = read()
+
+
 @effects(reads=(R.CONTEXT,), writes=(R.CONTEXT, R.CACHE))
 class LookAhead(Instruction):
     """Run the ahead graph of `layer` on `sdu`. Only in ahead graphs."""

@@ -61,7 +61,7 @@ def doubt(expression: Expression) -> str | None:
 
 
 def without_packet(item: Expression, p: Prototype, causes: set[str]) -> str | None:
-    """The probable mistake of an event that reads a value of a packet and happens with `end` or `lost`, which have none.
+    """The probable mistake of an event that reads a value of a packet and happens with event `end` or `lost`.
 
     causes: the built-in events with which it happens.
     """

@@ -34,7 +34,7 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
         if w.kind == "main" and "malformed" in layer.events:  # malformed may precede any instance
             instance = f"!inst ? NULL : {instance}"
         where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
-    elif layer.frame is not None:
+    elif layer.takes_stream:
         where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner, unit}}"
     else:
         where = f"{{&box->base, &layers[{w.index}], NULL, {side}, &layers[{w.index}], unit}}"
@@ -60,7 +60,13 @@ def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
 
 @writes(ir.NextLayer)
 def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
+    if w.names.program.layers[i.layer].takes_stream:
+        stream = stream_of(w, i.side) if isinstance(i, ir.NextOfSide) else _stream_below(w)
+        return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)}, {stream});"], [])
     return unless_deep(w, handed(i.sdu, lambda sdu: f"layer_{identifier(i.layer)}(box, {sdu});"), [])
+
+
+writes(ir.NextOfSide)(next_layer)
 
 
 @writes(ir.LookAhead)
@@ -112,8 +118,14 @@ def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
 def stream_of(w: LayerWriter, side: Expr) -> str:
     """The stream that messages are cut from: of this layer's instance, or of the message that contains this one."""
     if w.table is None:
-        return "stream" if w.layer.frame is not None else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
+        return _stream_below(w)
     return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
+
+
+def _stream_below(w: LayerWriter) -> str:
+    """The stream that the bytes of this layer are from, for a layer above; none if it has instances of its own."""
+    known = w.table is None and w.layer.takes_stream
+    return "stream" if known else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
 
 
 def _with_messages(w: LayerWriter, side: Expr, statements: list[str]) -> list[str]:

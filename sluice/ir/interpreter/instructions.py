@@ -796,7 +796,22 @@ def _look_ahead(_: ir.LookAhead, __: Compiler) -> Operation:
 @_for(ir.NextLayer)
 def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
     box, name, sdu = compiler.box, following.layer, string(following.sdu)
-    return lambda frame: box.enter(name, sdu(frame), frame.context, frame.depth + 1)
+
+    def operation(frame: Frame) -> None:
+        stream = frame.stream if frame.instance is None and box.layers[name].program.takes_stream else None
+        box.enter(name, sdu(frame), frame.context, frame.depth + 1, stream)
+
+    return operation
+
+
+@_for(ir.NextOfSide)
+def _next_of_side(following: ir.NextOfSide, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, following.layer, string(following.sdu), number(following.side)
+
+    def operation(frame: Frame) -> None:
+        box.enter(name, sdu(frame), frame.context, frame.depth + 1, Stream(frame.current, side(frame)))
+
+    return operation
 
 
 @_for(ir.Count)

@@ -47,6 +47,7 @@ BYTES = {
     ("Pad", "data"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
+    ("NextOfSide", "sdu"),
     ("CallNative", "sdu"),
     ("CutMessages", "sdu"),
     ("LookAhead", "sdu"),

@@ -1,7 +1,7 @@
 """sluice new NAME: write a starting point for a protocol of your own.
 
-Makes a folder with a protocol over UDP (datagrams) or TCP (messages in a stream), its stack with a function in Python, a
-capture, a test and a README, all of which run at once; change them from there.
+Makes a folder with a protocol over UDP (datagrams) or TCP (messages in a stream), its stack with a function in
+Python, a capture, a test and a README, all of which run at once; change them from there.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from itertools import pairwise
 
 PORT = 4000
 _CLIENT, _SERVER = bytes([10, 0, 0, 7]), bytes([10, 0, 0, 1])
@@ -65,7 +66,7 @@ def _connection() -> list[bytes]:
     stream = _message(7, 1, b"hello") + _message(9, 1, b"good morning") + _message(9, 1, b"from the future", version=2)
     stream += _message(7, 1, b"again") + _message(7, 2, b"")
     cuts = [0, 3, 14, 40, 52, len(stream)]
-    segments = [(1001 + low, _ACK, stream[low:high]) for low, high in zip(cuts, cuts[1:], strict=False)]
+    segments = [(1001 + low, _ACK, stream[low:high]) for low, high in pairwise(cuts)]
     segments[2], segments[3] = segments[3], segments[2]
     own = [(1000, _SYN, b""), (1001, _ACK, b""), *segments, (1001 + len(stream), _ACK | _FIN, b"")]
     frames = [_segment(_CLIENT, number, flags, data) for number, flags, data in own]

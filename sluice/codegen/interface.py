@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from sluice.codegen.burst.process import process, worker
 from sluice.codegen.burst.stages import table_of_each
 from sluice.codegen.c.names import c_string, comment, data_member, identifier, storage
 from sluice.codegen.events.boxed import can_fail, end_functions, open_functions
 from sluice.codegen.events.columns import close_columns, flush_columns
-from sluice.codegen.events.functions import callback_functions, destructors, event_struct
+from sluice.codegen.events.functions import destructors, embedded_functions, embedded_struct, event_struct
 from sluice.codegen.events.shared import close_shared, finish_shared, flush_shared, open_shared
 from sluice.codegen.events.timers import box_timers
 from sluice.codegen.layer.instance_layout import key_words
@@ -26,6 +28,7 @@ def header(names: StackNames) -> str:
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
+        *([f'#include "{names.prefix}_symbols.h"'] if names.weak else []),
         '#include "driver/embed.h"',
         "",
         "#ifdef __cplusplus",
@@ -33,13 +36,13 @@ def header(names: StackNames) -> str:
         "#endif",
         "",
     ]
-    out += callback_structs(names)
     if names.weak:
+        out += callback_structs(names, partial(embedded_struct, names.prefix))
         out.append("/* Called for each event; weak and empty until you define one of your own. */")
-        for name, shape in callback_functions(names.program).items():
-            line = f"void {name}({event_struct(shape)} *data);"
-            out += ["#ifndef __cplusplus", line, "#endif"] if name in CPP_WORDS else _for_both(line)
+        out += [f"{line};" for line in embedded_heads(names)]
         out.append("")
+    else:
+        out += callback_structs(names)
     out += [
         "/* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */",
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options);",
@@ -74,12 +77,21 @@ def header(names: StackNames) -> str:
     return "\n".join(out)
 
 
-def callback_structs(names: StackNames) -> list[str]:
+def embedded_heads(names: StackNames) -> list[str]:
+    """The heads of the functions that the embedding program may define."""
+    found = embedded_functions(names.program, names.functions)
+    return [
+        f"void {name}(const struct sl_event_info *event, const {embedded_struct(names.prefix, shape)} *data)"
+        for name, shape in found.items()
+    ]
+
+
+def callback_structs(names: StackNames, struct_of: Callable[[EventShape], str] = event_struct) -> list[str]:
     """The structs of the user's layouts, which are the data of events."""
     out: list[str] = []
     for shape in _callbacks(names.program):
         out += [f"/* {comment(shape.where)} */" if not shape.where.startswith("/") else f"/* event {shape.name} */"]
-        out += _for_both(f"{event_struct(shape)} {{")
+        out += _for_both(f"{struct_of(shape)} {{")
         for name, bits in shape.fields:
             kind = "sl_bytes" if bits == 0 else f"uint{8 * storage(bits)}_t"
             out += _for_both(f"    {kind} {data_member(name)};")
@@ -134,9 +146,12 @@ def _open(names: StackNames) -> list[str]:
         "",
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options)",
         "{",
+        '    sl_open_failed(options, NULL, "");',
         "    struct sl_stack_box *box = calloc(1, sizeof *box);",
-        "    if (!box)",
+        "    if (!box) {",
+        '        sl_open_failed(options, NULL, "there is no memory for the box");',
         "        return NULL;",
+        "    }",
         "    box->slots = &box->waiting[0].slots;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
@@ -144,9 +159,11 @@ def _open(names: StackNames) -> list[str]:
         "    box->base.timeouts = box->timeouts;",
         *(["    box->base.units = box->units;"] if names.functions.needs_units else []),
         f"    if (sl_box_open(&box->base, options, {len(functions)})) {{",
+        '        sl_open_failed(options, NULL, "there is no memory for what all sequences may hold (memory)");',
         "        free(box);",
         "        return NULL;",
         "    }",
+        '    SL_UNUSED const char *why = "";',
     ]
     out += box_timers(names)
     general = set(names.timeouts.values())
@@ -161,6 +178,9 @@ def _open(names: StackNames) -> list[str]:
         size, most = f"sizeof({table.struct}), {table.words}", "options->max_instances"
         if table.most:
             most = f"(uint32_t)sl_min({most}, {table.most})"
+        out.append(
+            f'    why = "there is no address space for the instances of layer {table.layers[0].layer} (max_instances)";'
+        )
         out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, {most}, options->seed))")
         out.append("        goto fail;")
         if table.messages:
@@ -175,11 +195,13 @@ def _open(names: StackNames) -> list[str]:
             out.append(f"    box->{table.variable}.sequences_at = offsetof({table.struct}, sequence);")
             out.append(f"    box->{table.variable}.sequence_count = {table.sides};")
     for index, module in enumerate(names.program.natives):
+        out.append(f'    why = "module {module.name} refuses, or there is no memory for it";')
         text = f'options->native_options ? options->native_options[{index}] : "", {max(len(names.tables), 1)}'
         out.append(f"    if (sl_natives_open(&box->native_{module.name}, &box->base, &{module.name}, options, {text}))")
         out.append("        goto fail;")
     for name, parts in alias_tables(names.program).items():
         words = f"{key_words(parts)[1]}, options->max_instances"
+        out.append(f'    why = "there is no address space for the further keys {identifier(name)} (max_instances)";')
         out.append(f"    if (sl_aliases_open(&box->{identifier(name)}, {words}, options->seed))")
         out.append("        goto fail;")
     if (most := table_of_each(names)) is not None:
@@ -189,13 +211,20 @@ def _open(names: StackNames) -> list[str]:
     asked += [f"sl_prefault(box->{array}.at, box->{array}.bytes)" for array in messages]
     asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
     asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]
+    out.append('    why = "there is no memory to populate (prefault)";')
     for call in asked:
         out += [f"    if (options->prefault && {call})", "        goto fail;"]
+    out.append('    why = "a function refuses, or there is no memory for it";')
     out += open_shared(names.functions)
     out += open_functions(names.functions)
     out.append("    return &box->base;")
     if names.tables or names.program.natives or any(f.shared for f in functions) or can_fail(names.functions):
-        out += ["fail:", f"    {names.prefix}_close(&box->base);", "    return NULL;"]
+        out += [
+            "fail:",
+            "    sl_open_failed(options, &box->base, why);",
+            f"    {names.prefix}_close(&box->base);",
+            "    return NULL;",
+        ]
     return [*out, "}"]
 
 
@@ -330,14 +359,8 @@ def _give_up(names: StackNames) -> list[str]:
 
 
 def weak_functions(names: StackNames) -> list[str]:
-    """For each Callback, an empty weak function, which the user's own definition replaces."""
+    """For each function of the embedding program, an empty weak one, which the user's own definition replaces."""
     out = ["", "/* --- yours to define --- */"]
-    for name, shape in callback_functions(names.program).items():
-        out += [
-            "",
-            f"__attribute__((weak)) void {name}({event_struct(shape)} *data)",
-            "{",
-            "    (void)data;",
-            "}",
-        ]
+    for head in embedded_heads(names):
+        out += ["", f"__attribute__((weak)) {head}", "{", "    (void)event;", "    (void)data;", "}"]
     return out

@@ -17,7 +17,7 @@ from sluice.codegen.events.published import publish_functions, publish_names, pu
 from sluice.codegen.events.records import records
 from sluice.codegen.events.shared import shared_members, shared_tables
 from sluice.codegen.events.timers import timer_fields, timers
-from sluice.codegen.interface import header, interface, weak_functions
+from sluice.codegen.interface import callback_structs, header, interface, weak_functions
 from sluice.codegen.layer.instance_layout import struct_text, tables
 from sluice.codegen.layer.layer import Counters, LayerWriter, StackNames, layer_text
 from sluice.codegen.layer.lifetime import lifetime
@@ -78,6 +78,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *(['#include "function/columns.h"'] if functions.many else []),
         *(['#include "stream/sequence_units.h"'] if counts_units else []),
         *_natives(program),
+        *(callback_structs(names) if weak and functions.c else []),
         *published_structs(names),
         *function_texts(names, partial(publish_names, names)),
         *shared_tables(functions),

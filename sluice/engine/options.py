@@ -44,6 +44,8 @@ class COptions(ctypes.Structure):
         ("held_bytes", ctypes.c_uint64),
         ("held_nanoseconds", ctypes.c_uint64),
         ("held_open", ctypes.c_bool),
+        ("message", ctypes.c_void_p),
+        ("message_size", ctypes.c_size_t),
     )
 
 

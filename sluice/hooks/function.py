@@ -116,7 +116,7 @@ class Functions:
 
     python: events that functions in Python want. demanded: those for each of their handlers on demand. many: those that
     they take many at once. decides: one in Python drops packets, so each packet's events are delivered before its
-    verdict.
+    verdict. embedded: the built-in events for functions of the program that embeds the stack; None: there is none.
     """
 
     c: tuple[CFunction, ...] = ()
@@ -124,11 +124,12 @@ class Functions:
     demanded: tuple[frozenset[Hook], ...] = ()
     many: frozenset[Hook] = field(default_factory=lambda: frozenset[Hook]())
     decides: bool = False
+    embedded: frozenset[Hook] | None = None
 
     def hooks(self) -> frozenset[Hook]:
         """Every event of the stack that somebody listens to, or to what happens with it."""
         events = self.events
-        found = self.python.union(self.many, *self.demanded) | frozenset(
+        found = self.python.union(self.many, *self.demanded, self.embedded or ()) | frozenset(
             hook for function in self.c for hook in function.hooks
         )
         return frozenset(needed for hook in found for needed in events.needed(hook))
@@ -182,7 +183,8 @@ class Functions:
     def needs_packet(self) -> bool:
         """Whether a function reads the current packet, its number or its time; records for Python and output do."""
         reads = any("packet" in function.needs for function in self.c)
-        return reads or self.inline or self.shares or bool(self.python or self.many or self.demanded)
+        embeds = self.embedded is not None
+        return reads or embeds or self.inline or self.shares or bool(self.python or self.many or self.demanded)
 
     @property
     def sources(self) -> tuple[str, ...]:

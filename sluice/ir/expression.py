@@ -100,7 +100,15 @@ class Crc:
     high: int
 
 
-Expr = Const | Reg | Binary | Flip | Slice | Length | Sum | Crc
+@dataclass(frozen=True, slots=True)
+class Octet:
+    """The byte of `data` at position `at`, counted from 0. It is 0 where no byte was captured."""
+
+    data: Expr
+    at: Expr
+
+
+Expr = Const | Reg | Binary | Flip | Slice | Length | Sum | Crc | Octet
 
 NAME = re.compile(r"[^\W\d][\w.*#@]*")
 """The names of registers that the text form writes without quotes."""
@@ -129,6 +137,8 @@ def width(expression: Expr) -> int:
             return 16
         case Crc():
             return 32
+        case Octet():
+            return 8
         case Binary(operator, left, right, serial):
             if operator in COMPARISONS:
                 return 1
@@ -165,6 +175,8 @@ def children(expression: Expr) -> tuple[Expr, ...]:
             return (data, *pseudo)
         case Crc(data, _, _):
             return (data,)
+        case Octet(data, at):
+            return (data, at)
         case _:
             return ()
 
@@ -235,6 +247,10 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
             new = rewrite(data, change)
             if new is not data:
                 expression = Crc(new, low, high)
+        case Octet(data, at):
+            new, new_at = rewrite(data, change), rewrite(at, change)
+            if new is not data or new_at is not at:
+                expression = Octet(new, new_at)
     return change(expression)
 
 
@@ -318,3 +334,5 @@ def show(expression: Expr) -> str:
             return f"sum({', '.join(show(item) for item in (data, *pseudo))})"
         case Crc(data, low, high):
             return f"crc32c({show(data)}, {low}, {high})"
+        case Octet(data, at):
+            return f"octet({show(data)}, {show(at)})"

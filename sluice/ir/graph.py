@@ -213,7 +213,8 @@ class LayerProgram:
 
     `name` is unique in the program, `layer` is the user's name for it, and `prototype` is the parser's name. `resyncs`:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
-    cut from streams, from packets, or from both.
+    cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
+    stream, whose instance and side its events carry.
     """
 
     name: str
@@ -232,6 +233,7 @@ class LayerProgram:
     resyncs: bool = False
     of_streams: bool = False
     of_packets: bool = False
+    carried: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -240,6 +242,11 @@ class LayerProgram:
     events: dict[str, EventShape] = field(default_factory=lambda: {})
     above: tuple[str, ...] = ()
     home: int = 0
+
+    @property
+    def takes_stream(self) -> bool:
+        """Whether it is given the stream, or packet of an instance, that its bytes are from."""
+        return self.frame is not None or self.carried
 
     def graphs(self) -> Iterator[Graph]:
         """The graphs that the layer has, in the order of GRAPH_KINDS.

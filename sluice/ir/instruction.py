@@ -34,6 +34,7 @@ class Resource(Enum):
     CONTEXT = "context"  # slots: values that layers below stored
     OUTSIDE = "outside"  # functions on events and layers above
     NATIVE = "native"  # the state of native functions (C functions that a description calls)
+    CLOCK = "clock"  # packet time, which moves before a packet is processed
     CACHE = "cache"  # what the processor has cached; a change of it changes no result
 
 
@@ -300,6 +301,13 @@ class Way(Instruction):
     """A number that identifies the packet's path of layers, from the first to this one. Distinct paths have distinct
     numbers.
     """
+
+    target: Reg = write()
+
+
+@effects(reads=(R.CLOCK,))
+class Time(Instruction):
+    """Packet time: the largest timestamp of a packet so far, in nanoseconds since 1970."""
 
     target: Reg = write()
 
@@ -578,6 +586,17 @@ class AcknowledgeSeq(Instruction):
     grace: int
 
 
+@effects(reads=(R.CLOCK,), writes=(R.SEQUENCE,), instance=True, sequence=True)
+class OverdueSeq(Instruction):
+    """Whether bytes of the side have been held for `wait` nanoseconds of packet time after a hole at the next expected
+    position. It also records what is held now.
+    """
+
+    due: Reg = write()
+    side: Expr = read()
+    wait: int
+
+
 @effects(instance=True, sequence=True)
 class SettledSeq(Instruction):
     """Before which position the holes are to be given up that AcknowledgeSeq found due; none: the next expected one."""
@@ -681,6 +700,13 @@ class NextLayer(Instruction):
 
     layer: str
     sdu: Expr = read()
+
+
+@effects(reads=(R.CONTEXT,), runs=True, instance=True, sequence=True)
+class NextOfSide(NextLayer):
+    """Run the graph of `layer`, which has no instances of its own, on `sdu`, bytes of `side` of the instance."""
+
+    side: Expr = read()
 
 
 @effects(reads=(R.CONTEXT,), writes=(R.CONTEXT, R.CACHE))

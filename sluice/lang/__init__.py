@@ -9,7 +9,7 @@ from sluice.lang.choice import Else, If
 from sluice.lang.errors import DescriptionError, DescriptionWarning
 from sluice.lang.expression import Expression, crc32c, internet_checksum, one_of
 from sluice.lang.layer import AnyLayer
-from sluice.lang.layout import AnyUntil, Bit, UInt, Varint, layout
+from sluice.lang.layout import AnyUntil, Bit, Bytes, UInt, Varint, layout
 from sluice.lang.message import Length
 from sluice.lang.native import Native
 from sluice.lang.prototype import Chain, Connectionless, ConnectionOriented
@@ -27,6 +27,7 @@ __all__ = [
     "Assign",
     "Bit",
     "Block",
+    "Bytes",
     "Callback",
     "Chain",
     "ConnectionOriented",

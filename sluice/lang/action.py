@@ -140,7 +140,7 @@ def checked_layout(what: str, value: LayoutType) -> LayoutType:
         if not isinstance(field.bits, int):
             raise DescriptionError(
                 f"a field of variable length in a layout for {what}",
-                "give it a number of bits; 65 or more hold bytes.",
+                "give it a number of bits, or write Bytes() for bytes of any length.",
                 field.where,
             )
     return value

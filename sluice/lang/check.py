@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from sluice.lang.action import Action, Assemble, Assign, Block, Callback
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
-from sluice.lang.doubts import doubt
+from sluice.lang.doubts import doubt, without_packet
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
 from sluice.lang.events import Event
 from sluice.lang.expression import (
@@ -299,6 +299,9 @@ class _Checker:
         elif "state" in causes:
             place = STEP
         self._actions(event.action, place, event)
+        for expression, where, _ in action_uses(event.action):
+            for item, line in _parts(expression, where):
+                self._warn(without_packet(item, self.prototype, causes), line)
         for action in actions(event.action):
             for cause, why in NOT_ASSEMBLED.items():
                 if isinstance(action, Assemble) and cause in causes:
@@ -408,7 +411,9 @@ class _Checker:
 
     def _doubt(self, item: Expression, where: Where) -> None:
         """Warn, once for each line, of what is probably a mistake."""
-        warning = doubt(item)
+        self._warn(doubt(item), where)
+
+    def _warn(self, warning: str | None, where: Where) -> None:
         if warning is not None and (where, warning) not in self.warned:
             self.warned.add((where, warning))
             warnings.warn(f"{where}: {warning}", DescriptionWarning, stacklevel=2)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from sluice.lang.errors import DescriptionError
 from sluice.lang.expression import (
+    BYTES,
+    Below,
     Binary,
     Checksum,
     Contains,
@@ -16,15 +18,20 @@ from sluice.lang.expression import (
     FieldValue,
     Invert,
     Number,
+    Octet,
     Property,
     Taken,
 )
 from sluice.lang.layout import Field
+from sluice.lang.prototype import Prototype
 
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 BITWISE = ("&", "|", "^")
 ANY = (1 << 64) - 1
 """The upper bound of a number without further information."""
+
+OF_PACKET = ("cursor", "payload", "payload_len", "unit", "sdu", "created")
+"""Properties of the current packet."""
 
 _YES_OR_NO = ("to_active", "to_passive", "created")
 _TURNED = {"==": "==", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -53,6 +60,31 @@ def doubt(expression: Expression) -> str | None:
     return None
 
 
+def without_packet(item: Expression, p: Prototype, causes: set[str]) -> str | None:
+    """The probable mistake of an event that reads a value of a packet and happens with event `end` or `lost`.
+
+    causes: the built-in events with which it happens.
+    """
+    cause = next((name for name in ("end", "lost") if name in causes), None)
+    if cause is None:
+        return None
+    match item:
+        case FieldValue() if item.owner.prototype is p and item.group in ("header", "temp"):
+            name = f"{item.group}.{item.field.name}"
+        case Field() if item.layout is p.temp_layout is not None:
+            name = f"temp.{item.name}"
+        case Field() if p.format is not None and item.layout in list(p.format.layouts()):
+            name = f"header.{item.name}"
+        case Property() if item.owner.prototype is p and item.name in OF_PACKET:
+            name = item.name
+        case Below():
+            name = f"below.{item.name}"
+        case _:
+            return None
+    empty = "empty" if item.kind == BYTES else "0"
+    return f"'{name}' is {empty} in event '{cause}', which has no packet; keep the value in a field of p.perm."
+
+
 def greatest(expression: Expression) -> int:
     """An upper bound of a number, as far as the form of the expression shows it."""
     if _truth(expression):
@@ -68,6 +100,8 @@ def greatest(expression: Expression) -> int:
             return 0xFFFF
         case Crc():
             return 0xFFFFFFFF
+        case Octet():
+            return 0xFF
         case Invert():
             return ANY if not _is_name(expression.operand) else greatest(expression.operand)
         case Binary():

@@ -129,23 +129,20 @@ class Expression:
     def __invert__(self) -> Invert:
         return Invert(self)
 
-    def __getitem__(self, item: object) -> Slice:
+    def __getitem__(self, item: object) -> Slice | Octet:
         if self.kind == NUMBER:
             raise DescriptionError(
                 "a number cannot be sliced",
                 "slice bytes (payload, sdu, a field of more than 64 bits); shift and mask a number.",
             )
         if not isinstance(item, slice):
-            low, high = (str(item), str(item + 1)) if isinstance(item, int) else ("n", "n + 1")
-            raise DescriptionError(
-                "bytes are taken by slices, not by one index",
-                f"write [{low}:{high}] for bytes, or make it a field of a layout for a number.",
-            )
+            return Octet(self, _position(item, self, "a position in bytes"))
         bounds = cast("slice[object, object, object]", item)
         if bounds.step is not None:
             raise DescriptionError("a slice of bytes has no step", "write [low:high].")
-        low = None if bounds.start is None else _position(bounds.start)
-        high = None if bounds.stop is None else _position(bounds.stop)
+        limit = "the limit of a slice"
+        low = None if bounds.start is None else _position(bounds.start, self, limit)
+        high = None if bounds.stop is None else _position(bounds.stop, self, limit)
         return Slice(self, low, high)
 
     @property
@@ -206,6 +203,15 @@ class Slice(Expression):
         self.base = base
         self.low = low
         self.high = high
+
+
+class Octet(Expression):
+    """`base[at]`: one byte of bytes, as a number. 0 where there is none, or where the snap length cut it off."""
+
+    def __init__(self, base: Expression, at: Expression) -> None:
+        super().__init__()
+        self.base = base
+        self.at = at
 
 
 class LengthOf(Expression):
@@ -402,6 +408,8 @@ def children(expression: Expression) -> tuple[Expression, ...]:
             return (expression.base, *(item for item in limits if item is not None))
         case LengthOf():
             return (expression.base,)
+        case Octet():
+            return (expression.base, expression.at)
         case Checksum():
             return (expression.data, *expression.pseudo)
         case Crc():
@@ -444,10 +452,11 @@ def to_number(value: object, what: str, advice: str = "use a field of at most 64
     return expression
 
 
-def _position(value: object) -> Expression:
-    if isinstance(value, int) and value < 0:
-        raise DescriptionError(
-            f"a slice that counts from the end ({value})",
-            "count from the start: [:x.length - n] leaves the last n out.",
-        )
-    return to_number(value, "the limit of a slice")
+def _position(value: object, base: Expression, what: str) -> Expression:
+    """A position in `base`. A negative constant counts from the end; before the first byte, it is position 0 of a
+    slice, as in Python.
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and value < 0:
+        length = LengthOf(base)
+        return (length + value) * (length >= -value)
+    return to_number(value, what)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
+from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.expression import (
     BYTES,
@@ -16,6 +17,7 @@ from sluice.lang.expression import (
     FieldValue,
     Invert,
     LengthOf,
+    Octet,
     Property,
     Slice,
     Taken,
@@ -58,6 +60,13 @@ class Layer(Parser):
     def offers(self) -> OfferedNames:
         """The offers of the layer's parser, for predicates: `stack.ipv4.offers.protocol`."""
         return OfferedNames(self)
+
+    def offer(self, **values: object) -> None:
+        """Values for the layers above, as the parser's own `p.offer`: `stack.tcp.offer(port=stack.tcp.header.dport)`.
+
+        All layers of that parser offer them.
+        """
+        self.prototype.offer(**{name: _of_prototype(value, self) for name, value in values.items()})
 
     def __getattr__(self, name: str) -> Any:
         if name in SETTINGS and name not in NAMES:
@@ -205,6 +214,29 @@ class Offered(Expression):
         self.kind = kinds.pop()
 
 
+def _of_prototype(value: object, layer: Layer) -> object:
+    """The same value, with values of the layer replaced by those of its parser."""
+    if isinstance(value, Choice):
+        otherwise = None if value.otherwise is None else _of_prototype(value.otherwise, layer)
+        condition = _of_prototype(value.condition, layer)
+        assert isinstance(condition, Expression)
+        return Choice(condition, _of_prototype(value.body, layer), otherwise, value.where)
+    if not isinstance(value, Expression):
+        return value
+    mine = getattr(value, "owner", None) is layer
+    match value:
+        case FieldValue() if mine:
+            return FieldValue(layer.prototype, value.group, value.field)
+        case Contains() if mine:
+            return Contains(layer.prototype, value.part)
+        case Property() if mine:
+            return Property(layer.prototype, value.name, value.kind)
+        case Taken() if mine:
+            return Taken(layer.prototype, value.transition)
+        case _:
+            return _of_operands(value, lambda part: cast(Expression, _of_prototype(part, layer)))
+
+
 def of_layer(expression: Expression, layer: Layer) -> Expression:
     """The same expression, with values of the layer's parser replaced by values of the layer."""
 
@@ -254,6 +286,8 @@ def _of_operands(expression: Expression, same: Callable[[Expression], Expression
             return Slice(same(expression.base), low, None if expression.high is None else same(expression.high))
         case LengthOf():
             return LengthOf(same(expression.base))
+        case Octet():
+            return Octet(same(expression.base), same(expression.at))
         case Checksum():
             return Checksum(same(expression.data), [same(item) for item in expression.pseudo])
         case Crc():

@@ -139,6 +139,26 @@ def Varint(const: int | None = None) -> Any:  # noqa: N802 - as Bit and UInt
     return VarintField(const)
 
 
+class BytesField(Field):
+    """Bytes of any length, made by `Bytes`, which documents it."""
+
+    def __init__(self) -> None:
+        super().__init__(_ANY_LENGTH)
+
+
+_ANY_LENGTH = 1 << 32
+"""More bits than a number has, so that the field is a byte slice."""
+
+
+def Bytes() -> Any:  # noqa: N802 - as Bit and UInt
+    """Bytes of any length, in the layout of a callback or of temp: a slice of a packet or of a stream.
+
+    A callback in C gets `sl_bytes`, one in Python `bytes`: the captured part. Not in headers, where a field has a
+    length, and not in perm, which stores numbers.
+    """
+    return BytesField()
+
+
 RESERVED = ("fields", "where")
 """Attributes of layouts themselves, which fields must not be named after."""
 
@@ -333,6 +353,7 @@ class HeaderFormat:
             if isinstance(part, Else):
                 raise part.without_if()
             if isinstance(part, LayoutType):
+                _refuse_any_length(part)
                 if part in plain:
                     raise DescriptionError(
                         f"layout '{part.__name__}' stands twice in one header",
@@ -377,6 +398,17 @@ class HeaderFormat:
             or (isinstance(part, Choice) and any(header_format(branch).has_list() for branch in part.branches()))
             for part in self.parts
         )
+
+
+def _refuse_any_length(part: LayoutType) -> None:
+    """A field of a header has a length."""
+    for field in part.fields.values():
+        if isinstance(field, BytesField):
+            raise DescriptionError(
+                f"Bytes() in layout '{part.__name__}' of a header",
+                "give the field its length in bits, as in Bit(n << 3); what follows the header is p.payload.",
+                field.where,
+            )
 
 
 def header_format(value: object) -> HeaderFormat:

@@ -41,6 +41,7 @@ PROPERTIES: dict[str, str] = {
     "instance": NUMBER,
     "refused": NUMBER,
     "way": NUMBER,
+    "time": NUMBER,
 }
 """Properties of every parser:
 
@@ -52,6 +53,7 @@ cur_state, current_state: the state of the machine, to be compared with a PSMSta
 created: 1 if this packet created the instance.
 instance: the number of the instance, unique in the box for all time; 0 for an instance that is not stored.
 refused: the number of the reason why the function that p.sdu calls refused this packet; 0 if it did not.
+time: packet time, in nanoseconds since 1970: the largest timestamp of a packet so far, so that it never goes back.
 way: identifies the path of layers of the packet, including this layer. Only in selectors.
 """
 

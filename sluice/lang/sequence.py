@@ -45,6 +45,9 @@ class Sequence:
     decides: (condition, base): a packet for which the condition holds sets the base of the other side, as start and
         base do for its own, and bytes waiting there are delivered (only in connection-oriented parsers).
     grace: seconds of packet time, 0 to 3600, since an acknowledgement may be captured before the bytes that it covers.
+    wait: seconds of packet time, more than 0 and at most 3600, for which bytes are held after a hole: a time bound on
+        reordering. Then the hole is given up (cause `timeout`). Tested with each packet of the instance. By default
+        they wait until a limit is reached or the instance ends.
     window: (low, high), positions, half open, modulo meta's width. A packet outside emits `out_of_wnd` and, with
         `enforce`, is not inserted.
     overwrite_rexmit: a retransmission replaces bytes that are held; the same as policy="last".
@@ -80,6 +83,7 @@ class Sequence:
         acknowledges: tuple[object, object, object] | Choice | None = None,
         decides: tuple[object, object] | None = None,
         grace: float = 0.1,
+        wait: float | None = None,
         skip: object = None,
         overwrite_rexmit: bool = False,
         policy: str = "first",
@@ -133,6 +137,13 @@ class Sequence:
         if not isinstance(grace, int | float) or not 0 <= grace <= 3600:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"grace={described(grace)}", "grace is 0 to 3600 seconds.")
         self.grace = round(grace * 10**9)
+        if wait is not None and not (isinstance(wait, int | float) and 1e-6 <= wait <= 3600):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"wait={described(wait)}", "wait is 0.000001 to 3600 seconds.")
+        if wait is not None and whole:
+            raise DescriptionError(
+                "wait= of a sequence that delivers only the whole", "give the instance p.lifetime = seconds."
+            )
+        self.wait = None if wait is None else round(wait * 10**9)
         if policy not in POLICIES:
             raise DescriptionError(f"unknown overlap policy {policy!r}", "policies: " + ", ".join(POLICIES) + ".")
         if overwrite_rexmit and policy not in ("first", "last"):

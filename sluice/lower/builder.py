@@ -7,8 +7,11 @@ from contextlib import contextmanager
 
 from sluice.ir.expression import ONE, ZERO, Const, Expr, Reg
 from sluice.ir.graph import Block, Graph
-from sluice.ir.instruction import Assign, Branch, End, Goto, Instruction, Terminator
+from sluice.ir.instruction import Assign, Branch, End, Goto, Instruction, Terminator, Time
 from sluice.lang.where import NOWHERE, Where
+
+TIME = Reg("local.time", 64)
+"""Packet time, in nanoseconds since 1970."""
 
 
 class GraphBuilder:
@@ -102,7 +105,9 @@ class GraphBuilder:
         self.current = self._open(name)
 
     def finish(self) -> Graph:
-        """The graph without unreachable blocks."""
+        """The graph without unreachable blocks. If it reads packet time, it takes it first."""
+        if TIME.name in self.graph.registers():
+            self.graph.blocks[self.graph.entry].instructions.insert(0, Time(TIME, where=self.where))
         reachable = set(self.graph.order())
         self.graph.blocks = {name: block for name, block in self.graph.blocks.items() if name in reachable}
         return self.graph

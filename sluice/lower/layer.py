@@ -99,6 +99,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         resyncs=framing is not None and framing.resync is not None,
         of_streams=context.of_streams,
         of_packets=context.of_packets,
+        carried=context.carried,
         instance=_instance_layout(layer),
         rules=_rules(layer),
         states=states,
@@ -252,10 +253,10 @@ class _MainBuilder:
 
     @property
     def _side_of_stream(self) -> bool:
-        """Whether the side is a parameter: the sender of the stream or packet that the messages are cut from. A layer
-        with instances determines the side itself.
+        """Whether the side is a parameter: the sender of the stream or packet that the bytes are from. A layer with
+        instances determines the side itself.
         """
-        return self.layer.prototype.framing is not None and not self.layer.has_instance
+        return self.layer.context.carried or (self.layer.prototype.framing is not None and not self.layer.has_instance)
 
     def build(self) -> Graph:
         """The whole graph."""

@@ -57,12 +57,14 @@ class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
     `messages`: that layer takes messages, from the stream if there is one (`stream`), otherwise from the packet.
+    `carried`: it takes bytes of the stream as they come, and has no instances of its own.
     """
 
     branch: StackBranch
     target: str
     messages: bool = False
     stream: bool = False
+    carried: bool = False
 
 
 @dataclass
@@ -81,7 +83,7 @@ class LayerContext:
     table: the name of its table. shared: whether other layers use the table too. loops: whether a packet can reach the
     same table again from here.
     native_shapes: signatures of the native functions that the layers built so far call.
-    of_streams, of_packets: the sources from which lower layers cut messages for it.
+    of_streams, of_packets: the sources from which lower layers cut messages for it. carried: as of LayerProgram.
     """
 
     name: str
@@ -103,6 +105,7 @@ class LayerContext:
     loops: bool
     of_streams: bool
     of_packets: bool
+    carried: bool
 
 
 @dataclass

@@ -4,16 +4,17 @@ message).
 
 from __future__ import annotations
 
-from sluice.ir.expression import MASK, ZERO, Binary, Const, Reg
+from sluice.ir.expression import MASK, ZERO, Binary, Const, Flip, Reg
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Count, Instruction, Return
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES, STREAM_LOSSES
+from sluice.lang.expression import Expression, Property
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.header import HeaderBuilder
 from sluice.lower.layer_state import CAUSE, LayerState
-from sluice.lower.scope import SIDE, UNIT, Scope
+from sluice.lower.scope import SIDE, UNIT, Scope, nested
 
 SEARCHING = Reg("local.searching", 1)
 LENGTH = Reg("local.length", 64)
@@ -43,8 +44,8 @@ class _FrameGraph(GraphBuilder):
         return self.end_block(f"malformed:{reason}")
 
     def emit(self, instruction: Instruction) -> None:
-        """Omit counters: they are counted when the message itself passes through the layer."""
-        if not isinstance(instruction, Count):
+        """Omit counters of the header: they are counted when the message itself passes through the layer."""
+        if not isinstance(instruction, Count) or instruction.counter.startswith("lost:"):
             super().emit(instruction)
 
 
@@ -61,6 +62,8 @@ def frame_graph(layer: LayerState) -> Graph:
     with out.at(framing.where):
         HeaderBuilder(out, scope, out.malformed).build(layer.prototype.format)
         bad, long = out.name("no message"), out.name("too long")
+        if layer.context.of_streams:
+            _require(layer, out, scope)
         if framing.resync is not None:
             with out.when(SEARCHING, "searching"):
                 out.unless(scope.number(framing.resync), "a message begins", bad)
@@ -74,6 +77,29 @@ def frame_graph(layer: LayerState) -> Graph:
         with out.aside(long):
             out.emit(Return(TOO_LONG))
     return out.finish()
+
+
+def _require(layer: LayerState, out: GraphBuilder, scope: Scope) -> None:
+    """What p.require() says of the header alone also decides whether a message begins here. Otherwise a stream would
+    wait for all bytes that an invalid header promises.
+    """
+    p = layer.prototype
+    for requirement in p.requirements:
+        enabled = requirement.option is None or requirement.option in layer.context.options
+        if not enabled or requirement.behind_prep(p) or not all(map(_of_header, nested(requirement.condition))):
+            continue
+        with out.at(requirement.where):
+            refused = out.name("not required")
+            out.unless(scope.number(requirement.condition), "required", refused)
+            with out.aside(refused):
+                with out.when(Flip(SEARCHING, 1), "where a message was due"):
+                    out.emit(Count(f"lost:malformed ({requirement.reason})"))
+                out.emit(Return(MALFORMED))
+
+
+def _of_header(item: Expression) -> bool:
+    """Whether a value is known as soon as the header is there."""
+    return not isinstance(item, Property) or item.name in ("cursor", "time")
 
 
 def lost_graph(layer: LayerState) -> Graph:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Length, Reg, registers
-from sluice.ir.instruction import CutMessages, Goto, NextLayer, NextMessages, TooDeep
+from sluice.ir.instruction import CutMessages, Goto, NextLayer, NextMessages, NextOfSide, TooDeep
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.events import EventBuilder
 from sluice.lower.layer_state import (
@@ -129,6 +129,8 @@ class AboveBuilder:
             out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
         elif step.messages:
             out.emit(CutMessages(step.target, SDU, SIDE))
+        elif step.carried:
+            out.emit(NextOfSide(step.target, SDU, SIDE))
         else:
             out.emit(NextLayer(step.target, SDU))
 

@@ -13,6 +13,7 @@ from sluice.ir.expression import (
     Expr,
     Flip,
     Length,
+    Octet,
     Reg,
     Slice,
     Sum,
@@ -30,6 +31,7 @@ from sluice.lang.layout import Field
 from sluice.lang.native import NativeCall, native_calls
 from sluice.lang.prototype import Parser, Prototype
 from sluice.lang.where import Where
+from sluice.lower.builder import TIME
 
 UNIT = Reg("local.unit", 0)
 PAYLOAD = Reg("local.payload", 0)
@@ -213,6 +215,8 @@ class Scope:
                 return Slice(self.bytes(expression.base), low, high)
             case lang.LengthOf():
                 return Length(self.bytes(expression.base))
+            case lang.Octet():
+                return Octet(self.bytes(expression.base), self.number(expression.at))
             case lang.Checksum():
                 return Sum(self.bytes(expression.data), tuple(self.resolve(item) for item in expression.pseudo))
             case lang.Crc():
@@ -314,6 +318,8 @@ class Scope:
             return INSTANCE_PLACE
         if name == "sdu":
             return SDU
+        if name == "time":
+            return TIME
         if not self.packet:
             return ZERO if expression.kind == lang.NUMBER else UNIT
         if name == "created":
@@ -426,6 +432,8 @@ def nested(expression: lang.Expression) -> list[lang.Expression]:
             found += [] if expression.high is None else nested(expression.high)
         case lang.LengthOf():
             found += nested(expression.base)
+        case lang.Octet():
+            found += nested(expression.base) + nested(expression.at)
         case lang.Crc():
             found += nested(expression.data)
         case lang.Checksum():

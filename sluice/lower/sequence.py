@@ -17,6 +17,7 @@ from sluice.ir.instruction import (
     InsertNext,
     InsertSeq,
     InWindow,
+    OverdueSeq,
     OverlapSeq,
     PlaceSeq,
     RecordSeq,
@@ -79,6 +80,7 @@ class SequenceBuilder:
         out, s, scope = self.out, self.sequence, self.scope
         with out.at(s.where):
             self._other_side()
+            self._overdue()
             meta = scope.number(s.meta)
             out.assign(INSERTED, ZERO)
             out.assign(SEQ_DATA, scope.bytes(s.data))
@@ -134,6 +136,8 @@ class SequenceBuilder:
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
             if s.acknowledged is not None:
                 self._acknowledged(s.acknowledged)
+            if s.wait is not None:
+                out.emit(OverdueSeq(Reg("local.overdue", 1), SIDE, s.wait))  # what is held from now on
             if not s.whole:
                 out.block(ordered)
 
@@ -170,6 +174,21 @@ class SequenceBuilder:
                 out.emit(Drain(PROGRESS, other, Const(CAUSE_NUMBER["acknowledged"]), NO_HOLE))
         if s.acknowledges is not None:
             self._receives(other, s.acknowledges)
+
+    def _overdue(self) -> None:
+        """Give up the holes of each side after which bytes have been held for long enough."""
+        out, wait = self.out, self.sequence.wait
+        if wait is None:
+            return
+        due = Reg("local.overdue", 1)
+        for side in (SIDE, Flip(SIDE, 1)) if self.layer.sides > 1 else (SIDE,):
+            again, done = out.name("overdue"), out.name("nothing overdue")
+            out.block(again)
+            out.emit(OverdueSeq(due, side, wait))
+            out.unless(due, "is overdue", done)
+            out.emit(Drain(PROGRESS, side, Const(CAUSE_NUMBER["timeout"]), 0))
+            out.emit(Branch(PROGRESS, again, done))
+            out.block(done)
 
     def _units(self) -> Expr:
         """How much sequence space the packet takes."""

@@ -584,6 +584,8 @@ def tcp_parser(
 
     # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, nor counted with its payload.
     tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]  # more: bytes on a reset
+    tcp.offer(sport=header.sport, dport=header.dport)  # more: protocols above it that know the connection
+    tcp.offer(connection=tcp.instance, direction=tcp.to_active)  # more: protocols above it that know the connection
     tcp.event.asm = If(counts & ~temp.hold) >> Assemble()
     tcp.timeout = 300.0  # more: timeouts
     return tcp

@@ -44,6 +44,7 @@ def udp_parser() -> ConnectionOriented:
     udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]  # more: conversations
     udp.timeout = 60  # more: conversations
     udp.offer(sport=udp.header.sport, dport=udp.header.dport)  # more: QUIC, which knows connections by their ends
+    udp.offer(connection=udp.instance, direction=udp.to_active)  # more: conversations
 
     said = length + udp.unit.length * (length == 0)  # more: checksums
     checksum = internet_checksum(udp.unit[:said], udp.below.src, udp.below.dst, PROTOCOL, said)  # more: checksums

@@ -129,8 +129,8 @@ def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tm
     done = run(*command, built / library, f"-Wl,-rpath,{built}", "-ldl", "-lm")
     assert done.returncode == 0, done.stderr
     lines = run(out, CAPTURE).stdout.splitlines()
-    records = [line for line in lines if line.startswith("record: ")]
-    assert records[0] == "record: station=7 celsius=18" and len(records) == 7
+    records = [line for line in lines if "hello_record: " in line]
+    assert records[0] == "packet 1: hello_record: station=7 celsius=18" and len(records) == 7
     assert "hello, packets: 12" in lines
     quiet = tmp_path / "quiet.c"
     text = (built / "embed.c").read_text()
@@ -139,7 +139,7 @@ def test_a_function_of_the_users_takes_the_place_of_the_weak_one(built: Path, tm
     command[command.index(built / "embed.c")] = quiet
     done = run(*command, built / library, f"-Wl,-rpath,{built}", "-ldl", "-lm")
     assert done.returncode == 0, done.stderr
-    assert "record: " not in run(out, CAPTURE).stdout
+    assert "hello_record: " not in run(out, CAPTURE).stdout
 
 
 def refused(folder: Path, source: str, compiler: str, language: str, standard: str) -> str:
@@ -166,11 +166,14 @@ def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, l
         #include "io/capture.h"
         #include "io/writer.h"
         #include "driver/drive.h"
-        void record(struct record *data) { (void)data->celsius; }
+        void hello_record(const struct sl_event_info *event, const struct hello_record *data) {
+            (void)event->packet;
+            (void)data->celsius;
+        }
         int main(void) {
             struct sl_options options = {
                 0, 1 << 20, 1000, true, 0, 0, NULL, NULL, NULL, NULL, false, false, NULL, NULL, NULL, 0, NULL, 0, 0, 0,
-                false
+                false, NULL, 0
             };
             struct sl_box *box = hello_open(&options);
             const char *name = hello_counters[0].name;
@@ -187,7 +190,7 @@ def test_a_program_in_cpp_links(built: Path, tmp_path: Path) -> None:
     source.write_text("""
         #include "hello.h"
         #include <cstdio>
-        void record(struct record *data) { std::printf("%u\\n", data->celsius); }
+        void hello_record(const sl_event_info *, const hello_record *data) { std::printf("%u\\n", data->celsius); }
         int main() {
             struct sl_options options = {1, 1 << 20, 1000, true, 0, 0, nullptr, nullptr, nullptr};
             struct sl_box *box = hello_open(&options);
@@ -213,8 +216,9 @@ def test_names_that_only_cpp_has_as_words(
     head, _, rest = text.partition("class new(layout)")
     (tmp_path / "hello.py").write_text(f"{head}class new(layout){rest.replace('celsius =', 'virtual =', 1)}")
     assert sluice("build", tmp_path / "hello.py", "-o", tmp_path / "c").err == ""
-    struct, field = ("new", "virtual") if language == "c" else ("new_", "virtual_")
-    source = f'#include "hello.h"\nvoid record(struct {struct} *data) {{ (void)data->{field}; }}\n'
+    field = "virtual" if language == "c" else "virtual_"
+    head = "void hello_record(const struct sl_event_info *event, const struct hello_new *data)"
+    source = f'#include "hello.h"\n{head} {{ (void)event->flow; (void)data->{field}; }}\n'
     assert refused(tmp_path / "c", source, compiler, language, standard) == ""
 
 
@@ -298,10 +302,9 @@ def test_mistakes(mistake: Command, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("event", "why"),
     [
-        ("read", "the C library's"),
-        ("double", "a word of C"),
-        ("main", "the program has already"),
-        ("hello_open", "the program has already"),
+        ("open", "the program has already"),
+        ("counters", "the program has already"),
+        ("on_end", "the program has already"),
         ("sl_sweep", "the program has already"),
     ],
 )
@@ -312,5 +315,13 @@ def test_an_event_whose_function_would_take_anothers_place(
     (tmp_path / "hello.py").write_text(text)
     line = 1 + [f".event.{event}" in line for line in text.splitlines()].index(True)
     told = mistake("build", tmp_path / "hello.py", "-o", tmp_path / "c").err
-    assert f"hello.py:{line}: event '{event}' becomes the function {event}, which is" in told and why in told
+    assert f"hello.py:{line}: event '{event}' becomes the function hello_{event}, which is" in told and why in told
     assert "another name" in told
+
+
+@pytest.mark.parametrize("event", ["read", "double", "main"])
+def test_an_event_may_have_the_name_of_anything_else(sluice: Command, tmp_path: Path, event: str) -> None:
+    text = (FIRST / "hello.py").read_text().replace("hello.event.record =", f"hello.event.{event} =")
+    (tmp_path / "hello.py").write_text(text)
+    assert sluice("build", tmp_path / "hello.py", "-o", tmp_path / "c").status == 0
+    assert f"void hello_{event}(const struct sl_event_info *event" in (tmp_path / "c" / "hello.h").read_text()

@@ -36,6 +36,32 @@ def test_its_test_passes_and_can_fail(made: Path) -> None:
     assert subprocess.run([sys.executable, "test_chat.py"], cwd=made, env=environment, capture_output=True).returncode
 
 
+@pytest.mark.parametrize("over", ["udp", "tcp"])
+@pytest.mark.parametrize("whole", ["", "tcp_ip", pytest.param("everything", marks=pytest.mark.slow_matrix)])
+def test_over_tcp_or_udp_the_test_passes_on_any_stack(
+    sluice: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: str, whole: str
+) -> None:
+    """The starting point runs at once, and its test passes if its stack extends another one."""
+    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    folder = tmp_path / over
+    assert sluice("new", "chat", "--over", over, "-o", folder).status == 0
+    stack = folder / "stack.py"
+    if whole:
+        text = stack.read_text()
+        start, end = text.index('stack = Stack("chat")'), text.index("stack.chat =")
+        text = text[:start] + f"stack = {whole}()\n" + text[end:]
+        text = text.replace("from sluice.lang", f"from sluice.stacks.{whole} import {whole}\nfrom sluice.lang", 1)
+        steps = [
+            line for line in text.splitlines() if not line.startswith(("stack += (stack.eth", "stack += (stack.ip"))
+        ]
+        stack.write_text("\n".join(steps) + "\n")
+    done = sluice("run", stack, "-r", folder / "capture.pcap", "-f", stack, "--checksums")
+    assert done.status == 0 and done.err == "" and done.out.startswith("session 7: 2 messages, 10 bytes\n")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    tested = subprocess.run([sys.executable, folder / "test_chat.py"], env=environment, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stderr
+
+
 def test_all_commands_take_what_it_writes(sluice: Command, made: Path, tmp_path: Path) -> None:
     stack = made / "stack.py"
     assert "OPEN (start), GONE (accept)" in sluice("show", stack).out

@@ -125,33 +125,18 @@ def number_sliced():
 
 
 @refused(
-    "bytes are taken by slices, not by one index",
-    "write [0:1] for bytes, or make it a field of a layout for a number.",
+    "'first' is not an expression",
+    "use a field (p.header.x), a property of the parser (p.payload_len), or a whole number.",
 )
-def bytes_indexed():
+def bytes_indexed_by_text():
     p = plain()
-    p.require(p.payload[0] == 5, "first byte")  # wrong
-
-
-@refused(
-    "bytes are taken by slices, not by one index",
-    "write [n:n + 1] for bytes, or make it a field of a layout for a number.",
-)
-def bytes_indexed_by_expression():
-    p = plain()
-    p.payload[p.header.size]  # wrong
+    p.require(p.payload["first"] == 5, "first byte")  # wrong
 
 
 @refused("a slice of bytes has no step", "write [low:high].")
 def slice_with_step():
     p = plain()
     p.sdu = p.payload[::2]  # wrong
-
-
-@refused("a slice that counts from the end (-4)", "count from the start: [:x.length - n] leaves the last n out.")
-def slice_from_the_end():
-    p = plain()
-    p.sdu = p.payload[:-4]  # wrong
 
 
 @refused("the limit of a slice is bytes where a number is needed", "use a field of at most 64 bits, or .length.")
@@ -507,7 +492,7 @@ def unknown_property():
 @refused(
     "parser 'plain' has no 'captured'",
     "known here: below, created, cur_state, current_state, cursor, event, event_relation, header, "
-    "instance, payload, payload_len, perm, psm, refused, sdu, temp, to_active, to_passive, unit, v, way.",
+    "instance, payload, payload_len, perm, psm, refused, sdu, temp, time, to_active, to_passive, unit, v, way.",
 )
 def captured_length():
     p = plain()

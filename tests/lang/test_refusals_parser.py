@@ -142,7 +142,10 @@ def const_in_perm():
     p.perm = fixed
 
 
-@refused("a field of variable length in a layout for temp", "give it a number of bits; 65 or more hold bytes.")
+@refused(
+    "a field of variable length in a layout for temp",
+    "give it a number of bits, or write Bytes() for bytes of any length.",
+)
 def variable_length_in_temp():
     class flexible(layout):
         a = Bit(8)

@@ -13,7 +13,7 @@ from sluice.lang.action import Assemble, Assign, Block, Callback, SwapSides
 from sluice.lang.alias import AddAlias
 from sluice.lang.choice import Choice
 from sluice.lang.expression import Expression, Invert
-from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType, VarintField
+from sluice.lang.layout import AnyUntil, BytesField, Field, HeaderFormat, LayoutType, VarintField
 from sluice.lang.native import NativeCall
 from sluice.lang.prototype import Parser
 from sluice.lang.where import Where
@@ -52,6 +52,8 @@ def _words(expression: Expression, own: Parser | None) -> tuple[str, int]:
             return f"{_inside(expression.base, own, _ATOM)}[{low}:{high}]", _ATOM
         case lang.LengthOf():
             return f"{_inside(expression.base, own, _ATOM)}.length", _ATOM
+        case lang.Octet():
+            return f"{_inside(expression.base, own, _ATOM)}[{words(expression.at, own)}]", _ATOM
         case lang.Checksum():
             inside = ", ".join(words(item, own) for item in (expression.data, *expression.pseudo))
             return f"internet_checksum({inside})", _ATOM
@@ -183,7 +185,8 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
 def field_words(field: Field, own: Parser | None = None) -> str:
     """A field as text: its name, bits and properties."""
     size = str(field.bits) if isinstance(field.bits, int) else f"({words(field.bits, own)})"
-    text = f"{field.name} {'varint' if isinstance(field, VarintField) else size}"
+    kinds = {VarintField: "varint", BytesField: "bytes"}
+    text = f"{field.name} {kinds.get(type(field), size)}"
     if field.const is not None:
         text += f" ={field.const}"
     if field.order == "little":

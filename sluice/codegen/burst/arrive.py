@@ -127,13 +127,13 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     out: list[str] = []
     enter = enter_of(layer, names)
     if is_entered_noted(layer, names):
-        of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{0}});"
+        of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{&layers[{list(names.program.layers).index(layer.name)}], NULL, 0}});"
         out += [
             "",
             f"static void {enter}(struct sl_stack_box *box, {UNIT})",
             "{",
             "    note_way(box, &box->waiting[box->base.ahead.packet]);",
-            f"    {of_messages if layer.frame is not None else f'layer_{word}(box, at, captured, length);'}",
+            f"    {of_messages if layer.takes_stream else f'layer_{word}(box, at, captured, length);'}",
             "}",
         ]
     if is_led_one_way(layer, names):

@@ -43,7 +43,7 @@ def series_of(names: StackNames) -> LayerProgram | None:
     work, nothing may read the path of the packets either.
     """
     layer = fast_path_stage(names.program)
-    if layer is None or layer.stateless is not None or layer.frame is not None:
+    if layer is None or layer.stateless is not None or layer.takes_stream:
         return None
     owed = [item for item in [*templates(names.program), layer] if item.turn is not None]
     if owed and (len(owed) > 1 or owed[0] is layer or not is_unnoted(layer, names)):
@@ -71,7 +71,7 @@ def row_of(names: StackNames, waiting: str) -> str:
 
 def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
     """Whether the path of a packet is stored in the box before the packet enters the layer in stage 2."""
-    return layer.frame is not None or not is_unnoted(layer, names)
+    return layer.takes_stream or not is_unnoted(layer, names)
 
 
 def is_led_one_way(layer: LayerProgram, names: StackNames) -> bool:
@@ -118,7 +118,7 @@ def asks_behind(layer: LayerProgram, names: StackNames) -> bool:
 
 def main_head(layer: LayerProgram) -> str:
     """Head of the function that runs the main graph of a layer for a packet."""
-    given = UNIT if layer.frame is None else "sl_bytes unit, SL_UNUSED struct sl_stream stream"
+    given = UNIT if not layer.takes_stream else "sl_bytes unit, SL_UNUSED struct sl_stream stream"
     return f"static void layer_{identifier(layer.name)}(struct sl_stack_box *box, {given})"
 
 

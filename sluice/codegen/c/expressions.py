@@ -16,6 +16,7 @@ from sluice.ir.expression import (
     Expr,
     Flip,
     Length,
+    Octet,
     Reg,
     Slice,
     Sum,
@@ -110,6 +111,8 @@ def _emit(expression: Expr) -> tuple[str, int]:
             return f"sl_checksum({emit(data)}, {' + '.join(parts) if parts else '0'})", _ATOM
         case Crc(data, low, high):
             return f"sl_crc32c({emit(data)}, {low}, {high})", _ATOM
+        case Octet(data, at):
+            return f"sl_bytes_octet({emit(data)}, {emit(at)})", _ATOM
         case Binary():
             return _binary(expression)
 

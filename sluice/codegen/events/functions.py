@@ -59,6 +59,29 @@ def callback_functions(program: Program) -> dict[str, EventShape]:
     return found
 
 
+def embedded_struct(prefix: str, shape: EventShape) -> str:
+    """The C struct of an event's data for the embedding program; a user's layout has the stack's prefix."""
+    return f"struct {prefix}_{identifier(shape.callback)}" if shape.callback else event_struct(shape)
+
+
+def embedded_functions(program: Program, functions: Functions) -> dict[str, EventShape]:
+    """By name, the functions that the embedding program may define, with the shape of their data: those of Callbacks, and
+    those of the chosen built-in events, each for all layers.
+    """
+    prefix = identifier(program.name)
+    found = {f"{prefix}_{name}": shape for name, shape in callback_functions(program).items()}
+    for layer in program.layers.values():
+        for event, shape in layer.events.items():
+            if is_embedded(layer, event, functions):
+                found.setdefault(f"{prefix}_on_{event}", shape)
+    return found
+
+
+def is_embedded(layer: LayerProgram, event: str, functions: Functions) -> bool:
+    """Whether the embedding program gets a built-in event of a layer."""
+    return any(hook.event == event and is_named(hook.layer, layer) for hook in functions.embedded or ())
+
+
 def event_struct(shape: EventShape) -> str:
     """The C struct of an event's data: the user's layout by its name, unless C or the runtime reserves that name."""
     if not shape.callback:

@@ -7,7 +7,7 @@ from sluice.codegen.c.expressions import emit, handed, operand
 from sluice.codegen.c.names import boolean, identifier, storage, variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.dispatch import Dispatcher
-from sluice.codegen.events.functions import callback_name, event_struct
+from sluice.codegen.events.functions import callback_name, embedded_struct, event_struct, is_embedded
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
 
@@ -22,7 +22,7 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
     teller = Dispatcher(w.names.functions, layer, w.names.streams)
     calls = teller.statements(i.event)  # of the subscribers that get the instance
-    weak = [f"{callback_name(w.names.program, layer, i.event)}(&data);"] if shape.callback and w.names.weak else []
+    weak = _embedded(w, i)
     if not calls and not weak:
         return []
     values: list[str] = []
@@ -34,13 +34,13 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
         if w.kind == "main" and "malformed" in layer.events:  # malformed may precede any instance
             instance = f"!inst ? NULL : {instance}"
         where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
-    elif layer.frame is not None:
+    elif layer.takes_stream:
         where = f"{{&box->base, &layers[{w.index}], stream.instance, {side}, stream.owner, unit}}"
     else:
         where = f"{{&box->base, &layers[{w.index}], NULL, {side}, &layers[{w.index}], unit}}"
     out = [
-        *([f"struct sl_event event = {where};"] if calls else []),
-        f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};",
+        f"struct sl_event event = {where};",
+        *([f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};"] if calls else []),
         *(["uint64_t watched = sl_watched(&event);"] if teller.tests_on_demand(i.event) else []),
         *(
             [f"uint64_t stopped = sl_stopped(&event, {boolean(i.event == 'end')});"]
@@ -48,9 +48,20 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
             else []
         ),
         *calls,
-        *weak,
     ]
+    if weak:
+        given = f"{embedded_struct(w.names.prefix, shape)} given = {{{', '.join(values) or '0'}}};"
+        out += ["struct sl_event_info info = sl_event_info(&event);", given, f"{weak}(&info, &given);"]
     return ["{", *("    " + line for line in out), "}"]
+
+
+def _embedded(w: LayerWriter, i: ir.Call) -> str:
+    """The function of the embedding program that gets the event; empty if there is none."""
+    if not w.names.weak:
+        return ""
+    if w.layer.events[i.event].callback:
+        return f"{w.names.prefix}_{callback_name(w.names.program, w.layer, i.event)}"
+    return f"{w.names.prefix}_on_{i.event}" if is_embedded(w.layer, i.event, w.names.functions) else ""
 
 
 @writes(ir.TooDeep)
@@ -60,7 +71,13 @@ def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
 
 @writes(ir.NextLayer)
 def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
+    if w.names.program.layers[i.layer].takes_stream:
+        stream = stream_of(w, i.side) if isinstance(i, ir.NextOfSide) else _stream_below(w)
+        return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)}, {stream});"], [])
     return unless_deep(w, handed(i.sdu, lambda sdu: f"layer_{identifier(i.layer)}(box, {sdu});"), [])
+
+
+writes(ir.NextOfSide)(next_layer)
 
 
 @writes(ir.LookAhead)
@@ -112,8 +129,14 @@ def close_messages(w: LayerWriter, i: ir.CloseMessages) -> list[str]:
 def stream_of(w: LayerWriter, side: Expr) -> str:
     """The stream that messages are cut from: of this layer's instance, or of the message that contains this one."""
     if w.table is None:
-        return "stream" if w.layer.frame is not None else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
+        return _stream_below(w)
     return f"(struct sl_stream){{&layers[{w.index}], {instance_pointer(w)}, (uint32_t){operand(side)}}}"
+
+
+def _stream_below(w: LayerWriter) -> str:
+    """The stream that the bytes of this layer are from, for a layer above; none if it has instances of its own."""
+    known = w.table is None and w.layer.takes_stream
+    return "stream" if known else f"(struct sl_stream){{&layers[{w.index}], NULL, 0}}"
 
 
 def _with_messages(w: LayerWriter, side: Expr, statements: list[str]) -> list[str]:

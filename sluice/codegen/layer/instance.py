@@ -135,6 +135,11 @@ def way(w: LayerWriter, i: ir.Way) -> list[str]:
     return [f"{IN_HAND}.path[depth] = {w.index};", f"{variable(i.target)} = sl_path_of({IN_HAND}.path, depth + 1);"]
 
 
+@writes(ir.Time)
+def time(w: LayerWriter, i: ir.Time) -> list[str]:
+    return [f"{variable(i.target)} = box->base.now;"]
+
+
 @writes(ir.FindAlias)
 def find_alias(w: LayerWriter, i: ir.FindAlias) -> list[str]:
     table = w.table

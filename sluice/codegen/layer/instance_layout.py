@@ -46,7 +46,7 @@ class Table:
     """A table: the layers that share it, and the fields of its instances.
 
     `most` is the maximum number of instances; 0 means as many as the box allows. `takers` are the layers that take
-    messages from the streams or packets of its instances. Their events carry these instances.
+    messages, or bytes, from the streams or packets of its instances. Their events carry these instances.
     """
 
     name: str
@@ -173,10 +173,12 @@ def tables(program: Program) -> dict[str, Table]:
 
 
 def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
-    """Add the layers directly above that take messages. Above one without instances, also add its own takers."""
+    """Add the layers directly above that take messages, or bytes of a stream. Above one without instances, also add its
+    own takers.
+    """
     for name in layer.above:
         taker = program.layers[name]
-        if taker.frame is not None and taker not in table.takers:
+        if taker.takes_stream and taker not in table.takers:
             table.takers.append(taker)
             if taker.instance is None:
                 _add_takers(table, taker, program)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.codegen.burst.stages import IN_HAND, asks_behind
-from sluice.codegen.c.expressions import emit
+from sluice.codegen.c.expressions import emit, number
 from sluice.codegen.c.names import variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.control import stream_wanted
@@ -272,6 +272,12 @@ def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
 def acknowledge(w: LayerWriter, i: ir.AcknowledgeSeq) -> list[str]:
     arguments = f"{sequence_of(w, i.side)}, {rules_of(w)}, {emit(i.received)}, {emit(i.edge)}, box->base.now, {i.grace}"
     return [f"{variable(i.due)} = sl_sequence_acknowledge({arguments});"]
+
+
+@writes(ir.OverdueSeq)
+def overdue(w: LayerWriter, i: ir.OverdueSeq) -> list[str]:
+    arguments = f"{sequence_of(w, i.side)}, &box->base.pool, box->base.now, {number(i.wait)}"
+    return [f"{variable(i.due)} = sl_sequence_overdue({arguments});"]
 
 
 @writes(ir.SettledSeq)

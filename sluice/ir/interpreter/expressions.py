@@ -13,6 +13,7 @@ from sluice.ir.expression import (
     Expr,
     Flip,
     Length,
+    Octet,
     Reg,
     Slice,
     Sum,
@@ -53,6 +54,8 @@ def number(expression: Expr) -> Number:
             return _sum(data, pseudo)
         case Crc(data, low, high):
             return _crc(data, low, high)
+        case Octet(data, at):
+            return _octet(data, at)
         case Slice():
             raise InterpreterError("bytes where a number is needed")
 
@@ -120,6 +123,16 @@ def _sum(data: Expr, pseudo: tuple[Expr, ...]) -> Number:
     def compute(frame: Frame) -> int:
         begun = sum(item(frame) for item in numbers) + sum(folded_sum(item(frame)[0]) for item in strings)
         return checksum(whole(frame), begun)
+
+    return compute
+
+
+def _octet(data: Expr, at: Expr) -> Number:
+    whole, position = string(data), number(at)
+
+    def compute(frame: Frame) -> int:
+        captured, place = whole(frame)[0], position(frame)
+        return captured[place] if place < len(captured) else 0
 
     return compute
 

@@ -291,6 +291,12 @@ def _way(way: ir.Way, compiler: Compiler) -> Operation:
     return lambda frame: put(frame, box.way())
 
 
+@_for(ir.Time)
+def _time(time: ir.Time, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(time.target)
+    return lambda frame: put(frame, box.now)
+
+
 @_for(ir.FindAlias)
 def _find_alias(find: ir.FindAlias, compiler: Compiler) -> Operation:
     box, layer = compiler.box, compiler.layer
@@ -594,6 +600,12 @@ def _acknowledge(acknowledge: ir.AcknowledgeSeq, compiler: Compiler) -> Operatio
     return lambda frame: put(frame, sequence(frame).acknowledge(received(frame), edge(frame), box.now, grace))
 
 
+@_for(ir.OverdueSeq)
+def _overdue(overdue: ir.OverdueSeq, compiler: Compiler) -> Operation:
+    sequence, put, box, wait = _sequence(overdue.side), set_number(overdue.due), compiler.box, overdue.wait
+    return lambda frame: put(frame, sequence(frame).overdue(box.now, wait))
+
+
 @_for(ir.SettledSeq)
 def _settled(settled: ir.SettledSeq, compiler: Compiler) -> Operation:
     sequence, put = _sequence(settled.side), set_number(settled.target)
@@ -793,7 +805,22 @@ def _look_ahead(_: ir.LookAhead, __: Compiler) -> Operation:
 @_for(ir.NextLayer)
 def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
     box, name, sdu = compiler.box, following.layer, string(following.sdu)
-    return lambda frame: box.enter(name, sdu(frame), frame.context, frame.depth + 1)
+
+    def operation(frame: Frame) -> None:
+        stream = frame.stream if frame.instance is None and box.layers[name].program.takes_stream else None
+        box.enter(name, sdu(frame), frame.context, frame.depth + 1, stream)
+
+    return operation
+
+
+@_for(ir.NextOfSide)
+def _next_of_side(following: ir.NextOfSide, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, following.layer, string(following.sdu), number(following.side)
+
+    def operation(frame: Frame) -> None:
+        box.enter(name, sdu(frame), frame.context, frame.depth + 1, Stream(frame.current, side(frame)))
+
+    return operation
 
 
 @_for(ir.Count)

@@ -47,6 +47,9 @@ FAR = 1 << 30
 EARLIER_MAX = 7
 """Ranges before the base that are remembered."""
 
+WAITS_MAX = 7
+"""Moments that are remembered of a side whose bytes wait for a limited time."""
+
 HOLD = 1 << 24
 """Bytes that a side may hold where its sequence has no limit of its own."""
 
@@ -178,6 +181,7 @@ class Sequence:
         self.armed = False  # `settled` and `since` are known
         self.settled: int = 0  # what `received` was at `since`
         self.since: int = 0
+        self.moments: list[tuple[int, int]] = []  # since when all before a position has waited; see overdue()
         self.earlier: list[tuple[int, int]] = []  # ranges before the base that have come
         self.unplaced = [0, 0, 0]  # bytes before the base, there again, and outside, since they were last reported
 
@@ -187,9 +191,10 @@ class Sequence:
         return bool(self.pieces or self.records or self.history or self.earlier or self.unplaced[2])
 
     def _unhold(self) -> None:
-        """What the receiver says is forgotten with the last of what is held."""
+        """What the receiver says is forgotten with the last of what is held, and so is how long it has waited."""
         if not self.holds:
             self.heard = self.armed = False
+            self.moments = []
 
     @property
     def held_bytes(self) -> int:
@@ -321,6 +326,27 @@ class Sequence:
     def settled_before(self) -> int:
         """Before which position holes are to be given up."""
         return self.settled if self.armed else self.next
+
+    @holding
+    def overdue(self, now: int, wait: int) -> bool:
+        """Whether bytes have been held for `wait` nanoseconds after a hole at `next`; also records what is held now.
+
+        Moments that lie close together are one: bytes wait for `wait` at most, and a part less at least.
+        """
+        self._unhold()
+        ahead = self._ahead()
+        if ahead is None or ahead.position == self.next:
+            self.moments = []
+            return False
+        moments = [(time, end) for time, end in self.moments if signed(end - self.next) > 0]
+        end = (self.pieces[-1].position + self.pieces[-1].length) & MASK
+        if not moments or signed(end - moments[-1][1]) > 0:
+            if moments and (len(moments) == WAITS_MAX or now - moments[-1][0] < wait // WAITS_MAX):
+                moments[-1] = moments[-1][0], end
+            else:
+                moments.append((now, end))
+        self.moments = moments
+        return now - moments[0][0] >= wait
 
     @holding
     def leave_out(self) -> tuple[int, int, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from sluice.ir.expression import MASK, Binary, Const, Crc, Expr, Flip, Length, Reg, Slice, Sum
+from sluice.ir.expression import MASK, Binary, Const, Crc, Expr, Flip, Length, Octet, Reg, Slice, Sum
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import INSTRUCTIONS, Instruction, Operand
 from sluice.ir.text.line import OPERATORS, IrSyntaxError, Line, in_line, written_by
@@ -62,7 +62,9 @@ class _Reader:
                 return Sum(data, tuple(pseudo))
             case ["crc32c"], (data, Const(value=low), Const(value=high)):
                 return Crc(data, low, high)
-            case ["length" | "captured" | "sum" | "crc32c"], _:
+            case ["octet"], (data, at):
+                return Octet(data, at)
+            case ["length" | "captured" | "sum" | "crc32c" | "octet"], _:
                 raise IrSyntaxError(f"function '{name}' has other arguments than these {len(arguments)}")
             case _:
                 raise IrSyntaxError(f"unknown function '{name}'")

@@ -106,6 +106,8 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
     if layer.of_streams or layer.of_packets:
         sources = (["streams"] if layer.of_streams else []) + (["packets"] if layer.of_packets else [])
         out.append(f"  messages of {', '.join(sources)}")
+    if layer.carried:
+        out.append("  carried")
     if layer.resyncs:
         out.append("  resyncs")
     out += [_event(shape, lines) for shape in layer.events.values()]

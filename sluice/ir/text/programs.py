@@ -329,6 +329,10 @@ def _resyncs(layer: LayerProgram, line: Line) -> None:
     layer.resyncs = True
 
 
+def _carried(layer: LayerProgram, line: Line) -> None:
+    layer.carried = True
+
+
 def _event(layer: LayerProgram, line: Line) -> None:
     name = line.name("the name of an event")
     if name in layer.events:
@@ -357,6 +361,7 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "timeouts": _timeouts,
     "lifetime": _lifetime,
     "messages": _messages,
+    "carried": _carried,
     "resyncs": _resyncs,
     "event": _event,
 }

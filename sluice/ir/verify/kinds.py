@@ -15,6 +15,7 @@ from sluice.ir.expression import (
     Expr,
     Flip,
     Length,
+    Octet,
     Reg,
     Slice,
     Sum,
@@ -46,6 +47,7 @@ BYTES = {
     ("Pad", "data"),
     ("NextLayer", "sdu"),
     ("NextMessages", "sdu"),
+    ("NextOfSide", "sdu"),
     ("CallNative", "sdu"),
     ("CutMessages", "sdu"),
     ("LookAhead", "sdu"),
@@ -180,6 +182,8 @@ def _expression(expression: Expr) -> str | None:
             return _operands((), (base,))
         case Crc(data, _, _):
             return _operands((), (data,))
+        case Octet(data, at):
+            return _operands((at,), (data,))
         case Sum(data, pseudo):
             return _operands((), (data,)) or next(filter(None, map(_expression, pseudo)), None)
 

@@ -32,6 +32,7 @@ from sluice.ir.instruction import (
     InOrder,
     Instruction,
     Lookup,
+    OverdueSeq,
     PlaceSeq,
     Resource,
     Return,
@@ -85,7 +86,7 @@ def without_sequence(layer: LayerProgram, instruction: Instruction) -> tuple[Reg
             return target, Binary("==", position, ZERO) if rules.linear else ONE
         case PlaceSeq(target, _, meta) if rules is not None and not rules.linear:
             return target, meta
-        case CutSeq(target) | WaitingSeq(target) | FullSeq(target) | AcknowledgeSeq(target):
+        case CutSeq(target) | WaitingSeq(target) | FullSeq(target) | AcknowledgeSeq(target) | OverdueSeq(target):
             return target, ZERO
         case _:
             return None

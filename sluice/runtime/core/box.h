@@ -272,21 +272,6 @@ struct sl_stream {
     uint32_t side;
 };
 
-/* The data of built-in events; see BUILT_IN in sluice/lang/events.py. */
-struct sl_on_malformed { uint64_t length, reason; };   /* in words: event->layer->malformed[data->reason] */
-struct sl_on_created { char nothing; };
-struct sl_on_orphan { uint64_t length; };
-struct sl_on_packet { uint64_t length; };
-struct sl_on_state { uint64_t before, after; };   /* their names: event->owner->state[data->after].name */
-struct sl_on_data { uint64_t offset; sl_bytes bytes; };
-struct sl_on_rexmit { uint64_t offset, length; sl_bytes new_bytes, old; };
-struct sl_on_out_of_wnd { char nothing; };
-struct sl_on_gap { uint64_t offset, length, cause; };
-struct sl_on_end { uint64_t reason; };
-struct sl_on_lost { uint64_t offset, length, cause; };
-struct sl_on_dropped { uint64_t length, reason; };
-struct sl_on_unplaced { uint64_t length, cause; };
-
 /* The instance's number, from 1 in order of creation; 0 if there is no instance. */
 static inline uint64_t sl_event_number(const struct sl_event *event) {
     if (!event->instance)
@@ -294,6 +279,13 @@ static inline uint64_t sl_event_number(const struct sl_event *event) {
     uint64_t number;
     memcpy(&number, (const char *)event->instance + event->owner->number_offset, sizeof number);
     return number;
+}
+
+/* The same facts for a program that embeds the stack. */
+SL_COLD struct sl_event_info sl_event_info(const struct sl_event *event) {
+    struct sl_box *box = event->box;
+    return (struct sl_event_info){box, box->batch.user, box->now, box->frame ? box->number : 0, sl_event_number(event),
+                                  event->side, event->layer->name};
 }
 
 /* Has the function lost what it knew of the instance? It runs isolated, in its own process, and crashed after the
@@ -547,6 +539,12 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->function_counters);
     free(box->workers);
     free(box->common);
+}
+
+/* Writes why a box cannot be opened: what a function says, else `why`. */
+SL_COLD void sl_open_failed(const struct sl_options *options, const struct sl_box *box, const char *why) {
+    if (options->message && options->message_size)
+        snprintf(options->message, options->message_size, "%s", box && *box->failure ? box->failure : why);
 }
 
 /* Allocates the memory of a box; its counters and timeouts belong to the stack. Returns 0, or -1 if there is not enough

@@ -5,6 +5,7 @@
 #define SL_EMBED_H
 
 #include "core/packet.h"
+#include "driver/built_in_events.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,6 +44,22 @@ struct sl_options {
     uint64_t held_bytes;         /* of their copies at most; 0: SL_HELD_BYTES */
     uint64_t held_nanoseconds;   /* each waits at most so long; 0: SL_HELD_NANOSECONDS */
     bool held_open;              /* at one of these bounds, packets pass; else they are dropped */
+    /* Where NAME_open writes why it failed, in words, or an empty text; NULL: nowhere. */
+    char *message;
+    size_t message_size;         /* its room, with the 0 at the end; SL_OPEN_MESSAGE is enough for all */
+};
+
+enum { SL_OPEN_MESSAGE = 256 };
+
+/* Where and when an event happened, for the functions of a program that embeds a stack. */
+struct sl_event_info {
+    struct sl_box *box;
+    void *user;           /* of sl_options */
+    uint64_t time;        /* packet time, in nanoseconds since 1970 */
+    uint64_t packet;      /* number of the packet that is processed; 0: none, as where an instance times out */
+    uint64_t flow;        /* number of the instance, unique in the box; 0: the event is of none */
+    uint32_t side;        /* that sent the packet or the bytes: 0 the active one, 1 the passive one */
+    const char *layer;    /* its name; a layer above several kinds of layers has a name for each, as in the counters */
 };
 
 /* --- verdicts --- */

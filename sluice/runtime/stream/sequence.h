@@ -16,6 +16,7 @@
 
 #include "core/bytes.h"
 #include "stream/sequence_state.h"
+#include "stream/sequence_wait.h"
 
 /* In-order bytes of the packet being processed, not copied: on the C stack, zeroed for each packet. */
 struct sl_packet_data {
@@ -772,6 +773,8 @@ SL_COLD void sl_sequence_release_all(struct sl_sequence *seq, struct sl_pool *po
         sl_pool_give(pool, held->history, held->history_size);
     if (held->earlier)
         sl_pool_give(pool, held->earlier, sizeof *held->earlier);
+    if (held->waits)
+        sl_pool_give(pool, held->waits, sizeof *held->waits);
     sl_holder_remove(pool, &held->holder);
     sl_pool_give(pool, held, sizeof *held);
     seq->held = NULL;

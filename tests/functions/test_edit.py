@@ -74,7 +74,7 @@ TEXT = b"secretsecret" + b"a secre not, a secsecret, " * 40 + b"s" * 5 + b"secre
 @pytest.mark.parametrize("mode", ["alert", "mask", "remove", "replace"])
 @pytest.mark.parametrize("seed", range(4))
 def test_streams_are_edited_and_both_ends_go_on(mode: str, seed: int, tmp_path: Path) -> None:
-    """Segments of random sizes in both directions; before and after the box, some are lost, overtaken, or come twice."""
+    """Segments of random sizes in both directions; before and after the box, some are lost, overtaken or repeated."""
     chosen = random.Random(seed)
     both = TEXT, (b"answer " + TEXT[::-1] + b"secret")[: 500 + 200 * seed]
     middle = Middle(tmp_path, f"pattern=secret,mode={mode},with=public knowledge,out={tmp_path / 'rows'}")
@@ -97,7 +97,7 @@ def test_wherever_the_match_is_cut(mode: str, tmp_path: Path) -> None:
 
 
 def test_a_connection_is_reset_at_both_ends(tmp_path: Path) -> None:
-    """No byte of the last segment of the pattern arrives, and both resets have the number that their receiver expects."""
+    """No byte of the last segment of the pattern arrives; both resets have the number that their receiver expects."""
     middle = Middle(tmp_path, "pattern=secret,mode=close")
     ends = talk(middle, random.Random(1), (b"say secret now", b""), cuts=[8])
     assert [end.reset for end in ends] == [True, True]

@@ -138,7 +138,13 @@ struct sl_output {
     uint8_t *bytes;              /* the changed bytes of the burst's packets, one packet after the other, and free
                                   * room */
     size_t used, room;
-    size_t current;              /* offset of those of the current packet */
+    size_t current;              /* offset of those of the current packet, and their number */
+    uint32_t length;
+    bool withheld;               /* the current packet is not transmitted, as nothing of it is left (edit.h) */
+    bool not_edited;             /* a function edits its connection, which is not possible for this packet */
+    void (*at_end)(struct sl_box *box, const struct sl_frame *frame, void *of);   /* called before its verdict; or NULL */
+    void *at_end_of;
+    uint64_t withholds;
     struct sl_sent *sent;        /* packets that functions sent; frame.at is an offset in sent_bytes until they are taken */
     uint32_t sent_count, sent_room;
     uint8_t *sent_bytes;

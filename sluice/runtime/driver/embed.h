@@ -73,6 +73,7 @@ enum sl_action {
 enum {
     SL_VERDICT_CHANGED = 1,      /* `at` and `length` replace the packet's bytes */
     SL_VERDICT_REDIRECTED = 2,   /* the packet is transmitted at `port`, not at the peer of the receiving port */
+    SL_VERDICT_NOT_EDITED = 4,   /* a function edits the connection, but not this packet: a tunnel or checksum forbids it */
 };
 
 /* The functions' decision for one packet of a burst. If several functions decide: a drop overrides everything else;

@@ -65,6 +65,8 @@
 #define sl_rewrite(...) SL_NEEDS("inline") SL_NEEDS("rewrite")
 #define sl_reset(...) SL_NEEDS("inline") SL_NEEDS("drop")
 #define sl_send(...) SL_NEEDS("inline")
+#define sl_edits_packet(...) SL_NEEDS("inline") SL_NEEDS("drop") SL_NEEDS("rewrite") SL_NEEDS("units") SL_NEEDS("packet")
+#define sl_edits_data(...) SL_NEEDS("peek")
 #define sl_buffer(...) SL_NEEDS("control")
 #define sl_policy(...) SL_NEEDS("control")
 #define SLUICE_STOP(...) SL_NEEDS("control")

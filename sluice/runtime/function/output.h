@@ -74,6 +74,7 @@ static inline bool sl_rewrite(struct sl_box *box, const uint8_t *at, const void 
         output->current = output->used;
         memcpy(output->bytes + output->current, frame->at, frame->captured);
         output->used += frame->captured;
+        output->length = frame->captured;
         output->changed = true;
     }
     uint8_t *changed = output->bytes + output->current, *before = output->bytes + output->used;
@@ -262,16 +263,19 @@ SL_COLD void sl_output_hold(struct sl_box *box, const struct sl_frame *frame) {
     if (output->releasing)
         sl_held_decide(box, output->release_for, output->releasing, true);
     output->releasing = 0;
-    if (output->holders && !output->dropped && !sl_held_fits(box, frame->captured)) {
+    if (output->holders && !output->dropped && !sl_held_fits(box, output->changed ? output->length : frame->captured)) {
         output->holders = 0;
         output->held_refused++;
         if (!output->held_open)
             sl_drop_by(box, 0);
     }
-    if (output->holders && !output->dropped) {
+    if (output->holders && !output->dropped && !output->withheld) {
         struct sl_frame copied = *frame;
-        if (output->changed)
+        if (output->changed) {
             copied.at = output->bytes + output->current;
+            copied.length += output->length - copied.captured;
+            copied.captured = output->length;
+        }
         sl_held_put(box, &copied, output->held_for, output->holders);
         output->holds++;
     }
@@ -280,18 +284,22 @@ SL_COLD void sl_output_hold(struct sl_box *box, const struct sl_frame *frame) {
 /* Records the verdict of a packet that was processed. */
 static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *frame) {
     struct sl_output *output = &box->output;
+    if (SL_UNLIKELY(output->at_end != NULL))
+        output->at_end(box, frame, output->at_end_of);
     if (SL_UNLIKELY(output->waiting || output->holders))
         sl_output_hold(box, frame);
-    const bool held = output->holders && !output->dropped, changed = output->changed && !output->dropped && !held;
+    const bool dropped = output->dropped || output->withheld, held = output->holders && !dropped;
+    const bool changed = output->changed && !dropped && !held;
     if (output->verdicts)
         output->verdicts[frame - output->frames] = (struct sl_verdict){
             .at = changed ? (const uint8_t *)(uintptr_t)output->current : NULL,   /* an offset until the burst ends */
-            .length = changed ? frame->captured : 0,
+            .length = changed ? output->length : 0,
             .port = output->port,
-            .action = output->dropped ? SL_DROP : held ? SL_HELD : SL_PASS,
-            .flags = (uint8_t)((changed ? SL_VERDICT_CHANGED : 0) | (output->redirected ? SL_VERDICT_REDIRECTED : 0)),
+            .action = dropped ? SL_DROP : held ? SL_HELD : SL_PASS,
+            .flags = (uint8_t)((changed ? SL_VERDICT_CHANGED : 0) | (output->redirected ? SL_VERDICT_REDIRECTED : 0) |
+                               (output->not_edited ? SL_VERDICT_NOT_EDITED : 0)),
         };
-    if (output->changed && (output->dropped || held || !output->verdicts))
+    if (output->changed && (dropped || held || !output->verdicts))
         output->used = output->current;   /* the changed bytes are not needed */
     for (uint32_t i = output->packet_from; i < output->sent_count; i++) {
         if (output->sent[i].held)
@@ -302,6 +310,9 @@ static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *f
         output->sent[i].frame.port = frame->port;
     }
     output->changes += changed;
+    output->withholds += output->withheld && !output->dropped;
+    output->at_end = NULL;
+    output->withheld = output->not_edited = false;
     output->link_type = frame->link_type;
     output->last_port = frame->port;
     output->place = (uint32_t)(frame - output->frames) + 1;
@@ -335,6 +346,8 @@ SL_COLD void sl_output_finish(struct sl_box *box) {
         sl_report(box, "held_at_end", box->output.held_ended);
         sl_report(box, "held_no_room", box->output.held_refused);
     }
+    if (box->output.withholds)
+        sl_report(box, "packets_withheld", box->output.withholds);
     if (box->output.not_sent)
         sl_report(box, "packets_not_sent", box->output.not_sent);
 }

@@ -1,0 +1,336 @@
+/* Edits what connections of TCP say: where a side's stream has the pattern, the bytes are reported (alert), overwritten
+ * (mask), taken out (remove) or replaced (replace), or the connection is reset (close). The modes are those of MiddleClick
+ * (Barbette et al., 2021).
+ *
+ * The pattern is found however it is divided into segments, reordered or repeated: bytes that may be its beginning wait
+ * for those that follow, `wait` seconds at most. In HTTP/1, the heads and the bodies are searched; where an edit changes
+ * the length of a body, the body leaves in chunks (RFC 9112, 7.1), and the pattern may lie across chunks. */
+#include "sluice.h"
+
+#include "edit.h"
+#include "edit_http.h"
+#include "edit_match.h"
+#include "endpoints.h"
+#include "output_file.h"
+
+SLUICE_INLINE
+SLUICE_PARAMETER(pattern, text, "", "bytes to find; \\xHH, \\r, \\n, \\t, \\\\ and \\, stand for one")
+SLUICE_PARAMETER(mode, text, "alert", "alert, mask, close, remove or replace")
+SLUICE_PARAMETER(with, text, "", "bytes of mode replace, written as those of the pattern")
+SLUICE_PARAMETER(nocase, flag, no, "letters of either case match")
+SLUICE_PARAMETER(port, number, 0, "of the connections that are edited, at either end; 0: all")
+SLUICE_PARAMETER(http, flag, yes, "in HTTP/1, search heads and bodies, and let bodies whose length may change leave in chunks")
+SLUICE_PARAMETER(wait, seconds, 0.2, "that bytes wait which may be the beginning of the pattern")
+SLUICE_PARAMETER(out, text, "", "file for a row for each place found; without one only mode alert writes rows, to standard output")
+SLUICE_PARAMETER(connections, number, 262144, "that are edited at once, at most")
+
+SLUICE_COUNTER(found, "places where the pattern was found")
+SLUICE_COUNTER(edited, "edits that were made, of the pattern and of the framing of HTTP")
+SLUICE_COUNTER(not_edited, "places that were found in a connection or body that cannot be edited")
+SLUICE_COUNTER(closed, "connections that were reset")
+SLUICE_COUNTER(waited, "times that bytes waited too long and left without the rest of the pattern")
+SLUICE_COUNTER(unable_tunnel, "connections in a tunnel or with a checksum that forbids edits")
+SLUICE_COUNTER(unable_fragment, "connections whose segments are in fragments")
+SLUICE_COUNTER(unable_cut, "connections whose packets were not captured whole")
+SLUICE_COUNTER(unable_signed, "connections with signed segments (TCP-MD5, TCP-AO)")
+SLUICE_COUNTER(no_room, "edits not made, and connections not edited, at a bound")
+SLUICE_COUNTER(not_mapped, "packets of edited connections dropped as their numbers could not be changed")
+SLUICE_COUNTER(acknowledged, "acknowledgements sent in the receiver's place")
+
+enum edit_mode { EDIT_ALERT, EDIT_MASK, EDIT_CLOSE, EDIT_REMOVE, EDIT_REPLACE };
+
+struct edit_scan {
+    struct edit_http http;
+    uint32_t matched;                    /* bytes of the pattern with which the stream ends */
+    uint64_t part_at;                    /* offset of the first of these */
+    uint8_t part[EDIT_PATTERN_MOST];     /* as they came */
+    uint64_t from;                       /* offset up to which the output is known */
+    uint64_t waits, since;               /* offset + 1 of the first byte that waits, and the time at which it came */
+};
+
+struct edit_scans {
+    struct edit_scan side[2];
+    struct edit_requests requests;
+};
+
+struct edit_flow {
+    struct sl_edits edits;
+    struct edit_scans *scans;
+    bool closed, other, armed;           /* reset; on another port; its timer is set */
+};
+SLUICE_STATE(struct edit_flow)
+
+struct edit {
+    struct edit_pattern pattern;
+    struct sl_edit_box box;
+    uint8_t with[EDIT_PATTERN_MOST];
+    uint32_t with_length;
+    uint8_t mode;
+    FILE *out;
+    uint8_t *text;                       /* output of the current bytes of a body */
+    size_t text_count, text_room;
+};
+SLUICE_WORKER(struct edit)
+
+static void edit_put(struct edit *edit, const void *bytes, size_t count) {
+    if (!count)
+        return;
+    if (sl_edit_reserve(&edit->text, &edit->text_room, edit->text_count + count)) {
+        memcpy(edit->text + edit->text_count, bytes, count);
+        edit->text_count += count;
+    }
+}
+
+static void edit_report(const struct sl_event *event, const struct edit *edit, uint64_t offset, const char *done) {
+    static const char *const modes[] = {"alert", "mask", "close", "remove", "replace"};
+    if (!edit->out)
+        return;
+    fprintf(edit->out, "{\"packet\":%llu,", (unsigned long long)sl_packet_number(event));
+    sl_write_endpoints(edit->out, event->owner, sl_event_half(event, event->side), sl_event_half(event, event->side ^ 1));
+    fprintf(edit->out, ",\"offset\":%llu,\"mode\":\"%s\",\"done\":%s}\n", (unsigned long long)offset, modes[edit->mode], done);
+}
+
+/* The pattern was found at `offset`. Returns whether its bytes are to be changed. */
+static bool edit_found(const struct sl_event *event, struct edit_flow *flow, uint64_t offset, bool possible) {
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    SLUICE_COUNTER_OF(event->box, found)++;
+    bool changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
+    SLUICE_COUNTER_OF(event->box, not_edited) += changes && !possible;
+    edit_report(event, edit, offset, !changes || possible ? "true" : "false");
+    if (edit->mode == EDIT_CLOSE && !flow->closed) {
+        flow->closed = true;
+        SLUICE_COUNTER_OF(event->box, closed)++;
+        if (!sl_edits_reset(event, &flow->edits))
+            SLUICE_RESET(event->box);
+    }
+    return changes && possible;
+}
+
+/* Searches bytes that leave as they are but for the pattern; `offset` is that of the first one. */
+static void edit_plain(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan, uint64_t offset,
+                       const uint8_t *at, uint32_t count, bool possible) {
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    const uint32_t length = edit->pattern.length;
+    uint8_t mask[EDIT_PATTERN_MOST];
+    memset(mask, '*', length);
+    for (uint32_t i = 0; i < count && !flow->closed; i++) {
+        scan->matched = edit_pattern_step(&edit->pattern, scan->matched, at[i]);
+        if (scan->matched < length)
+            continue;
+        scan->matched = 0;
+        uint64_t begin = offset + i + 1 - length;
+        bool masks = edit->mode == EDIT_MASK;
+        if (edit_found(event, flow, begin, possible && (masks || !scan->http.fixed || scan->http.state == EDIT_HTTP_NONE ||
+                                                        scan->http.state == EDIT_HTTP_CLOSE)))
+            sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with, masks ? length : edit->with_length);
+    }
+    sl_edits_decide(&flow->edits, event->side, offset + count - scan->matched);
+    scan->from = offset + count;
+}
+
+/* Searches bytes of a body that leaves in chunks of ours, and puts the output together. */
+static void edit_body(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan, uint64_t offset,
+                      const uint8_t *at, uint32_t count) {
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    for (uint32_t i = 0; i < count && !flow->closed; i++) {
+        uint32_t before = scan->matched;
+        scan->matched = edit_pattern_step(&edit->pattern, before, at[i]);
+        if (!before && !scan->matched) {
+            edit_put(edit, at + i, 1);
+            continue;
+        }
+        if (!before)
+            scan->part_at = offset + i;
+        uint32_t gone = before + 1 - scan->matched;   /* bytes that are no beginning of it */
+        scan->part[before < EDIT_PATTERN_MOST ? before : 0] = at[i];
+        edit_put(edit, scan->part, gone);
+        if (gone)
+            scan->part_at = scan->matched ? offset + i + 1 - scan->matched : offset + i + 1;
+        memmove(scan->part, scan->part + gone, scan->matched);
+        if (scan->matched == edit->pattern.length) {
+            scan->matched = 0;
+            if (!edit_found(event, flow, scan->part_at, true))
+                edit_put(edit, scan->part, edit->pattern.length);
+            else if (edit->mode == EDIT_MASK)
+                for (uint32_t k = 0; k < edit->pattern.length; k++)
+                    edit_put(edit, "*", 1);
+            else
+                edit_put(edit, edit->with, edit->with_length);
+        }
+    }
+}
+
+/* The output of a body up to `to` is known: it becomes a chunk. `ends`: the message ends there. */
+static void edit_chunk(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan, uint64_t to, bool ends) {
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    char head[24];
+    size_t body = edit->text_count, n = body ? (size_t)snprintf(head, sizeof head, "%zx\r\n", body) : 0;
+    edit_put(edit, "................................", n);   /* room for what goes before */
+    if (edit->text_count != body + n) {
+        flow->closed = true;
+        SLUICE_DROP(event->box);
+        return;
+    }
+    if (n) {
+        memmove(edit->text + n, edit->text, body);
+        memcpy(edit->text, head, n);
+        edit_put(edit, "\r\n", 2);
+    }
+    if (ends)
+        edit_put(edit, "0\r\n\r\n", 5);
+    if (to > scan->from && !sl_edits_replace(&flow->edits, event->side, scan->from, (uint32_t)(to - scan->from), edit->text,
+                                             (uint32_t)edit->text_count)) {
+        flow->closed = true;   /* at a bound: the message cannot go on */
+        SLUICE_COUNTER_OF(event->box, closed)++;
+        if (!sl_edits_reset(event, &flow->edits))
+            SLUICE_RESET(event->box);
+    }
+    sl_edits_decide(&flow->edits, event->side, to);
+    scan->from = to;
+    edit->text_count = 0;
+}
+
+/* Gives up HTTP for the rest of a side. Its bytes so far leave as they are. */
+static void edit_opaque(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan) {
+    scan->http.state = EDIT_HTTP_NONE;
+    scan->http.reframes = false;
+    scan->matched = 0;
+    if (scan->http.count)
+        edit_plain(event, flow, scan, scan->from, scan->http.head, scan->http.count, true);
+    free(scan->http.head);
+    scan->http.head = NULL;
+    scan->http.count = 0;
+}
+
+#include "edit_message.h"
+
+/* Notes which bytes wait since when, and sets the timer. */
+static void edit_arm(const struct sl_event *event, struct edit_flow *flow) {
+    const uint64_t now = sl_now(event->box), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
+    uint64_t due = UINT64_MAX;
+    for (unsigned side = 0; side < 2 && flow->scans; side++) {
+        struct edit_scan *scan = &flow->scans->side[side];
+        if (!sl_edits_waiting(&flow->edits, side))
+            continue;
+        uint64_t first = sl_edits_decided(&flow->edits, side) + 1;
+        if (scan->waits != first)
+            scan->since = now;
+        scan->waits = first;
+        due = sl_min(due, scan->since + wait);
+    }
+    if (due == UINT64_MAX || flow->armed)
+        return;
+    flow->armed = true;
+    SLUICE_ARM(event, tcp, edit_wait, due > now ? due - now : 1);
+}
+
+SLUICE_TIMER(tcp, edit_wait) {
+    struct edit_flow *flow = SLUICE_STATE_OF(event);
+    const uint64_t now = sl_now(event->box), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
+    flow->armed = false;
+    edit_arm(event, flow);
+    for (unsigned side = 0; side < 2 && flow->scans; side++) {
+        struct sl_event of = *event;
+        of.side = side;
+        struct edit_scan *scan = &flow->scans->side[side];
+        if (!sl_edits_waiting(&flow->edits, side) || now - scan->since < wait)
+            continue;
+        SLUICE_COUNTER_OF(event->box, waited)++;
+        if (scan->http.reframes) {   /* within a body: what may be the beginning leaves, in a chunk */
+            edit_put(SLUICE_WORKER_OF(event->box), scan->part, scan->matched);
+            edit_chunk(&of, flow, scan, sl_edits_delivered(&flow->edits, side), false);
+        } else if (scan->http.head) {
+            edit_opaque(&of, flow, scan);
+        }
+        scan->matched = 0;
+        sl_edits_flush(&of, &flow->edits, side);
+    }
+}
+
+SLUICE_ON(tcp, packet) {
+    struct edit_flow *flow = SLUICE_STATE_OF(event);
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
+    if (!event->instance || flow->other)
+        return;
+    if (port && port != (uint64_t)sl_load_be16(event->unit.at) && port != (uint64_t)sl_load_be16(event->unit.at + 2)) {
+        flow->other = true;
+        return;
+    }
+    bool closing = flow->closed;
+    sl_edits_packet(event, &flow->edits, &edit->box);
+    if (closing && !sl_edits_resets(&flow->edits, event->box))
+        SLUICE_DROP(event->box);
+}
+
+SLUICE_ON(tcp, data) {
+    struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!flow || flow->closed || flow->other)
+        return;
+    if (!flow->scans && !(flow->scans = calloc(1, sizeof *flow->scans)))
+        return;
+    bool possible = sl_edits_data(event, &flow->edits, data->offset, data->bytes);
+    struct edit_scan *scan = &flow->scans->side[event->side & 1];
+    if (!data->offset && !SLUICE_PARAMETER_OF(event->box, http))
+        scan->http.state = EDIT_HTTP_NONE;
+    edit_bytes(event, flow, event->side & 1, data->offset, data->bytes.at, data->bytes.captured, possible);
+    edit_arm(event, flow);
+}
+
+SLUICE_ON(tcp, gap) {
+    struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && flow->scans) {
+        sl_edits_flush(event, &flow->edits, event->side);
+        edit_opaque(event, flow, &flow->scans->side[event->side & 1]);
+    }
+}
+
+SLUICE_DESTROY {
+    sl_edits_close(box, &state->edits);
+    for (unsigned side = 0; state->scans && side < 2; side++)
+        free(state->scans->side[side].http.head);
+    free(state->scans);
+}
+
+SLUICE_OPEN {
+    static const char *const modes[] = {"alert", "mask", "close", "remove", "replace"};
+    struct edit *edit = SLUICE_WORKER_OF(box);
+    const char *mode = SLUICE_PARAMETER_OF(box, mode), *with = SLUICE_PARAMETER_OF(box, with);
+    while (edit->mode < 5 && strcmp(mode, modes[edit->mode]))
+        edit->mode++;
+    if (edit->mode == 5) {
+        fprintf(stderr, "edit: mode=%s: give alert, mask, close, remove or replace\n", mode);
+        return -1;
+    }
+    if (!edit_pattern_open(&edit->pattern, SLUICE_PARAMETER_OF(box, pattern), SLUICE_PARAMETER_OF(box, nocase))) {
+        fprintf(stderr, "edit: pattern=BYTES: give from 1 to 256, in which \\ begins \\xHH, \\r, \\n, \\t, \\\\ or \\,\n");
+        return -1;
+    }
+    edit->with_length = edit->mode == EDIT_REPLACE ? edit_text(with, edit->with, EDIT_PATTERN_MOST) : 0;
+    if (edit->mode == EDIT_REPLACE && *with && !edit->with_length) {
+        fprintf(stderr, "edit: with=BYTES: give at most 256, written as those of the pattern\n");
+        return -1;
+    }
+    edit->box.open_most = SLUICE_PARAMETER_OF(box, connections);
+    if (edit->mode == EDIT_ALERT || *SLUICE_PARAMETER_OF(box, out)) {
+        edit->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
+        return edit->out ? 0 : -1;
+    }
+    return 0;
+}
+
+SLUICE_CLOSE {
+    struct edit *edit = SLUICE_WORKER_OF(box);
+    SLUICE_COUNTER_OF(box, edited) = edit->box.edits;
+    SLUICE_COUNTER_OF(box, unable_tunnel) = edit->box.unable[SL_EDIT_TUNNEL];
+    SLUICE_COUNTER_OF(box, unable_fragment) = edit->box.unable[SL_EDIT_FRAGMENT];
+    SLUICE_COUNTER_OF(box, unable_cut) = edit->box.unable[SL_EDIT_CUT];
+    SLUICE_COUNTER_OF(box, unable_signed) = edit->box.unable[SL_EDIT_SIGNED];
+    SLUICE_COUNTER_OF(box, no_room) = edit->box.no_room;
+    SLUICE_COUNTER_OF(box, not_mapped) = edit->box.not_mapped;
+    SLUICE_COUNTER_OF(box, acknowledged) = edit->box.acknowledged;
+    free(edit->box.bytes);
+    free(edit->text);
+    if (edit->out)
+        sl_rows_close(box, edit->out, "edit");
+}

@@ -1,0 +1,215 @@
+/* Edits of TCP streams, of any length: both ends' TCP goes on as if each had talked to the other.
+ *
+ * A function stores a struct sl_edits for each connection and a struct sl_edit_box for the box, and calls
+ *
+ *     sl_edits_packet(event, edits, own)                    from its handler of tcp's `packet`
+ *     sl_edits_data(event, edits, data->offset, data->bytes)   from that of `data`, first; if false, it cannot edit
+ *     sl_edits_replace(edits, side, offset, length, bytes, now)   bytes [offset, offset + length) become others
+ *     sl_edits_decide(edits, side, offset)                  bytes before `offset` may leave
+ *     sl_edits_flush(event, edits, side)                    as from a timer: all bytes that were delivered leave
+ *     sl_edits_close(box, edits)                            from SLUICE_DESTROY
+ *
+ * Bytes leave in order, once they are decided: of a packet with undecided bytes at its end only the others, and the rest
+ * with the next one. For bytes after a hole, which cannot be decided, the box sends duplicate acknowledgements to their
+ * sender, with the block that it holds (RFC 2018), so that the hole is filled as soon as without a box. Sequence numbers,
+ * acknowledgements and their blocks are translated, and a retransmission is edited as its first copy was.
+ *
+ * Only connections whose SYNs were seen are edited. One function edits a connection; others may rewrite headers. */
+#ifndef SL_EDIT_H
+#define SL_EDIT_H
+
+#include "function/edit_connection.h"
+#include "function/peek.h"
+
+struct sl_edits {
+    struct sl_edit_connection *open;   /* NULL: not (or not yet) edited */
+    uint32_t number[2];                /* of each side's SYN */
+    uint16_t mss[2];
+    uint8_t scale[2];
+    uint8_t syn, stamps, sacks;        /* bits of sides */
+    bool refused;
+};
+
+static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
+    struct sl_edit_connection *c = edits->open;
+    if (!c)
+        return;
+    if (box->output.at_end_of == c)
+        box->output.at_end = NULL;
+    for (unsigned side = 0; side < 2; side++) {
+        sl_edit_map_close(&c->side[side].map);
+        free(c->side[side].tail);
+    }
+    c->own->open--;
+    free(c);
+    edits->open = NULL;
+}
+
+#include "function/edit_packet.h"
+
+/* Notes what a SYN says, and opens the connection once both are known. */
+SL_COLD void sl_edits_syn(const struct sl_event *event, struct sl_edits *edits, struct sl_edit_box *own) {
+    uint8_t header[60], side = event->side & 1, *option;
+    uint32_t length = (uint32_t)(event->unit.at[12] >> 4) * 4;
+    if (length < 20 || length > event->unit.captured || edits->refused || edits->open)
+        return;
+    memcpy(header, event->unit.at, length);
+    edits->number[side] = (uint32_t)sl_load_be32(header + 4);
+    option = sl_edit_option(header, length, 2, 4);
+    edits->mss[side] = option ? (uint16_t)sl_load_be16(option) : 536;   /* RFC 9293, 3.7.1 */
+    option = sl_edit_option(header, length, 3, 3);
+    edits->scale[side] = option ? (uint8_t)sl_min(*option, 14) : 255;
+    edits->stamps |= (uint8_t)((sl_edit_option(header, length, 8, 10) != NULL) << side);
+    edits->sacks |= (uint8_t)((sl_edit_option(header, length, 4, 2) != NULL) << side);
+    edits->syn |= (uint8_t)(1 << side);
+    if (edits->syn != 3)
+        return;
+    struct sl_edit_connection *c = own->open < (own->open_most ? own->open_most : 1 << 18) ? calloc(1, sizeof *c) : NULL;
+    if (!c) {
+        edits->refused = true;
+        own->no_room++;
+        return;
+    }
+    own->open++;
+    edits->open = c;
+    c->own = own;
+    for (unsigned each = 0; each < 2; each++) {
+        struct sl_edit_side *of = &c->side[each];
+        of->base = of->sent = of->decided = of->acked = of->told = ((uint64_t)1 << 32) + edits->number[each] + 1;
+        of->map.folded = of->base;
+        of->mss = edits->mss[each];
+        of->scale = edits->scale[0] == 255 || edits->scale[1] == 255 ? 0 : edits->scale[each];
+        of->stamps = edits->stamps == 3;
+        of->sacks = edits->sacks == 3;
+    }
+}
+
+/* The connection is not edited any more; its numbers must not have been changed. */
+static inline void sl_edits_refuse(struct sl_box *box, struct sl_edits *edits) {
+    sl_edits_close(box, edits);
+    edits->refused = true;
+}
+
+static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits *edits, struct sl_edit_box *own) {
+    struct sl_box *box = event->box;
+    if (!event->instance || !box->frame || event->unit.captured < 20)
+        return;
+    const bool opens = event->unit.at[13] & SL_TCP_SYN && !edits->open;
+    if (opens)
+        sl_edits_syn(event, edits, own);
+    struct sl_edit_connection *c = edits->open;
+    if (!c || (!opens && event->unit.at[13] & SL_TCP_SYN))
+        return;
+    if (!box->output.forwards || (box->output.at_end && box->output.at_end_of != c)) {   /* nothing leaves; another function edits */
+        sl_edits_refuse(box, edits);
+        return;
+    }
+    c->event = *event;
+    c->obstacle = (uint8_t)sl_edit_find_places(event, &c->places);
+    c->end = c->places.tcp + event->unit.length;
+    if (!c->obstacle) {
+        uint8_t *tcp = (uint8_t *)(uintptr_t)event->unit.at;
+        uint32_t length = (uint32_t)c->places.payload - c->places.tcp;
+        if (sl_edit_option(tcp, length, 19, 0) || sl_edit_option(tcp, length, 29, 0))
+            c->obstacle = SL_EDIT_SIGNED;
+    }
+    if (c->obstacle && sl_edit_is_untouched(c)) {
+        own->unable[c->obstacle]++;
+        box->output.not_edited = true;
+        sl_edits_refuse(box, edits);
+        return;
+    }
+    box->output.at_end = sl_edit_packet;
+    box->output.at_end_of = c;
+}
+
+/* Takes bytes that were delivered. False if the connection is not edited: they leave, or have left, as they are. */
+static inline bool sl_edits_data(const struct sl_event *event, struct sl_edits *edits, uint64_t offset, sl_bytes bytes) {
+    struct sl_edit_connection *c = edits->open;
+    if (!c)
+        return false;
+    struct sl_edit_side *side = &c->side[event->side & 1];
+    const struct sl_sequence *seq = sl_event_sequence(event, event->side & 1);
+    uint64_t position = side->base + offset;
+    if (!seq || (uint32_t)(seq->start + (seq->skipped - seq->trailing) + offset) != (uint32_t)position ||
+        bytes.captured < bytes.length) {
+        if (sl_edit_is_untouched(c))
+            sl_edits_refuse(event->box, edits);
+        return false;
+    }
+    if (position != side->sent + side->count) {   /* after a gap: its bytes, and those before it, pass if they still come */
+        side->count = 0;
+        side->sent = side->decided = position;
+    }
+    if (!sl_edit_reserve(&side->tail, &side->room, side->count + bytes.captured)) {
+        side->count = 0;
+        side->sent = side->decided = position + bytes.length;
+        c->own->no_room++;
+        return false;
+    }
+    memcpy(side->tail + side->count, bytes.at, bytes.captured);
+    side->count += bytes.captured;
+    return true;
+}
+
+/* Replaces bytes of a stream that were not decided yet; length must not be 0. False at a bound, or if they have left. */
+static inline bool sl_edits_replace(struct sl_edits *edits, unsigned side, uint64_t offset, uint32_t length, const void *bytes,
+                                    uint32_t now) {
+    struct sl_edit_connection *c = edits->open;
+    if (!c)
+        return false;
+    struct sl_edit_side *of = &c->side[side & 1];
+    if (of->base + offset < of->sent || !sl_edit_add(&of->map, of->base + offset, length, bytes, now)) {
+        c->own->no_room++;
+        return false;
+    }
+    c->own->edits++;
+    return true;
+}
+
+static inline void sl_edits_decide(struct sl_edits *edits, unsigned side, uint64_t offset) {
+    struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
+    if (of)
+        of->decided = sl_max(of->decided, sl_min(of->base + offset, of->sent + of->count));
+}
+
+/* All bytes of a side that were delivered leave. */
+static inline void sl_edits_flush(const struct sl_event *event, struct sl_edits *edits, unsigned side) {
+    struct sl_edit_connection *c = edits->open;
+    if (!c)
+        return;
+    c->side[side & 1].decided = c->side[side & 1].sent + c->side[side & 1].count;
+    sl_edit_flush(event->box, c, side);
+}
+
+/* The offset after all bytes of a side that were delivered. */
+static inline uint64_t sl_edits_delivered(const struct sl_edits *edits, unsigned side) {
+    const struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
+    return of ? of->sent + of->count - of->base : 0;
+}
+
+/* The offset after those that may leave. */
+static inline uint64_t sl_edits_decided(const struct sl_edits *edits, unsigned side) {
+    const struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
+    return of ? of->decided - of->base : 0;
+}
+
+/* The current packet is dropped, and both ends get a reset that they accept. False if the connection is not edited. */
+static inline bool sl_edits_reset(const struct sl_event *event, struct sl_edits *edits) {
+    if (!edits->open || !event->box->frame)
+        return false;
+    return edits->open->resets = true;
+}
+
+/* Will the current packet be replaced by resets? */
+static inline bool sl_edits_resets(const struct sl_edits *edits, const struct sl_box *box) {
+    return edits->open && edits->open->resets && box->output.at_end_of == edits->open && box->output.at_end;
+}
+
+/* Have bytes been delivered that are not decided? */
+static inline bool sl_edits_waiting(const struct sl_edits *edits, unsigned side) {
+    const struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
+    return of && of->count && of->decided < of->sent + of->count;
+}
+
+#endif

@@ -1,0 +1,152 @@
+"""`-f edit`: streams whose bytes are changed, however they are divided, reordered and repeated; both ends' TCP goes on.
+
+The two ends here are models of TCP, which check every number that they get; tests/live/test_edit.py has the kernel's.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_stack
+from sluice.engine.functions import find_functions
+from tests.chain.running import small_stack
+from tests.functions.tcp_ends import Link, pair, talk
+from tests.support.unoptimised import unoptimised
+
+MS = 10**6
+
+
+@cache
+def compiled() -> CompiledStack:
+    with unoptimised():
+        return compile_stack(small_stack(), tuple(find_functions(["edit:pattern=x"]).c))
+
+
+class Middle(Link):
+    """A box with `edit` between two ends."""
+
+    def __init__(self, folder: Path, options: str) -> None:
+        self.path = folder / "out.pcap"
+        self.at = 24
+        values = [pair.split("=", 1) for pair in options.split(",")]
+        settings = Settings(max_instances=1 << 8, memory=1 << 24)
+        self.box = Box(compiled(), settings, function_options=[dict(values)], output=self.path)
+        self.now = 1000 * 10**9
+        self.reports: dict[str, int] = {}
+
+    def through(self, packets: list[bytes]) -> list[bytes]:
+        self.now += MS
+        self.box.burst([(packet, self.now, 1, None) for packet in packets])
+        return self.left()
+
+    def left(self) -> list[bytes]:
+        """What has left since the last call."""
+        self.box._library.sl_source_flush(self.box._writer.handle)  # type: ignore[union-attr]
+        written = self.path.read_bytes()
+        found: list[bytes] = []
+        while self.at < len(written):
+            size = int.from_bytes(written[self.at + 8 : self.at + 12], "little")
+            found.append(written[self.at + 16 : self.at + 16 + size])
+            self.at += 16 + size
+        return found
+
+    def end(self) -> dict[str, int]:
+        self.box.finish()
+        assert self.box.failure() is None
+        self.reports = self.box.reports()
+        self.box.close()
+        return self.reports
+
+
+def edited(text: bytes, mode: str) -> bytes:
+    return text.replace(
+        b"secret", {"mask": b"******", "remove": b"", "replace": b"public knowledge", "alert": b"secret"}[mode]
+    )
+
+
+TEXT = b"secretsecret" + b"a secre not, a secsecret, " * 40 + b"s" * 5 + b"secret" + bytes(range(256)) * 3 + b"secret"
+
+
+@pytest.mark.parametrize("mode", ["alert", "mask", "remove", "replace"])
+@pytest.mark.parametrize("seed", range(4))
+def test_streams_are_edited_and_both_ends_go_on(mode: str, seed: int, tmp_path: Path) -> None:
+    """Segments of random sizes in both directions; before and after the box, some are lost, overtaken or repeated."""
+    chosen = random.Random(seed)
+    both = TEXT, (b"answer " + TEXT[::-1] + b"secret")[: 500 + 200 * seed]
+    middle = Middle(tmp_path, f"pattern=secret,mode={mode},with=public knowledge,out={tmp_path / 'rows'}")
+    ends = talk(middle, chosen, both, sizes=(1, (700, 50, 400, 9)[seed]), faults=0.08 if seed else 0.0)
+    assert bytes(ends[1].got) == edited(both[0], mode)
+    assert bytes(ends[0].got) == edited(both[1], mode)
+    reports = middle.end()
+    assert reports["found"] == sum(text.count(b"secret") for text in both)
+    assert reports["not_mapped"] == reports["no_room"] == 0
+
+
+@pytest.mark.parametrize("mode", ["mask", "remove", "replace"])
+def test_wherever_the_match_is_cut(mode: str, tmp_path: Path) -> None:
+    for cut in range(1, 6):
+        middle = Middle(tmp_path, f"pattern=secret,mode={mode},with=public knowledge")
+        text = b"my secret"
+        ends = talk(middle, random.Random(1), (text, b""), cuts=[3 + cut])
+        assert bytes(ends[1].got) == edited(text, mode)
+        middle.end()
+
+
+def test_a_connection_is_reset_at_both_ends(tmp_path: Path) -> None:
+    """No byte of the last segment of the pattern arrives; both resets have the number that their receiver expects."""
+    middle = Middle(tmp_path, "pattern=secret,mode=close")
+    ends = talk(middle, random.Random(1), (b"say secret now", b""), cuts=[8])
+    assert [end.reset for end in ends] == [True, True]
+    assert bytes(ends[1].got) == b"say "
+    assert middle.end()["closed"] == 1
+
+
+def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path: Path) -> None:
+    """ "sec" waits for 0.2 s of packet time; "se" leaves at once, with the FIN."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")
+    client, server = pair((b"my secse", b""), random.Random(1), (6, 6), [6])
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    first = client.packet("A", 0, b"my sec")
+    client.sent = 6
+    for packet in middle.through([first]):
+        server.feed(packet)
+    assert bytes(server.got) == b"my "
+    middle.now += 300 * MS
+    for packet in middle.through([client.packet("A", 6)]):
+        server.feed(packet)
+    assert bytes(server.got) == b"my sec"
+    for packet in middle.through([client.packet("A", 6, b"se"), client.packet("FA", 8)]):
+        server.feed(packet)
+    assert bytes(server.got) == b"my secse" and server.fin_got
+    assert middle.end()["waited"] == 1
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [("pattern=", "give from 1 to 256"), ("pattern=\\q", "give from 1 to 256"), ("pattern=a,mode=eat", "mode=eat")],
+)
+def test_parameters_that_make_no_sense(
+    options: str, said: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(RunError):
+        Middle(tmp_path, options)
+    assert said in capfd.readouterr().err
+
+
+def test_a_connection_in_a_tunnel_that_checks_its_content_is_not_edited(tmp_path: Path) -> None:
+    """Its packets pass as they are, and the verdict says so."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove")
+    client, server = pair((b"secret", b""), random.Random(1), (6, 6), [])
+    signed = bytes([19, 18]) + bytes(16)  # RFC 2385
+    packets = [client.syn()]
+    server.peer_isn, client.peer_isn = client.isn, server.isn
+    packets += [server.syn(), client.packet("A", 0, b"secret", signed)]
+    assert middle.through(packets) == packets
+    reports = middle.end()
+    assert (reports["found"], reports["unable_signed"], reports["not_edited"]) == (1, 1, 1)

@@ -390,7 +390,7 @@ void mos_stray(struct mos_context *context)
 {
     struct mos_packet *packet = &context->packet;
     unsigned from = 0;
-    struct mos_flow *flow = mos_translated_find(packet, &from);
+    struct mos_flow *flow = mos_translated_find(context->run, packet, &from);
     if (flow) {
         if (flow->context == context)
             both_ends(flow, from);

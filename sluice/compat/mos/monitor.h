@@ -24,20 +24,18 @@
 enum { MOS_EVENTS = 64, MOS_BUILT_IN = 12 };
 enum mos_hook { MOS_AT_NULL, MOS_AT_RCV, MOS_AT_SND, MOS_HOOKS };
 
-/* Who listens to what. Never changed once made, and shared by all flows that have the same: as in mOS, a change leads from
- * one of these to another, along an edge once it has been made before. */
+/* Which callbacks are called for which events. Never changed once made, and shared by all flows of a context that have the
+ * same: as in mOS, a change leads from one of these to another, along an edge once it has been made before. */
 struct mos_registrations {
     event_t registered[MOS_HOOKS];
     callback_t callback[MOS_HOOKS][MOS_EVENTS];
     struct mos_edge *edges;
-    struct mos_registrations *next;   /* of all */
+    struct mos_registrations *next;   /* of all in the context */
 };
 
-struct mos_registrations *mos_no_registrations(void);
+struct mos_context;
 
-/* Registers a callback, or none for NULL; NULL when there is no memory. */
-const struct mos_registrations *mos_registrations_with(const struct mos_registrations *from, enum mos_hook hook,
-                                                       unsigned event, callback_t callback);
+void mos_registrations_forget(struct mos_context *context);
 void mos_events_forget(void);
 
 /* --- sockets (socket.c) --- */
@@ -157,15 +155,16 @@ void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its view
 void mos_translated_note(struct mos_flow *flow);
 void mos_translated_forget(struct mos_flow *flow);
 
-/* The flow of a packet by such ends, of whichever context, and which end sent it; NULL for none. */
-struct mos_flow *mos_translated_find(const struct mos_packet *packet, unsigned *from);
+/* The flow of a packet by such ends, of whichever context of the run, and which end sent it; NULL for none. */
+struct mos_run;
+struct mos_flow *mos_translated_find(struct mos_run *run, const struct mos_packet *packet, unsigned *from);
 
-int mos_translated_open(uint32_t most, uint64_t seed);   /* for all contexts; again: nothing happens */
-void mos_translated_close(void);
+int mos_translated_open(struct mos_run *run);   /* -1: no memory */
+void mos_translated_close(struct mos_run *run);
 
 /* --- contexts (context.c) --- */
 
-enum { MOS_CONTEXTS = 64 };
+enum { MOS_CONTEXTS = 64, MOS_DEVICES = 64 };
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_hosts;   /* endpoint.h */
 
@@ -186,7 +185,10 @@ struct mos_context {
     uint64_t timer_order;
     event_t raisable, raised;     /* while a filter runs */
     bool filtering;
-    pthread_t thread;
+    struct mos_registrations nothing, *registrations;   /* that without callbacks, and all others */
+    struct mos_run *run;          /* which takes its packets to it; NULL before there is one */
+    pthread_t thread;             /* which made it */
+    uint64_t seed;                /* of its tables */
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
@@ -210,17 +212,49 @@ struct mos_input {
     bool live, forwards;
 };
 
-unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
-void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
+/* Those that can be: how many. reports: with a message for each of the others. */
+unsigned mos_inputs_open(struct mos_input *inputs, bool reports);
+void mos_inputs_report(const struct mos_input *inputs, unsigned count, bool faults);   /* what was lost; and was wrong */
+
+void mos_outputs_begin(const struct mos_input *inputs, unsigned count);   /* interfaces that are already open */
 
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
 int mos_output(int device, const struct sl_frame *frame);
 bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
 void mos_outputs_close(void);
 
-/* --- the loop (loop.c) --- */
+/* --- the loop of a run (loop.c) --- */
+
+struct mos_burst {
+    const struct sl_frame *frames;
+    const uint64_t *times;          /* for each of them */
+    size_t timed, left;             /* packets that time has reached; that have left */
+    const struct mos_input *input;  /* NULL: by their ports */
+};
+
+/* A thread, and what it takes packets through. */
+struct mos_run {
+    struct mos_context *contexts[MOS_CONTEXTS];
+    unsigned count;                 /* of these: all; or one, */
+    unsigned part, parts;           /* which is number `part` of all, as each has a run */
+    struct mos_input inputs[MOS_DEVICES];   /* by the port of a packet */
+    unsigned input_count;
+    struct sl_drive drive;
+    struct sl_table translated;
+    uint64_t now;
+    struct mos_burst burst;
+    pthread_t thread;
+    bool started;                   /* the thread, by the library */
+};
+
+void mos_run_open(struct mos_run *run);      /* it is of this thread from now on, and its devices are open */
+void mos_run_packets(struct mos_run *run);   /* all of them, up to the end of the flows */
+struct mos_run *mos_run_here(void);          /* that of this thread, or NULL */
+
+/* --- runs (run.c) --- */
 
 bool mos_loop_runs(void);
+bool mos_loop_is_of(const struct mos_context *context);   /* do its callbacks run in this thread? */
 void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
 
 /* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or
@@ -229,8 +263,6 @@ bool mos_loop_finish(bool may_wait);
 void mos_loop_forget(void);    /* it may begin again */
 
 /* --- configuration (configuration.c) --- */
-
-enum { MOS_DEVICES = 64 };
 
 struct mos_device {
     char *name;   /* of a capture file or an interface */

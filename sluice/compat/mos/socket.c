@@ -33,7 +33,7 @@ struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type 
     }
     socket->id = context->free_ids ? context->free_id[--context->free_ids] : context->socket_count++;
     socket->type = type;
-    socket->registrations = type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? NULL : mos_no_registrations();
+    socket->registrations = type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? NULL : &context->nothing;
     context->sockets[socket->id] = socket;
     return socket;
 }
@@ -50,9 +50,7 @@ void mos_socket_free(struct mos_context *context, struct mos_socket *socket)
 
 const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket)
 {
-    if (socket->registrations)
-        return socket->registrations;
-    return socket->monitor ? socket->monitor->registrations : mos_no_registrations();
+    return socket->registrations ? socket->registrations : socket->monitor->registrations;
 }
 
 struct mos_socket *mos_socket_of(mctx_t mctx, int id)
@@ -64,7 +62,7 @@ struct mos_socket *mos_socket_of(mctx_t mctx, int id)
 /* The sockets and flows of a context are of the thread that runs its callbacks, as long as that runs. */
 bool mos_is_foreign(const struct mos_context *context)
 {
-    return mos_loop_runs() && !pthread_equal(context->thread, pthread_self());
+    return mos_loop_runs() && !mos_loop_is_of(context);
 }
 
 struct mos_socket *mos_socket_get(mctx_t mctx, int id)
@@ -131,8 +129,7 @@ static void stop(struct mos_socket *view, int side)
 /* Endpoints have numbers of their own, which flows have, too: callbacks close flows, end hosts their endpoints. */
 static struct mos_endpoint *endpoint_to_close(struct mos_context *context, int sock)
 {
-    bool callback = mos_loop_runs() && pthread_equal(context->thread, pthread_self());
-    bool flow = callback && mos_socket_of(&context->public, sock);
+    bool flow = mos_loop_is_of(context) && mos_socket_of(&context->public, sock);
     return flow ? NULL : mos_endpoint_find(context->hosts, sock);
 }
 
@@ -158,6 +155,7 @@ int mtcp_close(mctx_t mctx, int sock)
         if (context->sockets[id] && context->sockets[id]->monitor == socket) {
             stop(context->sockets[id], MOS_SIDE_BOTH);
             context->sockets[id]->monitor = NULL;
+            context->sockets[id]->registrations = &context->nothing;
         }
     *(socket->previous ? &socket->previous->next : &context->first) = socket->next;
     *(socket->next ? &socket->next->previous : &context->last) = socket->previous;
@@ -353,7 +351,7 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
     const struct mos_context *context = mos_context_of(mctx);
     if (!context)
         return failed(EACCES);
-    if (!pthread_equal(context->thread, pthread_self()) || !mos_socket_of(mctx, sock)) {
+    if (!mos_loop_is_of(context) || !mos_socket_of(mctx, sock)) {
         const struct mos_endpoint *endpoint = mos_endpoint_find(context->hosts, sock);
         if (endpoint)
             return mos_endpoint_peername(endpoint, addr, addrlen, side);

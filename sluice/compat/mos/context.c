@@ -9,8 +9,6 @@
 
 enum { SIGNALS = 65 };
 
-void mos_boxed_for(struct sl_box *box, struct mos_context *context);
-
 static struct {
     bool read;                       /* the configuration */
     pthread_mutex_t lock;            /* of what follows: end hosts make their contexts in threads of their own */

@@ -12,35 +12,36 @@ static struct output {
     bool failed;                   /* it could not be opened */
 } outputs[MOS_DEVICES], *by_device[MOS_DEVICES];
 
-static const struct mos_input *received;   /* interfaces that packets are received from, which can also be sent to */
-static unsigned received_count;
+static struct mos_input inputs[MOS_DEVICES];
+static unsigned input_count;
 
 /* --- in --- */
 
-unsigned mos_inputs_open(struct mos_input *inputs, bool reports)
+unsigned mos_inputs_open(struct mos_input **out)
 {
     char message[SL_SOURCE_MESSAGE], uri[512];
-    unsigned count = 0;
+    input_count = 0;
     for (int device = 0; device < mos_configuration.device_count; device++) {
         const struct mos_device *d = &mos_configuration.devices[device];
-        struct mos_input *input = &inputs[count];
+        struct mos_input *input = &inputs[input_count];
         snprintf(uri, sizeof uri, "%s%s", d->live ? "af_packet:" : "", d->name);
         *input = (struct mos_input){.device = device, .live = d->live, .forwards = d->to != NULL};
-        if (!sl_source_open(&input->source, uri, NULL, message, sizeof message))
-            count++;
-        else if (reports)
+        if (sl_source_open(&input->source, uri, NULL, message, sizeof message))
             fprintf(stderr, "libsluice_mos: %s\n", message);
+        else
+            input_count++;
     }
-    return count;
+    *out = inputs;
+    return input_count;
 }
 
 /* What was not received is said: a monitor that has seen half of a flow should know why. */
-void mos_inputs_report(const struct mos_input *inputs, unsigned count, bool faults)
+void mos_inputs_report(bool stopped)
 {
-    for (unsigned i = 0; i < count; i++) {
+    for (unsigned i = 0; i < input_count; i++) {
         struct sl_source_statistics statistics = {0};
         const char *name = mos_configuration.devices[inputs[i].device].name;
-        if (faults && sl_source_fault(inputs[i].source))
+        if (!stopped && sl_source_fault(inputs[i].source))
             fprintf(stderr, "libsluice_mos: %s\n", sl_source_fault(inputs[i].source));
         sl_source_statistics(inputs[i].source, &statistics);
         if (statistics.dropped_kernel || statistics.dropped_interface)
@@ -53,17 +54,11 @@ void mos_inputs_report(const struct mos_input *inputs, unsigned count, bool faul
 
 /* --- out --- */
 
-void mos_outputs_begin(const struct mos_input *inputs, unsigned count)
-{
-    received = inputs;
-    received_count = count;
-}
-
 static struct sl_source *input_of(const char *name)
 {
-    for (unsigned i = 0; i < received_count; i++)
-        if (received[i].live && strcmp(mos_configuration.devices[received[i].device].name, name) == 0)
-            return received[i].source;
+    for (unsigned i = 0; i < input_count; i++)
+        if (inputs[i].live && strcmp(mos_configuration.devices[inputs[i].device].name, name) == 0)
+            return inputs[i].source;
     return NULL;
 }
 
@@ -147,5 +142,4 @@ void mos_outputs_close(void)
         *output = (struct output){0};
     }
     memset(by_device, 0, sizeof by_device);
-    received_count = 0;
 }

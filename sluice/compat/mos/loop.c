@@ -1,29 +1,42 @@
-/* The loop that takes packets through the contexts of a run, in one thread.
+/* The loop that takes packets through the contexts.
  *
- * Each packet goes to the context that the stack's dispatch chooses. Where each context has a run of its own (run.c), each
- * run reads all packets and processes those of its context: no run waits for another one, and time is the same in all.
- * Packets of capture files come in the order of their times, and time is packet time: a context gets the same every time. */
+ * As in mOS, each context has a thread, in which the callbacks of its flows run: workers of the driver's (driver/workers.h),
+ * to which the thread of the loop passes each packet by the stack's dispatch. With one context, or where packets are
+ * forwarded, that thread runs them all: packets leave in the order in which they came, and those of one flow may belong to
+ * several contexts once a program has rewritten their addresses. Packets of capture files come in the order of their times,
+ * and time is packet time: a context gets the same each time. */
 #include "monitor.h"
 
+#include "driver/workers.h"
 #include "sluice_mos.h"
 
 #include <poll.h>
 
 enum {
-    SAME_EACH_TIME = 0,      /* the seed that chooses contexts: a run gives the same each time */
+    SAME_EACH_TIME = 0,      /* the seed that chooses contexts */
     BURST = 256,             /* packets of an interface that are received at once */
     WAIT = 10,               /* milliseconds: how long timers and a stop may be delayed while no packet comes */
 };
 
-static _Thread_local struct mos_run *here;   /* the run of this thread */
+static struct {
+    struct sl_drive drive;
+    struct mos_input *inputs;       /* by the port of a packet */
+    unsigned input_count;
+    struct mos_run runs[MOS_CONTEXTS];   /* by thread */
+    unsigned run_count;
+} loop;
 
-struct mos_run *mos_run_here(void) { return here; }
+static _Thread_local struct mos_run *here;
+
+bool mos_loop_is_of(const struct mos_context *context) { return here && here == context->run; }
+
+bool mos_loop_is_here(void) { return here != NULL; }
 
 /* --- packets --- */
 
-static int device_of(const struct mos_run *run, const struct sl_frame *frame)
+static int device_of(const struct sl_frame *frame)
 {
-    return (run->burst.input ? run->burst.input : &run->inputs[frame->port])->device;
+    return (here->burst.input ? here->burst.input : &loop.inputs[frame->port])->device;
 }
 
 /* A packet of the burst goes where its device's packets go: as the callbacks left it, or, without a callback, as it came. */
@@ -33,12 +46,12 @@ static void leave(struct mos_context *context, size_t i)
     struct mos_packet *packet = &context->packet;
     const bool seen = packet->source == frame;
     packet->source = NULL;
-    if (!mos_forwards(device_of(here, frame), frame->link_type) || (seen && packet->dropped))
+    if (!mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
         return;
     struct sl_frame out = seen ? packet->frame : *frame;
     if (out.flags & SL_FRAME_CHECKSUM_PARTIAL)
         mos_frame_complete(&out, packet->memory);
-    mos_output(device_of(here, frame), &out);
+    mos_output(device_of(frame), &out);
 }
 
 /* Packets up to number i of the burst: each leaves before time goes on to the next one. */
@@ -48,7 +61,7 @@ static void go_on_to(struct mos_context *context, size_t i)
     while (burst->timed <= i && !mos_stopped()) {
         if (burst->left < burst->timed)
             leave(context, burst->left++);
-        here->now = sl_max(here->now, burst->times[burst->timed]);
+        here->now = sl_max(here->now, burst->frames[burst->timed].time);
         mos_advance(here->contexts, here->count, here->now);
         mos_sockets_free_closed(context);
         burst->timed += !mos_stopped();
@@ -62,16 +75,14 @@ bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame)
         return !mos_stopped();
     go_on_to(context, (size_t)(frame - here->burst.frames));
     *packet = (struct mos_packet){.memory = packet->memory, .bytes = (uint8_t *)(uintptr_t)frame->at, .frame = *frame,
-                                  .source = frame, .device = device_of(here, frame)};
+                                  .source = frame, .device = device_of(frame)};
     packet->frame.captured = (uint32_t)sl_min(frame->captured, MOS_FRAME_MOST);
     return !mos_stopped();
 }
 
-/* times: the largest of any packet so far, for each of them. */
-static void process(struct mos_context *context, const struct sl_frame *frames, const uint64_t *times, size_t count,
-                    const struct mos_input *input)
+static void process(struct mos_context *context, const struct sl_frame *frames, size_t count, const struct mos_input *input)
 {
-    here->burst = (struct mos_burst){.frames = frames, .times = times, .input = input};
+    here->burst = (struct mos_burst){.frames = frames, .input = input};
     sluice_mos_process(context->box, frames, count, NULL);
     if (count)
         go_on_to(context, count - 1);
@@ -81,53 +92,15 @@ static void process(struct mos_context *context, const struct sl_frame *frames, 
     mos_sockets_free_closed(context);
 }
 
-static unsigned worker_of(const struct sl_frame *frame, unsigned workers)
-{
-    return workers > 1 ? sluice_mos_worker(frame, workers, SAME_EACH_TIME) : 0;
-}
-
-/* Of at most BURST packets those of this run's context; time goes on by the others, too. */
-static void process_own(const struct sl_frame *frames, size_t count, const struct mos_input *input)
-{
-    struct sl_frame own[BURST];
-    uint64_t times[BURST], now = here->now;
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        now = sl_max(now, frames[i].time);
-        times[kept] = now;
-        if (worker_of(&frames[i], here->parts) == here->part)
-            own[kept++] = frames[i];
-    }
-    if (kept)
-        process(here->contexts[0], own, times, kept, input);
-    here->now = now;
-    if (count && !mos_stopped())
-        mos_advance(here->contexts, here->count, now);
-}
-
-/* Of at most BURST packets runs of one context each: several contexts see packets in the order of time, too. */
-static void process_all(const struct sl_frame *frames, size_t count, const struct mos_input *input)
-{
-    uint64_t times[BURST], now = here->now;
-    for (size_t i = 0; i < count; i++)
-        times[i] = now = sl_max(now, frames[i].time);
-    for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
-        unsigned worker = worker_of(&frames[first], here->count);
-        next = here->count > 1 ? first + 1 : count;
-        while (next < count && worker_of(&frames[next], here->count) == worker)
-            next++;
-        process(here->contexts[worker], frames + first, times + first, next - first, input);
-    }
-}
-
+/* Runs of packets of one context each: several contexts see packets in the order of time, too. */
 static void process_frames(const struct sl_frame *frames, size_t count, const struct mos_input *input)
 {
-    for (size_t first = 0; first < count; first += BURST) {
-        const size_t together = (size_t)sl_min(count - first, BURST);
-        if (here->parts > 1)
-            process_own(frames + first, together, input);
-        else
-            process_all(frames + first, together, input);
+    for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
+        unsigned worker = here->count > 1 ? sluice_mos_worker(&frames[first], here->count, SAME_EACH_TIME) : 0;
+        next = here->count > 1 ? first + 1 : count;
+        while (next < count && sluice_mos_worker(&frames[next], here->count, SAME_EACH_TIME) == worker)
+            next++;
+        process(here->contexts[worker], frames + first, next - first, input);
     }
 }
 
@@ -147,14 +120,14 @@ static void process_burst(struct sl_box *box, const struct sl_frame *frames, siz
     (void)box, (void)verdicts;
     process_frames(frames, count, NULL);
     if (mos_stopped())
-        sl_drive_stop(&here->drive);
+        sl_drive_stop(&loop.drive);
 }
 
 static uint64_t tick(struct sl_box *box, uint64_t clock)
 {
     (void)box;
     if (mos_stopped())
-        sl_drive_stop(&here->drive);
+        sl_drive_stop(&loop.drive);
     if (!clock)
         return SL_NEVER;   /* captures: time goes on with packets */
     here->now = sl_max(here->now, clock);
@@ -167,18 +140,18 @@ static uint64_t tick(struct sl_box *box, uint64_t clock)
 static void run_interfaces(void)
 {
     struct pollfd fds[MOS_DEVICES];
-    for (unsigned i = 0; i < here->input_count; i++) {
+    for (unsigned i = 0; i < loop.input_count; i++) {
         fds[i] = (struct pollfd){.fd = -1};
-        here->inputs[i].source->back_end->descriptors(here->inputs[i].source, &fds[i], 1);
+        loop.inputs[i].source->back_end->descriptors(loop.inputs[i].source, &fds[i], 1);
     }
     while (!mos_stopped()) {
         bool idle = true, open = false;
-        for (unsigned i = 0; i < here->input_count; i++) {
+        for (unsigned i = 0; i < loop.input_count; i++) {
             struct sl_frame frames[BURST];
-            int32_t got = sl_source_receive(here->inputs[i].source, frames, BURST);
+            int32_t got = sl_source_receive(loop.inputs[i].source, frames, BURST);
             if (got > 0)
-                process_received(frames, (size_t)got, &here->inputs[i]);
-            sl_source_release(here->inputs[i].source);
+                process_received(frames, (size_t)got, &loop.inputs[i]);
+            sl_source_release(loop.inputs[i].source);
             idle = idle && got <= 0;
             open = open || got >= 0;
             if (got < 0)
@@ -186,9 +159,9 @@ static void run_interfaces(void)
         }
         if (!open)
             break;   /* no interface is left */
-        tick(NULL, sl_source_clock(here->inputs[0].source));
+        tick(NULL, sl_source_clock(loop.inputs[0].source));
         if (idle)
-            poll(fds, here->input_count, WAIT);
+            poll(fds, loop.input_count, WAIT);
     }
 }
 
@@ -196,58 +169,137 @@ static void run_interfaces(void)
 static bool run_merged(void)
 {
     char message[SL_SOURCE_MESSAGE];
-    struct sl_source **sources = calloc(here->input_count, sizeof(struct sl_source *)), *all = NULL;
-    for (unsigned i = 0; sources && i < here->input_count; i++)
-        sources[i] = here->inputs[i].source;
-    if (!sources || sl_merge_source_open(&all, sources, here->input_count, true, message, sizeof message)) {
+    struct sl_source **sources = calloc(loop.input_count, sizeof(struct sl_source *)), *all = NULL;
+    for (unsigned i = 0; sources && i < loop.input_count; i++)
+        sources[i] = loop.inputs[i].source;
+    if (!sources || sl_merge_source_open(&all, sources, loop.input_count, true, message, sizeof message)) {
         fprintf(stderr, "libsluice_mos: %s\n", sources ? message : "not enough memory");
-        here->input_count = sources ? 0 : here->input_count;   /* they are closed */
+        loop.input_count = sources ? 0 : loop.input_count;   /* they are closed */
         return true;
     }
-    here->drive = (struct sl_drive){.process = process_burst, .tick = tick, .in = all};
-    return sl_drive(&here->drive) == SL_DRIVEN_STOPPED;
+    loop.drive.in = all;
+    return sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
 }
 
 static bool forwards_live(void)
 {
     bool forwards = false;
-    for (unsigned i = 0; i < here->input_count; i++) {
-        if (!here->inputs[i].live)
+    for (unsigned i = 0; i < loop.input_count; i++) {
+        if (!loop.inputs[i].live)
             return false;
-        forwards = forwards || here->inputs[i].forwards;
+        forwards = forwards || loop.inputs[i].forwards;
     }
     return forwards;
 }
 
-void mos_run_open(struct mos_run *run)
+/* --- contexts in threads --- */
+
+/* What a worker calls, with the box of its context. */
+static void process_own(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
-    here = run;
-    run->input_count = run->count ? mos_inputs_open(run->inputs, run->part == 0) : 0;
-    if (run->parts == 1)
-        mos_outputs_begin(run->inputs, run->input_count);
-    if (mos_translated_open(run))
-        fputs("libsluice_mos: not enough memory for translated addresses\n", stderr);
+    struct mos_context *context = mos_boxed_context(box);
+    (void)verdicts;
+    here = context->run;
+    if (!mos_stopped())
+        process(context, frames, count, NULL);
 }
 
-void mos_run_packets(struct mos_run *run)
+static uint64_t tick_own(struct sl_box *box, uint64_t clock)
+{
+    here = mos_boxed_context(box)->run;
+    here->now = sl_max(here->now, clock);
+    if (!mos_stopped())
+        mos_advance(here->contexts, here->count, here->now);
+    return SL_NEVER;
+}
+
+static bool finish_own(struct sl_box *box, uint32_t slots)
+{
+    here = mos_boxed_context(box)->run;
+    mos_flows_end(here->contexts[0]);
+    return sluice_mos_finish_step(box, slots);
+}
+
+static int is_stopped(void *user, uint64_t position, uint64_t size, uint64_t packets)
+{
+    (void)user, (void)position, (void)size, (void)packets;
+    return mos_stopped();
+}
+
+static bool forwards(void)
+{
+    for (int i = 0; i < mos_configuration.device_count; i++)
+        if (mos_configuration.forward && mos_configuration.devices[i].to)
+            return true;
+    return false;
+}
+
+/* True when the run was stopped. */
+static bool run_workers(void)
+{
+    struct sl_box *boxes[MOS_CONTEXTS];
+    struct sl_workers workers = {.worker = sluice_mos_worker, .boxes = boxes, .count = loop.run_count, .seed = SAME_EACH_TIME};
+    for (unsigned i = 0; i < loop.run_count; i++)
+        boxes[i] = loop.runs[i].contexts[0]->box;
+    loop.drive = (struct sl_drive){.process = process_own, .tick = tick_own, .finish_step = finish_own,
+                                   .progress = is_stopped, .workers = &workers};
+    const bool stopped = run_merged();
+    sl_drive_finish(&loop.drive);
+    sl_drive_close(&loop.drive);
+    if (workers.message[0])
+        fprintf(stderr, "libsluice_mos: %s\n", workers.message);
+    return stopped;
+}
+
+/* In this thread; true when the run was stopped. */
+static bool run_here(void)
 {
     bool stopped = false;
-    if (run->input_count && forwards_live())
+    here = &loop.runs[0];
+    if (loop.input_count && forwards_live()) {
         run_interfaces();
-    else if (run->input_count)
+    } else if (loop.input_count) {
+        loop.drive = (struct sl_drive){.process = process_burst, .tick = tick};
         stopped = run_merged();
-    mos_inputs_report(run->inputs, run->input_count, !stopped && run->part == 0);
-    for (unsigned i = 0; i < run->count; i++) {
-        mos_flows_end(run->contexts[i]);
-        sluice_mos_finish(run->contexts[i]->box);
     }
-    if (run->parts == 1)
-        mos_outputs_close();
-    if (run->drive.in)
-        sl_source_close(run->drive.in, NULL, 0);   /* and those that it merges */
-    else
-        for (unsigned i = 0; i < run->input_count; i++)
-            sl_source_close(run->inputs[i].source, NULL, 0);
-    mos_translated_close(run);
+    for (unsigned i = 0; i < here->count; i++) {
+        mos_flows_end(here->contexts[i]);
+        sluice_mos_finish(here->contexts[i]->box);
+    }
     here = NULL;
+    return stopped;
+}
+
+/* --- from begin to end --- */
+
+void mos_loop_open(void)
+{
+    struct mos_context *contexts[MOS_CONTEXTS];
+    const unsigned count = mos_contexts(contexts);
+    memset(&loop, 0, sizeof loop);
+    loop.run_count = forwards() || !count ? 1 : count;
+    for (unsigned i = 0; i < count; i++) {
+        struct mos_run *run = &loop.runs[loop.run_count > 1 ? i : 0];
+        run->contexts[run->count++] = contexts[i];
+        contexts[i]->run = run;
+    }
+    for (unsigned i = 0; i < loop.run_count; i++)
+        if (mos_translated_open(&loop.runs[i]))
+            fputs("libsluice_mos: not enough memory for translated addresses\n", stderr);
+    if (count)
+        loop.input_count = mos_inputs_open(&loop.inputs);
+}
+
+void mos_loop_run(void)
+{
+    const bool stopped = loop.run_count > 1 && loop.input_count ? run_workers() : run_here();
+    mos_inputs_report(stopped);
+    mos_outputs_close();
+    if (loop.drive.in)
+        sl_source_close(loop.drive.in, NULL, 0);   /* and those that it merges */
+    else
+        for (unsigned i = 0; i < loop.input_count; i++)
+            sl_source_close(loop.inputs[i].source, NULL, 0);
+    for (unsigned i = 0; i < loop.run_count; i++)
+        mos_translated_close(&loop.runs[i]);
 }

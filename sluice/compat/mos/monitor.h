@@ -82,6 +82,11 @@ struct sl_filter *mos_filter_new(const char *expression);   /* NULL, and a messa
 bool mos_filter_accepts(struct sl_filter *filter, const struct sl_frame *frame);
 void mos_filter_free(struct sl_filter *filter);
 
+/* --- the box (boxed.c) --- */
+
+void mos_boxed_for(struct sl_box *box, struct mos_context *context);
+struct mos_context *mos_boxed_context(const struct sl_box *box);
+
 /* --- the current packet (packet.c) --- */
 
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
@@ -186,7 +191,7 @@ struct mos_context {
     event_t raisable, raised;     /* while a filter runs */
     bool filtering;
     struct mos_registrations nothing, *registrations;   /* that without callbacks, and all others */
-    struct mos_run *run;          /* which takes its packets to it; NULL before there is one */
+    struct mos_run *run;          /* the thread of its callbacks; NULL before there is one */
     pthread_t thread;             /* which made it */
     uint64_t seed;                /* of its tables */
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
@@ -212,49 +217,39 @@ struct mos_input {
     bool live, forwards;
 };
 
-/* Those that can be: how many. reports: with a message for each of the others. */
-unsigned mos_inputs_open(struct mos_input *inputs, bool reports);
-void mos_inputs_report(const struct mos_input *inputs, unsigned count, bool faults);   /* what was lost; and was wrong */
-
-void mos_outputs_begin(const struct mos_input *inputs, unsigned count);   /* interfaces that are already open */
+unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
+void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
 
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
 int mos_output(int device, const struct sl_frame *frame);
 bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
 void mos_outputs_close(void);
 
-/* --- the loop of a run (loop.c) --- */
+/* --- the loop (loop.c) --- */
 
 struct mos_burst {
     const struct sl_frame *frames;
-    const uint64_t *times;          /* for each of them */
     size_t timed, left;             /* packets that time has reached; that have left */
     const struct mos_input *input;  /* NULL: by their ports */
 };
 
-/* A thread, and what it takes packets through. */
+/* A thread, and the contexts whose callbacks run in it. */
 struct mos_run {
     struct mos_context *contexts[MOS_CONTEXTS];
-    unsigned count;                 /* of these: all; or one, */
-    unsigned part, parts;           /* which is number `part` of all, as each has a run */
-    struct mos_input inputs[MOS_DEVICES];   /* by the port of a packet */
-    unsigned input_count;
-    struct sl_drive drive;
-    struct sl_table translated;
+    unsigned count;
     uint64_t now;
     struct mos_burst burst;
-    pthread_t thread;
-    bool started;                   /* the thread, by the library */
+    struct sl_table translated;
 };
 
-void mos_run_open(struct mos_run *run);      /* it is of this thread from now on, and its devices are open */
-void mos_run_packets(struct mos_run *run);   /* all of them, up to the end of the flows */
-struct mos_run *mos_run_here(void);          /* that of this thread, or NULL */
+void mos_loop_open(void);      /* with all contexts that there are; devices are open then */
+void mos_loop_run(void);       /* all packets, up to the end of the flows */
+bool mos_loop_is_here(void);   /* do callbacks run in this thread, */
+bool mos_loop_is_of(const struct mos_context *context);   /* those of this context? */
 
-/* --- runs (run.c) --- */
+/* --- its thread (run.c) --- */
 
 bool mos_loop_runs(void);
-bool mos_loop_is_of(const struct mos_context *context);   /* do its callbacks run in this thread? */
 void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
 
 /* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or

@@ -7,7 +7,7 @@
 #include <signal.h>
 #include <sys/random.h>
 
-enum { SIGNALS = 65 };
+enum { SIGNALS = 65, EXTENTS = 64 << 20 /* bytes, of what flows of a context have received out of order */ };
 
 static struct {
     bool read;                       /* the configuration */
@@ -105,6 +105,7 @@ static void free_context(struct mos_context *context)
     context->hosts = NULL;
     if (context->box)
         sluice_mos_close(context->box);
+    sl_pool_close(&context->pool);
     mos_sockets_free(context);
     mos_registrations_forget(context);
     free(context->timers);
@@ -136,7 +137,7 @@ static struct mos_context *new_context(int cpu)
         .timeouts = true,
     };
     context->box = context->packet.memory && context->shown ? sluice_mos_open(&options) : NULL;
-    if (!context->box) {
+    if (!context->box || sl_pool_open(&context->pool, EXTENTS)) {
         fputs("libsluice_mos: not enough memory for a context\n", stderr);
         free_context(context);
         errno = ENOMEM;

@@ -73,6 +73,8 @@ static struct mos_flow *begin(struct mos_context *context, struct mos_flow **pla
     flow->client_side = side;
     mos_ip_ends(context->packet.ip, context->packet.tcp, flow->ends);
     flow->six = mos_ip_of(context->packet.ip).six;
+    mos_buffer_begin(&flow->buffer[0]);
+    mos_buffer_begin(&flow->buffer[1]);
     flow->end[0].state = MOS_CLOSED;
     flow->end[1].state = MOS_LISTEN;
     for (unsigned i = 0; i < count; i++) {
@@ -126,8 +128,8 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     mos_translated_forget(flow);
     for (unsigned i = 0; i < flow->view_count; i++)
         mos_socket_free(context, flow->views[i]);
-    mos_buffer_free(&flow->buffer[0]);
-    mos_buffer_free(&flow->buffer[1]);
+    mos_buffer_free(&flow->buffer[0], &context->pool);
+    mos_buffer_free(&flow->buffer[1], &context->pool);
     free(flow);
     context->flows--;
     context->packet.there = there;
@@ -173,7 +175,7 @@ static struct segment read_segment(struct mos_flow *flow, unsigned from)
     const struct mos_end *sender = &flow->end[from];
     int64_t offset = 0;
     if (sender->numbered) {
-        uint64_t next = flow->buffer[from ^ 1].next;
+        uint64_t next = mos_buffer_next(&flow->buffer[from ^ 1]);
         offset = (int64_t)next + (int32_t)(first - (sender->isn + 1 + (uint32_t)next));
     }
     uint64_t before = offset < 0 ? (uint64_t)-offset : 0, captured = packet->payload_length, sent = packet->payload_wire;
@@ -210,7 +212,7 @@ static void note_window(struct mos_flow *flow, unsigned from, const struct mos_s
     }
     end->window = header->flags & MOS_SYN ? header->window : (uint32_t)header->window << end->scale;
     if (header->flags & MOS_ACK && other->numbered) {
-        uint64_t next = flow->buffer[from].next;
+        uint64_t next = mos_buffer_next(&flow->buffer[from]);
         int64_t ack = (int64_t)next + (int32_t)(header->ack - (other->isn + 1 + (uint32_t)next));
         if (ack >= 0 && (uint64_t)ack + end->window > end->edge)
             end->edge = (uint64_t)ack + end->window;
@@ -221,7 +223,7 @@ static void note_window(struct mos_flow *flow, unsigned from, const struct mos_s
 static uint64_t edge_of(const struct mos_flow *flow, unsigned to)
 {
     const struct mos_end *end = &flow->end[to];
-    return sl_max(flow->buffer[to].next + (end->numbered ? end->window : UINT16_MAX), end->edge);
+    return sl_max(mos_buffer_next(&flow->buffer[to]) + (end->numbered ? end->window : UINT16_MAX), end->edge);
 }
 
 /* Is a reset one that an end believes? */
@@ -232,7 +234,7 @@ static bool reset_counts(const struct mos_flow *flow, unsigned from, const struc
         return true;   /* right behind what it has sent, although not all of that may have come through */
     if (receiver->state == MOS_SYN_SENT)   /* RFC 9293, 3.10.7.3: it acknowledges the SYN, and perhaps what follows that */
         return (header->flags & MOS_ACK) && header->ack - (receiver->isn + 1) <= (uint32_t)receiver->sent;
-    int32_t ahead = (int32_t)(header->seq - (sender->isn + 1 + (uint32_t)flow->buffer[from ^ 1].next));
+    int32_t ahead = (int32_t)(header->seq - (sender->isn + 1 + (uint32_t)mos_buffer_next(&flow->buffer[from ^ 1])));
     return ahead >= -1 && (uint32_t)(ahead + 1) <= sl_max(receiver->window, UINT16_MAX) + 1;
 }
 
@@ -241,7 +243,7 @@ static event_t update_sender(struct mos_flow *flow, unsigned from, const struct 
 {
     struct mos_end *end = &flow->end[from];
     enum mos_state before = end->state;
-    uint64_t next = flow->buffer[from ^ 1].next;
+    uint64_t next = mos_buffer_next(&flow->buffer[from ^ 1]);
     bool near = s->from <= end->sent || s->behind <= sl_max(edge_of(flow, from ^ 1), next + UINT16_MAX);
     bool follows = !s->stale && s->behind >= next && near;
     struct mos_change change = mos_end_sends(end, &s->header, s->behind, repeated, follows);
@@ -294,7 +296,7 @@ static void tell_error(struct mos_flow *flow, unsigned to, uint64_t end, bool be
 static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
 {
     struct mos_buffer *buffer = &flow->buffer[to];
-    uint64_t next = buffer->next;
+    uint64_t next = mos_buffer_next(buffer);
     if (s->from >= s->behind || s->header.flags & MOS_RST)
         return false;
     if (buffer->size) {
@@ -308,12 +310,10 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
         if (s->behind - s->to <= sizeof cut)
             mos_buffer_keep(buffer, s->to, s->behind, cut);
     }
-    mos_buffer_note(buffer, s->from, s->behind);
-    if (buffer->size && buffer->next < buffer->base)
-        mos_buffer_skip_to(buffer, buffer->base);
+    mos_buffer_note(buffer, &flow->context->pool, s->from, s->behind);
     for (unsigned i = 0; buffer->size && i < flow->view_count; i++)
         mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
-    return buffer->next > next;
+    return mos_buffer_next(buffer) > next;
 }
 
 static void tell_new_data(struct mos_flow *flow, unsigned to)
@@ -321,7 +321,7 @@ static void tell_new_data(struct mos_flow *flow, unsigned to)
     flow->context->packet.there = false;
     for (unsigned i = 0; i < flow->view_count; i++) {
         struct mos_socket *view = view_of(flow, i);
-        if (reads(view, to) && (view->reader[to].read < flow->buffer[to].next || view->reader[to].lost))
+        if (reads(view, to) && (view->reader[to].read < mos_buffer_next(&flow->buffer[to]) || view->reader[to].lost))
             mos_raise(flow->context, view, (int)to, MOS_AT_NULL, MOS_ON_CONN_NEW_DATA);
     }
 }

@@ -183,6 +183,7 @@ struct mos_context {
     struct mos_packet packet;
     uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
+    struct sl_pool pool;          /* of what flows have received out of order */
     uint64_t flows, time;
     bool started;                 /* a packet has come */
     struct mos_timer *timers;     /* a heap */

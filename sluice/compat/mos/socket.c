@@ -240,10 +240,12 @@ static int get_fragments(const struct mos_buffer *buffer, void *value, socklen_t
 {
     struct tcp_ring_fragment *out = value;
     size_t room = *len / sizeof *out, count = 0;
-    if (room && buffer->bytes && buffer->next > buffer->base)
-        out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(buffer->next - buffer->base)};
-    for (unsigned i = 0; buffer->bytes && i < buffer->count && count < room; i++) {
-        uint64_t from = sl_max(buffer->ranges[i].from, buffer->base), to = buffer->ranges[i].to;
+    const uint64_t next = mos_buffer_next(buffer);
+    if (room && buffer->bytes && next > buffer->base)
+        out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(next - buffer->base)};
+    const struct sl_piece *extent = buffer->bytes ? mos_buffer_extents(buffer) : NULL;
+    for (; extent && count < room; extent = sl_piece_next(extent)) {
+        uint64_t from = sl_max(extent->node.position, buffer->base), to = extent->node.position + extent->length;
         if (from < to)
             out[count++] = (struct tcp_ring_fragment){(uint32_t)from, (uint32_t)(to - from)};
     }
@@ -260,7 +262,7 @@ static int get_information(const struct mos_flow *flow, const struct mos_socket 
     struct tcp_buf_info information;
     information.init_seq = flow->end[side ^ 1].isn;
     information.last_byte_read = first + (uint32_t)view->reader[side].read - 1;
-    information.next_byte_expected = first + (uint32_t)buffer->next;
+    information.next_byte_expected = first + (uint32_t)mos_buffer_next(buffer);
     information.last_byte_received = first + (uint32_t)buffer->farthest - 1;
     memcpy(value, &information, sizeof information);
     *len = sizeof information;
@@ -408,7 +410,7 @@ ssize_t mtcp_peek(mctx_t mctx, int sock, int side, char *buf, size_t len)
         errno = ENODATA;
         return -lost;
     }
-    uint64_t there = reader->read < buffer->next ? mos_buffer_there(buffer, reader->read) : 0;
+    uint64_t there = reader->read < mos_buffer_next(buffer) ? mos_buffer_there(buffer, reader->read) : 0;
     uint64_t count = len < there ? len : there;
     mos_buffer_copy_out(buffer, reader->read, count, (uint8_t *)buf);
     reader->read += count;

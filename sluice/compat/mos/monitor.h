@@ -19,7 +19,7 @@
 
 #include <pthread.h>
 
-/* --- events (events.c) --- */
+/* --- events (events.c, registrations.c) --- */
 
 enum { MOS_EVENTS = 64, MOS_BUILT_IN = 12 };
 enum mos_hook { MOS_AT_NULL, MOS_AT_RCV, MOS_AT_SND, MOS_HOOKS };
@@ -35,10 +35,13 @@ struct mos_registrations {
 
 struct mos_context;
 
-void mos_registrations_forget(struct mos_context *context);
+/* With a callback, or without for NULL; NULL when there is no memory. */
+const struct mos_registrations *mos_registrations_with(struct mos_context *context, const struct mos_registrations *from,
+                                                       enum mos_hook hook, unsigned event, callback_t callback);
+void mos_registrations_forget(struct mos_context *context);   /* all of the context */
 void mos_events_forget(void);
 
-/* --- sockets (socket.c) --- */
+/* --- sockets (socket.c, options.c) --- */
 
 struct mos_context;
 struct mos_flow;
@@ -65,6 +68,7 @@ struct mos_socket {
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
 void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
+void mos_socket_stop(struct mos_socket *view, int side);      /* a flow is not watched any more, or one side of it */
 void mos_sockets_free(struct mos_context *context);          /* all of them, as the context ends */
 bool mos_monitors(void);                                     /* has any context a monitor? */
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
@@ -121,7 +125,7 @@ bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
 /* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */
 void mos_frame_complete(struct sl_frame *frame, uint8_t *memory);
 
-/* --- flows (flow.c) --- */
+/* --- flows (flow.c, segment.c) --- */
 
 struct mos_flow {
     struct mos_context *context;
@@ -150,6 +154,14 @@ void mos_stray(struct mos_context *context);                      /* a segment w
 void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that; it is the current one */
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
+void mos_segment_pass(struct mos_flow *flow, unsigned from);      /* the current segment, which end `from` sent (segment.c) */
+
+/* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server in
+ * reverse, so that chained monitors nest. */
+struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i);
+void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set);   /* for all monitors of it */
+bool mos_flow_is_watched(const struct mos_flow *flow);            /* by a monitor that has not stopped both sides */
+void mos_flow_settle(struct mos_flow *flow);   /* it waits for its next segment; or ends, with both ends closed */
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
 void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
@@ -258,7 +270,7 @@ void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own
 bool mos_loop_finish(bool may_wait);
 void mos_loop_forget(void);    /* it may begin again */
 
-/* --- configuration (configuration.c) --- */
+/* --- configuration (configuration.c, configured_devices.c) --- */
 
 struct mos_device {
     char *name;   /* of a capture file or an interface */
@@ -277,6 +289,9 @@ struct mos_configuration {
 extern struct mos_configuration mos_configuration;
 int mos_configuration_read(const char *path);
 void mos_configuration_free(void);
+struct mos_device *mos_device_named(const char *name);   /* NULL: none */
+struct mos_device *mos_device_add(const char *name);     /* NULL: there are too many */
+int mos_devices_check(void);                             /* -1, with a message: one can be neither read nor written */
 bool mos_is_interface(const char *name);
 
 #endif

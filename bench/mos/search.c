@@ -1,0 +1,15 @@
+/* A searcher of payload, written for Sluice: counts the pieces of streams in which a text is. */
+#define _GNU_SOURCE
+#include "sluice.h"
+
+#include <string.h>
+
+static const char text[] = "no such text";
+SLUICE_COUNTER(found, "pieces of streams with the text")
+SLUICE_COUNTER(bytes, "searched")
+
+SLUICE_ON(tcp, data) {
+    SLUICE_COUNTER_OF(event->box, bytes) += data->bytes.captured;
+    if (memmem(data->bytes.at, data->bytes.captured, text, sizeof text - 1))
+        SLUICE_COUNTER_OF(event->box, found)++;
+}

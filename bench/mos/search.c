@@ -1,8 +1,9 @@
 /* A searcher of payload, written for Sluice: counts the pieces of streams in which a text is. */
-#define _GNU_SOURCE
 #include "sluice.h"
 
-#include <string.h>
+#include <stddef.h>
+
+void *memmem(const void *in, size_t length, const void *what, size_t size);   /* GNU's: declared with _GNU_SOURCE only */
 
 static const char text[] = "no such text";
 SLUICE_COUNTER(found, "pieces of streams with the text")

@@ -21,6 +21,14 @@ struct mos_device *mos_device_add(const char *name)
     return made;
 }
 
+bool mos_devices_forward(void)
+{
+    for (int i = 0; i < mos_configuration.device_count; i++)
+        if (mos_configuration.forward && mos_configuration.devices[i].to)
+            return true;
+    return false;
+}
+
 /* What packets are forwarded to is written: it is no device that is read, unless it forwards itself. */
 static bool is_output(const struct mos_device *d)
 {

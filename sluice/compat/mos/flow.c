@@ -11,7 +11,7 @@ static void leave_queue(struct mos_flow *flow)
     flow->queue = NULL;
 }
 
-/* It waits from now on, behind all that wait there. */
+/* It waits from now on, after all that wait there. */
 static void enter_queue(struct mos_flow *flow, struct mos_queue *queue)
 {
     if (queue->last != flow) {
@@ -77,7 +77,7 @@ static struct mos_flow *begin(struct mos_context *context, struct mos_flow **pla
     for (unsigned i = 0; i < count; i++) {
         struct mos_socket *view = mos_socket_new(context, MOS_SOCK_MONITOR_STREAM_ACTIVE);
         if (!view)
-            continue;   /* that monitor does not hear of it */
+            continue;   /* that monitor is not notified of it */
         view->flow = flow;
         view->monitor = takers[i];
         memcpy(view->buffer, takers[i]->buffer, sizeof view->buffer);

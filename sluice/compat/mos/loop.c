@@ -26,7 +26,8 @@ static struct {
     unsigned run_count;
 } loop;
 
-static _Thread_local struct mos_run *here;
+/* The thread's own run. The model costs no call in a shared library, and a program that loads one later has room for 8 bytes. */
+static _Thread_local struct mos_run *here __attribute__((tls_model("initial-exec")));
 
 bool mos_loop_is_of(const struct mos_context *context) { return here && here == context->run; }
 
@@ -46,7 +47,7 @@ static void leave(struct mos_context *context, size_t i)
     struct mos_packet *packet = &context->packet;
     const bool seen = packet->source == frame;
     packet->source = NULL;
-    if (!mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
+    if (!here->forwards || !mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
         return;
     struct sl_frame out = seen ? packet->frame : *frame;
     if (out.flags & SL_FRAME_CHECKSUM_PARTIAL)
@@ -226,14 +227,6 @@ static int is_stopped(void *user, uint64_t position, uint64_t size, uint64_t pac
     return mos_stopped();
 }
 
-static bool forwards(void)
-{
-    for (int i = 0; i < mos_configuration.device_count; i++)
-        if (mos_configuration.forward && mos_configuration.devices[i].to)
-            return true;
-    return false;
-}
-
 /* True when the run was stopped. */
 static bool run_workers(void)
 {
@@ -277,7 +270,9 @@ void mos_loop_open(void)
     struct mos_context *contexts[MOS_CONTEXTS];
     const unsigned count = mos_contexts(contexts);
     memset(&loop, 0, sizeof loop);
-    loop.run_count = forwards() || !count ? 1 : count;
+    const bool forwards = mos_devices_forward();
+    loop.run_count = forwards || !count ? 1 : count;
+    loop.runs[0].forwards = forwards;
     for (unsigned i = 0; i < count; i++) {
         struct mos_run *run = &loop.runs[loop.run_count > 1 ? i : 0];
         run->contexts[run->count++] = contexts[i];

@@ -1,7 +1,7 @@
 /* What the parts of libsluice_mos know of each other.
  *
- * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment; what
- * mOS says of both ends (tcp_end.h) and of their receive buffers (receive_buffer.h) is kept beside its instance. */
+ * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment; both
+ * ends (tcp_end.h) and their receive buffers (receive_buffer.h) are stored with its instance. */
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
@@ -43,7 +43,6 @@ void mos_events_forget(void);
 
 /* --- sockets (socket.c, options.c) --- */
 
-struct mos_context;
 struct mos_flow;
 
 enum { MOS_MONITORS = 64 };   /* of a context at most */
@@ -72,7 +71,11 @@ void mos_socket_stop(struct mos_socket *view, int side);      /* a flow is not w
 void mos_sockets_free(struct mos_context *context);          /* all of them, as the context ends */
 bool mos_monitors(void);                                     /* has any context a monitor? */
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
-const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
+
+static inline const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket) {
+    return socket->registrations ? socket->registrations : socket->monitor->registrations;
+}
+
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
 struct mos_socket *mos_socket_get(mctx_t mctx, int id);   /* for a call of the program's: NULL, EBADF, or EPERM in another thread */
 bool mos_is_foreign(const struct mos_context *context);   /* do its callbacks run in another thread than this one? */
@@ -95,8 +98,6 @@ struct mos_context *mos_boxed_context(const struct sl_box *box);
 
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
-
-struct mos_context;
 
 struct mos_packet {
     struct sl_frame frame;       /* its bytes are `bytes` */
@@ -250,6 +251,7 @@ struct mos_burst {
 struct mos_run {
     struct mos_context *contexts[MOS_CONTEXTS];
     unsigned count;
+    bool forwards;                  /* packets leave */
     uint64_t now;
     struct mos_burst burst;
     struct sl_table translated;
@@ -291,6 +293,7 @@ int mos_configuration_read(const char *path);
 void mos_configuration_free(void);
 struct mos_device *mos_device_named(const char *name);   /* NULL: none */
 struct mos_device *mos_device_add(const char *name);     /* NULL: there are too many */
+bool mos_devices_forward(void);                          /* do packets of any leave at another one? */
 int mos_devices_check(void);                             /* -1, with a message: one can be neither read nor written */
 bool mos_is_interface(const char *name);
 

@@ -4,7 +4,7 @@
 struct segment {
     struct mos_segment_header header;
     uint64_t from, to;   /* offsets of its payload in the sender's stream, as far as it was captured */
-    uint64_t behind;     /* as far as it was sent */
+    uint64_t stop;       /* as far as it was sent */
     const uint8_t *payload;
     bool stale;          /* all of it lies before the stream's beginning */
 };
@@ -31,7 +31,7 @@ static struct segment read_segment(struct mos_flow *flow, unsigned from)
     s.stale = before && before >= sent;
     s.from = offset < 0 ? 0 : (uint64_t)offset;
     s.to = s.from + (captured > before ? captured - before : 0);
-    s.behind = s.from + (sent > before ? sent - before : 0);
+    s.stop = s.from + (sent > before ? sent - before : 0);
     s.payload = packet->payload + sl_min(before, captured);
     packet->offset = s.from;
     return s;
@@ -80,7 +80,7 @@ static bool reset_counts(const struct mos_flow *flow, unsigned from, const struc
 {
     const struct mos_end *sender = &flow->end[from], *receiver = &flow->end[from ^ 1];
     if (sender->sent && header->seq == sender->isn + 1 + (uint32_t)sender->sent + sender->finished)
-        return true;   /* right behind what it has sent, although not all of that may have come through */
+        return true;   /* right after what it has sent, although not all of that may have come through */
     if (receiver->state == MOS_SYN_SENT)   /* RFC 9293, 3.10.7.3: it acknowledges the SYN, and perhaps what follows that */
         return (header->flags & MOS_ACK) && header->ack - (receiver->isn + 1) <= (uint32_t)receiver->sent;
     int32_t ahead = (int32_t)(header->seq - (sender->isn + 1 + (uint32_t)mos_buffer_next(&flow->buffer[from ^ 1])));
@@ -93,9 +93,9 @@ static event_t update_sender(struct mos_flow *flow, unsigned from, const struct 
     struct mos_end *end = &flow->end[from];
     enum mos_state before = end->state;
     uint64_t next = mos_buffer_next(&flow->buffer[from ^ 1]);
-    bool near = s->from <= end->sent || s->behind <= sl_max(edge_of(flow, from ^ 1), next + UINT16_MAX);
-    bool follows = !s->stale && s->behind >= next && near;
-    struct mos_change change = mos_end_sends(end, &s->header, s->behind, repeated, follows);
+    bool near = s->from <= end->sent || s->stop <= sl_max(edge_of(flow, from ^ 1), next + UINT16_MAX);
+    bool follows = !s->stale && s->stop >= next && near;
+    struct mos_change change = mos_end_sends(end, &s->header, s->stop, repeated, follows);
     note_window(flow, from, &s->header);
     if (s->header.flags & MOS_RST && reset_counts(flow, from, &s->header))
         end->state = MOS_CLOSED;
@@ -116,13 +116,13 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
             end->state = MOS_CLOSED;
     } else {
         if (s->header.flags & MOS_SYN)
-            started = mos_end_hears_syn(end, &s->header);
+            started = mos_end_receives_syn(end, &s->header);
         if (s->header.flags & MOS_ACK)
-            mos_end_hears_ack(end, s->header.ack);
-        if (sender->finished && mos_buffer_next_with(buffer, s->from, s->behind) >= sender->fin)
-            mos_end_hears_fin(end);
+            mos_end_receives_ack(end, s->header.ack);
+        if (sender->finished && mos_buffer_next_with(buffer, s->from, s->stop) >= sender->fin)
+            mos_end_receives_fin(end);
     }
-    bool known = s->from < s->behind ? mos_buffer_knows(buffer, s->from, s->behind) : s->stale && flow->context->packet.payload_wire;
+    bool known = s->from < s->stop ? mos_buffer_knows(buffer, s->from, s->stop) : s->stale && flow->context->packet.payload_wire;
     return MOS_ON_PKT_IN | (started ? MOS_ON_CONN_START : 0) | (known || repeated ? MOS_ON_REXMIT : 0) |
            (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
 }
@@ -146,20 +146,20 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
 {
     struct mos_buffer *buffer = &flow->buffer[to];
     uint64_t next = mos_buffer_next(buffer);
-    if (s->from >= s->behind || s->header.flags & MOS_RST)
+    if (s->from >= s->stop || s->header.flags & MOS_RST)
         return false;
     if (buffer->size) {
         static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
-        bool beyond = s->behind > edge_of(flow, to);
-        if (beyond || mos_buffer_base_for(buffer, s->behind) > buffer->base)
-            raise_error(flow, to, s->behind, beyond);
-        if (beyond && mos_buffer_base_for(buffer, s->behind) > buffer->base)
+        bool beyond = s->stop > edge_of(flow, to);
+        if (beyond || mos_buffer_base_for(buffer, s->stop) > buffer->base)
+            raise_error(flow, to, s->stop, beyond);
+        if (beyond && mos_buffer_base_for(buffer, s->stop) > buffer->base)
             return false;   /* it would push out what counts */
         mos_buffer_keep(buffer, s->from, s->to, s->payload);
-        if (s->behind - s->to <= sizeof cut)
-            mos_buffer_keep(buffer, s->to, s->behind, cut);
+        if (s->stop - s->to <= sizeof cut)
+            mos_buffer_keep(buffer, s->to, s->stop, cut);
     }
-    mos_buffer_note(buffer, &flow->context->pool, s->from, s->behind);
+    mos_buffer_note(buffer, &flow->context->pool, s->from, s->stop);
     for (unsigned i = 0; buffer->size && i < flow->view_count; i++)
         mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
     return mos_buffer_next(buffer) > next;

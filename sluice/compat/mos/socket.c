@@ -48,11 +48,6 @@ void mos_socket_free(struct mos_context *context, struct mos_socket *socket)
     free(socket);
 }
 
-const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket)
-{
-    return socket->registrations ? socket->registrations : socket->monitor->registrations;
-}
-
 struct mos_socket *mos_socket_of(mctx_t mctx, int id)
 {
     struct mos_context *context = mos_context_of(mctx);

@@ -1,4 +1,4 @@
-"""Contexts in threads of their own: each gets the packets that the stack's dispatch gives it, and the same each time."""
+"""Contexts in threads of their own: each gets the packets that dispatch gives it, in the same order each time."""
 
 from __future__ import annotations
 

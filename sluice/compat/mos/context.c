@@ -1,5 +1,6 @@
 /* The library's set-up, and its contexts. */
 #include "endpoint.h"
+#include "loop.h"
 
 #include "sluice_mos.h"
 

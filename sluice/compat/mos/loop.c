@@ -5,18 +5,12 @@
  * forwarded, that thread runs them all: packets leave in the order in which they came, and those of one flow may belong to
  * several contexts once a program has rewritten their addresses. Packets of capture files come in the order of their times,
  * and time is packet time: a context gets the same each time. */
-#include "monitor.h"
+#include "loop.h"
 
 #include "driver/workers.h"
 #include "sluice_mos.h"
 
-#include <poll.h>
-
-enum {
-    SAME_EACH_TIME = 0,      /* the seed that chooses contexts */
-    BURST = 256,             /* packets of an interface that are received at once */
-    WAIT = 10,               /* milliseconds: how long timers and a stop may be delayed while no packet comes */
-};
+enum { SAME_EACH_TIME = 0 };   /* the seed that chooses contexts */
 
 static struct {
     struct sl_drive drive;
@@ -24,6 +18,7 @@ static struct {
     unsigned input_count;
     struct mos_run runs[MOS_CONTEXTS];   /* by thread */
     unsigned run_count;
+    uint64_t begin;                 /* the time of the first packet, 0: there was none: from there on timers count */
 } loop;
 
 /* The thread's own run. The model costs no call in a shared library, and a program that loads one later has room for 8 bytes. */
@@ -94,7 +89,7 @@ static void process(struct mos_context *context, const struct sl_frame *frames, 
 }
 
 /* Runs of packets of one context each: several contexts see packets in the order of time, too. */
-static void process_frames(const struct sl_frame *frames, size_t count, const struct mos_input *input)
+void mos_loop_process(const struct sl_frame *frames, size_t count, const struct mos_input *input)
 {
     for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
         unsigned worker = here->count > 1 ? sluice_mos_worker(&frames[first], here->count, SAME_EACH_TIME) : 0;
@@ -105,30 +100,17 @@ static void process_frames(const struct sl_frame *frames, size_t count, const st
     }
 }
 
-/* Packets of an interface that packets are forwarded from, but for those that this host itself sends there. */
-static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!(frames[i].flags & SL_FRAME_OUTGOING) || !input->forwards)
-            frames[kept++] = frames[i];
-    process_frames(frames, kept, input);
-}
-
 /* In place of a box's functions, for the driver. */
 static void process_burst(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     (void)box, (void)verdicts;
-    process_frames(frames, count, NULL);
+    mos_loop_process(frames, count, NULL);
     if (mos_stopped())
         sl_drive_stop(&loop.drive);
 }
 
-static uint64_t tick(struct sl_box *box, uint64_t clock)
+uint64_t mos_loop_tick(uint64_t clock)
 {
-    (void)box;
-    if (mos_stopped())
-        sl_drive_stop(&loop.drive);
     if (!clock)
         return SL_NEVER;   /* captures: time goes on with packets */
     here->now = sl_max(here->now, clock);
@@ -136,34 +118,12 @@ static uint64_t tick(struct sl_box *box, uint64_t clock)
     return mos_next_due(here->contexts, here->count);
 }
 
-/* Interfaces, one after the other: an answer comes after what it answers has been forwarded, and to hold packets back until
- * those of the other interfaces are known to be later would delay every round trip. */
-static void run_interfaces(void)
+static uint64_t tick(struct sl_box *box, uint64_t clock)
 {
-    struct pollfd fds[MOS_DEVICES];
-    for (unsigned i = 0; i < loop.input_count; i++) {
-        fds[i] = (struct pollfd){.fd = -1};
-        loop.inputs[i].source->back_end->descriptors(loop.inputs[i].source, &fds[i], 1);
-    }
-    while (!mos_stopped()) {
-        bool idle = true, open = false;
-        for (unsigned i = 0; i < loop.input_count; i++) {
-            struct sl_frame frames[BURST];
-            int32_t got = sl_source_receive(loop.inputs[i].source, frames, BURST);
-            if (got > 0)
-                process_received(frames, (size_t)got, &loop.inputs[i]);
-            sl_source_release(loop.inputs[i].source);
-            idle = idle && got <= 0;
-            open = open || got >= 0;
-            if (got < 0)
-                fds[i].fd = -1;   /* its socket reports an error for ever, and poll would return at once */
-        }
-        if (!open)
-            break;   /* no interface is left */
-        tick(NULL, sl_source_clock(loop.inputs[0].source));
-        if (idle)
-            poll(fds, loop.input_count, WAIT);
-    }
+    (void)box;
+    if (mos_stopped())
+        sl_drive_stop(&loop.drive);
+    return mos_loop_tick(clock);
 }
 
 /* As one source, in the order of time. */
@@ -182,32 +142,38 @@ static bool run_merged(void)
     return sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
 }
 
-static bool forwards_live(void)
+/* --- contexts in threads --- */
+
+/* What the thread of the loop calls for each packet. */
+static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64_t seed)
 {
-    bool forwards = false;
-    for (unsigned i = 0; i < loop.input_count; i++) {
-        if (!loop.inputs[i].live)
-            return false;
-        forwards = forwards || loop.inputs[i].forwards;
-    }
-    return forwards;
+    if (!loop.begin)
+        __atomic_store_n(&loop.begin, frame->time, __ATOMIC_RELEASE);
+    return sluice_mos_worker(frame, workers, seed);
 }
 
-/* --- contexts in threads --- */
+/* A worker is about to process for this context. */
+static void enter(const struct mos_context *context)
+{
+    here = context->run;
+    const uint64_t begin = __atomic_load_n(&loop.begin, __ATOMIC_ACQUIRE);
+    if (!context->started && begin && !mos_stopped())
+        mos_advance(here->contexts, here->count, begin);
+}
 
 /* What a worker calls, with the box of its context. */
 static void process_own(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     struct mos_context *context = mos_boxed_context(box);
     (void)verdicts;
-    here = context->run;
+    enter(context);
     if (!mos_stopped())
         process(context, frames, count, NULL);
 }
 
 static uint64_t tick_own(struct sl_box *box, uint64_t clock)
 {
-    here = mos_boxed_context(box)->run;
+    enter(mos_boxed_context(box));
     here->now = sl_max(here->now, clock);
     if (!mos_stopped())
         mos_advance(here->contexts, here->count, here->now);
@@ -231,7 +197,7 @@ static int is_stopped(void *user, uint64_t position, uint64_t size, uint64_t pac
 static bool run_workers(void)
 {
     struct sl_box *boxes[MOS_CONTEXTS];
-    struct sl_workers workers = {.worker = sluice_mos_worker, .boxes = boxes, .count = loop.run_count, .seed = SAME_EACH_TIME};
+    struct sl_workers workers = {.worker = worker_of, .boxes = boxes, .count = loop.run_count, .seed = SAME_EACH_TIME};
     for (unsigned i = 0; i < loop.run_count; i++)
         boxes[i] = loop.runs[i].contexts[0]->box;
     loop.drive = (struct sl_drive){.process = process_own, .tick = tick_own, .finish_step = finish_own,
@@ -249,8 +215,8 @@ static bool run_here(void)
 {
     bool stopped = false;
     here = &loop.runs[0];
-    if (loop.input_count && forwards_live()) {
-        run_interfaces();
+    if (mos_interfaces_forward(loop.inputs, loop.input_count)) {
+        mos_interfaces_run(loop.inputs, loop.input_count);
     } else if (loop.input_count) {
         loop.drive = (struct sl_drive){.process = process_burst, .tick = tick};
         stopped = run_merged();

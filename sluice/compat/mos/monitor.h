@@ -173,8 +173,9 @@ void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its view
 void mos_translated_note(struct mos_flow *flow);
 void mos_translated_forget(struct mos_flow *flow);
 
+struct mos_run;   /* loop.h */
+
 /* The flow of a packet by such ends, of whichever context of the run, and which end sent it; NULL for none. */
-struct mos_run;
 struct mos_flow *mos_translated_find(struct mos_run *run, const struct mos_packet *packet, unsigned *from);
 
 int mos_translated_open(struct mos_run *run);   /* -1: no memory */
@@ -238,39 +239,6 @@ void mos_inputs_report(bool stopped);               /* what was lost; unless it 
 int mos_output(int device, const struct sl_frame *frame);
 bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
 void mos_outputs_close(void);
-
-/* --- the loop (loop.c) --- */
-
-struct mos_burst {
-    const struct sl_frame *frames;
-    size_t timed, left;             /* packets that time has reached; that have left */
-    const struct mos_input *input;  /* NULL: by their ports */
-};
-
-/* A thread, and the contexts whose callbacks run in it. */
-struct mos_run {
-    struct mos_context *contexts[MOS_CONTEXTS];
-    unsigned count;
-    bool forwards;                  /* packets leave */
-    uint64_t now;
-    struct mos_burst burst;
-    struct sl_table translated;
-};
-
-void mos_loop_open(void);      /* with all contexts that there are; devices are open then */
-void mos_loop_run(void);       /* all packets, up to the end of the flows */
-bool mos_loop_is_here(void);   /* do callbacks run in this thread, */
-bool mos_loop_is_of(const struct mos_context *context);   /* those of this context? */
-
-/* --- its thread (run.c) --- */
-
-bool mos_loop_runs(void);
-void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
-
-/* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or
- * it runs in mtcp_app_join: that calls mtcp_destroy again. */
-bool mos_loop_finish(bool may_wait);
-void mos_loop_forget(void);    /* it may begin again */
 
 /* --- configuration (configuration.c, configured_devices.c) --- */
 

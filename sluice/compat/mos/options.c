@@ -1,5 +1,6 @@
 /* Options of sockets, the ends of flows, and reading their streams. */
 #include "endpoint.h"
+#include "loop.h"
 
 #include <errno.h>
 

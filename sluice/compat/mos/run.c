@@ -1,6 +1,6 @@
 /* The thread of the loop: the one that calls mtcp_app_join first, or, where a program has end hosts beside its monitors,
  * one of the library's own, as in mOS. */
-#include "monitor.h"
+#include "loop.h"
 
 #include <signal.h>
 

@@ -1,5 +1,6 @@
 /* Sockets: numbers for monitors and for flows, and what programs bind to them. */
 #include "endpoint.h"
+#include "loop.h"
 
 #include <errno.h>
 

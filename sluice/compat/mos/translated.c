@@ -1,6 +1,6 @@
 /* Flows by the ends that their packets have once a program has rewritten them: the answers to those come by these. The
  * flows of all contexts of a run, as the addresses of an answer may be another's. */
-#include "monitor.h"
+#include "loop.h"
 
 enum { KEY = 5 };   /* words: two ends */
 

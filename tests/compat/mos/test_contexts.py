@@ -15,8 +15,8 @@ from tests.support.connection import Host, goodbye, handshake
 FLOWS = 40
 
 
-def flows() -> list[bytes]:
-    """Connections of different clients, whose packets come in turn."""
+def flows(in_turn: bool = True) -> list[bytes]:
+    """Connections of different clients, whose packets come in turn, or one connection after the other."""
     columns: list[list[bytes]] = []
     for number in range(FLOWS):
         client = Host(bytes([10, 0, 1, number + 1]), 40000, 1000)
@@ -24,7 +24,8 @@ def flows() -> list[bytes]:
         client.peer, server.peer = server, client
         packets = [*handshake(client, server), client.data(b"x" * 100), server.data(b"y" * 300)]
         columns.append([*packets, *goodbye(client, server)])
-    return [packet for row in zip(*columns, strict=True) for packet in row]
+    rows = zip(*columns, strict=True) if in_turn else columns
+    return [packet for row in rows for packet in row]
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +49,12 @@ def test_several_contexts_see_together_what_one_sees(conf: str) -> None:
     assert all(int(line.split()[2]) for line in two)
 
 
-def test_time_goes_on_in_a_context_by_the_packets_of_all(conf: str) -> None:
-    """8 packets of each flow, 50 a second."""
+def test_time_goes_on_in_a_context_by_the_packets_of_all(tmp_path: Path) -> None:
+    """From the first packet to the last, of whichever context: 8 of each flow, 50 a second."""
+    packets = flows(in_turn=False)
+    capture = tmp_path / "in.pcap"
+    capture.write_bytes(pcap(packets, [1000 + n / 50 for n in range(len(packets))]))
+    conf = str(configuration(tmp_path, capture))
     for count in ("1", "2", "4"):
         ticks = [line.split()[8] for line in run("contexts", [conf, count]).splitlines()]
         assert ticks == [str((FLOWS * 8 - 1) // 50)] * int(count)

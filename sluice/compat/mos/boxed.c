@@ -11,6 +11,8 @@ SLUICE_STATE(struct mos_instance)
 
 void mos_boxed_for(struct sl_box *box, struct mos_context *context) { SLUICE_WORKER_OF(box)->context = context; }
 
+struct mos_context *mos_boxed_context(const struct sl_box *box) { return SLUICE_WORKER_OF(box)->context; }
+
 SLUICE_ON(ipv4, packet) {
     struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
     if (mos_packet_begin(context, sl_packet_frame(event)))

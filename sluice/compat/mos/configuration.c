@@ -3,8 +3,6 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <net/if.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct mos_configuration mos_configuration;
@@ -46,28 +44,11 @@ static uint64_t mask(struct reading *r, const char *text)
     return value;
 }
 
-static char *copied(const char *text)
-{
-    char *copy = malloc(strlen(text) + 1);
-    return copy ? strcpy(copy, text) : NULL;
-}
-
-static struct mos_device *device(const char *name)
-{
-    for (int i = 0; i < mos_configuration.device_count; i++)
-        if (strcmp(mos_configuration.devices[i].name, name) == 0)
-            return &mos_configuration.devices[i];
-    return NULL;
-}
-
 static struct mos_device *add_device(struct reading *r, const char *name)
 {
-    if (mos_configuration.device_count == MOS_DEVICES) {
+    struct mos_device *made = mos_device_add(name);
+    if (!made)
         wrong(r, "too many devices:", name);
-        return NULL;
-    }
-    struct mos_device *made = &mos_configuration.devices[mos_configuration.device_count++];
-    *made = (struct mos_device){copied(name), NULL, false};
     return made;
 }
 
@@ -107,14 +88,14 @@ static void item(struct reading *r, const char *name, const char *value)
 static void row(struct reading *r, const char *block, const char *first, const char *second)
 {
     if (strcmp(block, "netdev") == 0) {
-        if (!device(first))
+        if (!mos_device_named(first))
             add_device(r, first);
     } else if (strcmp(block, "nic_forward_table") == 0) {
-        struct mos_device *from = device(first);
+        struct mos_device *from = mos_device_named(first);
         if (!*second)
             wrong(r, "a device and where its packets go to, not only", first);
         else if ((from = from ? from : add_device(r, first)) && !from->to)
-            from->to = copied(second);
+            from->to = strdup(second);
     } else if (strcmp(block, "arp_table") != 0 && strcmp(block, "route_table") != 0) {
         wrong(r, "no item = value, in a block of such:", first);
     }
@@ -195,99 +176,18 @@ static void from_environment(void)
             free(mos_configuration.devices[i].to);
         }
         mos_configuration.device_count = 0;
-        char *all = copied(read), *rest = all;
+        char *all = strdup(read), *rest = all;
         for (char *name; rest && (name = strsep(&rest, ","));)
             add_device(&r, name);
         free(all);
     }
     for (int i = 0; write && *write && i < mos_configuration.device_count; i++) {
         if (mos_is_interface(write) && strcmp(mos_configuration.devices[i].name, write) == 0)
-            continue;   /* see bridge() */
+            continue;   /* both ways, see configured_devices.c */
         free(mos_configuration.devices[i].to);
-        mos_configuration.devices[i].to = copied(write);
+        mos_configuration.devices[i].to = strdup(write);
         mos_configuration.forward = true;
     }
-}
-
-/* What packets are forwarded to is written: it is no device that is read, unless it forwards itself. */
-static bool is_output(const struct mos_device *d)
-{
-    if (mos_is_interface(d->name))
-        return false;   /* it is both */
-    for (int i = 0; i < mos_configuration.device_count; i++)
-        if (!d->to && mos_configuration.devices[i].to && strcmp(mos_configuration.devices[i].to, d->name) == 0)
-            return true;
-    return false;
-}
-
-bool mos_is_interface(const char *name)
-{
-    return strlen(name) < IF_NAMESIZE && (strcmp(name, "any") == 0 || if_nametoindex(name));
-}
-
-static bool same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 && one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
-
-/* A device is a capture file, to which nothing is written, or an interface. */
-static int check_device(struct mos_device *d)
-{
-    struct stat status;
-    if (stat(d->name, &status) || !S_ISREG(status.st_mode)) {
-        d->live = mos_is_interface(d->name);
-        if (d->live || mos_configuration.end_host)
-            return 0;   /* end hosts use the kernel's interfaces, whichever cards the file names */
-        fprintf(stderr, "libsluice_mos: device '%s' is no capture file and no interface: name one in netdev, "
-                        "or in SLUICE_MOS_READ\n", d->name);
-        return -1;
-    }
-    for (int i = 0; i < mos_configuration.device_count; i++) {
-        const char *to = mos_configuration.devices[i].to;
-        if (to && same_file(to, d->name)) {
-            fprintf(stderr, "libsluice_mos: '%s' is read, and packets forwarded to it would overwrite it: forward to another file\n", to);
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* Between interfaces packets go both ways, as in mOS, and both are read. */
-static void bridge(void)
-{
-    struct reading r = {.path = "nic_forward_table"};
-    for (int i = 0; i < mos_configuration.device_count; i++) {
-        const char *to = mos_configuration.devices[i].to;
-        if (!to || !mos_is_interface(to) || !mos_is_interface(mos_configuration.devices[i].name))
-            continue;
-        struct mos_device *other = device(to);
-        if (!other)
-            other = add_device(&r, to);
-        if (other && !other->to)
-            other->to = copied(mos_configuration.devices[i].name);
-    }
-}
-
-static int check_devices(void)
-{
-    bridge();
-    bool output[MOS_DEVICES];
-    int count = mos_configuration.device_count, kept = 0;
-    for (int i = 0; i < count; i++)
-        output[i] = is_output(&mos_configuration.devices[i]);
-    for (int i = 0; i < count; i++) {
-        struct mos_device d = mos_configuration.devices[i];
-        if (output[i])
-            free(d.name);
-        else
-            mos_configuration.devices[kept++] = d;
-    }
-    mos_configuration.device_count = kept;
-    for (int i = 0; i < kept; i++)
-        if (check_device(&mos_configuration.devices[i]))
-            return -1;
-    return 0;
 }
 
 int mos_configuration_read(const char *path)
@@ -309,7 +209,7 @@ int mos_configuration_read(const char *path)
     if (r.cpu_mask)
         mos_configuration.conf.cpu_mask = r.cpu_mask;
     mos_configuration.end_host = r.end_hosts && !r.monitors && !getenv("SLUICE_MOS_READ");
-    return r.failed ? -1 : check_devices();
+    return r.failed ? -1 : mos_devices_check();
 }
 
 void mos_configuration_free(void)

@@ -1,5 +1,6 @@
 /* The library's set-up, and its contexts. */
 #include "endpoint.h"
+#include "loop.h"
 
 #include "sluice_mos.h"
 
@@ -7,9 +8,7 @@
 #include <signal.h>
 #include <sys/random.h>
 
-enum { SIGNALS = 65 };
-
-void mos_boxed_for(struct sl_box *box, struct mos_context *context);
+enum { SIGNALS = 65, EXTENTS = 64 << 20 /* bytes, of what flows of a context have received out of order */ };
 
 static struct {
     bool read;                       /* the configuration */
@@ -107,7 +106,9 @@ static void free_context(struct mos_context *context)
     context->hosts = NULL;
     if (context->box)
         sluice_mos_close(context->box);
+    sl_pool_close(&context->pool);
     mos_sockets_free(context);
+    mos_registrations_forget(context);
     free(context->timers);
     free(context->packet.memory);
     free(context->shown);
@@ -124,6 +125,7 @@ static struct mos_context *new_context(int cpu)
     struct mos_context *context = &memory[cpu];
     context->public.cpu = cpu;
     context->thread = pthread_self();
+    context->seed = library.seed;
     context->open.after = conf->tcp_timeout > 0 ? nanoseconds(conf->tcp_timeout) : SL_NEVER;
     context->time_wait.after = nanoseconds(conf->tcp_tw_interval);
     context->packet.memory = malloc(MOS_FRAME_ROOM);
@@ -136,8 +138,7 @@ static struct mos_context *new_context(int cpu)
         .timeouts = true,
     };
     context->box = context->packet.memory && context->shown ? sluice_mos_open(&options) : NULL;
-    const uint32_t of_all = (uint32_t)sl_min(instances * MOS_CONTEXTS, SL_TABLE_MOST);
-    if (!context->box || mos_translated_open(of_all, library.seed)) {
+    if (!context->box || sl_pool_open(&context->pool, EXTENTS)) {
         fputs("libsluice_mos: not enough memory for a context\n", stderr);
         free_context(context);
         errno = ENOMEM;
@@ -267,7 +268,6 @@ int mtcp_destroy(void)
         return 0;   /* the calls that end free their contexts */
     for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
         release(cpu);
-    mos_translated_close();
     mos_events_forget();
     mos_configuration_free();
     library.read = false;

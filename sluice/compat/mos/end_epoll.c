@@ -1,5 +1,6 @@
 /* End hosts: waiting for endpoints, by the kernel's epoll. */
 #include "endpoint.h"
+#include "loop.h"
 
 #include <errno.h>
 #include <sys/epoll.h>

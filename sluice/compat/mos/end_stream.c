@@ -1,6 +1,7 @@
 /* End hosts: connections and their data. */
 #define _GNU_SOURCE
 #include "endpoint.h"
+#include "loop.h"
 
 #include <errno.h>
 #include <limits.h>

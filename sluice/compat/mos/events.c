@@ -1,4 +1,4 @@
-/* Events: the tree of built-in and user-defined ones, who listens to what, and raising them. */
+/* Events: the tree of built-in and user-defined ones, and raising them. */
 #include "monitor.h"
 
 #include <errno.h>
@@ -6,21 +6,27 @@
 static const event_t built_in = MOS_ON_PKT_IN | MOS_ON_CONN_START | MOS_ON_CONN_NEW_DATA | MOS_ON_ERROR | MOS_ON_TIMEOUT |
                                 MOS_ON_TCP_STATE_CHANGE | MOS_ON_ORPHAN | MOS_ON_REXMIT | MOS_ON_CONN_END;
 
-/* The tree is the program's, so that events may be defined before there is a context. */
+/* The tree is the program's, so that events may be defined before there is a context. It only grows until mtcp_destroy:
+ * contexts in other threads read it meanwhile, an entry once the count, or `below` of its parent, includes it. */
 static struct defined {
     event_t parent, below;   /* below: all that may happen with it, directly or not */
     filter_t filter;         /* NULL of one that filters raise */
     filter_arg_t *arg;       /* NULL, or a copy of the program's, with the `len` bytes that it points to */
 } defined[MOS_EVENTS];
 static unsigned defined_count = MOS_BUILT_IN;
+static pthread_mutex_t defining = PTHREAD_MUTEX_INITIALIZER;
 
 static unsigned number_of(event_t event) { return (unsigned)__builtin_ctzll(event); }
 
 /* A single event that there is? */
 static bool is_event(event_t event)
 {
-    return event && !(event & (event - 1)) && ((event & built_in) || (number_of(event) >= MOS_BUILT_IN && number_of(event) < defined_count));
+    const unsigned count = __atomic_load_n(&defined_count, __ATOMIC_ACQUIRE);
+    return event && !(event & (event - 1)) && ((event & built_in) || (number_of(event) >= MOS_BUILT_IN && number_of(event) < count));
 }
+
+/* All events that may happen with one. */
+static event_t below(event_t event) { return __atomic_load_n(&defined[number_of(event)].below, __ATOMIC_ACQUIRE); }
 
 /* A copy of what a program gives to a filter: it may lie on the program's stack. */
 static filter_arg_t *copied(const filter_arg_t *arg)
@@ -41,12 +47,9 @@ static bool same_arg(const filter_arg_t *a, const filter_arg_t *b)
     return a->arg == b->arg || (a->len && a->arg && b->arg && memcmp(a->arg, b->arg, a->len) == 0);
 }
 
+/* With the lock. */
 static event_t define(event_t parent, filter_t filter, const filter_arg_t *arg)
 {
-    if (!is_event(parent)) {
-        errno = EINVAL;
-        return MOS_NULL_EVENT;
-    }
     for (unsigned i = MOS_BUILT_IN; filter && i < defined_count; i++)
         if (defined[i].parent == parent && defined[i].filter == filter && same_arg(defined[i].arg, arg))
             return (event_t)1 << i;   /* who uses the same event shares it */
@@ -57,9 +60,22 @@ static event_t define(event_t parent, filter_t filter, const filter_arg_t *arg)
         return MOS_NULL_EVENT;
     }
     event_t event = (event_t)1 << defined_count;
-    defined[defined_count++] = (struct defined){parent, 0, filter, kept};
+    defined[defined_count] = (struct defined){parent, 0, filter, kept};
+    __atomic_store_n(&defined_count, defined_count + 1, __ATOMIC_RELEASE);
     for (event_t above = parent; above; above = defined[number_of(above)].parent)
-        defined[number_of(above)].below |= event;
+        __atomic_fetch_or(&defined[number_of(above)].below, event, __ATOMIC_RELEASE);
+    return event;
+}
+
+static event_t define_locked(event_t parent, filter_t filter, const filter_arg_t *arg)
+{
+    if (!is_event(parent)) {
+        errno = EINVAL;
+        return MOS_NULL_EVENT;
+    }
+    pthread_mutex_lock(&defining);
+    const event_t event = define(parent, filter, arg);
+    pthread_mutex_unlock(&defining);
     return event;
 }
 
@@ -69,10 +85,10 @@ event_t mtcp_define_event(event_t parent, filter_t filter, struct filter_arg *ar
         errno = EINVAL;
         return MOS_NULL_EVENT;
     }
-    return define(parent, filter, arg);
+    return define_locked(parent, filter, arg);
 }
 
-event_t mtcp_alloc_event(event_t parent) { return define(parent, NULL, NULL); }
+event_t mtcp_alloc_event(event_t parent) { return define_locked(parent, NULL, NULL); }
 
 /* The built-in event that one comes from. */
 static event_t root_of(event_t event)
@@ -82,85 +98,8 @@ static event_t root_of(event_t event)
     return event;
 }
 
-/* --- registrations --- */
-
-struct mos_edge {
-    enum mos_hook hook;
-    unsigned event;
-    callback_t callback;
-    const struct mos_registrations *to;
-    struct mos_edge *next;
-};
-
-static struct mos_registrations nobody, *all_registrations;
-
-struct mos_registrations *mos_no_registrations(void) { return &nobody; }
-
-static void add_edge(struct mos_registrations *from, enum mos_hook hook, unsigned event, callback_t callback,
-                     const struct mos_registrations *to)
-{
-    struct mos_edge *edge = malloc(sizeof *edge);
-    if (!edge)
-        return;   /* it is found again by comparing */
-    *edge = (struct mos_edge){hook, event, callback, to, from->edges};
-    from->edges = edge;
-}
-
-static bool same_registrations(const struct mos_registrations *a, const struct mos_registrations *b)
-{
-    return memcmp(a->registered, b->registered, sizeof a->registered) == 0 &&
-           memcmp(a->callback, b->callback, sizeof a->callback) == 0;
-}
-
-const struct mos_registrations *mos_registrations_with(const struct mos_registrations *from, enum mos_hook hook,
-                                                       unsigned event, callback_t callback)
-{
-    callback_t before = from->callback[hook][event];
-    if (before == callback)
-        return from;
-    for (const struct mos_edge *edge = from->edges; edge; edge = edge->next)
-        if (edge->hook == hook && edge->event == event && edge->callback == callback)
-            return edge->to;
-    struct mos_registrations *made = malloc(sizeof *made);
-    if (!made)
-        return NULL;
-    *made = *from;
-    made->edges = NULL;
-    made->callback[hook][event] = callback;
-    event_t bit = (event_t)1 << event;
-    made->registered[hook] = callback ? made->registered[hook] | bit : made->registered[hook] & ~bit;
-    struct mos_registrations *other = same_registrations(made, &nobody) ? &nobody : all_registrations;
-    while (other && !same_registrations(made, other))
-        other = other->next;
-    if (other) {
-        free(made);
-        made = other;
-    } else {
-        made->next = all_registrations;
-        all_registrations = made;
-    }
-    add_edge((struct mos_registrations *)from, hook, event, callback, made);
-    add_edge(made, hook, event, before, from);
-    return made;
-}
-
-static void forget_edges(struct mos_registrations *registrations)
-{
-    for (struct mos_edge *edge = registrations->edges, *next; edge; edge = next) {
-        next = edge->next;
-        free(edge);
-    }
-    registrations->edges = NULL;
-}
-
 void mos_events_forget(void)
 {
-    forget_edges(&nobody);
-    for (struct mos_registrations *next; all_registrations; all_registrations = next) {
-        next = all_registrations->next;
-        forget_edges(all_registrations);
-        free(all_registrations);
-    }
     for (unsigned i = MOS_BUILT_IN; i < defined_count; i++)
         free(defined[i].arg);
     memset(defined, 0, sizeof defined);
@@ -188,7 +127,7 @@ int mtcp_register_callback(mctx_t mctx, int sock, event_t event, int hook, callb
         return -1;
     }
     const struct mos_registrations *registrations =
-        mos_registrations_with(mos_socket_registrations(socket), at, number_of(event), callback);
+        mos_registrations_with(mos_context_of(mctx), mos_socket_registrations(socket), at, number_of(event), callback);
     if (!registrations) {
         errno = ENOMEM;
         return -1;
@@ -241,10 +180,10 @@ static void happens(const struct raising *r, event_t event)
 {
     tell(r, event);
     event_t later = 0;   /* events that filters raise: those of later ones, too */
-    for (event_t left = defined[number_of(event)].below, child; left; left &= left - 1) {
+    for (event_t left = below(event), child; left; left &= left - 1) {
         child = left & -left;
         const struct defined *own = &defined[number_of(child)];
-        if (own->parent != event || !listening(r, child | own->below))
+        if (own->parent != event || !listening(r, child | below(child)))
             continue;
         if (!own->filter)
             later |= child;
@@ -265,7 +204,7 @@ void mos_raise(struct mos_context *context, struct mos_socket *socket, int side,
     context->raised = 0;
     for (event_t left = set; left; left &= left - 1) {
         event_t event = left & -left;
-        if (listening(&r, event | defined[number_of(event)].below))
+        if (listening(&r, event | below(event)))
             happens(&r, event);
     }
     context->raised = outer;

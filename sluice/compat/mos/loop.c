@@ -1,59 +1,48 @@
 /* The loop that takes packets through the contexts.
  *
- * All contexts run in one thread: the one that calls mtcp_app_join first, or, where a program has end hosts beside its
- * monitors, one of the library's own, as in mOS. Each packet goes to the context that the stack's dispatch chooses. Packets of
- * capture files come in the order of their times, and time is packet time: a run gives the same every time. */
-#include "monitor.h"
+ * As in mOS, each context has a thread, in which the callbacks of its flows run: workers of the driver's (driver/workers.h),
+ * to which the thread of the loop passes each packet by the stack's dispatch. With one context, or where packets are
+ * forwarded, that thread runs them all: packets leave in the order in which they came, and those of one flow may belong to
+ * several contexts once a program has rewritten their addresses. Packets of capture files come in the order of their times,
+ * and time is packet time: a context gets the same each time. */
+#include "loop.h"
 
+#include "driver/workers.h"
 #include "sluice_mos.h"
 
-#include <poll.h>
-#include <signal.h>
-
-enum {
-    SAME_EACH_TIME = 0,      /* the seed that chooses contexts: they share one thread, so no sender can crowd one of them */
-    BURST = 256,             /* packets of an interface that are received at once */
-    WAIT = 10,               /* milliseconds: how long timers and a stop may be delayed while no packet comes */
-};
+enum { SAME_EACH_TIME = 0 };   /* the seed that chooses contexts */
 
 static struct {
     struct sl_drive drive;
-    struct mos_context *contexts[MOS_CONTEXTS];
-    unsigned count;
     struct mos_input *inputs;       /* by the port of a packet */
     unsigned input_count;
-    uint64_t now;
-    struct mos_burst {
-        const struct sl_frame *frames;
-        size_t count, timed, left;      /* packets that time has reached; that have left */
-        const struct mos_input *input;  /* NULL: by their ports */
-    } burst;
+    struct mos_run runs[MOS_CONTEXTS];   /* by thread */
+    unsigned run_count;
+    uint64_t begin;                 /* the time of the first packet, 0: there was none: from there on timers count */
 } loop;
 
-static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool began, opened, running;
-    bool beside;                    /* in a thread of the library's own, which is to be joined */
-    bool destroy;                   /* mtcp_destroy was called while it ran in mtcp_app_join: a signal's handler may do so */
-    pthread_t thread;               /* that it runs in */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+/* The thread's own run. The model costs no call in a shared library, and a program that loads one later has room for 8 bytes. */
+static _Thread_local struct mos_run *here __attribute__((tls_model("initial-exec")));
+
+bool mos_loop_is_of(const struct mos_context *context) { return here && here == context->run; }
+
+bool mos_loop_is_here(void) { return here != NULL; }
 
 /* --- packets --- */
 
 static int device_of(const struct sl_frame *frame)
 {
-    return (loop.burst.input ? loop.burst.input : &loop.inputs[frame->port])->device;
+    return (here->burst.input ? here->burst.input : &loop.inputs[frame->port])->device;
 }
 
 /* A packet of the burst goes where its device's packets go: as the callbacks left it, or, without a callback, as it came. */
 static void leave(struct mos_context *context, size_t i)
 {
-    const struct sl_frame *frame = &loop.burst.frames[i];
+    const struct sl_frame *frame = &here->burst.frames[i];
     struct mos_packet *packet = &context->packet;
     const bool seen = packet->source == frame;
     packet->source = NULL;
-    if (!mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
+    if (!here->forwards || !mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
         return;
     struct sl_frame out = seen ? packet->frame : *frame;
     if (out.flags & SL_FRAME_CHECKSUM_PARTIAL)
@@ -64,12 +53,12 @@ static void leave(struct mos_context *context, size_t i)
 /* Packets up to number i of the burst: each leaves before time goes on to the next one. */
 static void go_on_to(struct mos_context *context, size_t i)
 {
-    struct mos_burst *burst = &loop.burst;
+    struct mos_burst *burst = &here->burst;
     while (burst->timed <= i && !mos_stopped()) {
         if (burst->left < burst->timed)
             leave(context, burst->left++);
-        loop.now = sl_max(loop.now, burst->frames[burst->timed].time);
-        mos_advance(loop.contexts, loop.count, loop.now);
+        here->now = sl_max(here->now, burst->frames[burst->timed].time);
+        mos_advance(here->contexts, here->count, here->now);
         mos_sockets_free_closed(context);
         burst->timed += !mos_stopped();
     }
@@ -80,7 +69,7 @@ bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame)
     struct mos_packet *packet = &context->packet;
     if (packet->source == frame)
         return !mos_stopped();
-    go_on_to(context, (size_t)(frame - loop.burst.frames));
+    go_on_to(context, (size_t)(frame - here->burst.frames));
     *packet = (struct mos_packet){.memory = packet->memory, .bytes = (uint8_t *)(uintptr_t)frame->at, .frame = *frame,
                                   .source = frame, .device = device_of(frame)};
     packet->frame.captured = (uint32_t)sl_min(frame->captured, MOS_FRAME_MOST);
@@ -89,45 +78,44 @@ bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame)
 
 static void process(struct mos_context *context, const struct sl_frame *frames, size_t count, const struct mos_input *input)
 {
-    loop.burst = (struct mos_burst){.frames = frames, .count = count, .input = input};
+    here->burst = (struct mos_burst){.frames = frames, .input = input};
     sluice_mos_process(context->box, frames, count, NULL);
     if (count)
         go_on_to(context, count - 1);
-    if (loop.burst.left < loop.burst.timed)
-        leave(context, loop.burst.left);   /* the last, or the one during which it was stopped */
+    if (here->burst.left < here->burst.timed)
+        leave(context, here->burst.left);   /* the last, or the one during which it was stopped */
     context->packet.source = NULL;
     mos_sockets_free_closed(context);
 }
 
 /* Runs of packets of one context each: several contexts see packets in the order of time, too. */
-static void process_frames(const struct sl_frame *frames, size_t count, const struct mos_input *input)
+void mos_loop_process(const struct sl_frame *frames, size_t count, const struct mos_input *input)
 {
     for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
-        unsigned worker = loop.count > 1 ? sluice_mos_worker(&frames[first], loop.count, SAME_EACH_TIME) : 0;
-        next = loop.count > 1 ? first + 1 : count;
-        while (next < count && sluice_mos_worker(&frames[next], loop.count, SAME_EACH_TIME) == worker)
+        unsigned worker = here->count > 1 ? sluice_mos_worker(&frames[first], here->count, SAME_EACH_TIME) : 0;
+        next = here->count > 1 ? first + 1 : count;
+        while (next < count && sluice_mos_worker(&frames[next], here->count, SAME_EACH_TIME) == worker)
             next++;
-        process(loop.contexts[worker], frames + first, next - first, input);
+        process(here->contexts[worker], frames + first, next - first, input);
     }
-}
-
-/* Packets of an interface that packets are forwarded from, but for those that this host itself sends there. */
-static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!(frames[i].flags & SL_FRAME_OUTGOING) || !input->forwards)
-            frames[kept++] = frames[i];
-    process_frames(frames, kept, input);
 }
 
 /* In place of a box's functions, for the driver. */
 static void process_burst(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     (void)box, (void)verdicts;
-    process_frames(frames, count, NULL);
+    mos_loop_process(frames, count, NULL);
     if (mos_stopped())
         sl_drive_stop(&loop.drive);
+}
+
+uint64_t mos_loop_tick(uint64_t clock)
+{
+    if (!clock)
+        return SL_NEVER;   /* captures: time goes on with packets */
+    here->now = sl_max(here->now, clock);
+    mos_advance(here->contexts, here->count, here->now);
+    return mos_next_due(here->contexts, here->count);
 }
 
 static uint64_t tick(struct sl_box *box, uint64_t clock)
@@ -135,41 +123,7 @@ static uint64_t tick(struct sl_box *box, uint64_t clock)
     (void)box;
     if (mos_stopped())
         sl_drive_stop(&loop.drive);
-    if (!clock)
-        return SL_NEVER;   /* captures: time goes on with packets */
-    loop.now = sl_max(loop.now, clock);
-    mos_advance(loop.contexts, loop.count, loop.now);
-    return mos_next_due(loop.contexts, loop.count);
-}
-
-/* Interfaces, one after the other: an answer comes after what it answers has been forwarded, and to hold packets back until
- * those of the other interfaces are known to be later would delay every round trip. */
-static void run_interfaces(void)
-{
-    struct pollfd fds[MOS_DEVICES];
-    for (unsigned i = 0; i < loop.input_count; i++) {
-        fds[i] = (struct pollfd){.fd = -1};
-        loop.inputs[i].source->back_end->descriptors(loop.inputs[i].source, &fds[i], 1);
-    }
-    while (!mos_stopped()) {
-        bool idle = true, open = false;
-        for (unsigned i = 0; i < loop.input_count; i++) {
-            struct sl_frame frames[BURST];
-            int32_t got = sl_source_receive(loop.inputs[i].source, frames, BURST);
-            if (got > 0)
-                process_received(frames, (size_t)got, &loop.inputs[i]);
-            sl_source_release(loop.inputs[i].source);
-            idle = idle && got <= 0;
-            open = open || got >= 0;
-            if (got < 0)
-                fds[i].fd = -1;   /* its socket reports an error for ever, and poll would return at once */
-        }
-        if (!open)
-            break;   /* no interface is left */
-        tick(NULL, sl_source_clock(loop.inputs[0].source));
-        if (idle)
-            poll(fds, loop.input_count, WAIT);
-    }
+    return mos_loop_tick(clock);
 }
 
 /* As one source, in the order of time. */
@@ -181,152 +135,132 @@ static bool run_merged(void)
         sources[i] = loop.inputs[i].source;
     if (!sources || sl_merge_source_open(&all, sources, loop.input_count, true, message, sizeof message)) {
         fprintf(stderr, "libsluice_mos: %s\n", sources ? message : "not enough memory");
+        loop.input_count = sources ? 0 : loop.input_count;   /* they are closed */
         return true;
     }
-    loop.drive = (struct sl_drive){.process = process_burst, .tick = tick, .in = all};
-    bool stopped = sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
+    loop.drive.in = all;
+    return sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
+}
+
+/* --- contexts in threads --- */
+
+/* What the thread of the loop calls for each packet. */
+static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64_t seed)
+{
+    if (!loop.begin)
+        __atomic_store_n(&loop.begin, frame->time, __ATOMIC_RELEASE);
+    return sluice_mos_worker(frame, workers, seed);
+}
+
+/* A worker is about to process for this context. */
+static void enter(const struct mos_context *context)
+{
+    here = context->run;
+    const uint64_t begin = __atomic_load_n(&loop.begin, __ATOMIC_ACQUIRE);
+    if (!context->started && begin && !mos_stopped())
+        mos_advance(here->contexts, here->count, begin);
+}
+
+/* What a worker calls, with the box of its context. */
+static void process_own(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
+{
+    struct mos_context *context = mos_boxed_context(box);
+    (void)verdicts;
+    enter(context);
+    if (!mos_stopped())
+        process(context, frames, count, NULL);
+}
+
+static uint64_t tick_own(struct sl_box *box, uint64_t clock)
+{
+    enter(mos_boxed_context(box));
+    here->now = sl_max(here->now, clock);
+    if (!mos_stopped())
+        mos_advance(here->contexts, here->count, here->now);
+    return SL_NEVER;
+}
+
+static bool finish_own(struct sl_box *box, uint32_t slots)
+{
+    here = mos_boxed_context(box)->run;
+    mos_flows_end(here->contexts[0]);
+    return sluice_mos_finish_step(box, slots);
+}
+
+static int is_stopped(void *user, uint64_t position, uint64_t size, uint64_t packets)
+{
+    (void)user, (void)position, (void)size, (void)packets;
+    return mos_stopped();
+}
+
+/* True when the run was stopped. */
+static bool run_workers(void)
+{
+    struct sl_box *boxes[MOS_CONTEXTS];
+    struct sl_workers workers = {.worker = worker_of, .boxes = boxes, .count = loop.run_count, .seed = SAME_EACH_TIME};
+    for (unsigned i = 0; i < loop.run_count; i++)
+        boxes[i] = loop.runs[i].contexts[0]->box;
+    loop.drive = (struct sl_drive){.process = process_own, .tick = tick_own, .finish_step = finish_own,
+                                   .progress = is_stopped, .workers = &workers};
+    const bool stopped = run_merged();
+    sl_drive_finish(&loop.drive);
+    sl_drive_close(&loop.drive);
+    if (workers.message[0])
+        fprintf(stderr, "libsluice_mos: %s\n", workers.message);
     return stopped;
 }
 
-static bool forwards_live(void)
+/* In this thread; true when the run was stopped. */
+static bool run_here(void)
 {
-    bool forwards = false;
-    for (unsigned i = 0; i < loop.input_count; i++) {
-        if (!loop.inputs[i].live)
-            return false;
-        forwards = forwards || loop.inputs[i].forwards;
-    }
-    return forwards;
-}
-
-/* The devices are: packets that are sent from now on will be seen. */
-static void opened(void)
-{
-    pthread_mutex_lock(&state.lock);
-    __atomic_store_n(&state.opened, true, __ATOMIC_RELEASE);
-    pthread_cond_broadcast(&state.changed);
-    pthread_mutex_unlock(&state.lock);
-}
-
-static void run(void)
-{
-    memset(&loop, 0, sizeof loop);
-    loop.count = mos_contexts(loop.contexts);
-    for (unsigned i = 0; i < loop.count; i++)
-        loop.contexts[i]->thread = pthread_self();
-    loop.input_count = mos_inputs_open(&loop.inputs);
-    opened();
     bool stopped = false;
-    if (loop.input_count && forwards_live())
-        run_interfaces();
-    else if (loop.input_count)
+    here = &loop.runs[0];
+    if (mos_interfaces_forward(loop.inputs, loop.input_count)) {
+        mos_interfaces_run(loop.inputs, loop.input_count);
+    } else if (loop.input_count) {
+        loop.drive = (struct sl_drive){.process = process_burst, .tick = tick};
         stopped = run_merged();
-    mos_inputs_report(stopped);
-    for (unsigned i = 0; i < loop.count; i++) {
-        mos_flows_end(loop.contexts[i]);
-        sluice_mos_finish(loop.contexts[i]->box);
     }
+    for (unsigned i = 0; i < here->count; i++) {
+        mos_flows_end(here->contexts[i]);
+        sluice_mos_finish(here->contexts[i]->box);
+    }
+    here = NULL;
+    return stopped;
+}
+
+/* --- from begin to end --- */
+
+void mos_loop_open(void)
+{
+    struct mos_context *contexts[MOS_CONTEXTS];
+    const unsigned count = mos_contexts(contexts);
+    memset(&loop, 0, sizeof loop);
+    const bool forwards = mos_devices_forward();
+    loop.run_count = forwards || !count ? 1 : count;
+    loop.runs[0].forwards = forwards;
+    for (unsigned i = 0; i < count; i++) {
+        struct mos_run *run = &loop.runs[loop.run_count > 1 ? i : 0];
+        run->contexts[run->count++] = contexts[i];
+        contexts[i]->run = run;
+    }
+    for (unsigned i = 0; i < loop.run_count; i++)
+        if (mos_translated_open(&loop.runs[i]))
+            fputs("libsluice_mos: not enough memory for translated addresses\n", stderr);
+    if (count)
+        loop.input_count = mos_inputs_open(&loop.inputs);
+}
+
+void mos_loop_run(void)
+{
+    const bool stopped = loop.run_count > 1 && loop.input_count ? run_workers() : run_here();
+    mos_inputs_report(stopped);
     mos_outputs_close();
     if (loop.drive.in)
         sl_source_close(loop.drive.in, NULL, 0);   /* and those that it merges */
     else
         for (unsigned i = 0; i < loop.input_count; i++)
             sl_source_close(loop.inputs[i].source, NULL, 0);
-}
-
-/* --- its life --- */
-
-static void ended(void)
-{
-    pthread_mutex_lock(&state.lock);
-    __atomic_store_n(&state.running, false, __ATOMIC_SEQ_CST);
-    pthread_cond_broadcast(&state.changed);
-    pthread_mutex_unlock(&state.lock);
-}
-
-static void *run_thread(void *argument)
-{
-    (void)argument;
-    run();
-    ended();
-    return NULL;
-}
-
-bool mos_loop_runs(void) { return __atomic_load_n(&state.running, __ATOMIC_SEQ_CST); }
-
-static bool in_loop(void) { return mos_loop_runs() && pthread_equal(state.thread, pthread_self()); }
-
-/* mtcp_destroy was called while it ran. Taken once: by the loop as it ends, or by the caller, if the loop has ended before. */
-static bool take_request(void) { return __atomic_exchange_n(&state.destroy, false, __ATOMIC_SEQ_CST); }
-
-void mtcp_app_join(mctx_t mctx)
-{
-    if (!mctx || in_loop())
-        return;
-    pthread_mutex_lock(&state.lock);
-    if (state.began) {   /* in another thread */
-        while (state.running)
-            pthread_cond_wait(&state.changed, &state.lock);
-        pthread_mutex_unlock(&state.lock);
-        return;
-    }
-    state.began = state.running = true;
-    state.thread = pthread_self();
-    pthread_mutex_unlock(&state.lock);
-    run();
-    ended();
-    if (take_request())
-        mtcp_destroy();
-}
-
-/* Signals are for the program's own threads. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&state.thread, NULL, run_thread, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
-void mos_run_beside(void)
-{
-    if (__atomic_load_n(&state.opened, __ATOMIC_ACQUIRE) || !mos_monitors())
-        return;
-    pthread_mutex_lock(&state.lock);
-    if (!state.began) {
-        state.began = state.running = state.beside = true;
-        int error = start_thread();
-        if (error) {
-            fprintf(stderr, "libsluice_mos: no thread for the monitors: %s\n", strerror(error));
-            state.running = state.beside = false;
-        }
-    }
-    while (state.running && !state.opened)   /* so that it sees the program's own first packets */
-        pthread_cond_wait(&state.changed, &state.lock);
-    pthread_mutex_unlock(&state.lock);
-}
-
-bool mos_loop_finish(bool may_wait)
-{
-    if (may_wait && !in_loop() && __atomic_exchange_n(&state.beside, false, __ATOMIC_SEQ_CST)) {
-        pthread_join(state.thread, NULL);   /* also where it has ended */
-        return true;
-    }
-    if (!mos_loop_runs())
-        return true;
-    __atomic_store_n(&state.destroy, true, __ATOMIC_SEQ_CST);
-    return !mos_loop_runs() && take_request();
-}
-
-void mos_loop_forget(void)
-{
-    pthread_mutex_lock(&state.lock);
-    state.began = false;
-    __atomic_store_n(&state.opened, false, __ATOMIC_RELEASE);   /* end hosts that still return read these two */
-    __atomic_store_n(&state.running, false, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&state.beside, false, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&state.destroy, false, __ATOMIC_SEQ_CST);
-    pthread_mutex_unlock(&state.lock);
+    for (unsigned i = 0; i < loop.run_count; i++)
+        mos_translated_close(&loop.runs[i]);
 }

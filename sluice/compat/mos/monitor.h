@@ -1,7 +1,7 @@
 /* What the parts of libsluice_mos know of each other.
  *
- * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment; what
- * mOS says of both ends (tcp_end.h) and of their receive buffers (receive_buffer.h) is kept beside its instance. */
+ * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment; both
+ * ends (tcp_end.h) and their receive buffers (receive_buffer.h) are stored with its instance. */
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
@@ -19,30 +19,30 @@
 
 #include <pthread.h>
 
-/* --- events (events.c) --- */
+/* --- events (events.c, registrations.c) --- */
 
 enum { MOS_EVENTS = 64, MOS_BUILT_IN = 12 };
 enum mos_hook { MOS_AT_NULL, MOS_AT_RCV, MOS_AT_SND, MOS_HOOKS };
 
-/* Who listens to what. Never changed once made, and shared by all flows that have the same: as in mOS, a change leads from
- * one of these to another, along an edge once it has been made before. */
+/* Which callbacks are called for which events. Never changed once made, and shared by all flows of a context that have the
+ * same: as in mOS, a change leads from one of these to another, along an edge once it has been made before. */
 struct mos_registrations {
     event_t registered[MOS_HOOKS];
     callback_t callback[MOS_HOOKS][MOS_EVENTS];
     struct mos_edge *edges;
-    struct mos_registrations *next;   /* of all */
+    struct mos_registrations *next;   /* of all in the context */
 };
 
-struct mos_registrations *mos_no_registrations(void);
+struct mos_context;
 
-/* Registers a callback, or none for NULL; NULL when there is no memory. */
-const struct mos_registrations *mos_registrations_with(const struct mos_registrations *from, enum mos_hook hook,
-                                                       unsigned event, callback_t callback);
+/* With a callback, or without for NULL; NULL when there is no memory. */
+const struct mos_registrations *mos_registrations_with(struct mos_context *context, const struct mos_registrations *from,
+                                                       enum mos_hook hook, unsigned event, callback_t callback);
+void mos_registrations_forget(struct mos_context *context);   /* all of the context */
 void mos_events_forget(void);
 
-/* --- sockets (socket.c) --- */
+/* --- sockets (socket.c, options.c) --- */
 
-struct mos_context;
 struct mos_flow;
 
 enum { MOS_MONITORS = 64 };   /* of a context at most */
@@ -67,10 +67,15 @@ struct mos_socket {
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
 void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
+void mos_socket_stop(struct mos_socket *view, int side);      /* a flow is not watched any more, or one side of it */
 void mos_sockets_free(struct mos_context *context);          /* all of them, as the context ends */
 bool mos_monitors(void);                                     /* has any context a monitor? */
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
-const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket);
+
+static inline const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket) {
+    return socket->registrations ? socket->registrations : socket->monitor->registrations;
+}
+
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
 struct mos_socket *mos_socket_get(mctx_t mctx, int id);   /* for a call of the program's: NULL, EBADF, or EPERM in another thread */
 bool mos_is_foreign(const struct mos_context *context);   /* do its callbacks run in another thread than this one? */
@@ -84,12 +89,15 @@ struct sl_filter *mos_filter_new(const char *expression);   /* NULL, and a messa
 bool mos_filter_accepts(struct sl_filter *filter, const struct sl_frame *frame);
 void mos_filter_free(struct sl_filter *filter);
 
+/* --- the box (boxed.c) --- */
+
+void mos_boxed_for(struct sl_box *box, struct mos_context *context);
+struct mos_context *mos_boxed_context(const struct sl_box *box);
+
 /* --- the current packet (packet.c) --- */
 
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
-
-struct mos_context;
 
 struct mos_packet {
     struct sl_frame frame;       /* its bytes are `bytes` */
@@ -118,7 +126,7 @@ bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
 /* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */
 void mos_frame_complete(struct sl_frame *frame, uint8_t *memory);
 
-/* --- flows (flow.c) --- */
+/* --- flows (flow.c, segment.c) --- */
 
 struct mos_flow {
     struct mos_context *context;
@@ -147,6 +155,14 @@ void mos_stray(struct mos_context *context);                      /* a segment w
 void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that; it is the current one */
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
+void mos_segment_pass(struct mos_flow *flow, unsigned from);      /* the current segment, which end `from` sent (segment.c) */
+
+/* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server in
+ * reverse, so that chained monitors nest. */
+struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i);
+void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set);   /* for all monitors of it */
+bool mos_flow_is_watched(const struct mos_flow *flow);            /* by a monitor that has not stopped both sides */
+void mos_flow_settle(struct mos_flow *flow);   /* it waits for its next segment; or ends, with both ends closed */
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
 void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
@@ -157,15 +173,17 @@ void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its view
 void mos_translated_note(struct mos_flow *flow);
 void mos_translated_forget(struct mos_flow *flow);
 
-/* The flow of a packet by such ends, of whichever context, and which end sent it; NULL for none. */
-struct mos_flow *mos_translated_find(const struct mos_packet *packet, unsigned *from);
+struct mos_run;   /* loop.h */
 
-int mos_translated_open(uint32_t most, uint64_t seed);   /* for all contexts; again: nothing happens */
-void mos_translated_close(void);
+/* The flow of a packet by such ends, of whichever context of the run, and which end sent it; NULL for none. */
+struct mos_flow *mos_translated_find(struct mos_run *run, const struct mos_packet *packet, unsigned *from);
+
+int mos_translated_open(struct mos_run *run);   /* -1: no memory */
+void mos_translated_close(struct mos_run *run);
 
 /* --- contexts (context.c) --- */
 
-enum { MOS_CONTEXTS = 64 };
+enum { MOS_CONTEXTS = 64, MOS_DEVICES = 64 };
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_hosts;   /* endpoint.h */
 
@@ -179,6 +197,7 @@ struct mos_context {
     struct mos_packet packet;
     uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
+    struct sl_pool pool;          /* of what flows have received out of order */
     uint64_t flows, time;
     bool started;                 /* a packet has come */
     struct mos_timer *timers;     /* a heap */
@@ -186,7 +205,10 @@ struct mos_context {
     uint64_t timer_order;
     event_t raisable, raised;     /* while a filter runs */
     bool filtering;
-    pthread_t thread;
+    struct mos_registrations nothing, *registrations;   /* that without callbacks, and all others */
+    struct mos_run *run;          /* the thread of its callbacks; NULL before there is one */
+    pthread_t thread;             /* which made it */
+    uint64_t seed;                /* of its tables */
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
@@ -218,19 +240,7 @@ int mos_output(int device, const struct sl_frame *frame);
 bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
 void mos_outputs_close(void);
 
-/* --- the loop (loop.c) --- */
-
-bool mos_loop_runs(void);
-void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
-
-/* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or
- * it runs in mtcp_app_join: that calls mtcp_destroy again. */
-bool mos_loop_finish(bool may_wait);
-void mos_loop_forget(void);    /* it may begin again */
-
-/* --- configuration (configuration.c) --- */
-
-enum { MOS_DEVICES = 64 };
+/* --- configuration (configuration.c, configured_devices.c) --- */
 
 struct mos_device {
     char *name;   /* of a capture file or an interface */
@@ -249,6 +259,10 @@ struct mos_configuration {
 extern struct mos_configuration mos_configuration;
 int mos_configuration_read(const char *path);
 void mos_configuration_free(void);
+struct mos_device *mos_device_named(const char *name);   /* NULL: none */
+struct mos_device *mos_device_add(const char *name);     /* NULL: there are too many */
+bool mos_devices_forward(void);                          /* do packets of any leave at another one? */
+int mos_devices_check(void);                             /* -1, with a message: one can be neither read nor written */
 bool mos_is_interface(const char *name);
 
 #endif

@@ -13,7 +13,7 @@ enum mos_state {
 
 enum { MOS_FIN = 1, MOS_SYN = 2, MOS_RST = 4, MOS_ACK = 16 };
 
-/* A segment's header; the sequence number of its payload is `seq`, or that behind a SYN. */
+/* A segment's header; the sequence number of its payload is `seq`, or the one after a SYN. */
 struct mos_segment_header {
     uint32_t seq, ack;
     uint16_t window;
@@ -24,10 +24,10 @@ struct mos_end {
     enum mos_state state;
     bool numbered;       /* it has sent something, so `isn` is known, */
     bool guessed;        /* or guessed, as that was no SYN */
-    bool finished;       /* it has sent a FIN, behind offset `fin` */
-    bool heard_fin;      /* the other's FIN has reached it in order */
+    bool finished;       /* it has sent a FIN, after offset `fin` */
+    bool received_fin;      /* the other's FIN has reached it in order */
     uint32_t isn;        /* its initial sequence number */
-    uint64_t fin, sent;  /* sent: behind the last byte that it has sent */
+    uint64_t fin, sent;  /* sent: after the last byte that it has sent */
     uint32_t window;     /* that it offered last, scaled */
     uint64_t edge;       /* the farthest offset of the other's stream that it has allowed */
     uint8_t scale;
@@ -47,9 +47,9 @@ static inline void mos_end_numbers(struct mos_end *end, const struct mos_segment
     end->numbered = true;
 }
 
-/* An end sends a segment whose payload ends at offset `behind` of its stream; `repeated`: it had sent this SYN before.
- * `follows`: it lies where it may, in the other's window or right behind what was sent. */
-static inline struct mos_change mos_end_sends(struct mos_end *end, const struct mos_segment_header *header, uint64_t behind,
+/* An end sends a segment whose payload ends at offset `stop` of its stream; `repeated`: it had sent this SYN before.
+ * `follows`: it lies where it may, in the other's window or right after what was sent. */
+static inline struct mos_change mos_end_sends(struct mos_end *end, const struct mos_segment_header *header, uint64_t stop,
                                               bool repeated, bool follows) {
     struct mos_change change = {false, repeated};
     if (header->flags & MOS_SYN) {
@@ -58,11 +58,11 @@ static inline struct mos_change mos_end_sends(struct mos_end *end, const struct 
             change.started = true;
         }
     }
-    if (follows && behind > end->sent)
-        end->sent = behind;
+    if (follows && stop > end->sent)
+        end->sent = stop;
     if (follows && header->flags & MOS_FIN && !end->finished) {
         end->finished = true;
-        end->fin = behind;
+        end->fin = stop;
         if (end->state == MOS_CLOSE_WAIT)
             end->state = MOS_LAST_ACK;
         else if (end->state == MOS_ESTABLISHED || end->state == MOS_SYN_RCVD)
@@ -71,8 +71,8 @@ static inline struct mos_change mos_end_sends(struct mos_end *end, const struct 
     return change;
 }
 
-/* A SYN, with or without an acknowledgement, reaches an end. True when that is where it hears of the connection. */
-static inline bool mos_end_hears_syn(struct mos_end *end, const struct mos_segment_header *header) {
+/* A SYN, with or without an acknowledgement, reaches an end. True when it is the first of the connection. */
+static inline bool mos_end_receives_syn(struct mos_end *end, const struct mos_segment_header *header) {
     if (end->state == MOS_LISTEN) {
         end->state = MOS_SYN_RCVD;
         return true;
@@ -87,7 +87,7 @@ static inline bool mos_end_hears_syn(struct mos_end *end, const struct mos_segme
 }
 
 /* An acknowledgement reaches an end. */
-static inline void mos_end_hears_ack(struct mos_end *end, uint32_t ack) {
+static inline void mos_end_receives_ack(struct mos_end *end, uint32_t ack) {
     bool of_fin = end->finished && (int32_t)(ack - (end->isn + 2 + (uint32_t)end->fin)) >= 0;
     switch (end->state) {
     case MOS_SYN_RCVD:
@@ -102,10 +102,10 @@ static inline void mos_end_hears_ack(struct mos_end *end, uint32_t ack) {
 }
 
 /* The other's FIN reaches an end in order: all that was sent before it was received. */
-static inline void mos_end_hears_fin(struct mos_end *end) {
-    if (end->heard_fin)
+static inline void mos_end_receives_fin(struct mos_end *end) {
+    if (end->received_fin)
         return;
-    end->heard_fin = true;
+    end->received_fin = true;
     switch (end->state) {
     case MOS_SYN_RCVD:
     case MOS_ESTABLISHED: end->state = MOS_CLOSE_WAIT; break;

@@ -17,8 +17,8 @@ from sluice.engine.compiler import compiler
 from tests.compat.mos.programs import EXAMPLES, ROOT, configuration, library, program
 from tests.support.corpus import captures
 
-BEFORE = "1848c8b"
-"""The commit of the library with a burst of one packet."""
+BEFORE = "d1f112c"
+"""The commit of the library with ranges of its own and all contexts in one thread."""
 PROGRAMS = (
     "midstat -f @",
     "bytes -f @",

@@ -33,7 +33,11 @@ def found(ran: Ran, kind: str, *names: str) -> list[tuple[object, ...]]:
 
 
 def test_hosts() -> None:
-    frames = [*talk(b"x", b"y"), eth(ip4(udp(1, 53, b"x"), 17, A4, B4)), icmp4(8, 0, b"\0\1\0\1", bytes([10, 0, 0, 9]), B4)]
+    frames = [
+        *talk(b"x", b"y"),
+        eth(ip4(udp(1, 53, b"x"), 17, A4, B4)),
+        icmp4(8, 0, b"\0\1\0\1", bytes([10, 0, 0, 9]), B4),
+    ]
     frames += [eth(ip6(udp(1, 2, b"x"), 17))] * 2
     hosts = found(run("assets", frames), "host", "address", "mac")
     mac = "02:00:00:00:00:02"
@@ -54,7 +58,9 @@ def test_hosts() -> None:
         (b"x", b"J\0\0\0\x0a8.0.36-debian\0rest", 3306, ("mysql", "MySQL", "8.0.36-debian", None), None),
     ],
 )  # fmt: skip
-def test_services_and_clients(asked: bytes, answered: bytes, port: int, service: tuple[str | None, ...], client: tuple[str, ...] | None) -> None:
+def test_services_and_clients(
+    asked: bytes, answered: bytes, port: int, service: tuple[str | None, ...], client: tuple[str, ...] | None
+) -> None:
     for cut in (1460, 1):
         ran = run("assets", talk(asked, answered, port, cut))
         named = [row for row in found(ran, "service", "service", "product", "version", "info") if row[0]]
@@ -76,13 +82,20 @@ def test_systems() -> None:
     windows = hops(server.send("S", options=WINDOWS, window=64240), 121)
     marked = [frame[:20] + b"\x40\0" + frame[22:] for frame in (linux, windows)]  # do not fragment
     ran = run("assets", [*marked, server.send("S")])
-    assert found(ran, "system", "address", "system", "by", "distance") == [("10.0.0.1", "Linux", "syn", 0), ("10.0.0.2", "Windows", "syn", 7)]
+    assert found(ran, "system", "address", "system", "by", "distance") == [
+        ("10.0.0.1", "Linux", "syn", 0),
+        ("10.0.0.2", "Windows", "syn", 7),
+    ]
     assert ran.reports["assets_unknown_systems"] == 1
 
 
 def test_signatures_of_files(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "s").write_text("# ours\nown,v/Thing/$2/by $1/,^I am (\\S+) version ([0-9.]+)\nbad line\nbad,v/x//,(unclosed\n")
-    (tmp_path / "o").write_text("S40:64:0:44:M1460:.:@Toy:one:two\n%8192:255:0:40:.:.:Other:\nnonsense\n65535:64:2:40:.:.:x:y\n")
+    (tmp_path / "s").write_text(
+        "# ours\nown,v/Thing/$2/by $1/,^I am (\\S+) version ([0-9.]+)\nbad line\nbad,v/x//,(unclosed\n"
+    )
+    (tmp_path / "o").write_text(
+        "S40:64:0:44:M1460:.:@Toy:one:two\n%8192:255:0:40:.:.:Other:\nnonsense\n65535:64:2:40:.:.:x:y\n"
+    )
     client, server = pair()
     frames = [client.send("S", options=b"\2\4\5\xb4", window=40 * 1460), server.send("SA"), client.send("A")]
     frames += [client.data(b"x"), server.data(b"I am Bob version 1.2\n")]

@@ -62,7 +62,15 @@ def test_a_refusal_on_the_wire_counts_once() -> None:
 
 
 def test_a_success_in_between_keeps_a_server_up() -> None:
-    frames = [opening(1000)[0], refusal(VIRTUAL, 1000), *opening(1001), *opening(1002), *opening(1003), opening(1004)[0], refusal(VIRTUAL, 1004)]
+    frames = [
+        opening(1000)[0],
+        refusal(VIRTUAL, 1000),
+        *opening(1001),
+        *opening(1002),
+        *opening(1003),
+        opening(1004)[0],
+        refusal(VIRTUAL, 1004),
+    ]
     frames += [*opening(1005), opening(1006)[0]]
     ran = balance(frames, [1000 + 0.01 * n for n in range(len(frames))])
     assert ran.reports["went_down"] == 0 and servers(ran)[-1] == 1

@@ -28,7 +28,12 @@ def ends(frame: bytes) -> tuple[bytes, int, bytes, int]:
 
 def test_an_endpoint_has_one_port_for_all_that_it_contacts() -> None:
     """RFC 4787, REQ-1; RFC 5382, REQ-1."""
-    frames = [datagram(IN, 5000, FAR, 53), datagram(IN, 5000, FAR2, 54), datagram(IN, 5001, FAR, 53), datagram(OTHER, 5000, FAR, 53)]
+    frames = [
+        datagram(IN, 5000, FAR, 53),
+        datagram(IN, 5000, FAR2, 54),
+        datagram(IN, 5001, FAR, 53),
+        datagram(OTHER, 5000, FAR, 53),
+    ]
     assert [ends(frame)[:2] for frame in nat(frames).left] == [(EXTERNAL, port) for port in (2000, 2000, 2001, 2002)]
     host, far, far2 = Host(IN, 5000, 1, checksums=True), Host(FAR, 80, 2), Host(FAR2, 80, 3)
     syns: list[bytes] = []
@@ -64,21 +69,35 @@ def test_hairpinning() -> None:
 
 
 def test_a_port_is_released_with_the_last_connection_of_its_endpoint() -> None:
-    frames = [datagram(IN, 5000, FAR, 53), datagram(IN, 5000, FAR2, 53), datagram(IN, 5000, FAR2, 53), datagram(FAR2, 53, EXTERNAL, 2000)]
+    frames = [
+        datagram(IN, 5000, FAR, 53),
+        datagram(IN, 5000, FAR2, 53),
+        datagram(IN, 5000, FAR2, 53),
+        datagram(FAR2, 53, EXTERNAL, 2000),
+    ]
     times = [1000.0, 1030.0, 1070.0, 1071.0]
     ran = run("nat", frames, NAT, times=times, rows=False)
     assert ends(ran.left[-1])[2:] == (IN, 5000)
     more = [*frames, *[datagram(OTHER, 7000 + n, FAR, 53) for n in range(8)]]
     ran = run("nat", more, NAT, times=[*times, *[1400 + n for n in range(8)]], rows=False)
-    assert ran.reports["no_port"] in (2, 3) and ran.reports["translated"] >= 7  # the sweep finds ended ones within some packets
+    assert (
+        ran.reports["no_port"] in (2, 3) and ran.reports["translated"] >= 7
+    )  # the sweep finds ended ones within some packets
 
 
 def test_echoes() -> None:
     """RFC 5508, REQ-1 to 3: identifiers are mapped as ports are."""
     frames = [icmp4(8, 0, b"\0\x07\0\1data", IN, FAR), icmp4(8, 0, b"\0\x07\0\1data", OTHER, FAR)]
-    frames += [icmp4(0, 0, b"\x07\xd1\0\1data", FAR, EXTERNAL), icmp4(0, 0, b"\x07\xd3\0\1data", FAR, EXTERNAL), icmp4(8, 0, b"\x07\xd0\0\1", FAR, EXTERNAL)]
+    frames += [
+        icmp4(0, 0, b"\x07\xd1\0\1data", FAR, EXTERNAL),
+        icmp4(0, 0, b"\x07\xd3\0\1data", FAR, EXTERNAL),
+        icmp4(8, 0, b"\x07\xd0\0\1", FAR, EXTERNAL),
+    ]
     ran = nat(frames)
-    assert [(frame[26:30], frame[38:40]) for frame in ran.left[:2]] == [(EXTERNAL, b"\x07\xd0"), (EXTERNAL, b"\x07\xd1")]
+    assert [(frame[26:30], frame[38:40]) for frame in ran.left[:2]] == [
+        (EXTERNAL, b"\x07\xd0"),
+        (EXTERNAL, b"\x07\xd1"),
+    ]
     assert [(frame[30:34], frame[38:40]) for frame in ran.left[2:]] == [(OTHER, b"\0\x07")]
     assert ran.reports["unmapped"] == 2
     assert nat([icmp4(13, 0, bytes(16), IN, FAR)]).reports["unsupported"] == 1
@@ -106,7 +125,10 @@ def test_errors_are_translated_with_what_they_quote() -> None:
     answer = icmp4(3, 3, bytes(4) + nat([there, back]).left[1][14:], IN, FAR)
     out = nat([there, back, answer]).left[2]
     assert (out[26:30], out[30:34]) == (EXTERNAL, FAR) and out[42:] == back[14:]
-    for wrong in (icmp4(3, 3, bytes(4) + datagram(EXTERNAL, 2004, FAR, 53)[14:], router, EXTERNAL), icmp4(3, 3, bytes(4), router, EXTERNAL)):
+    for wrong in (
+        icmp4(3, 3, bytes(4) + datagram(EXTERNAL, 2004, FAR, 53)[14:], router, EXTERNAL),
+        icmp4(3, 3, bytes(4), router, EXTERNAL),
+    ):
         assert nat([there, wrong]).reports["unmapped"] == 1
     stray = icmp4(3, 3, bytes(4) + datagram(FAR, 53, IN, 9)[14:], IN, FAR)
     assert nat([there, stray]).reports["unsupported"] == 1

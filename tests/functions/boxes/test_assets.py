@@ -1,4 +1,4 @@
-"""What assets finds: hosts, services and clients with their versions, operating systems; signatures of the user's files."""
+"""What assets finds: hosts, services and clients with versions, operating systems; signatures of the user's files."""
 
 from __future__ import annotations
 
@@ -49,15 +49,23 @@ def test_hosts() -> None:
     [
         (
             b"GET / HTTP/1.1\r\nHost: a\r\nUser-Agent: curl/8.5.0\r\n\r\n",
-            b"HTTP/1.1 200 OK\r\nDate: x\r\nServer: nginx/1.22.1\r\n\r\nbody", 8080,
-            ("http", "nginx", "1.22.1", None), ("http", "curl", "8.5.0"),
+            b"HTTP/1.1 200 OK\r\nDate: x\r\nServer: nginx/1.22.1\r\n\r\nbody",
+            8080,
+            ("http", "nginx", "1.22.1", None),
+            ("http", "curl", "8.5.0"),
         ),
-        (b"SSH-2.0-PuTTY_0.79\r\n", b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n", 2222, ("ssh", "OpenSSH", "9.2p1", "protocol 2.0"), ("ssh", "PuTTY", "0.79")),
+        (
+            b"SSH-2.0-PuTTY_0.79\r\n",
+            b"SSH-2.0-OpenSSH_9.2p1 Debian\r\n",
+            2222,
+            ("ssh", "OpenSSH", "9.2p1", "protocol 2.0"),
+            ("ssh", "PuTTY", "0.79"),
+        ),
         (b"USER x\r\n", b"220 (vsFTPd 3.0.3)\r\n", 21, ("ftp", "vsFTPd", "3.0.3", None), None),
         (b"EHLO x\r\n", b"220 mail ESMTP Postfix (Debian)\r\n", 25, ("smtp", "Postfix", None, None), None),
         (b"x", b"J\0\0\0\x0a8.0.36-debian\0rest", 3306, ("mysql", "MySQL", "8.0.36-debian", None), None),
     ],
-)  # fmt: skip
+)
 def test_services_and_clients(
     asked: bytes, answered: bytes, port: int, service: tuple[str | None, ...], client: tuple[str, ...] | None
 ) -> None:

@@ -1,4 +1,4 @@
-"""The health of servers that balance finds from connections: refused and unanswered attempts, recovery, and all being down."""
+"""The health of servers that balance finds from connections: refused and unanswered attempts, recovery."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ from tests.functions.security import Ran, icmp4, run, wrong_checksums
 from tests.support.connection import Host, handshake
 from tests.support.packets import checksum, eth, ip4, pseudo_header, udp
 
-IN, OTHER, FAR, FAR2, EXTERNAL = bytes([10, 0, 0, 5]), bytes([10, 0, 0, 6]), bytes([198, 51, 100, 7]), bytes([198, 51, 100, 8]), bytes([192, 0, 2, 1])  # fmt: skip
+IN, OTHER, EXTERNAL = bytes([10, 0, 0, 5]), bytes([10, 0, 0, 6]), bytes([192, 0, 2, 1])
+FAR, FAR2 = bytes([198, 51, 100, 7]), bytes([198, 51, 100, 8])
 NAT = "first_port=2000,last_port=2005"
 
 

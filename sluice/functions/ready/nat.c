@@ -131,6 +131,15 @@ static bool nat_assign(struct sl_box *box, struct nat_endpoint *endpoint, uint8_
     return true;
 }
 
+/* Releases the port of an inside endpoint without connections. */
+static void nat_release(struct sl_box *box, struct sl_object *endpoint, uint32_t port) {
+    sl_shared_drop(SLUICE_SHARED_AT(box, inside_of, port));   /* before another endpoint can get the port */
+    if (SLUICE_WORKER_OF(box)->filter != NAT_ALL)
+        sl_shared_drop(SLUICE_SHARED_AT(box, contacted, port));
+    sl_shared_drop(endpoint);
+    sl_shared_push(SLUICE_SHARED_ALL(box, ports), port);
+}
+
 /* The outside end of a connection, as the filter compares it. */
 static int64_t nat_outside(const struct nat *nat, uint32_t address, uint16_t port) {
     return nat->filter == NAT_ADDRESS ? (int64_t)address : (int64_t)((uint64_t)address << 16 | port);
@@ -158,6 +167,9 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t
         if (nat->filter != NAT_ALL)
             sl_shared_insert(SLUICE_SHARED_AT(box, contacted, endpoint->port), nat_outside(nat, ip4_address(event, 1), to), NULL);
         SLUICE_COUNTER_OF(box, translated)++;
+    } else if (!endpoint->flows) {
+        nat_release(box, object, endpoint->port);
+        return;
     }
     sl_shared_put(object);
 }
@@ -282,12 +294,7 @@ static void nat_end(const struct sl_event *event, uint64_t reason) {
         endpoint->flows--;
         sl_shared_put(flow->endpoint);
     } else if (endpoint) {
-        uint32_t port = endpoint->port;
-        sl_shared_drop(SLUICE_SHARED_AT(event->box, inside_of, port));   /* before another endpoint can get the port */
-        if (SLUICE_WORKER_OF(event->box)->filter != NAT_ALL)
-            sl_shared_drop(SLUICE_SHARED_AT(event->box, contacted, port));
-        sl_shared_drop(flow->endpoint);
-        sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), port);
+        nat_release(event->box, flow->endpoint, endpoint->port);
     }
     sl_shared_drop(flow->mapping);
     flow->mapping = flow->endpoint = NULL;

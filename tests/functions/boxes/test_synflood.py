@@ -69,7 +69,7 @@ def test_many_connections_are_no_flood() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_a_client_behind_cookies_is_spliced(version: int) -> None:
+def test_a_client_that_acknowledges_its_cookie_is_spliced(version: int) -> None:
     attack = syns(40, version)
     client, server = pair(port=45000, version=version, checksums=True)
     server.isn = server.next = SERVER_NUMBER

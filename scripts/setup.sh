@@ -239,7 +239,7 @@ get_sanitizers() {
 }
 
 get_tshark() {
-    if can_apt && apt_install tshark && have tshark; then return; fi
+    if can_apt && apt_install tshark nmap && have tshark; then return; fi
     say "no tshark, with which tests compare: install it (Debian: tshark); going on without"
     key >$tshark_stamp
 }

@@ -14,7 +14,7 @@ class Hook:
 
 
 def needs_name(event: str) -> bool:
-    """Whether hooks of all layers do not mean this event of layers without instances. Those process packets in stage 1 where
-    nothing must see them in order; a hook that names such a layer gives that up.
+    """Whether hooks of all layers do not mean this event of layers without instances. Those process packets in stage 1
+    where nothing must see them in order; a hook that names such a layer gives that up.
     """
     return event == "packet"

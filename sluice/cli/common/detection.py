@@ -1,4 +1,4 @@
-"""The rules of the functions `ids` and `firewall`: read, made into a table that is cached, and handed to the function."""
+"""The rules of the functions `ids` and `firewall`: read, made into a cached table, and given to the function."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def variables_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def prepare_rules(wanted: Wanted) -> None:
-    """Give each `ids` and `firewall` of a run the table of its rules. Rules that are skipped are listed on standard error."""
+    """Give each `ids` and `firewall` of a run the table of its rules. Skipped rules are listed on standard error."""
     for number, (function, given) in enumerate(zip(wanted.c, wanted.options, strict=True)):
         if Path(function.path) not in (IDS, FIREWALL):
             continue

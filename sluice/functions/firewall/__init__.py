@@ -1,4 +1,5 @@
-"""Rules of the function `firewall`, in nftables' syntax: reads files, checks them, and writes the table that the function evaluates.
+"""Rules of the function `firewall`, in nftables' syntax: reads and checks files, and writes the table that it evaluates.
 
-May import: sluice.functions.detect (errors, ranges). The order of reading: tokens -> names -> model -> values -> rules -> table.
+May import: sluice.functions.detect (errors, ranges, writer). The order of reading: tokens -> names -> model ->
+values -> statements -> rules -> table.
 """

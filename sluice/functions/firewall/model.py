@@ -56,7 +56,7 @@ class Log:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Ends the rule. kind: accept, drop, reject, return, jump or goto. `codes`: of ICMP and ICMPv6; none is TCP's reset."""
+    """Ends the rule. kind: accept, drop, reject, return, jump or goto. `codes`: of ICMP and ICMPv6; None: a reset."""
 
     kind: str
     place: Place

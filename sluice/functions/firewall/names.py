@@ -8,33 +8,118 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FIELD_NUMBERS = (
-    "nfproto", "l4proto", "saddr", "daddr", "sport", "dport", "flags", "ttl", "dscp", "length", "id", "type", "code", "state",
-    "direction", "ether_saddr", "ether_daddr", "ether_type",
-)  # fmt: skip
+    "nfproto",
+    "l4proto",
+    "saddr",
+    "daddr",
+    "sport",
+    "dport",
+    "flags",
+    "ttl",
+    "dscp",
+    "length",
+    "id",
+    "type",
+    "code",
+    "state",
+    "direction",
+    "ether_saddr",
+    "ether_daddr",
+    "ether_type",
+)
 """The fields of a packet, in the order of enum firewall_field (functions/ready/firewall_table.h)."""
 
 PROTOCOLS = {
-    "icmp": 1, "igmp": 2, "ipencap": 4, "tcp": 6, "udp": 17, "dccp": 33, "ipv6": 41, "gre": 47, "esp": 50, "ah": 51, "icmpv6": 58,
-    "ipv6-icmp": 58, "sctp": 132, "udplite": 136,
-}  # fmt: skip
+    "icmp": 1,
+    "igmp": 2,
+    "ipencap": 4,
+    "tcp": 6,
+    "udp": 17,
+    "dccp": 33,
+    "ipv6": 41,
+    "gre": 47,
+    "esp": 50,
+    "ah": 51,
+    "icmpv6": 58,
+    "ipv6-icmp": 58,
+    "sctp": 132,
+    "udplite": 136,
+}
 SERVICES = {
-    "ftp-data": 20, "ftp": 21, "ssh": 22, "telnet": 23, "smtp": 25, "domain": 53, "bootps": 67, "bootpc": 68, "tftp": 69, "http": 80,
-    "kerberos": 88, "pop3": 110, "sunrpc": 111, "ntp": 123, "imap2": 143, "imap": 143, "snmp": 161, "snmp-trap": 162, "bgp": 179,
-    "ldap": 389, "https": 443, "microsoft-ds": 445, "isakmp": 500, "syslog": 514, "submission": 587, "ldaps": 636, "imaps": 993,
-    "pop3s": 995, "openvpn": 1194, "radius": 1812, "nfs": 2049, "mysql": 3306, "ms-wbt-server": 3389, "ipsec-nat-t": 4500,
-    "sip": 5060, "mdns": 5353, "postgresql": 5432, "http-alt": 8080,
-}  # fmt: skip
+    "ftp-data": 20,
+    "ftp": 21,
+    "ssh": 22,
+    "telnet": 23,
+    "smtp": 25,
+    "domain": 53,
+    "bootps": 67,
+    "bootpc": 68,
+    "tftp": 69,
+    "http": 80,
+    "kerberos": 88,
+    "pop3": 110,
+    "sunrpc": 111,
+    "ntp": 123,
+    "imap2": 143,
+    "imap": 143,
+    "snmp": 161,
+    "snmp-trap": 162,
+    "bgp": 179,
+    "ldap": 389,
+    "https": 443,
+    "microsoft-ds": 445,
+    "isakmp": 500,
+    "syslog": 514,
+    "submission": 587,
+    "ldaps": 636,
+    "imaps": 993,
+    "pop3s": 995,
+    "openvpn": 1194,
+    "radius": 1812,
+    "nfs": 2049,
+    "mysql": 3306,
+    "ms-wbt-server": 3389,
+    "ipsec-nat-t": 4500,
+    "sip": 5060,
+    "mdns": 5353,
+    "postgresql": 5432,
+    "http-alt": 8080,
+}
 ICMP = {
-    "echo-reply": 0, "destination-unreachable": 3, "source-quench": 4, "redirect": 5, "echo-request": 8, "router-advertisement": 9,
-    "router-solicitation": 10, "time-exceeded": 11, "parameter-problem": 12, "timestamp-request": 13, "timestamp-reply": 14,
-    "info-request": 15, "info-reply": 16, "address-mask-request": 17, "address-mask-reply": 18,
-}  # fmt: skip
+    "echo-reply": 0,
+    "destination-unreachable": 3,
+    "source-quench": 4,
+    "redirect": 5,
+    "echo-request": 8,
+    "router-advertisement": 9,
+    "router-solicitation": 10,
+    "time-exceeded": 11,
+    "parameter-problem": 12,
+    "timestamp-request": 13,
+    "timestamp-reply": 14,
+    "info-request": 15,
+    "info-reply": 16,
+    "address-mask-request": 17,
+    "address-mask-reply": 18,
+}
 ICMPV6 = {
-    "destination-unreachable": 1, "packet-too-big": 2, "time-exceeded": 3, "parameter-problem": 4, "echo-request": 128,
-    "echo-reply": 129, "mld-listener-query": 130, "mld-listener-report": 131, "mld-listener-done": 132, "mld-listener-reduction": 132,
-    "nd-router-solicit": 133, "nd-router-advert": 134, "nd-neighbor-solicit": 135, "nd-neighbor-advert": 136, "nd-redirect": 137,
+    "destination-unreachable": 1,
+    "packet-too-big": 2,
+    "time-exceeded": 3,
+    "parameter-problem": 4,
+    "echo-request": 128,
+    "echo-reply": 129,
+    "mld-listener-query": 130,
+    "mld-listener-report": 131,
+    "mld-listener-done": 132,
+    "mld-listener-reduction": 132,
+    "nd-router-solicit": 133,
+    "nd-router-advert": 134,
+    "nd-neighbor-solicit": 135,
+    "nd-neighbor-advert": 136,
+    "nd-redirect": 137,
     "mld2-listener-report": 143,
-}  # fmt: skip
+}
 STATES = {"new": 0, "established": 1, "related": 2, "invalid": 3, "untracked": 4}
 DIRECTIONS = {"original": 0, "reply": 1}
 FLAGS = {"fin": 1, "syn": 2, "rst": 4, "psh": 8, "ack": 16, "urg": 32, "ecn": 64, "ece": 64, "cwr": 128}
@@ -45,10 +130,24 @@ DSCP = {"cs0": 0, "cs1": 8, "cs2": 16, "cs3": 24, "cs4": 32, "cs5": 40, "cs6": 4
 }
 
 REJECTIONS = {
-    "icmp": {"net-unreachable": 0, "host-unreachable": 1, "prot-unreachable": 2, "port-unreachable": 3, "net-prohibited": 9,
-             "host-prohibited": 10, "admin-prohibited": 13},
-    "icmpv6": {"no-route": 0, "admin-prohibited": 1, "addr-unreachable": 3, "port-unreachable": 4, "policy-fail": 5, "reject-route": 6},
-}  # fmt: skip
+    "icmp": {
+        "net-unreachable": 0,
+        "host-unreachable": 1,
+        "prot-unreachable": 2,
+        "port-unreachable": 3,
+        "net-prohibited": 9,
+        "host-prohibited": 10,
+        "admin-prohibited": 13,
+    },
+    "icmpv6": {
+        "no-route": 0,
+        "admin-prohibited": 1,
+        "addr-unreachable": 3,
+        "port-unreachable": 4,
+        "policy-fail": 5,
+        "reject-route": 6,
+    },
+}
 """Codes of "destination unreachable" (RFC 792, 1122, 1812; RFC 4443)."""
 REJECTIONS_BOTH = {
     "port-unreachable": (3, 4),

@@ -96,7 +96,7 @@ def _match(cursor: Cursor, names: Names, subject: Field) -> list[Step]:
 
 
 def _flags(cursor: Cursor, subject: Field) -> Step:
-    """The flags of TCP: `syn` any, `syn,ack` any of them, `== syn` exactly, `syn / fin,syn` and `& (fin|syn) == syn` of some."""
+    """The flags of TCP: `syn,ack` any of them, `== syn` exactly, `syn / fin,syn` and `& (fin|syn) == syn` of some."""
     if cursor.take("&"):
         mask = _bits(cursor, subject)
         negated = cursor.take("!=")

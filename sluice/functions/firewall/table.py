@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from sluice.functions.detect.ranges import Ranges
 from sluice.functions.detect.writer import Writer
@@ -73,7 +74,7 @@ def table(rules: Ruleset) -> bytes:
     return bytes(head.out + body.out)
 
 
-def _members(label: dict[str, object]) -> bytes:
+def _members(label: Mapping[str, object]) -> bytes:
     """The members of a JSON object, without its braces."""
     return json.dumps(label, separators=(",", ":")).encode("ascii", "backslashreplace")[1:-1]
 

@@ -1,4 +1,4 @@
-"""Reads tokens one by one, and the values of matches: numbers, names, addresses, prefixes, ranges, sets, definitions."""
+"""Reads tokens one by one, and the values of matches: numbers, names, addresses, ranges, sets, definitions."""
 
 from __future__ import annotations
 
@@ -170,9 +170,10 @@ def _whole(token: Token, of: Type) -> tuple[int, int] | None:
     if of.kind == "ether":
         if not re.fullmatch(r"(?:[0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}", text):
             return None
-        return (int(text.replace(":", ""), 16),) * 2
+        number = int(text.replace(":", ""), 16)
+        return number, number
     if text in of.names:
-        return (of.names[text],) * 2
+        return of.names[text], of.names[text]
     if not _NUMBER.fullmatch(text):
         return None
     number = int(text, 0) if text.startswith("0x") else int(text)

@@ -3,14 +3,23 @@
  *
  * Packets of servers that answer are rewritten to have the virtual address as their source. In a capture taken at
  * the clients, answers have that address already: they leave with the server's, so that both directions of the
- * output are as the servers saw them. */
+ * output are as the servers saw them.
+ *
+ * Health is what connections show: after `failures` attempts in a row that a server resets or does not answer, it gets no new
+ * connections for `down` seconds. Where all servers are down, all are tried. */
 #include "ip4_rewrite.h"
 
 SLUICE_INLINE
 SLUICE_PARAMETER(address, text, "192.0.2.10", "virtual IPv4 address")
 SLUICE_PARAMETER(port, number, 0, "of the service; 0: all ports")
 SLUICE_PARAMETER(servers, text, "10.0.0.11+10.0.0.12", "IPv4 addresses of servers, with + between them; at most 1024")
+SLUICE_PARAMETER(failures, number, 3, "attempts in a row without success, after which a server is down; 0: none is")
+SLUICE_PARAMETER(wait, seconds, 3, "after which an attempt without an answer has failed")
+SLUICE_PARAMETER(down, seconds, 30, "for which a server that is down gets no new connections")
 
+SLUICE_COUNTER(failed, "attempts that a server reset, or did not answer")
+SLUICE_COUNTER(went_down, "times that a server went down")
+SLUICE_COUNTER(all_down, "connections that got a server that is down, as all were")
 SLUICE_COUNTER(balanced, "connections that got a server")
 SLUICE_COUNTER(no_server, "connections that got none, as the store failed; their packets are dropped")
 SLUICE_COUNTER(other_server, "connections that got none, as servers in the store that are no parameters have the fewest; dropped, too")
@@ -22,6 +31,9 @@ SLUICE_SHARED(active, map, all, read_write, recover, "connections of each server
 SLUICE_SHARED(bytes, counter, dst, write_mostly, zero, "bytes of IP packets of each server")
 SLUICE_SHARED(server, struct balance_server, flow, read_mostly, recover, "the server of a connection")
 
+SLUICE_SHARED(failures, map, all, read_write, zero, "attempts without success since the last one that had it, by server")
+SLUICE_SHARED(down, map, all, read_mostly, zero, "until when a server is down, in milliseconds, by its address")
+
 enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
 
@@ -30,6 +42,7 @@ struct balance_flow {
     uint8_t role;
     uint8_t side;   /* of the server, or of the virtual address */
     bool asked;     /* for a server */
+    bool settled;   /* the attempt has succeeded or failed */
 };
 SLUICE_STATE(struct balance_flow)
 
@@ -43,18 +56,58 @@ static bool balance_is_server(const struct balance *balance, uint32_t address) {
     return false;
 }
 
+static int64_t balance_now(const struct sl_box *box) { return (int64_t)(sl_now(box) / 1000000); }
+
+static bool balance_is_down(struct sl_box *box, int64_t server) {
+    int64_t until = 0;
+    return SLUICE_PARAMETER_OF(box, failures) && sl_shared_map_read(SLUICE_SHARED_ALL(box, down), server, &until) == SL_STORE_DONE &&
+           until > balance_now(box);
+}
+
+/* An attempt to open a connection to a server has succeeded, or failed. */
+static void balance_settle(struct sl_box *box, uint32_t server, bool succeeded) {
+    struct sl_object *failures = SLUICE_SHARED_ALL(box, failures);
+    uint64_t most = SLUICE_PARAMETER_OF(box, failures);
+    int64_t count = 0;
+    SLUICE_COUNTER_OF(box, failed) += !succeeded;
+    if (!most)
+        return;
+    if (succeeded) {
+        sl_shared_map_minimum(failures, server, 0, NULL);
+    } else if (sl_shared_map_add(failures, server, 1, &count) == SL_STORE_DONE && (uint64_t)count >= most) {
+        SLUICE_COUNTER_OF(box, went_down) += !balance_is_down(box, server);
+        sl_shared_map_maximum(SLUICE_SHARED_ALL(box, down), server, balance_now(box) + (int64_t)(SLUICE_PARAMETER_OF(box, down) * 1e3), NULL);
+        sl_shared_map_minimum(failures, server, (int64_t)most - 1, NULL);   /* one more failure after that, and it is down again */
+    }
+}
+
 /* Gives a connection a server. */
 static void balance_choose(const struct sl_event *event, struct balance_flow *flow) {
     struct sl_object *active = SLUICE_SHARED_ALL(event->box, active);
-    int64_t least = 0;
-    bool known = false;
-    /* A server that is no parameter has one more connection after each attempt, so that another one has the fewest. */
-    for (unsigned attempt = 0; attempt < BALANCE_ATTEMPTS && !known; attempt++) {
-        if (sl_shared_map_least(active, 1, &least) != SL_STORE_DONE) {
-            SLUICE_COUNTER_OF(event->box, no_server)++;
-            return;
+    int64_t least = 0, passed[BALANCE_ATTEMPTS];
+    unsigned passed_count = 0;
+    bool known = false, failed = false;
+    /* A server that is no parameter has one more connection after each attempt, so that another one has the fewest; so has one
+     * that is down, until another one was found. */
+    for (unsigned attempt = 0; attempt < BALANCE_ATTEMPTS && !known && !failed; attempt++) {
+        failed = sl_shared_map_least(active, 1, &least) != SL_STORE_DONE;
+        known = !failed && balance_is_server(SLUICE_WORKER_OF(event->box), (uint32_t)least);
+        if (known && balance_is_down(event->box, least)) {
+            passed[passed_count++] = least;
+            known = false;
         }
-        known = balance_is_server(SLUICE_WORKER_OF(event->box), (uint32_t)least);
+    }
+    if (!known && !failed && passed_count) {
+        least = passed[0];
+        known = true;
+        sl_shared_map_add(active, least, 1, NULL);
+        SLUICE_COUNTER_OF(event->box, all_down)++;
+    }
+    for (unsigned i = 0; i < passed_count; i++)
+        sl_shared_map_add(active, passed[i], -1, NULL);
+    if (failed) {
+        SLUICE_COUNTER_OF(event->box, no_server)++;
+        return;
     }
     if (!known) {
         SLUICE_COUNTER_OF(event->box, other_server)++;
@@ -104,6 +157,37 @@ static void balance_rewrite(const struct sl_event *event, bool source, uint32_t 
     }
 }
 
+enum { BALANCE_SYN = 2, BALANCE_RST = 4, BALANCE_ACK = 16 };   /* RFC 9293, 3.1 */
+
+/* What a segment of a connection to the virtual address says of its server's health. On the wire, what the server sends is of
+ * another flow: there the client's acknowledgement shows that the server has answered, and the timer that it has not. */
+static void balance_health(const struct sl_event *event) {
+    struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!flow || flow->settled || flow->role != BALANCE_CLIENT || event->unit.captured < 14)
+        return;
+    uint8_t flags = event->unit.at[13] & (BALANCE_SYN | BALANCE_RST | BALANCE_ACK);
+    const struct balance_server *server = sl_shared_struct(flow->server);
+    bool of_server = event->side == 1;
+    if (!server)
+        return;
+    if (of_server && flags & BALANCE_RST) {
+        flow->settled = true;
+        balance_settle(event->box, server->address, false);
+    } else if (of_server ? flags == (BALANCE_SYN | BALANCE_ACK) : flags == BALANCE_ACK) {
+        flow->settled = true;
+        balance_settle(event->box, server->address, true);
+    }
+}
+
+SLUICE_TIMER(tcp, attempt) {
+    struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    const struct balance_server *server = flow && !flow->settled ? sl_shared_struct(flow->server) : NULL;
+    if (!server)
+        return;
+    flow->settled = true;
+    balance_settle(event->box, server->address, false);
+}
+
 static void balance_packet(const struct sl_event *event) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || flow->role == BALANCE_OTHER)
@@ -141,13 +225,18 @@ static void balance_end(const struct sl_event *event, uint64_t reason) {
     flow->server = NULL;
 }
 
-enum { BALANCE_SYN = 2, BALANCE_ACK = 16 };   /* RFC 9293, 3.1 */
-
 SLUICE_ON(tcp, created) {
     bool opens = event->unit.captured > 13 && (event->unit.at[13] & (BALANCE_SYN | BALANCE_ACK)) == BALANCE_SYN;
     balance_begin(event, !opens);
 }
-SLUICE_ON(tcp, packet) { balance_packet(event); }
+SLUICE_ON(tcp, packet) {
+    struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    bool asked = flow && flow->asked;
+    balance_packet(event);
+    if (flow && flow->server && !asked && SLUICE_PARAMETER_OF(event->box, failures))
+        SLUICE_ARM(event, tcp, attempt, (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9));
+    balance_health(event);
+}
 SLUICE_ON(tcp, end) { balance_end(event, data->reason); }
 /* A server may send datagrams of its own accord: its answers are those from the service's port. */
 SLUICE_ON(udp, created) { balance_begin(event, SLUICE_PARAMETER_OF(event->box, port) != 0); }

@@ -1,6 +1,7 @@
-/* Source NAT with a port for each connection (RFC 3022, 2.2, traditional NAPT). Packets of TCP and UDP over IPv4
- * from the inside leave with the external address and a port from a list that all instances of the function share.
- * The port is released when the connection ends.
+/* Source NAT with ports (RFC 3022, 2.2, traditional NAPT; RFC 4787, 5382 and 5508). Packets of TCP, UDP and ICMP echoes over IPv4
+ * from the inside leave with the external address and a port (an identifier of echoes) from a list that all instances of the
+ * function share. An inside endpoint has one port for all that it contacts (endpoint-independent mapping, RFC 4787, REQ-1),
+ * which is released when its last connection ends. What comes to the port from outside passes by `filter`.
  *
  * Packets to the external address are rewritten to the inside address that has the port. In a capture taken inside,
  * answers have the inside address already: they leave as they looked outside, so that both directions of the output
@@ -15,16 +16,23 @@ SLUICE_PARAMETER(inside, text, "10.0.0.0/8", "IPv4 addresses that are translated
 SLUICE_PARAMETER(first_port, number, 1024, "of the ports that are given out")
 SLUICE_PARAMETER(last_port, number, 65535, "of these")
 
+SLUICE_PARAMETER(filter, text, "none", "which outside hosts reach a mapped port: none is filtered, or all but those of the address, or the address and port, that were contacted (address, port)")
+
 SLUICE_COUNTER(translated, "connections that got a port")
 SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
 SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
 SLUICE_COUNTER(unsolicited, "packets of connections that began outside, to an inside address; they are dropped")
-SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, fragments, malformed, or of no connection; they are dropped")
+SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP, UDP or echoes, fragments, malformed, or of no connection; they are dropped")
+SLUICE_COUNTER(filtered, "packets from outside that the filter dropped")
+SLUICE_COUNTER(hairpinned, "packets from the inside to the external address, which go back to the inside (RFC 4787, REQ-9)")
+SLUICE_COUNTER(errors_translated, "ICMP errors whose quoted packet was translated (RFC 5508, REQ-4, REQ-5)")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
 /* Of a connection from the inside. */
 struct nat_mapping { uint32_t port; };
 /* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
+/* Of an inside endpoint: its port, and the connections that have it. */
+struct nat_endpoint { uint32_t port, flows; };
 struct nat_inside { uint32_t address; uint16_t port; uint16_t protocol; };
 
 SLUICE_SHARED(ports, list, all, read_write, recover, "ports that are free")
@@ -33,21 +41,26 @@ SLUICE_SHARED(tcp_packets, counter, all, write_mostly, zero, "of these those of 
 SLUICE_SHARED(mapping, struct nat_mapping, flow, read_mostly, recover, "the external port of a connection")
 SLUICE_SHARED(inside_of, struct nat_inside, dport, read_mostly, recover, "the inside endpoint of an external port")
 
+SLUICE_SHARED(endpoint, struct nat_endpoint, dport, read_mostly, recover, "the external port of an inside endpoint, by protocol, address and port")
+SLUICE_SHARED(contacted, set, dport, read_mostly, recover, "outside ends that an external port has contacted, for the filter")
+
 struct nat_flow {
     struct sl_object *mapping;   /* of a connection from the inside; NULL: no port */
-    struct sl_object *inside;    /* of the port of that */
+    struct sl_object *endpoint;  /* that it began at */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
     bool asked;                  /* for a port */
 };
 SLUICE_STATE(struct nat_flow)
 
-enum { NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
-enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4 };   /* bytes with which packets enter these layers */
-enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED };
+enum { NAT_ICMP = 1, NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
+enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4, NAT_ECHO = 8 };   /* bytes with which packets enter these layers */
+enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED, NAT_HAIRPIN };
+enum nat_filter { NAT_ALL, NAT_ADDRESS, NAT_ADDRESS_PORT };
 
 struct nat {
     uint32_t address, inside, mask;
+    enum nat_filter filter;
     uint64_t done;   /* the number of the last packet that was translated or dropped */
 };
 SLUICE_WORKER(struct nat)
@@ -58,19 +71,24 @@ static void nat_drop(const struct sl_event *event, uint64_t *counter) {
     SLUICE_DROP(event->box);
 }
 
-/* Replaces address and port of the current packet: those of the source, or of the destination. */
-static void nat_rewrite(const struct sl_event *event, bool source, uint32_t address, uint16_t port) {
+/* Replaces an address of the current packet, that of the source or of the destination, and the number at `place`. */
+static bool nat_rewrite(const struct sl_event *event, bool source, uint32_t address, const uint8_t *place, uint16_t port) {
     uint8_t number[2];
     sl_store_be16(number, port);
     const uint8_t *at = ip4_address_place(event, source);
     uint8_t bytes[4];
     sl_store_be32(bytes, address);
-    if (at && event->unit.captured >= 4 && SLUICE_REWRITE(event->box, at, bytes, 4) &&
-        SLUICE_REWRITE(event->box, event->unit.at + (source ? 0 : 2), number, 2))
+    if (at && place + 2 <= event->unit.at + event->unit.captured && SLUICE_REWRITE(event->box, at, bytes, 4) &&
+        SLUICE_REWRITE(event->box, place, number, 2)) {
         SLUICE_WORKER_OF(event->box)->done = sl_packet_number(event);
-    else
-        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
+        return true;
+    }
+    nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
+    return false;
 }
+
+/* Where the port of the source or of the destination is in a packet of TCP or UDP. */
+static const uint8_t *nat_port_place(const struct sl_event *event, bool source) { return event->unit.at + (source ? 0 : 2); }
 
 /* Does an IPv4 header go from the inside to the outside? */
 static bool nat_goes_out(const struct nat *nat, const uint8_t *ip) {
@@ -89,27 +107,94 @@ static void nat_guard(const struct sl_event *event) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
-/* Gives a connection from the inside a port. */
-static void nat_map(const struct sl_event *event, struct nat_flow *flow, bool tcp) {
+/* The object of an inside endpoint. */
+static struct sl_object *nat_endpoint_of(struct sl_box *box, uint8_t protocol, uint32_t address, uint16_t port) {
+    return SLUICE_SHARED_AT(box, endpoint, (uint64_t)protocol << 48 | (uint64_t)address << 16 | port);
+}
+
+/* Gives an inside endpoint a port, unless it has one; false: none is free, or the store failed. */
+static bool nat_assign(struct sl_box *box, struct nat_endpoint *endpoint, uint8_t protocol, uint32_t address, uint16_t number) {
     int64_t port;
-    if (sl_shared_pop(SLUICE_SHARED_ALL(event->box, ports), &port) != SL_STORE_DONE)
-        return;
-    flow->mapping = SLUICE_SHARED_OF(event, mapping);
-    flow->inside = SLUICE_SHARED_AT(event->box, inside_of, (uint64_t)port);
-    struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
-    struct nat_inside *inside = sl_object_bytes_of(flow->inside);
-    if (!mapping || !inside) {
-        sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), port);
-        sl_shared_drop(flow->mapping);
-        sl_shared_drop(flow->inside);
-        flow->mapping = flow->inside = NULL;
+    if (endpoint->port)
+        return true;
+    if (sl_shared_pop(SLUICE_SHARED_ALL(box, ports), &port) != SL_STORE_DONE)
+        return false;
+    struct sl_object *object = SLUICE_SHARED_AT(box, inside_of, (uint64_t)port);
+    struct nat_inside *inside = sl_object_bytes_of(object);
+    if (!inside) {
+        sl_shared_push(SLUICE_SHARED_ALL(box, ports), port);
+        return false;
+    }
+    *inside = (struct nat_inside){address, number, protocol};
+    sl_shared_put(object);
+    *endpoint = (struct nat_endpoint){(uint32_t)port, 0};
+    return true;
+}
+
+/* Releases the port of an inside endpoint without connections. */
+static void nat_release(struct sl_box *box, struct sl_object *endpoint, uint32_t port) {
+    sl_shared_drop(SLUICE_SHARED_AT(box, inside_of, port));   /* before another endpoint can get the port */
+    if (SLUICE_WORKER_OF(box)->filter != NAT_ALL)
+        sl_shared_drop(SLUICE_SHARED_AT(box, contacted, port));
+    sl_shared_drop(endpoint);
+    sl_shared_push(SLUICE_SHARED_ALL(box, ports), port);
+}
+
+/* The outside end of a connection, as the filter compares it. */
+static int64_t nat_outside(const struct nat *nat, uint32_t address, uint16_t port) {
+    return nat->filter == NAT_ADDRESS ? (int64_t)address : (int64_t)((uint64_t)address << 16 | port);
+}
+
+/* Gives a connection from an inside endpoint, to an outside one, its port. */
+static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol, uint16_t number, uint16_t to) {
+    struct sl_box *box = event->box;
+    const struct nat *nat = SLUICE_WORKER_OF(box);
+    uint32_t address = ip4_address(event, 0);
+    struct sl_object *object = nat_endpoint_of(box, protocol, address, number);
+    struct nat_endpoint *endpoint = sl_shared_struct(object);
+    if (!endpoint || !nat_assign(box, endpoint, protocol, address, number)) {
+        if (endpoint && !endpoint->port)
+            sl_shared_drop(object);
         return;
     }
-    mapping->port = (uint32_t)port;
-    *inside = (struct nat_inside){ip4_address(event, 0), ip4_port(event, 0), tcp ? NAT_TCP : NAT_UDP};
-    sl_shared_put(flow->mapping);
-    sl_shared_put(flow->inside);
-    SLUICE_COUNTER_OF(event->box, translated)++;
+    flow->mapping = SLUICE_SHARED_OF(event, mapping);
+    struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
+    if (mapping) {
+        mapping->port = endpoint->port;
+        sl_shared_put(flow->mapping);
+        endpoint->flows++;
+        flow->endpoint = object;
+        if (nat->filter != NAT_ALL)
+            sl_shared_insert(SLUICE_SHARED_AT(box, contacted, endpoint->port), nat_outside(nat, ip4_address(event, 1), to), NULL);
+        SLUICE_COUNTER_OF(box, translated)++;
+    } else if (!endpoint->flows) {
+        nat_release(box, object, endpoint->port);
+        return;
+    }
+    sl_shared_put(object);
+}
+
+/* The inside endpoint that has an external port, if what comes from an outside end passes the filter; NULL: it is dropped. */
+static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint8_t protocol, uint16_t port, uint32_t from, uint16_t from_port) {
+    struct sl_box *box = event->box;
+    const struct nat *nat = SLUICE_WORKER_OF(box);
+    struct sl_object *object = SLUICE_SHARED_AT(box, inside_of, port);
+    const struct nat_inside *inside = sl_shared_struct(object);
+    int64_t there = 1;
+    if (!inside || inside->protocol != protocol) {
+        if (inside && !inside->protocol)
+            sl_shared_forget(object);
+        nat_drop(event, &SLUICE_COUNTER_OF(box, unmapped));
+        return NULL;
+    }
+    if (nat->filter != NAT_ALL &&
+        sl_shared_contains(SLUICE_SHARED_AT(box, contacted, port), nat_outside(nat, from, from_port), &there) != SL_STORE_DONE)
+        there = 0;
+    if (!there) {
+        nat_drop(event, &SLUICE_COUNTER_OF(box, filtered));
+        return NULL;
+    }
+    return inside;
 }
 
 static void nat_begin(const struct sl_event *event) {
@@ -123,7 +208,8 @@ static void nat_begin(const struct sl_event *event) {
     bool from_inside = (from & nat->mask) == nat->inside, to_inside = (to & nat->mask) == nat->inside;
     /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
     flow->external = from == nat->address ? 0 : 1;
-    flow->role = from == nat->address || to == nat->address ? NAT_TO_EXTERNAL
+    flow->role = from_inside && to == nat->address           ? NAT_HAIRPIN
+                 : from == nat->address || to == nat->address ? NAT_TO_EXTERNAL
                  : from_inside && !to_inside               ? NAT_FROM_INSIDE
                  : to_inside && !from_inside               ? NAT_UNSOLICITED
                                                            : NAT_OTHER;
@@ -135,6 +221,26 @@ static void nat_count(const struct sl_event *event, bool tcp) {
         sl_shared_add(SLUICE_SHARED_ALL(event->box, tcp_packets), 1, NULL);
 }
 
+/* From an inside endpoint to the external port of another one: it comes from the external port of the first (RFC 4787, REQ-9),
+ * and goes back to the side that it came from. */
+static void nat_hairpin(const struct sl_event *event, uint8_t protocol, uint16_t port, bool tcp) {
+    const struct nat *nat = SLUICE_WORKER_OF(event->box);
+    if (event->side != 0) {
+        nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
+        return;
+    }
+    const struct nat_inside *inside = nat_inside_at(event, protocol, ip4_port(event, 1), nat->address, port);
+    if (!inside)
+        return;
+    struct nat_inside to = *inside;
+    if (nat_rewrite(event, true, nat->address, nat_port_place(event, true), port) &&
+        nat_rewrite(event, false, to.address, nat_port_place(event, false), to.port)) {
+        nat_count(event, tcp);
+        SLUICE_COUNTER_OF(event->box, hairpinned)++;
+        SLUICE_REDIRECT(event->box, sl_packet_frame(event)->port);
+    }
+}
+
 static void nat_packet(const struct sl_event *event, bool tcp) {
     if (!event->instance || !ip4_address_place(event, true)) {
         nat_guard(event);   /* a connection in a tunnel leaves as it is */
@@ -142,29 +248,36 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     }
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
-    if (flow->role == NAT_FROM_INSIDE) {
+    uint8_t protocol = tcp ? NAT_TCP : NAT_UDP;
+    if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_HAIRPIN) {
         if (!flow->asked)
-            nat_map(event, flow, tcp);
+            nat_map(event, flow, protocol, ip4_port(event, 0), ip4_port(event, 1));
         flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping) {
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
             return;
         }
-        nat_count(event, tcp);
-        nat_rewrite(event, event->side == 0, nat->address, (uint16_t)mapping->port);
-    } else if (flow->role == NAT_TO_EXTERNAL) {
-        /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
-        struct sl_object *object = SLUICE_SHARED_AT(event->box, inside_of, ip4_port(event, flow->external));
-        const struct nat_inside *inside = event->side != flow->external ? sl_shared_struct(object) : NULL;
-        if (!inside || inside->protocol != (tcp ? NAT_TCP : NAT_UDP)) {
-            if (inside && !inside->protocol)
-                sl_shared_forget(object);
-            nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
+        bool source = event->side == 0;
+        if (flow->role == NAT_HAIRPIN) {
+            nat_hairpin(event, protocol, (uint16_t)mapping->port, tcp);
             return;
         }
         nat_count(event, tcp);
-        nat_rewrite(event, false, inside->address, inside->port);
+        nat_rewrite(event, source, nat->address, nat_port_place(event, source), (uint16_t)mapping->port);
+    } else if (flow->role == NAT_TO_EXTERNAL) {
+        /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
+        unsigned outside = flow->external ^ 1u;
+        if (event->side == flow->external) {
+            nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
+            return;
+        }
+        const struct nat_inside *inside =
+            nat_inside_at(event, protocol, ip4_port(event, flow->external), ip4_address(event, outside), ip4_port(event, outside));
+        if (!inside)
+            return;
+        nat_count(event, tcp);
+        nat_rewrite(event, false, inside->address, nat_port_place(event, false), inside->port);
     } else if (flow->role == NAT_UNSOLICITED) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsolicited));
     } else {
@@ -176,13 +289,18 @@ static void nat_end(const struct sl_event *event, uint64_t reason) {
     struct nat_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || !flow->mapping || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
-    sl_shared_drop(flow->inside);   /* before another connection can get the port */
-    const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
-    if (mapping)
-        sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), mapping->port);
+    struct nat_endpoint *endpoint = sl_shared_struct(flow->endpoint);
+    if (endpoint && endpoint->flows > 1) {
+        endpoint->flows--;
+        sl_shared_put(flow->endpoint);
+    } else if (endpoint) {
+        nat_release(event->box, flow->endpoint, endpoint->port);
+    }
     sl_shared_drop(flow->mapping);
-    flow->mapping = flow->inside = NULL;
+    flow->mapping = flow->endpoint = NULL;
 }
+
+#include "nat_icmp.h"
 
 SLUICE_ON(tcp, created) { nat_begin(event); }
 SLUICE_ON(tcp, packet) { nat_packet(event, true); }
@@ -191,6 +309,10 @@ SLUICE_ON(udp, created) { nat_begin(event); }
 SLUICE_ON(udp, packet) { nat_packet(event, false); }
 SLUICE_ON(udp, end) { nat_end(event, data->reason); }
 
+SLUICE_ON(icmp, packet) { nat_icmp(event); }
+SLUICE_ON(icmp, end) { nat_end(event, data->reason); }
+SLUICE_ON(icmp, malformed) { nat_guard(event); }
+SLUICE_ON(icmp, dropped) { nat_guard(event); }
 SLUICE_ON(tcp, malformed) { nat_guard(event); }
 SLUICE_ON(tcp, orphan) { nat_guard(event); }
 SLUICE_ON(tcp, dropped) { nat_guard(event); }
@@ -205,19 +327,23 @@ SLUICE_ON(ipv4, packet) {
     const uint8_t *ip = event->unit.at;
     if (event->unit.captured < 20 || !ip4_is_outermost(event) || !nat_goes_out(SLUICE_WORKER_OF(event->box), ip))
         return;
-    bool tcp = ip[9] == NAT_TCP, fragment = sl_load_be16(ip + 6) & 0x3fff;
-    if (fragment || (!tcp && ip[9] != NAT_UDP))
+    bool tcp = ip[9] == NAT_TCP, icmp = ip[9] == NAT_ICMP, fragment = sl_load_be16(ip + 6) & 0x3fff;
+    if (fragment || (!tcp && !icmp && ip[9] != NAT_UDP))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
-    else if (event->unit.captured < 4 * (ip[0] & 15u) + (tcp ? NAT_TCP_HEADER : NAT_PORTS))
+    else if (event->unit.captured < 4 * (ip[0] & 15u) + (tcp ? NAT_TCP_HEADER : icmp ? NAT_ECHO : NAT_PORTS))
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
 }
 
 SLUICE_OPEN {
     struct nat *nat = SLUICE_WORKER_OF(box);
+    static const char *const filters[] = {"none", "address", "port"};
+    const char *filter = SLUICE_PARAMETER_OF(box, filter);
+    while (nat->filter <= NAT_ADDRESS_PORT && strcmp(filter, filters[nat->filter]))
+        nat->filter++;
     uint64_t first = SLUICE_PARAMETER_OF(box, first_port), last = SLUICE_PARAMETER_OF(box, last_port);
     if (!ip4_read(SLUICE_PARAMETER_OF(box, address), &nat->address, NULL) ||
-        !ip4_read(SLUICE_PARAMETER_OF(box, inside), &nat->inside, &nat->mask) || !first || first > last || last > 65535) {
-        fprintf(stderr, "nat: address is an IPv4 address, inside one with /BITS, and ports are from 1 to 65535\n");
+        !ip4_read(SLUICE_PARAMETER_OF(box, inside), &nat->inside, &nat->mask) || nat->filter > NAT_ADDRESS_PORT || !first || first > last || last > 65535) {
+        fprintf(stderr, "nat: address is an IPv4 address, inside one with /BITS, ports are from 1 to 65535, and filter is none, address or port\n");
         return -1;
     }
     if (sl_shared_fill(SLUICE_SHARED_ALL(box, ports), (int64_t)first, (int64_t)last) != SL_STORE_DONE) {

@@ -111,7 +111,7 @@ static void synflood_count(const struct sl_event *event, int change) {
     sl_shared_put(object);
 }
 
-/* Gives an endpoint up to which nothing was opened within the window. */
+/* Gives up the object of an endpoint to which nothing was opened within the window. */
 static void synflood_forget(const struct sl_event *event) {
     struct sl_object *object = SLUICE_SHARED_OF(event, target);
     const struct synflood_target *target = sl_shared_struct(object);

@@ -73,18 +73,38 @@ def hidden() -> list[bytes]:
     home = b"\x11\2\1\4\0\0\0\0\xc9\x10" + SECRET6[:14] + SECRET6[14:] + bytes(4)
     solicited = bytes(4) + SECRET6 + b"\1\1" + MAC
     return [
-        eth(four), eth(six), eth(ip4(four, 4, OTHER4, SECRET4)), eth(ip6(six, 41, OTHER6, SECRET6)), eth(ip4(bytes(4) + four, 47, SECRET4, OTHER4)),
+        eth(four),
+        eth(six),
+        eth(ip4(four, 4, OTHER4, SECRET4)),
+        eth(ip6(six, 41, OTHER6, SECRET6)),
+        eth(ip4(bytes(4) + four, 47, SECRET4, OTHER4)),
         eth(ip4(tcp(1, 2, 3, "S", b"", options=mptcp + b"\2\4\5\xb4"), TCP, SECRET4, OTHER4)),
         eth(ip4(inside, UDP, SECRET4, OTHER4, options=record)),
-        MAC + MAC + b"\x08\x06" + arp, MAC + MAC + b"\x81\0\0\7\x08\x06" + arp, eth(four) + SECRET4, eth(four, 5, 6),
-        icmp4(3, 1, bytes(4) + four, OTHER4, SECRET4), icmp4(5, 0, SECRET4 + four, OTHER4, SECRET4), icmp4(9, 0, b"\1\2\0\1" + SECRET4, SECRET4, OTHER4),
-        icmp4(8, 0, b"\0\1\0\2" + SECRET4, SECRET4, OTHER4), icmp6(1, 0, bytes(4) + six, OTHER6, SECRET6),
-        icmp6(135, 0, solicited, SECRET6, OTHER6), icmp6(137, 0, bytes(4) + SECRET6 + OTHER6, SECRET6, OTHER6),
-        icmp6(131, 0, bytes(4) + SECRET6, SECRET6, OTHER6), icmp6(143, 0, bytes(4) + SECRET6, SECRET6, OTHER6),
-        eth(ip6(b"\x11\2" + router[2:] + b"" + inside, 43, SECRET6, OTHER6)), eth(ip6(home + inside, 60, SECRET6, OTHER6)),
-        *fragments4(inside, 8, 16, protocol=UDP, src=SECRET4, dst=OTHER4), *fragments6(inside, 8, 16, protocol=UDP, src=SECRET6, dst=OTHER6),
-        eth(ip4(SECRET4 * 5, 89, SECRET4, OTHER4)), MAC + MAC + b"\x88\xcc" + SECRET4, MAC, eth(b"\x45" + SECRET4), eth(four[:18]), eth(four[:30]), eth(six[:39]),
-    ]  # fmt: skip
+        MAC + MAC + b"\x08\x06" + arp,
+        MAC + MAC + b"\x81\0\0\7\x08\x06" + arp,
+        eth(four) + SECRET4,
+        eth(four, 5, 6),
+        icmp4(3, 1, bytes(4) + four, OTHER4, SECRET4),
+        icmp4(5, 0, SECRET4 + four, OTHER4, SECRET4),
+        icmp4(9, 0, b"\1\2\0\1" + SECRET4, SECRET4, OTHER4),
+        icmp4(8, 0, b"\0\1\0\2" + SECRET4, SECRET4, OTHER4),
+        icmp6(1, 0, bytes(4) + six, OTHER6, SECRET6),
+        icmp6(135, 0, solicited, SECRET6, OTHER6),
+        icmp6(137, 0, bytes(4) + SECRET6 + OTHER6, SECRET6, OTHER6),
+        icmp6(131, 0, bytes(4) + SECRET6, SECRET6, OTHER6),
+        icmp6(143, 0, bytes(4) + SECRET6, SECRET6, OTHER6),
+        eth(ip6(b"\x11\2" + router[2:] + b"" + inside, 43, SECRET6, OTHER6)),
+        eth(ip6(home + inside, 60, SECRET6, OTHER6)),
+        *fragments4(inside, 8, 16, protocol=UDP, src=SECRET4, dst=OTHER4),
+        *fragments6(inside, 8, 16, protocol=UDP, src=SECRET6, dst=OTHER6),
+        eth(ip4(SECRET4 * 5, 89, SECRET4, OTHER4)),
+        MAC + MAC + b"\x88\xcc" + SECRET4,
+        MAC,
+        eth(b"\x45" + SECRET4),
+        eth(four[:18]),
+        eth(four[:30]),
+        eth(six[:39]),
+    ]
 
 
 def test_no_original_address_remains() -> None:

@@ -50,7 +50,9 @@ def test_a_flood_is_found_and_its_end() -> None:
     later = handshake(*pair(port=50000))
     times = [1000 + 0.001 * n for n in range(len(good) + len(attack))] + [1400, 1400.1, 1400.2]
     ran = run("synflood", [*good, *attack, *later], "half_open=60,cookies=never", times=times)
-    assert [(row["synflood"], row["dst"], row["dport"]) for row in ran.rows] == [(w, "10.0.0.2", 80) for w in ("begin", "end")]
+    assert [(row["synflood"], row["dst"], row["dport"]) for row in ran.rows] == [
+        (w, "10.0.0.2", 80) for w in ("begin", "end")
+    ]
     assert ran.rows[0]["half_open"] == 61 and ran.rows[1]["peak"] >= 80
     assert ran.left == [*good, *attack, *later]
     assert (ran.reports["synflood_opened"], ran.reports["synflood_completed"]) == (131, 51)
@@ -67,7 +69,7 @@ def test_many_connections_are_no_flood() -> None:
 
 
 @pytest.mark.parametrize("version", [4, 6])
-def test_a_client_behind_cookies_is_spliced(version: int) -> None:
+def test_a_client_that_acknowledges_its_cookie_is_spliced(version: int) -> None:
     attack = syns(40, version)
     client, server = pair(port=45000, version=version, checksums=True)
     server.isn = server.next = SERVER_NUMBER

@@ -155,17 +155,48 @@ def test_rejections() -> None:
 def test_matches() -> None:
     frame = datagram(1000, 53)
     yes = [
-        "ip saddr 10.0.0.1", "ip saddr 10.0.0.0/30", "ip saddr 10.0.0.0-10.0.0.9", "ip saddr { 1.1.1.1, 10.0.0.1 }",
-        "ip daddr != 10.0.0.1", "udp dport 50-60", "udp dport domain", "udp dport != { 54, 99-200 }", "udp sport >= 1000",
-        "udp dport < 54", "th dport 53", "ip protocol udp", "meta l4proto { tcp, udp }", "meta nfproto ipv4", "ip ttl 64",
-        "ip ttl > 3", "ip length 29", "ip dscp cs0", "ip id 7", "ether saddr 02:00:00:00:00:02", "ether type ip",
-        "meta length 29", "ct direction original",
-    ]  # fmt: skip
+        "ip saddr 10.0.0.1",
+        "ip saddr 10.0.0.0/30",
+        "ip saddr 10.0.0.0-10.0.0.9",
+        "ip saddr { 1.1.1.1, 10.0.0.1 }",
+        "ip daddr != 10.0.0.1",
+        "udp dport 50-60",
+        "udp dport domain",
+        "udp dport != { 54, 99-200 }",
+        "udp sport >= 1000",
+        "udp dport < 54",
+        "th dport 53",
+        "ip protocol udp",
+        "meta l4proto { tcp, udp }",
+        "meta nfproto ipv4",
+        "ip ttl 64",
+        "ip ttl > 3",
+        "ip length 29",
+        "ip dscp cs0",
+        "ip id 7",
+        "ether saddr 02:00:00:00:00:02",
+        "ether type ip",
+        "meta length 29",
+        "ct direction original",
+    ]
     no = [
-        "ip saddr 10.0.0.2", "ip saddr != 10.0.0.0/8", "ip6 saddr ::/0", "ip6 daddr != ::1", "tcp dport 53", "tcp dport != 80",
-        "udp dport { 54, 99-200 }", "udp sport > 1000", "udp dport < 0", "icmp type != 8", "tcp flags != syn", "ip ttl <= 63",
-        "ether daddr 02:00:00:00:00:03", "meta nfproto ipv6", "ct direction reply", "sctp dport 53",
-    ]  # fmt: skip
+        "ip saddr 10.0.0.2",
+        "ip saddr != 10.0.0.0/8",
+        "ip6 saddr ::/0",
+        "ip6 daddr != ::1",
+        "tcp dport 53",
+        "tcp dport != 80",
+        "udp dport { 54, 99-200 }",
+        "udp sport > 1000",
+        "udp dport < 0",
+        "icmp type != 8",
+        "tcp flags != syn",
+        "ip ttl <= 63",
+        "ether daddr 02:00:00:00:00:03",
+        "meta nfproto ipv6",
+        "ct direction reply",
+        "sctp dport 53",
+    ]
     rules = "".join(f"{match} counter\n" for match in yes + no)
     counts = [row["packets"] for row in fire(rules, [frame]).rows if row["firewall"] == "counter"]
     assert counts == [1] * len(yes) + [0] * len(no)
@@ -173,10 +204,16 @@ def test_matches() -> None:
 
 def test_flags_of_tcp() -> None:
     holds = {
-        "tcp flags syn": "S SA", "tcp flags == syn": "S", "tcp flags syn,rst": "S SA R", "tcp flags != syn": "SA A R",
-        "tcp flags & (syn|ack) == syn": "S", "tcp flags & (fin | rst) != 0x0": "R", "tcp flags syn / syn,ack,rst": "S",
-        "tcp flags { syn, syn | ack }": "S SA", "tcp flags & ack": "SA A",
-    }  # fmt: skip
+        "tcp flags syn": "S SA",
+        "tcp flags == syn": "S",
+        "tcp flags syn,rst": "S SA R",
+        "tcp flags != syn": "SA A R",
+        "tcp flags & (syn|ack) == syn": "S",
+        "tcp flags & (fin | rst) != 0x0": "R",
+        "tcp flags syn / syn,ack,rst": "S",
+        "tcp flags { syn, syn | ack }": "S SA",
+        "tcp flags & ack": "SA A",
+    }
     rules = "".join(f"{match} counter\n" for match in holds)
     for flags in ("S", "SA", "A", "R"):
         rows = fire(rules, [eth(ip4(tcp(1, 2, 1, flags), 6))]).rows
@@ -281,10 +318,15 @@ def test_hostile_packets_get_one_verdict_each(pieces: list[tuple[int, bytes]], s
     frames: list[bytes] = []
     for kind, body in pieces:
         made = [
-            ip4(body, choose.choice([1, 4, 6, 17, 47])), ip6(body, choose.choice([0, 6, 17, 44, 58, 59, 60])),
-            ip4(tcp(1, 2, 3, "A", body), 6), ip4(udp(1, 2, body), 17), ip4(ip4(body, 6), 4),
-            ip4(body, choose.choice([6, 17]), offset=8 * choose.randrange(4), more=choose.random() < 0.5), body, ip4(body, 6)[:24],
-        ][kind]  # fmt: skip
+            ip4(body, choose.choice([1, 4, 6, 17, 47])),
+            ip6(body, choose.choice([0, 6, 17, 44, 58, 59, 60])),
+            ip4(tcp(1, 2, 3, "A", body), 6),
+            ip4(udp(1, 2, body), 17),
+            ip4(ip4(body, 6), 4),
+            ip4(body, choose.choice([6, 17]), offset=8 * choose.randrange(4), more=choose.random() < 0.5),
+            body,
+            ip4(body, 6)[:24],
+        ][kind]
         frames.append(eth(made) if kind != 6 else bytes(12) + choose.choice([b"\x08\x00", b"\x86\xdd"]) + made)
     ran = fire("", frames) if choose.random() < 0.9 else fire("accept", frames)
     if ran.reports["firewall_accepted"] == 0:

@@ -116,7 +116,7 @@ def test_included_files(tmp_path: Path) -> None:
         ("ip saddr 10.0.0.1 ^ drop", "'^'"),
         ("drop }} ", "a table is expected here"),
     ],
-)  # fmt: skip
+)
 def test_errors_of_rules(rule: str, what: str, tmp_path: Path) -> None:
     with pytest.raises(RuleError) as raised:
         one_chain(f"\naccept\n{rule}", tmp_path)
@@ -153,8 +153,10 @@ def test_errors_of_files(text: str, what: str, tmp_path: Path) -> None:
 
 
 WORDS = (
-    "table inet t { } chain c type filter hook forward priority 0 policy drop accept ; \n ip saddr 10.0.0.1 , { } @s $x tcp dport "
-    '80-90 flags & | ( ) == != syn / vmap : jump limit rate 5/second over burst 2 packets counter log prefix "a" reject with set '
+    "table inet t { } chain c type filter hook forward priority 0 policy drop accept ; \n ip saddr 10.0.0.1 , { } @s "
+    "$x tcp dport "
+    "80-90 flags & | ( ) == != syn / vmap : jump limit rate 5/second over burst "
+    '2 packets counter log prefix "a" reject with set '
     "elements = define include flush ruleset ct state new comment . < >= \\ # 0x1 -"
 ).split(" ")
 

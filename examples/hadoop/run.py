@@ -2,8 +2,8 @@
 
     mvn -q dependency:copy-dependencies -DoutputDirectory=jars && python run.py --jars jars
 
-The job writes its map outputs; a sender for each map gives its segment to the service, as the paper's mappers do. Hadoop's
-own reader reads what the service has merged, and its words and counts have to be those of the job's result.
+The job writes its map outputs; a sender for each map gives its segment to the service, as the paper's mappers do.
+Hadoop's own reader reads what the service has merged. Its words and counts have to be those of the job's result.
 """
 
 from __future__ import annotations

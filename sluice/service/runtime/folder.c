@@ -152,6 +152,7 @@ bool service_folder_fill(struct service_channel *c)
                 service_folder_end(c);
         }
         c->in->end += (uint32_t)got;
+        c->due_since = self->core->now;
         self->progressed = true;
         service_count(self, SERVICE_BYTES_IN, (uint64_t)got);
     }

@@ -14,7 +14,8 @@ says its types and the memory that it takes.
 TOML: a table [NAME] for each, with program, listen, backends, and the options above as keys; workers and slice stand
 before the tables.
 
-ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A channel is named before it where there are several:
+ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
+begins with /, ./ or ../. A channel is named before it where there are several:
 --backends caches=10.0.0.1:11211,10.0.0.2:11211.
 """
 

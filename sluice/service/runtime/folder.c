@@ -2,7 +2,6 @@
 #include "folder.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "message.h"

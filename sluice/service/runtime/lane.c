@@ -2,7 +2,6 @@
 #define _GNU_SOURCE 1 /* accept4 */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "folder.h"

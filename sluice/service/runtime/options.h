@@ -1,8 +1,6 @@
 #ifndef SERVICE_OPTIONS_H
 #define SERVICE_OPTIONS_H
 
-#include <time.h>
-
 #include "worker.h"
 
 /* Those of all services. */

@@ -1,5 +1,4 @@
 /* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
-#include <time.h>
 
 #include "message.h"
 #include "worker.h"

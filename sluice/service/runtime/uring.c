@@ -8,7 +8,9 @@
 #include "poll.h"
 
 #include <errno.h>
+#if __has_include(<linux/io_uring.h>)
 #include <linux/io_uring.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>

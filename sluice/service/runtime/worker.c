@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "message.h"

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "instance.h"
 #include "poll.h"

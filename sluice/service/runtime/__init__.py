@@ -9,13 +9,14 @@ backend.h                 what all workers know of backends
 io.h                      the connections of channels, for compiled code and instances
 look.h message.h send.h   what compiled code does with channels: look at, receive, release; forward, copy
 instance.h instance.c     the turn of an instance: its rules, what they wait for, how it ends
-poll.h epoll.c uring.c    events of connections: one interface, a file for each back end
+events.h epoll.c uring.c  events of connections: one interface, a file for each back end
 worker.h                  a worker, and the services within it
 socket.c splice.c         connections: connect, read, write, close; bodies that pass in the kernel
 folder.h folder.c         a folder in the place of a backend; folder_head.c writes the heads of its responses
 pool.c                    idle connections to backends
 lane.c overdue.c steal.c  a service within a worker: its instances; what waits too long; what an idle worker takes over
 worker.c                  the loop of a worker
+metrics.h metrics.c       counters for Prometheus
 options.h options.c       the options of services
 main.c                    threads, signals, the report
 """

@@ -4,9 +4,15 @@
 
 #include "service.h"
 
+/* Counts. Only the worker of a core does so, and the thread of metrics reads. */
+static inline void service_core_count(struct service_core *core, enum service_counter what, uint64_t by)
+{
+    __atomic_store_n(&core->counters[what], core->counters[what] + by, __ATOMIC_RELAXED);
+}
+
 static inline void service_count(struct service_instance *self, enum service_counter what, uint64_t by)
 {
-    self->core->counters[what] += by;
+    service_core_count(self->core, what, by);
 }
 
 /* What all workers know of the backend of a channel; null if nothing is known. */

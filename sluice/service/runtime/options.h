@@ -7,6 +7,7 @@
 struct service_options {
     uint32_t workers, slice; /* nanoseconds */
     const struct service_poll_kind *poll;
+    struct service_address metrics; /* where counters are read; its length is 0 without */
 };
 
 /* Reads the options; those of each service into its place. An error's text, or null. */

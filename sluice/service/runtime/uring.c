@@ -5,7 +5,7 @@
  * generation: what is reported of a descriptor after its removal is not taken for that of the next connection.
  */
 #define _GNU_SOURCE 1
-#include "poll.h"
+#include "events.h"
 
 #include <errno.h>
 #if __has_include(<linux/io_uring.h>)

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "instance.h"
-#include "poll.h"
+#include "events.h"
 
 struct service_address {
     struct sockaddr_storage storage;

@@ -3,10 +3,10 @@
     .venv/bin/python bench/services.py [--seconds 5] [--rounds 3] [--connections 64]
 
 Balancers forward to two servers of one nginx: ours, nginx and HAProxy, with persistent connections, and with clients
-that close them. Routers of Memcached's text protocol forward to four memcached servers: ours and twemproxy. The service
-runs on the first core, clients and servers on the second; programs take turns within a round, and figures are medians.
-Where clients or servers are the bottleneck, only the figure per CPU second of the service compares. What is not
-installed is left out.
+that close them; ours with epoll and with io_uring. Web servers send a small file: ours and nginx. Memcached routers
+(text protocol) forward to four memcached servers: ours and twemproxy. The service runs on the first core, clients and
+servers on the second; programs take turns within a round, and figures are medians. Where clients or servers are the
+bottleneck, only the figure per CPU second of the service compares. What is not installed is left out.
 """
 
 from __future__ import annotations
@@ -45,6 +45,12 @@ http {{ access_log off; keepalive_requests 1000000000;
   upstream b {{ server 127.0.0.1:18081; server 127.0.0.1:18082; keepalive 512; keepalive_requests 1000000000; }}
   server {{ listen 127.0.0.1:18080 backlog=4096;
     location / {{ proxy_pass http://b; proxy_http_version 1.1; proxy_set_header Connection ""; }} }} }}
+"""
+STATIC = """daemon off; worker_processes 1; pid {folder}/static.pid; error_log {folder}/static.log; user root;
+events {{ worker_connections 8192; }}
+http {{ access_log off; keepalive_requests 1000000000; sendfile on; tcp_nopush on;
+  open_file_cache max=100 inactive=60s; open_file_cache_valid 60s;
+  server {{ listen 127.0.0.1:18080 backlog=4096; root {folder}/public; }} }}
 """
 HAPROXY = """global
   nbthread 1
@@ -125,9 +131,12 @@ def running(command: list[str], core: str, port: int) -> Iterator[subprocess.Pop
         process.wait(20)
 
 
-def ours(name: str, ports: tuple[int, ...]) -> list[str]:
-    backends = ",".join(f"127.0.0.1:{port}" for port in ports)
-    return [sys.executable, "-m", "sluice", "serve", name, "--listen", f"127.0.0.1:{LISTEN}", "--backends", backends]
+def ours(name: str, backends: tuple[int | str, ...], events: str = "epoll") -> list[str]:
+    places = ",".join(f"127.0.0.1:{each}" if isinstance(each, int) else each for each in backends)
+    listen = f"127.0.0.1:{LISTEN}"
+    return [
+        sys.executable, "-m", "sluice", "serve", name, "--listen", listen, "--backends", places, "--events", events
+    ]  # fmt: skip
 
 
 def web_load(seconds: int, connections: int, closes: bool) -> float:
@@ -212,13 +221,23 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as made, contextlib.ExitStack() as stack:
         folder = Path(made)
-        for name, text in (("nginx", NGINX), ("haproxy", HAPROXY), ("twemproxy", TWEMPROXY)):
-            (folder / f"{name}.conf").write_text(text.format(folder=folder) if name == "nginx" else text)
+        for name, text in (("nginx", NGINX), ("static", STATIC)):
+            (folder / f"{name}.conf").write_text(text.format(folder=folder))
+        for name, text in (("haproxy", HAPROXY), ("twemproxy", TWEMPROXY)):
+            (folder / f"{name}.conf").write_text(text)
+        (folder / "public").mkdir()
+        (folder / "public" / "index.html").write_text("x" * 137)
+        folder.chmod(0o755)
         (folder / "origin.conf").write_text(ORIGIN.format(folder=folder, body="x" * 137))
         balancers = {
             "sluice": ours("http_round_robin", (FIRST, SECOND)),
+            "sluice, io_uring": ours("http_round_robin", (FIRST, SECOND), "io_uring"),
             "nginx": ["nginx", "-c", str(folder / "nginx.conf")],
             "haproxy": ["haproxy", "-db", "-f", str(folder / "haproxy.conf")],
+        }
+        servers = {
+            "sluice": ours("http_static", (str(folder / "public"),)),
+            "nginx": ["nginx", "-c", str(folder / "static.conf")],
         }
         routers = {
             "sluice": ours("memcached_text_router", CACHES),
@@ -228,6 +247,8 @@ def main() -> None:
             stack.enter_context(running(["nginx", "-c", str(folder / "origin.conf")], LOAD, FIRST))
             for load in ("persistent", "closes"):
                 compare(f"balancer, {load}", balancers, load, options)
+        if shutil.which("wrk"):
+            compare("web server, persistent", servers, "persistent", options)
         if shutil.which("memcached"):
             for port in CACHES:
                 command = ["memcached", "-u", "root", "-t", "1", "-l", "127.0.0.1", "-p", str(port), "-U", "0"]

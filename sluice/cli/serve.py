@@ -14,7 +14,8 @@ says its types and the memory that it takes.
 TOML: a table [NAME] for each, with program, listen, backends, and the options above as keys; workers and slice stand
 before the tables.
 
-ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A channel is named before it where there are several:
+ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
+begins with /, ./ or ../. A channel is named before it where there are several:
 --backends caches=10.0.0.1:11211,10.0.0.2:11211.
 """
 
@@ -93,6 +94,7 @@ def add(commands: Any) -> None:
         default=defaults.events,
         help=f"what reports events ({defaults.events})",
     )
+    parser.add_argument("--metrics", metavar="ADDRESS", help="where counters are read by HTTP, in Prometheus' format")
     parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
     parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -106,7 +108,7 @@ def action(options: argparse.Namespace) -> int:
     if (options.program is None) == (options.config is None):
         raise UsageError("name a program, or give --config FILE: see sluice serve --list")
     if options.config is not None:
-        return _run(read_config(options.config, _limits(options)), options.json)
+        return _run(read_config(options.config, _limits(options)), options)
     limits = _limits(options)
     service = load_file(options.program, options.grammar, _settings(options.settings))
     for warning in service.warnings:
@@ -128,22 +130,32 @@ def action(options: argparse.Namespace) -> int:
         wiring = wire(process, _one(options.listen), [_several(each) for each in options.backends])
     except AddressError as error:
         raise UsageError(str(error)) from error
-    return _run([Configured(process.name, lowered.source, wiring, limits)], options.json)
+    return _run([Configured(process.name, lowered.source, wiring, limits)], options)
 
 
-def _run(services: list[Configured], as_json: bool) -> int:
+def _run(services: list[Configured], options: argparse.Namespace) -> int:
     """Compile services, and run them until they are stopped."""
     with busy("compiling"):
         program = build_program(services[0].name, *(each.source for each in services))
     bounds = [bounds_of(program, each.wiring.channels, each.limits, number) for number, each in enumerate(services)]
 
-    def ready(number: int, address: str) -> None:
+    as_json: bool = options.json
+    try:
+        metrics = None if options.metrics is None else read_address(options.metrics)
+    except AddressError as error:
+        raise UsageError(str(error)) from error
+
+    def ready(number: int | None, address: str) -> None:
+        if number is None:
+            print(json.dumps({"metrics": address}) if as_json else f"metrics at http://{address}/", flush=True)
+            return
         found, name = bounds[number], services[number].name
         data = {"ready": address, "service": name, **dataclasses.asdict(found)}
         text = f"{name} serves at {address}; at most {found.total:,} bytes of memory"
         print(json.dumps(data) if as_json else text, flush=True)
 
-    status, counted = run_service(command_of(program, *((each.wiring, each.limits) for each in services)), ready)
+    command = command_of(program, *((each.wiring, each.limits) for each in services), metrics=metrics)
+    status, counted = run_service(command, ready)
     for each, counters in zip(services, counted, strict=False):
         if as_json:
             print(json.dumps({"service": each.name, "counters": counters}))

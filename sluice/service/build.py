@@ -15,7 +15,7 @@ from sluice.engine.sealed_file import move, seal
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 SOURCES = (
     "instance.c", "socket.c", "folder.c", "folder_head.c", "splice.c", "pool.c", "lane.c", "overdue.c", "steal.c",
-    "worker.c", "epoll.c", "uring.c", "options.c", "main.c",
+    "worker.c", "epoll.c", "uring.c", "metrics.c", "options.c", "main.c",
 )  # fmt: skip
 
 

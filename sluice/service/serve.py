@@ -104,9 +104,11 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
     return Wiring(names.index(accepted), listen[1], found)
 
 
-def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
-    """The command line of compiled services, with the wiring and limits of each."""
+def command_of(program: Path, *services: tuple[Wiring, Limits], metrics: Address | None = None) -> list[str]:
+    """The command line of compiled services, with the wiring and limits of each, and where metrics are read."""
     out = [str(program)]
+    if metrics is not None:
+        out += ["--metrics", metrics[0], str(metrics[1])]
     for name in COMMON:
         out += [f"--{name}", str(getattr(services[0][1], name))]
     for number, (wiring, limits) in enumerate(services):
@@ -125,9 +127,10 @@ def command_of(program: Path, *services: tuple[Wiring, Limits]) -> list[str]:
     return out
 
 
-def run_service(command: list[str], ready: Callable[[int, str], None]) -> tuple[int, list[dict[str, int]]]:
-    """Run services until they are stopped by SIGINT or SIGTERM; `ready` is given the number and address of each when it
-    accepts connections. The exit status, and all counters of each by their name.
+def run_service(command: list[str], ready: Callable[[int | None, str], None]) -> tuple[int, list[dict[str, int]]]:
+    """Run services until they are stopped by SIGINT or SIGTERM. `ready` is given the number and address of each when it
+    accepts connections, and before that, without a number, the address of metrics. The exit status, and all counters of
+    each by their name.
     """
     # a group of its own: Ctrl-C reaches it once, through the handler
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -142,10 +145,10 @@ def run_service(command: list[str], ready: Callable[[int, str], None]) -> tuple[
         number = 0
         for line in process.stdout:
             word, *rest = line.split()
-            if word == "ready":
+            if word in ("ready", "metrics"):
                 host = f"[{rest[0]}]" if ":" in rest[0] else rest[0]
-                ready(number, f"{host}:{rest[1]}")
-                number += 1
+                ready(number if word == "ready" else None, f"{host}:{rest[1]}")
+                number += word == "ready"
             elif line.startswith("["):
                 counters = json.loads(line)
         return process.wait(), counters

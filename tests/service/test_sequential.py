@@ -1,4 +1,4 @@
-"""Programs that receive and send in turn: large messages pass, answers are merged, requests are sent to another server."""
+"""Programs that receive and send in turn: large messages pass, answers are merged, requests are sent again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.service.bounds import Limits
-from sluice.service.load import load_file
+from sluice.service.load import load_file, load_source
 from tests.service.peers import (
     PATIENCE,
     Served,
@@ -191,3 +191,34 @@ def test_a_backend_has_no_more_connections_than_it_may() -> None:
             hold.set()
             assert head_of(first) == HEAD % len(BODY)
         served.stop()
+
+
+KEEPING = """\
+type t = unit { n : uint8; key : string &length = self.n; };
+type t: record
+  key : string
+
+proc P: (t/t c, t/- d)
+  let m = ? c
+  let first = longest(d, m.key)
+  c ! t(first)
+
+fun longest: (t/- d, from: string) -> (string)
+  local found : string := from
+  for i in 1 .. 3:
+    let m = ? d
+    if len(m.key) > len(found): found := m.key
+  found
+"""
+
+
+def test_bytes_that_a_loop_keeps_outlive_its_iterations() -> None:
+    """A function's own state refers to messages: they must not be given back before the step ends."""
+    service = load_source(KEEPING)
+    data = b"".join(bytes([len(key)]) + key for key in (b"bbb", b"cc", b"dd") * 3)
+    given = {("c", 0): b"\x01a" * 3, ("d", 0): data}
+    compiled = Compiled(service)
+    for budget in (1, 5, 1000):
+        found = compiled.run(given, budget=budget)
+        assert found == interpreted(service, given)
+        assert found.sent["c", 0] == b"\x03bbb" * 3

@@ -289,3 +289,29 @@ def test_several_services_in_one_process(tmp_path: Path) -> None:
     counters = [json.loads(line)["counters"] for line in process.stdout]
     assert process.wait(PATIENCE) == 0
     assert [each["connections accepted"] for each in counters] == [1, 1]
+
+
+def test_metrics_are_read_next_to_a_client_that_sends_nothing() -> None:
+    command = [sys.executable, "-m", "sluice", "serve", "http_balancer", "--listen", "127.0.0.1:0", "--json"]
+    command += ["--backends", f"127.0.0.1:{free_port()}", "--metrics", "127.0.0.1:0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert process.stdout is not None
+    metrics, served = (json.loads(process.stdout.readline())[name] for name in ("metrics", "ready"))
+    host, _, port = metrics.rpartition(":")
+    with socket.create_connection((host, int(port)), PATIENCE) as silent:
+        with socket.create_connection((host, int(served.rpartition(":")[2])), PATIENCE) as client:
+            client.sendall(GET)
+            assert read_to_end(client) == b""
+        with socket.create_connection((host, int(port)), PATIENCE) as reader:
+            reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+            head, _, body = read_to_end(reader).partition(b"\r\n\r\n")
+        assert silent.recv(1) == b""
+    process.send_signal(signal.SIGTERM)
+    counters = json.loads(process.stdout.readline())["counters"]
+    assert process.wait(PATIENCE) == 0
+    assert head.startswith(b"HTTP/1.1 200 OK")
+    lines = dict(line.rsplit(" ", 1) for line in body.decode().splitlines() if not line.startswith("#"))
+    for event, value in counters.items():
+        assert lines[f'sluice_events_total{{service="Balancer",number="0",event="{event}"}}'] == str(value)
+    assert counters["faults: a backend could not be connected"] == 1
+    assert lines['sluice_backend_up{service="Balancer",number="0",channel="backends",backend="0"}'] == "0"

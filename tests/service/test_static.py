@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -183,3 +184,39 @@ def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert read_backend(str(tmp_path)) == (str(tmp_path), 0)
     with pytest.raises(AddressError, match=re.escape("is no folder: give an address, or a folder")):
         read_backend(str(tmp_path / "absent"))
+
+
+def test_any_request_is_answered_or_refused_and_nothing_leaves_the_folder(folder: Path) -> None:
+    rng = random.Random(7)
+    parts = [
+        "/",
+        "..",
+        ".",
+        "%2e",
+        "%2F",
+        "%",
+        "sub",
+        "data.bin",
+        "secret.txt",
+        "out.txt",
+        "?",
+        "#",
+        "\x7f",
+        "é",
+        "//",
+        "~",
+    ]
+    values = ["bytes=", "-", "0", "9" * 18, "9" * 19, ",", '"', "W/", "*", "Thu, 01 Jan 1970 00:00:01 GMT", " ", "a"]
+    names = ["Range", "If-Range", "If-None-Match", "If-Modified-Since"]
+    with Served(load_file("http_static"), [str(folder)], Limits(message_time=2)) as served:
+        for _ in range(300):
+            uri = "/" + "".join(rng.choices(parts, k=rng.randrange(6)))
+            fields = [f"{rng.choice(names)}: {''.join(rng.choices(values, k=rng.randrange(5)))}\r\n" for _ in range(2)]
+            with served.connect() as client:
+                client.settimeout(PATIENCE)
+                client.sendall(f"HEAD {uri} HTTP/1.1\r\nConnection: close\r\n{''.join(fields)}\r\n".encode())
+                got = read_to_end(client)
+            assert SECRET not in got
+            assert not got or got.split()[1] in (b"200", b"206", b"301", b"304", b"400", b"404", b"416")
+        counters = served.stop()
+    assert set(faults(counters)) <= {"faults: malformed message"}

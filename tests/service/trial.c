@@ -212,7 +212,8 @@ void trial_free(struct trial *trial)
         free(trial->ends[i].given);
         free(trial->ends[i].taken);
     }
-    service_instance_close(trial->instance);
+    for (uint32_t i = 0; i < trial->instance->channel_count; i++)
+        service_io_close(&trial->instance->channels[i]);
     service_buffers_free(&trial->core.buffers);
     free(trial->ends);
     free(trial->shared.state);

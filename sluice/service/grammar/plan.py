@@ -101,7 +101,7 @@ class Plan:
         """
         found = set(names)
         for item in self.items:
-            for value in (item.length, item.condition, item.parse):
+            for value in (item.length, item.condition, item.parse if item.kind != "text" else None):
                 found.update(fields_of(value))
             if item.kind == "variable":
                 found.add(item.name)

@@ -9,7 +9,7 @@ from sluice.service.lang import tree
 from sluice.service.lang.errors import Place
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
-from sluice.service.lower.forwarding import Want
+from sluice.service.lower.forwarding import FLAT, Want, keeps_bytes
 from sluice.service.lower.values import bound_of
 from sluice.service.lower.writer import Port
 
@@ -177,7 +177,9 @@ class StatementWriter(ExpressionWriter):
                 self.put(f"{found} = {self.value(node.body)};")
 
         sites = len(self.sites)
-        flat = node.accumulated is None or node.accumulated.type in (INTEGER, BOOLEAN, ADDRESS)
+        flat = (node.accumulated is None or node.accumulated.type in FLAT) and not keeps_bytes(
+            node.body, self.checked, set()
+        )
 
         def turn() -> None:
             with self.anew(sites) if flat else nullcontext():

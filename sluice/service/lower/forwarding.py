@@ -100,6 +100,13 @@ class _Finder:
             if isinstance(item, tree.Let) and item.binding is not None:
                 if mentions(item.value, names) and item.value.type not in FLAT:
                     names.add(item.binding)
+            elif (
+                isinstance(item, tree.Assign) and isinstance(item.target, tree.Name) and item.target.binding is not None
+            ):
+                if mentions(item.value, names) and item.value.type not in FLAT:
+                    names.add(item.target.binding)  # state of a function is not copied
+            elif keeps_bytes(item, self.checked, set()) and mentions(item, names):
+                return False
             elif last and mentions(item, names) and item.type not in FLAT:
                 return False  # a value that outlives the message
         return True
@@ -189,3 +196,16 @@ def quiet(node: tree.Expression, checked: Checked, seen: set[str]) -> bool:
             if not all(quiet(each, checked, seen) for each in parts):
                 return False
     return all(quiet(each, checked, seen) for each in children(node))
+
+
+def keeps_bytes(node: tree.Expression, checked: Checked, seen: set[str]) -> bool:
+    """Whether an expression, with the functions that it calls, assigns a value that may have bytes of a message."""
+    if isinstance(node, tree.Assign) and node.value.type not in FLAT:
+        return True
+    if isinstance(node, tree.Call) and node.kind == "function" and node.function not in seen:
+        seen.add(node.function)
+        body = checked.functions[node.function].declaration.body
+        parts = [body.expression, *(each.body for each in body.handlers)]
+        if any(keeps_bytes(each, checked, seen) for each in parts):
+            return True
+    return any(keeps_bytes(each, checked, seen) for each in children(node))

@@ -1,13 +1,22 @@
 """The platform: C that compiled programs are linked with. A file includes only those above it.
 
-value.h              values of a program: strings, integers, their hash
-counters.h           what is counted, with its reason
-buffer.h             buffers of fixed size, from a pool that is allocated at start
-service.h            what a compiled program consists of, and its channels and instances
-message.h send.h     what compiled code does with channels: receive; forward, copy, release
-instance.c           the turn of an instance: its rules, what they wait for, how it ends
-io.h                 the connections of channels: one interface, a file for each back end
-socket.c             the back end over epoll: connect, read, write, close
-worker.h worker.c    a worker: its pools, its queue of instances, its loop
-main.c               options, threads, signals, the report
+value.h dictionary.h      values of a program: strings, integers, their hash; dictionaries
+text.h headers.h parts.h  protocols in text: words and numbers; header fields; parts of unknown number
+counters.h                what is counted, with its reason
+buffer.h                  buffers of fixed size, from a pool that is allocated at start
+service.h                 what a compiled program consists of, and its channels and instances
+backend.h                 what all workers know of backends
+io.h                      the connections of channels, for compiled code and instances
+look.h message.h send.h   what compiled code does with channels: look at, receive, release; forward, copy
+instance.h instance.c     the turn of an instance: its rules, what they wait for, how it ends
+events.h epoll.c uring.c  events of connections: one interface, a file for each back end
+worker.h                  a worker, and the services within it
+socket.c splice.c         connections: connect, read, write, close; bodies that pass in the kernel
+folder.h folder.c         a folder in the place of a backend; folder_head.c writes the heads of its responses
+pool.c                    idle connections to backends
+lane.c overdue.c steal.c  a service within a worker: its instances; what waits too long; what an idle worker takes over
+worker.c                  the loop of a worker
+metrics.h metrics.c       counters for Prometheus
+options.h options.c       the options of services
+main.c                    threads, signals, the report
 """

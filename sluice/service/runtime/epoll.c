@@ -4,7 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "poll.h"
+#include "events.h"
 
 enum { EVENTS = 256 }; /* taken at once */
 

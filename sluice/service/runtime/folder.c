@@ -2,7 +2,6 @@
 #include "folder.h"
 
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "message.h"
@@ -152,6 +151,7 @@ bool service_folder_fill(struct service_channel *c)
                 service_folder_end(c);
         }
         c->in->end += (uint32_t)got;
+        c->due_since = self->core->now;
         self->progressed = true;
         service_count(self, SERVICE_BYTES_IN, (uint64_t)got);
     }

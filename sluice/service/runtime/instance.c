@@ -83,12 +83,6 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
     return true;
 }
 
-void service_instance_close(struct service_instance *self)
-{
-    for (uint32_t i = 0; i < self->channel_count; i++)
-        service_io_close(&self->channels[i]);
-}
-
 static bool read_all(struct service_instance *self)
 {
     for (uint32_t i = 0; i < self->channel_count; i++) {
@@ -133,8 +127,8 @@ static bool pass_all(struct service_instance *self)
         if (service_transit(c) && c->taken == 0) {
             if (c->pipe && !service_io_splice(c))
                 return false;
-            if (!c->pipe)
-                service_pass(c); /* also for what comes after the bytes that passed in the kernel */
+            if (!c->pipe) /* also for what comes after the bytes that passed in the kernel */
+                service_pass(c);
             if (self->fault)
                 return false;
             if (service_transit(c) && c->in_ended && service_io_piped(c) == 0 &&

@@ -23,7 +23,4 @@ enum service_life service_instance_turn(struct service_instance *self);
  * notified, and the connection is closed. */
 bool service_instance_broken(struct service_instance *self, struct service_channel *c);
 
-/* Closes all its connections. */
-void service_instance_close(struct service_instance *self);
-
 #endif

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE 1 /* accept4 */
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "folder.h"
@@ -180,14 +179,14 @@ void service_lane_accept(struct service_lane *lane)
 
         service_lane_collect(lane);
         if (lane->in_use == lane->capacity) {
-            lane->core.counters[SERVICE_WAITED_INSTANCE]++;
+            service_core_count(&lane->core, SERVICE_WAITED_INSTANCE, 1);
             listen_for(lane, false);
             return;
         }
         fd = accept4(lane->listener, (struct sockaddr *)&peer, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd < 0) {
             if (errno != EAGAIN && errno != EINTR)
-                lane->core.counters[SERVICE_ACCEPT_FAILED]++;
+                service_core_count(&lane->core, SERVICE_ACCEPT_FAILED, 1);
             return;
         }
         instance = take_instance(lane);
@@ -202,11 +201,11 @@ void service_lane_accept(struct service_lane *lane)
             c->peer_port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
         }
         if (!service_socket_adopt(c, fd)) {
-            lane->core.counters[SERVICE_ACCEPT_FAILED]++;
+            service_core_count(&lane->core, SERVICE_ACCEPT_FAILED, 1);
             service_lane_give(lane, instance);
             continue;
         }
-        lane->core.counters[SERVICE_ACCEPTED]++;
+        service_core_count(&lane->core, SERVICE_ACCEPTED, 1);
         service_instance_start(instance);
         service_lane_queue(lane, instance);
     }

@@ -1,31 +1,27 @@
 /* Services in one process: workers, signals, and the report at the end.
  *
  * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds), --events (epoll or
- * io_uring); then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is
+ * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is
  * accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers, --buffer-size,
  * --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down, --splice, --share.
- * Prints `ready ADDRESS PORT` for each service when it accepts connections, and JSON at the end: the counters of each
+ * Prints `metrics ADDRESS PORT`, if it answers requests of them, and `ready ADDRESS PORT` for each service when it accepts connections, and JSON at the end: the counters of each
  * service. With --sizes alone it prints what an instance of each takes, in bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <sys/poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "metrics.h"
 #include "options.h"
 
 extern const struct service_program *const service_programs[];
 extern const unsigned service_program_count;
-
-static const char *const counter_texts[] = {
-#define SERVICE_TEXT(name, text) text,
-    SERVICE_COUNTERS(SERVICE_TEXT)
-#undef SERVICE_TEXT
-};
 
 static int die(const char *what, const char *why)
 {
@@ -69,26 +65,22 @@ static bool settle_ports(struct service_worker *worker, struct service_config *c
     return true;
 }
 
-static void announce(const struct service_config *config)
+static void announce(const char *what, const struct service_address *address)
 {
     char host[256], port[32];
 
-    if (getnameinfo((const struct sockaddr *)&config->listen.storage, config->listen.length, host, sizeof host, port,
-                    sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-        printf("ready %s %s\n", host, port);
+    if (getnameinfo((const struct sockaddr *)&address->storage, address->length, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        printf("%s %s %s\n", what, host, port);
     fflush(stdout);
 }
 
-static void report(const struct service_worker *workers, uint32_t count, unsigned service)
+static void report(const struct service_team *team, unsigned service)
 {
     printf("%s{", service ? ", " : "[");
-    for (int counter = 0; counter < SERVICE_COUNTER_COUNT; counter++) {
-        uint64_t sum = 0;
-
-        for (uint32_t i = 0; i < count; i++)
-            sum += workers[i].lanes[service].core.counters[counter];
-        printf("%s\"%s\": %" PRIu64, counter ? ", " : "", counter_texts[counter], sum);
-    }
+    for (int counter = 0; counter < SERVICE_COUNTER_COUNT; counter++)
+        printf("%s\"%s\": %" PRIu64, counter ? ", " : "", service_counter_texts[counter],
+               service_counted(team, service, counter));
     printf("}%s", service + 1 == service_program_count ? "]\n" : "");
 }
 
@@ -104,21 +96,33 @@ static int print_sizes(void)
     return 0;
 }
 
-static int run(struct service_team *team)
+/* Until a signal requests the end. Answers requests of metrics meanwhile; `metrics` is -1 without. */
+static void wait_for_end(const struct service_team *team, int metrics)
 {
-    struct service_worker *workers = team->workers;
     sigset_t signals;
-    int got;
+    struct pollfd wanted[2] = {{.events = POLLIN}, {.fd = metrics, .events = POLLIN}};
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
+    wanted[0].fd = signalfd(-1, &signals, SFD_CLOEXEC);
+    while (wanted[0].fd >= 0 && !(wanted[0].revents & POLLIN)) {
+        if (poll(wanted, 2, -1) > 0 && wanted[1].revents)
+            service_metrics_answer(team, metrics);
+    }
+    close(wanted[0].fd);
+}
+
+static int run(struct service_team *team, int metrics)
+{
+    struct service_worker *workers = team->workers;
+
     for (uint32_t i = 0; i < team->count; i++)
         if (pthread_create(&workers[i].thread, NULL, service_worker_run, &workers[i]) != 0)
             return die("workers", "no thread could be started");
     for (unsigned i = 0; i < service_program_count; i++)
-        announce(workers[0].lanes[i].config);
-    sigwait(&signals, &got);
+        announce("ready", &workers[0].lanes[i].config->listen);
+    wait_for_end(team, metrics);
     atomic_store(&team->stopping, true);
     for (uint32_t i = 0; i < team->count; i++) {
         uint64_t one = 1;
@@ -131,7 +135,7 @@ static int run(struct service_team *team)
     for (uint32_t i = 0; i < team->count; i++)
         service_worker_close(&workers[i]);
     for (unsigned i = 0; i < service_program_count; i++)
-        report(workers, team->count, i);
+        report(team, i);
     for (uint32_t i = 0; i < team->count; i++)
         service_worker_free(&workers[i]);
     return 0;
@@ -167,11 +171,11 @@ static const char *make_workers(struct service_team *team, struct service_config
 int main(int count, char **arguments)
 {
     struct service_config *configs = calloc(service_program_count, sizeof *configs);
-    struct service_options options = {1, 50000, &service_epoll};
+    struct service_options options = {.workers = 1, .slice = 50000, .poll = &service_epoll};
     struct service_team team = {0};
     const char *wrong = NULL;
     sigset_t signals;
-    int status;
+    int status, metrics = -1;
 
     if (count == 2 && strcmp(arguments[1], "--sizes") == 0) {
         free(configs);
@@ -197,7 +201,13 @@ int main(int count, char **arguments)
     wrong = make_workers(&team, configs, &options);
     if (wrong)
         return die("cannot listen", wrong);
-    status = run(&team);
+    if (options.metrics.length) {
+        metrics = service_metrics_listen(&options.metrics);
+        if (metrics < 0)
+            return die("cannot listen for metrics", strerror(errno));
+        announce("metrics", &options.metrics);
+    }
+    status = run(&team, metrics);
     free(team.workers);
     for (unsigned i = 0; i < service_program_count; i++) {
         for (uint32_t port = 0; port < SERVICE_PORTS; port++) {

@@ -26,7 +26,7 @@ static int values_of(const char *option)
 {
     if (strcmp(option, "--backend") == 0)
         return 3;
-    return strcmp(option, "--listen") == 0 || strcmp(option, "--folder") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
+    return strcmp(option, "--listen") == 0 || strcmp(option, "--metrics") == 0 || strcmp(option, "--folder") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
 }
 
 /* The place of an option that is a number; null for another one. */
@@ -124,6 +124,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
         number = strtoull(value[0], NULL, 10);
         if (strcmp(option, "--listen") == 0)
             wrong = address_of(value[0], value[1], &config->listen) ? NULL : "no address to listen at";
+        else if (strcmp(option, "--metrics") == 0)
+            wrong = address_of(value[0], value[1], &options->metrics) ? NULL : "no address for metrics";
         else if (strcmp(option, "--backend") == 0)
             wrong = add_backend(config, value);
         else if (strcmp(option, "--folder") == 0)

@@ -1,14 +1,13 @@
 #ifndef SERVICE_OPTIONS_H
 #define SERVICE_OPTIONS_H
 
-#include <time.h>
-
 #include "worker.h"
 
 /* Those of all services. */
 struct service_options {
     uint32_t workers, slice; /* nanoseconds */
     const struct service_poll_kind *poll;
+    struct service_address metrics; /* where counters are read; its length is 0 without */
 };
 
 /* Reads the options; those of each service into its place. An error's text, or null. */

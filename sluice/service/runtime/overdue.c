@@ -1,5 +1,4 @@
 /* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
-#include <time.h>
 
 #include "message.h"
 #include "worker.h"
@@ -88,7 +87,7 @@ void service_end_overdue(struct service_lane *lane)
             service_lane_queue(lane, instance);
             continue;
         }
-        lane->core.counters[reason]++;
+        service_core_count(&lane->core, reason, 1);
         service_lane_give(lane, instance);
     }
     service_lane_wake(lane); /* of what has ended, the buffers are free */

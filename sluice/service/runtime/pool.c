@@ -1,6 +1,5 @@
 /* Connections to backends on which nothing is due, for the next instance that needs one. */
 #include <errno.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "message.h"

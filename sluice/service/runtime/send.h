@@ -57,24 +57,6 @@ static inline bool service_can_send(const struct service_channel *c)
     return !c->broken && !c->out_ending && !c->out_ended && !c->from;
 }
 
-/* load(): the connections of instances to the backend of a channel. */
-static inline int64_t service_load_of(const struct service_channel *c)
-{
-    struct service_backend *backend = service_backend_state(c);
-
-    return backend ? atomic_load_explicit(&backend->load, memory_order_relaxed) : 0;
-}
-
-/* up(): whether the backend of a channel has not failed just now, and may have one more connection. */
-static inline bool service_up(const struct service_channel *c)
-{
-    const struct service_core *core = c->instance->core;
-    struct service_backend *backend = service_backend_state(c);
-
-    return !backend || (atomic_load_explicit(&backend->down_until, memory_order_relaxed) <= core->now &&
-                        (core->most == 0 || c->link != SERVICE_CLOSED || service_load_of(c) < core->most));
-}
-
 /* bind(): a backend's address, from the next connection on; a connection on which nothing is due is closed. */
 static inline void service_bind(struct service_channel *c, int64_t address)
 {

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "folder.h"

@@ -2,7 +2,6 @@
 #define _GNU_SOURCE 1 /* splice, pipe2 */
 #include <errno.h>
 #include <fcntl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "message.h"

@@ -120,7 +120,7 @@ void service_take_over(struct service_worker *worker)
 
         next = instance->next;
         service_lane_enter(lane, instance);
-        lane->core.counters[SERVICE_STOLEN]++;
+        service_core_count(&lane->core, SERVICE_STOLEN, 1);
         for (uint32_t i = 0; i < instance->channel_count; i++) {
             struct service_channel *c = &instance->channels[i];
 

@@ -5,10 +5,12 @@
  * generation: what is reported of a descriptor after its removal is not taken for that of the next connection.
  */
 #define _GNU_SOURCE 1
-#include "poll.h"
+#include "events.h"
 
 #include <errno.h>
+#if __has_include(<linux/io_uring.h>)
 #include <linux/io_uring.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -35,6 +37,7 @@ enum { ENTRIES = 1024, COMPLETIONS = 16384, MOST = 1 << 22 };
 struct watched {
     uint64_t data;
     uint32_t generation;
+    uint32_t batch, place; /* where it stands among the events that were taken last */
     uint8_t what;
     bool active;
 };
@@ -47,7 +50,7 @@ struct ring {
     size_t size, submissions_size;
     struct io_uring_sqe *submissions;
     uint32_t *sq_head, *sq_tail, *cq_head, *cq_tail;
-    uint32_t sq_mask, sq_entries, cq_mask, pending;
+    uint32_t sq_mask, sq_entries, cq_mask, pending, batch;
     struct io_uring_cqe *completions;
 };
 
@@ -227,6 +230,7 @@ static int next(struct service_poll *poll, struct service_event *events, int roo
     bool there = head != __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE);
     int count = 0;
 
+    ring->batch++;
     /* also with nothing to submit: completions that found no room in the queue come with it */
     enter(ring, milliseconds && !there, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &argument, sizeof argument);
     for (uint32_t tail = __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE); head != tail && count < room; head++) {
@@ -237,8 +241,15 @@ static int next(struct service_poll *poll, struct service_event *events, int roo
         if (cqe->user_data == REMOVAL || fd >= ring->count || watched->generation != cqe->user_data >> 32 ||
             !watched->active)
             continue;
-        events[count++] = (struct service_event){
-            watched->data, cqe->res < 0 ? (uint32_t)(EPOLLERR | EPOLLHUP) : (uint32_t)cqe->res};
+        uint32_t got = cqe->res < 0 ? (uint32_t)(EPOLLERR | EPOLLHUP) : (uint32_t)cqe->res;
+
+        if (watched->batch == ring->batch) { /* one event for each descriptor: the first may end what it belongs to */
+            events[watched->place].events |= got;
+        } else {
+            watched->batch = ring->batch;
+            watched->place = (uint32_t)count;
+            events[count++] = (struct service_event){watched->data, got};
+        }
         if (!(cqe->flags & IORING_CQE_F_MORE) && cqe->res >= 0)
             start(ring, (int)fd);
     }

@@ -5,7 +5,6 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "message.h"
@@ -60,7 +59,7 @@ static void run_first(struct service_lane *lane)
     instance->starved = false;
     instance->active = lane->core.now;
     if (instance->fault)
-        lane->core.counters[instance->fault]++;
+        service_core_count(&lane->core, instance->fault, 1);
     else
         life = service_instance_turn(instance);
     switch (life) {
@@ -181,7 +180,7 @@ static void set_time(struct service_worker *worker)
     uint32_t before = worker->now;
 
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    worker->now = (uint32_t)now.tv_sec;
+    __atomic_store_n(&worker->now, (uint32_t)now.tv_sec, __ATOMIC_RELAXED); /* metrics read it */
     for (uint32_t i = 0; i < worker->lane_count; i++) {
         worker->lanes[i].core.now = worker->now;
         if (before && worker->now != before)
@@ -237,7 +236,7 @@ void service_worker_close(struct service_worker *worker)
         struct service_lane *lane = &worker->lanes[i];
 
         while (lane->oldest) {
-            lane->core.counters[SERVICE_STOPPED]++;
+            service_core_count(&lane->core, SERVICE_STOPPED, 1);
             service_lane_give(lane, lane->oldest);
         }
         for (uint32_t backend = 0; lane->kept && backend < lane->channels; backend++)

@@ -8,9 +8,10 @@
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
+#include <time.h>
 
 #include "instance.h"
-#include "poll.h"
+#include "events.h"
 
 struct service_address {
     struct sockaddr_storage storage;

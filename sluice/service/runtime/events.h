@@ -1,7 +1,7 @@
 /* What reports that connections can be read or written: epoll, or io_uring where the kernel permits it. A worker has one,
  * and only its thread uses it after it has started. */
-#ifndef SERVICE_POLL_H
-#define SERVICE_POLL_H
+#ifndef SERVICE_EVENTS_H
+#define SERVICE_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,0 +1,56 @@
+/* What is known of backends: their connections, and whether they have failed just now. All workers share it. */
+#ifndef SERVICE_BACKEND_H
+#define SERVICE_BACKEND_H
+
+#include "service.h"
+
+/* Counts. Only the worker of a core does so, and the thread of metrics reads. */
+static inline void service_core_count(struct service_core *core, enum service_counter what, uint64_t by)
+{
+    __atomic_store_n(&core->counters[what], core->counters[what] + by, __ATOMIC_RELAXED);
+}
+
+static inline void service_count(struct service_instance *self, enum service_counter what, uint64_t by)
+{
+    service_core_count(self->core, what, by);
+}
+
+/* What all workers know of the backend of a channel; null if nothing is known. */
+static inline struct service_backend *service_backend_state(const struct service_channel *c)
+{
+    struct service_backend *all = c->instance->core->backends;
+
+    return all && c->reopens ? &all[c->instance->core->first[c->port] + c->index] : NULL;
+}
+
+/* A backend has failed: it counts as down for a while. */
+static inline void service_backend_failed(const struct service_channel *c)
+{
+    const struct service_core *core = c->instance->core;
+    struct service_backend *backend = service_backend_state(c);
+
+    if (!backend || !core->down)
+        return;
+    if (atomic_exchange_explicit(&backend->down_until, core->now + core->down, memory_order_relaxed) <= core->now)
+        service_count(c->instance, SERVICE_MARKED_DOWN, 1);
+}
+
+/* load(): the connections of instances to the backend of a channel. */
+static inline int64_t service_load_of(const struct service_channel *c)
+{
+    struct service_backend *backend = service_backend_state(c);
+
+    return backend ? atomic_load_explicit(&backend->load, memory_order_relaxed) : 0;
+}
+
+/* up(): whether the backend of a channel has not failed just now, and may have one more connection. */
+static inline bool service_up(const struct service_channel *c)
+{
+    const struct service_core *core = c->instance->core;
+    struct service_backend *backend = service_backend_state(c);
+
+    return !backend || (atomic_load_explicit(&backend->down_until, memory_order_relaxed) <= core->now &&
+                        (core->most == 0 || c->link != SERVICE_CLOSED || service_load_of(c) < core->most));
+}
+
+#endif

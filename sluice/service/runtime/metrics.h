@@ -1,0 +1,18 @@
+#ifndef SERVICE_METRICS_H
+#define SERVICE_METRICS_H
+
+#include "worker.h"
+
+/* What each counter counts. */
+extern const char *const service_counter_texts[];
+
+/* The sum of a counter of a service over all workers. */
+uint64_t service_counted(const struct service_team *team, uint32_t service, int counter);
+
+/* Listens for requests of metrics. The descriptor, or -1 with `errno`; the address is then that which the kernel chose. */
+int service_metrics_listen(struct service_address *address);
+
+/* Answers one request with all counters, in the text format of Prometheus. */
+void service_metrics_answer(const struct service_team *team, int listener);
+
+#endif

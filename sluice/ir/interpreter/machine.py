@@ -99,6 +99,7 @@ class Interpreter:
         length = len(data) if length is None else length
         self._box.now = max(self._box.now, time_ns)
         self._box.time = time_ns
+        self._box.work = 0
         self._counts["packets"] += 1
         self._counts["bytes"] += length
         root = self._roots.get(link_type, self._roots.get(None))

@@ -289,6 +289,7 @@ def _finish(names: StackNames) -> list[str]:
             "                if (!instance)",
             "                    continue;",
             "                base->scratch.used = 0;",
+            "                base->work = 0;",
             "                finish->again = true;",
             f"                end_other_{identifier(table.name)}(box, instance, {reason});",
             "            }",

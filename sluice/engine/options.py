@@ -15,6 +15,8 @@ DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size
 """What receives batches of events for functions in Python: user, address, size."""
 HOLD = 1 << 24
 """The default of Settings.hold, in bytes."""
+WORK = 64
+"""The default of Settings.work."""
 HELD_BYTES, HELD_SECONDS = 1 << 24, 0.2
 """The defaults of Settings.held_bytes and held_seconds."""
 
@@ -46,6 +48,7 @@ class COptions(ctypes.Structure):
         ("held_open", ctypes.c_bool),
         ("message", ctypes.c_void_p),
         ("message_size", ctypes.c_size_t),
+        ("work", ctypes.c_uint32),
     )
 
 
@@ -60,7 +63,8 @@ class Settings:
     page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
     local. state_file: the file to which local ones are written at the end; None: none. hold:
     bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
-    bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass.
+    bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass. work:
+    messages that are cut from one packet at most.
     """
 
     memory: int = 1 << 30
@@ -77,6 +81,7 @@ class Settings:
     held_bytes: int = HELD_BYTES
     held_seconds: float = HELD_SECONDS
     held_open: bool = False
+    work: int = WORK
 
 
 def c_options(
@@ -112,6 +117,7 @@ def c_options(
         held_bytes=settings.held_bytes,
         held_nanoseconds=max(1, round(settings.held_seconds * 1e9)),
         held_open=settings.held_open,
+        work=settings.work,
     )
 
 

@@ -64,17 +64,17 @@ UNPLACED_CAUSES = ("before", "repeated", "outside")
 are before the base and were counted earlier; the receiver could not have accepted them.
 """
 
-LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen", "memory")
+LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen", "memory", "work")
 """The causes why bytes form no message, by the number in event `lost`: the message exceeds its length limit; the stream
 has a gap; the bytes are no valid message; the stream ended within a message; the packet ended within one; the snap
-length cut off the header that holds the length; or memory was nearly exhausted, and the part of the message had been
-held for longest.
+length cut off the header that holds the length; memory was nearly exhausted, and the part of the message had been held
+for longest; or the packet contains more messages than one packet may (the box's setting `work`).
 """
 
 STREAM_LOSSES = ("limit", "gap", "malformed", "close", "memory")
 """The causes in streams."""
 
-PACKET_LOSSES = ("limit", "malformed", "short", "snaplen")
+PACKET_LOSSES = ("limit", "malformed", "short", "snaplen", "work")
 """The causes for messages of a packet."""
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")

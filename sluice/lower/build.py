@@ -65,6 +65,8 @@ class _StackBuilder:
         self.options = options
         self.variants: dict[tuple[str, tuple[tuple[str, str], ...]], Variant] = {}
         self.slots: dict[str, Reg] = {}
+        self.read: frozenset[str] = frozenset()
+        """The offers that layers read."""
         self.filled: dict[str, set[Reg]] = {}
         self.native_shapes: dict[NativeFunction, NativeShape] = {}
 
@@ -75,6 +77,7 @@ class _StackBuilder:
         self.expressions = {layer.name: layer_expressions(layer, stack) for layer in stack.layers.values()}
         self.named = self._named()
         self.needs = self._needs()
+        self.read = frozenset[str]().union(*self.needs.values())
         check(stack)
         self._check_reachable()
         self._check_owners()
@@ -406,7 +409,8 @@ class _StackBuilder:
 
     def _offer_slot(self, name: str, bits: int) -> Reg:
         slot = Reg(f"slot.{name}.{bits}", bits if bits <= 64 else 0)
-        self.slots[slot.name] = slot
+        if name in self.read:  # others would only make the context of a packet larger
+            self.slots[slot.name] = slot
         return slot
 
     def _comes_again(self, variant: Variant, table: str) -> bool:

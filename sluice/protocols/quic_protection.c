@@ -11,7 +11,11 @@
 enum { INITIAL, EARLY, HANDSHAKE, RETRY, SHORT };                 /* kinds of packets */
 enum { SPACE_INITIAL, SPACE_HANDSHAKE, SPACE_APPLICATION, SPACES };   /* of packet numbers (RFC 9000, 12.3) */
 enum reason { NO_CONNECTION = 1, NO_KEY, NOT_AUTHENTIC, TOO_SHORT, CUT, RESERVED_BITS, VERSION, NO_LIBCRYPTO,
-              WRONG_TAG };
+              WRONG_TAG, TOO_MANY };
+
+/* Initial packets of one connection that could not be opened, at one time, after which no further one is tried: a datagram
+ * may contain dozens, and each costs a derivation of keys and two operations of a cipher. */
+enum { FAILED_MOST = 3 };
 
 #define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds: so long nobody else's Initial packet begins anew */
 
@@ -48,6 +52,11 @@ struct connection {
     struct application application[2];
     uint8_t suite;                  /* of handshake and 1-RTT packets, once one was opened */
     uint32_t failures;              /* packets without a key so far */
+    struct id tried;                /* the id that keys were made of last, which opened nothing */
+    uint32_t tried_version;         /* 0: none */
+    struct quic_keys tried_keys[2];
+    uint64_t failed_at;             /* when the last Initial packet could not be opened */
+    uint8_t failed;                 /* how many could not at that time */
     uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
 };
 
@@ -132,9 +141,20 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
     sl_bytes id = call->bytes[1];
     if (size < 0 && id.captured == id.length && id.length <= sizeof c->id.bytes &&
         !(c->settled && call->time < c->last_initial + SETTLED_FOR)) {
-        if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, keys))
+        bool tried = c->tried_version == version->number && c->tried.length == id.length &&
+                     (!id.length || memcmp(c->tried.bytes, id.at, id.length) == 0);
+        if (tried)
+            memcpy(keys, c->tried_keys, sizeof keys);
+        else if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, keys))
             return -1;
         size = open_with(worker, &keys[0], packet, 0, call->sdu);
+        if (size < 0 && !tried) {
+            c->tried_version = version->number;
+            c->tried.length = (uint8_t)id.length;
+            if (id.length)
+                memcpy(c->tried.bytes, id.at, id.length);
+            memcpy(c->tried_keys, keys, sizeof keys);
+        }
         if (size >= 0) {   /* the client's: its first one, or that behind a Retry, or of another connection */
             memcpy(c->initial, keys, sizeof keys);
             c->id_before = c->id;
@@ -300,7 +320,13 @@ unsigned open_quic_packet(struct sl_native_call *call) {
     uint64_t expected = c->expected[space][side];
     int64_t size = -1;
     if (kind == INITIAL) {
+        if (c->failed >= FAILED_MOST && c->failed_at == call->time)
+            return TOO_MANY;
         size = open_initial(worker, c, call, side, version, &packet);
+        if (size < 0) {
+            c->failed = c->failed_at == call->time ? (uint8_t)(c->failed + 1) : 1;
+            c->failed_at = call->time;
+        }
         if (size < 0 && !c->begun)
             return NO_KEY;
     } else if (kind == SHORT) {

@@ -7,7 +7,9 @@ authentic; what is not is dropped, by its reason. So is a Retry packet whose int
 packet of its connection. The log may be written while traffic runs. Versions 1 and 2, drafts from 29 on; libcrypto is
 loaded when a box opens, and where it is missing nothing is opened.
 
-Limits: when keys are updated twice and no packet of the phase between was captured, no more of that side is opened.
+Limits: of the Initial packets of a connection with one timestamp, as those of one datagram, no more are tried once
+three could not be opened. When keys are updated twice and no packet of the phase between was captured, no more of that
+side is opened.
 """
 
 from sluice.lang import ConnectionOriented, Expression, Native
@@ -23,6 +25,7 @@ REASONS = [
     "unknown version",
     "no libcrypto",
     "wrong integrity tag",
+    "too many that cannot be opened",
 ]
 NO_KEY = REASONS.index("no key") + 1
 

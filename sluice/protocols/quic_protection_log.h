@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 enum { QUIC_RANDOM = 32, QUIC_LOG_STEP = 1 << 20, QUIC_LOG_MOST = 1 << 20, QUIC_LOG_LINE = 512 };
@@ -25,13 +26,28 @@ struct quic_entry {
 
 struct quic_log {
     FILE *file;                  /* NULL: there is none */
-    struct quic_entry *entries;  /* open addressing; the randoms are random, so their first bytes serve as hash */
+    struct quic_entry *entries;  /* open addressing, by a keyed hash: a sender chooses randoms, and a file has any */
+    uint64_t key[2];             /* of the hash */
     uint32_t size, count;        /* size is a power of two, or 0 */
 };
 
-static struct quic_entry *quic_log_place(struct quic_entry *entries, uint32_t size, const uint8_t *random) {
-    uint32_t at;
-    memcpy(&at, random, sizeof at);
+/* Half of a round of a hash by multiplication: both halves of the product depend on all bits of both factors. */
+static uint64_t quic_log_fold(uint64_t a, uint64_t b) {
+    unsigned __int128 product = (unsigned __int128)a * b;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+static uint32_t quic_log_hash(const uint64_t *key, const uint8_t *random) {
+    uint64_t word[4];
+    memcpy(word, random, sizeof word);
+    uint64_t hash = quic_log_fold(word[0] ^ key[0], word[1] ^ key[1]);
+    hash = quic_log_fold(hash ^ word[2] ^ key[1], word[3] ^ key[0]);
+    return (uint32_t)(hash ^ hash >> 32);
+}
+
+static struct quic_entry *quic_log_place(const uint64_t *key, struct quic_entry *entries, uint32_t size,
+                                         const uint8_t *random) {
+    uint32_t at = quic_log_hash(key, random);
     while (entries[at &= size - 1].used && memcmp(entries[at].random, random, QUIC_RANDOM) != 0)
         at++;
     return &entries[at];
@@ -44,7 +60,7 @@ static bool quic_log_grow(struct quic_log *log) {
         return false;
     for (uint32_t i = 0; i < log->size; i++)
         if (log->entries[i].used)
-            *quic_log_place(entries, size, log->entries[i].random) = log->entries[i];
+            *quic_log_place(log->key, entries, size, log->entries[i].random) = log->entries[i];
     free(log->entries);
     log->entries = entries;
     log->size = size;
@@ -86,7 +102,7 @@ static void quic_log_line(struct quic_log *log, const char *line) {
             return;
         if (2 * log->count >= log->size && (log->count >= QUIC_LOG_MOST || !quic_log_grow(log)))
             return;
-        struct quic_entry *entry = quic_log_place(log->entries, log->size, random);
+        struct quic_entry *entry = quic_log_place(log->key, log->entries, log->size, random);
         if (!entry->used) {
             entry->used = true;
             memcpy(entry->random, random, QUIC_RANDOM);
@@ -136,6 +152,11 @@ static void quic_log_read(struct quic_log *log, size_t most) {
 
 /* 0; or -1 when there is no such file, which was said. */
 static int quic_log_open(struct quic_log *log, const char *path) {
+    /* Without random bytes, addresses that the system chose are the key. */
+    if (getrandom(log->key, sizeof log->key, GRND_NONBLOCK) != sizeof log->key) {
+        log->key[0] ^= (uintptr_t)log * UINT64_C(0x9e3779b97f4a7c15);
+        log->key[1] ^= (uintptr_t)&path * UINT64_C(0xc2b2ae3d27d4eb4f);
+    }
     if (!*path)
         return 0;
     struct stat status;
@@ -156,7 +177,7 @@ static int quic_log_open(struct quic_log *log, const char *path) {
 static const struct quic_entry *quic_log_find(const struct quic_log *log, const uint8_t *random) {
     if (!log->size)
         return NULL;
-    const struct quic_entry *entry = quic_log_place(log->entries, log->size, random);
+    const struct quic_entry *entry = quic_log_place(log->key, log->entries, log->size, random);
     return entry->used ? entry : NULL;
 }
 

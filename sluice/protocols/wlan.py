@@ -5,14 +5,31 @@ radiotap's fields the flags are read (the others are skipped): a frame check seq
 `wlan_parser(padded=True)` knows of padding between a frame's header and its data (flag 0x20: to a multiple of 4 bytes).
 An aggregate of several frames (A-MSDU) leads to `msdu_parser`, frame by frame: addresses and a length before LLC.
 
-Limits: fragments of a frame are not put together, so of one that is in fragments nothing is seen.
+Fragments of a frame are put together by sender, receiver, sequence number and traffic class (IEEE 802.11, 10.4 and
+10.5); the first copy of a fragment that is sent again counts. Limits: protected fragments are not put together.
 """
 
-from sluice.lang import AnyUntil, Bit, Connectionless, If, Length, UInt, layout
+from sluice.lang import (
+    PSM,
+    AnyUntil,
+    Assemble,
+    Assign,
+    Bit,
+    Connectionless,
+    If,
+    Length,
+    Pred,
+    PSMState,
+    Sequence,
+    UInt,
+    layout,
+)
 
 DATA = 2
 TIME_PRESENT, FLAGS_PRESENT, MORE_PRESENT = 1, 2, 1 << 31
 CHECK_SEQUENCE, PADDED = 0x10, 0x20
+FRAGMENT_ROOM = 1 << 16
+"""The sequence space of a fragment, as only its number tells its position: more bytes than a frame has."""
 
 
 class radiotap_hdr(layout):
@@ -92,6 +109,11 @@ class wlan_ht(layout):
     ht = Bit(32)
 
 
+class wlan_temp(layout):
+    position = UInt(32)
+    room = UInt(32)
+
+
 class wlan_padding(layout):
     padding = Bit(16)
 
@@ -130,6 +152,27 @@ def wlan_parser(padded: bool = False, swapped: bool = False) -> Connectionless:
     wlan.header += If(qos & control.order) >> wlan_ht
     if padded:
         wlan.header += If(data & ((wlan.cursor & 2) != 0)) >> wlan_padding
+    header = wlan.header
+    clear = (header.type == DATA) & ((header.subtype & 4) == 0) & ~header.protected
+    fragment = clear & (header.more_frag | (header.fragment != 0))
+    number = [header.sequence_low, header.sequence_high, header.tid]
+    wlan.selector = If(fragment) >> [header.address2, header.address1, *number, wlan.way]
+    wlan.lifetime = 1  # dot11MaxReceiveLifetime is half of that
+    wlan.max_instances = 1 << 12
+    wlan.temp = wlan_temp
+    wlan.prep = Assign(wlan.temp.position, header.fragment * FRAGMENT_ROOM)
+    wlan.prep += Assign(wlan.temp.room, wlan.payload_len)
+    wlan.prep += If(header.more_frag == 1) >> Assign(wlan.temp.room, FRAGMENT_ROOM)
+    wlan.seq = If(fragment) >> Sequence(
+        meta=wlan.temp.position, data=wlan.payload, data_len=wlan.temp.room, whole=True, limit=1 << 16, limit_pieces=64
+    )
+    WHOLE = PSMState(start=True, accept=True)
+    PARTS = PSMState()
+    wlan.psm = PSM(WHOLE, PARTS)
+    wlan.psm.whole = (WHOLE >> WHOLE) + Pred(~fragment)
+    wlan.psm.part = (WHOLE >> PARTS) + Pred(fragment)
+    wlan.psm.last = (PARTS >> WHOLE) + Pred((wlan.v.header.more_frag == 0) & (wlan.v.header.fragment != 0))
+    wlan.event.asm = If(wlan.psm.whole | wlan.psm.last) >> Assemble()
     return wlan
 
 

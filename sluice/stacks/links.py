@@ -160,9 +160,8 @@ def _wlan(s: Stack) -> None:
     for wlan in (s.wlan, s.wlan_padded, s.wlan_swapped):
         header = wlan.header
         clear = (header.type == 2) & ((header.subtype & 4) == 0) & ~header.protected
-        whole = (header.fragment == 0) & ~header.more_frag
-        s += (wlan >> s.msdu) + Pred(clear & whole & header.aggregate)
-        s += (wlan >> s.llc) + Pred(clear & whole)
+        s += (wlan >> s.msdu) + Pred(clear & header.aggregate)
+        s += (wlan >> s.llc) + Pred(clear)
     s += (s.msdu >> s.llc) + Pred(1)
 
 

@@ -190,7 +190,9 @@ def test_a_program_in_cpp_links(built: Path, tmp_path: Path) -> None:
     source.write_text("""
         #include "hello.h"
         #include <cstdio>
-        void hello_record(const sl_event_info *, const hello_record *data) { std::printf("%u\\n", data->celsius); }
+        void hello_record(const struct sl_event_info *, const struct hello_record *data) {
+            std::printf("%u\\n", data->celsius);
+        }
         int main() {
             struct sl_options options = {1, 1 << 20, 1000, true, 0, 0, nullptr, nullptr, nullptr};
             struct sl_box *box = hello_open(&options);

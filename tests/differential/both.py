@@ -166,6 +166,7 @@ def run_interpreted(
         idle=settings.idle,
         lifetime=settings.lifetime,
         max_instances=settings.max_instances,
+        work=settings.work,
         library=made.compiled.path,
         natives=settings.natives,
     )

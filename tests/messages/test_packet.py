@@ -3,6 +3,7 @@
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
 
+import dataclasses
 import random
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from sluice.lang import (
 from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES
 from sluice.lower.build import build
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
+from tests.support.unoptimised import unoptimised
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
 TO_END, SHORT_FORM, NEVER = 0x80, 1, 9
@@ -292,17 +294,26 @@ def test_any_packets(oriented: Compared, stateless: Compared) -> None:
     seen(stateless, packets)
 
 
-def test_as_many_as_there_are_bytes() -> None:
-    """The shortest messages there may be: work grows with the bytes of a packet."""
+def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
+    """The shortest messages there may be: as many as the box's setting says, the others are lost and counted."""
     tiny: Any = Connectionless("frame")
     tiny.header = frame_hdr
     tiny.message = Length(1)
     s = Stack("tiny")
     s.lower, s.frame = lower_parser(False), tiny
     s += (s.lower >> s.frame) + Pred(1)
-    made = compiled(s)
-    _, counters = run_compiled(made, [packet(bytes(60000))], SETTINGS)
+    with unoptimised():
+        made = compiled(s)
+    _, counters = run_compiled(made, [packet(bytes(60000))], dataclasses.replace(SETTINGS, work=60000))
     assert counters["frame"]["packets"] == 60000
+    packets = [packet(bytes(1000)), packet(bytes(65)), packet(bytes(64))]
+    for work in (1, 8, 64):
+        settings = dataclasses.replace(SETTINGS, work=work)
+        assert_same(made, packets, settings)
+        _, counters = run_compiled(made, packets, settings)
+        of = counters["frame"]
+        assert (of["packets"], of["lost:work"]) == (3 * work, 2 if work == 64 else 3)
+        assert of["bytes:of packets"] == of["bytes"] + of["bytes:lost"] == 1129
 
 
 def test_a_stream_has_no_end_to_ask_for() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.cli.common.errors import UsageError
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
-from sluice.engine.options import HOLD
+from sluice.engine.options import HOLD, WORK
 from sluice.engine.workers import WORKERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.state.location import FORMS, Location, LocationError, read_location
@@ -148,6 +148,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="BYTES",
         help="that one side of a connection may hold while earlier bytes are missing, within its receiver's window and "
         "--memory (default 16 MiB)",
+    )
+    parser.add_argument(
+        "--work",
+        type=_number("a number of messages", 1, 1 << 20),
+        default=WORK,
+        metavar="N",
+        help="messages (chunks of SCTP, frames and packets of QUIC) that are cut from one packet at most; the others "
+        f"are lost, and counted (default {WORK})",
     )
     parser.add_argument(
         "--prefault",

@@ -214,6 +214,7 @@ def _turn(names: StackNames) -> list[str]:
         *timers,
         *(["    if (asked)", "        box->base.frame = frame;"] if asks else []),
         "    box->base.scratch.used = 0;",
+        *(["    box->base.work = 0;"] if any(layer.of_packets for layer in names.program.layers.values()) else []),
         "    box->base.ahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
         "}",

@@ -82,6 +82,7 @@ def lifetime(table: Table) -> list[str]:
         "    struct sl_instance *instance;",
         f"    while ((instance = sl_sweep_next(&box->base, &{at}, &box->sweep_{word}, &left))) {{",
         "        box->base.scratch.used = 0;",
+        "        box->base.work = 0;",
         f"        end_other_{word}(box, instance, SL_END_TIMEOUT);",
         "    }",
         f"    return sl_sweep_due(&box->base, &box->sweep_{word});",

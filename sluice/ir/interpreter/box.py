@@ -50,10 +50,14 @@ class LayerState:
     lost: Code | None = None
 
 
+WORK = 64
+"""Messages that are cut from one packet at most, where nothing else is set."""
+
+
 @dataclass(slots=True)
 class Box:
     """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table. `time`:
-    of the packet being processed.
+    of the packet being processed. work: messages that were cut from it, at most `work_most`.
     """
 
     program: Program
@@ -66,6 +70,8 @@ class Box:
     aliases: dict[str, Aliases] = field(default_factory=lambda: {})
     now: int = 0
     time: int = 0
+    work: int = 0
+    work_most: int = WORK
     created: int = 0
     too_deep: int = 0
     contexts_gave_up: int = 0
@@ -267,8 +273,14 @@ class Box:
         lifetime = layer.lifetimes[timeout]
         instance.deadline = min(self.now + lifetime, NEVER) if lifetime else NEVER
 
+    def may_work(self) -> bool:
+        """Whether one more message may be cut from the current packet."""
+        self.work += 1
+        return self.work <= self.work_most
+
     def give_up(self) -> None:
         """The longest holder gives up what it holds, between two packets."""
+        self.work = 0
         holder = self.holders.oldest
         if isinstance(holder, Messages):
             self.layers[holder.taker].counters[GAVE_UP] += 1
@@ -314,6 +326,7 @@ class Box:
                     instance = table.slots[slot]
                     if instance is not None:
                         reason = TIMEOUT if instance.expired(self.now) else EOF
+                        self.work = 0
                         self.end_other(users[name], instance, reason, depth)
                     slot += 1
 

@@ -757,7 +757,7 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
             box.too_deep += 1
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
-        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream))
+        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream), box.may_work)
 
     return operation
 

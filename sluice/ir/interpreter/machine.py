@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from sluice.ir.graph import CONTEXTS_GAVE_UP, GATHERED, LayerProgram, Program, alias_tables
-from sluice.ir.interpreter.box import Box, Event, LayerState
+from sluice.ir.interpreter.box import WORK, Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
 from sluice.ir.interpreter.native import native_workers
@@ -39,13 +39,14 @@ class Interpreter:
         idle: float | None = None,
         lifetime: float | None = None,
         max_instances: int = 1 << 20,
+        work: int = WORK,
         library: Path | None = None,
         natives: dict[str, str] | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.program = program
         workers = native_workers(program.natives, library, natives or {})
-        self._box = Box(program, natives=workers, observer=observer)
+        self._box = Box(program, natives=workers, observer=observer, work_most=work)
         for worker in workers.values():
             worker.holders = self._box.holders
         for layer in program.layers.values():
@@ -99,6 +100,7 @@ class Interpreter:
         length = len(data) if length is None else length
         self._box.now = max(self._box.now, time_ns)
         self._box.time = time_ns
+        self._box.work = 0
         self._counts["packets"] += 1
         self._counts["bytes"] += length
         root = self._roots.get(link_type, self._roots.get(None))

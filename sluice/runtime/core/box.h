@@ -178,6 +178,7 @@ struct sl_box {
     const struct sl_frame *frame;   /* the packet being processed; NULL if there is none, as at the end of input */
     uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
+    uint32_t work, work_most;    /* messages that were cut from the current packet, and their maximum */
     bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
     uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
@@ -583,6 +584,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
         return -1;
     }
     box->pool.hold = options->hold ? options->hold : SL_HOLD;
+    box->work_most = options->work ? options->work : SL_WORK;
     box->seed = options->seed;
     return 0;
 }

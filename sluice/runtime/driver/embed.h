@@ -47,9 +47,10 @@ struct sl_options {
     /* Where NAME_open writes why it failed, in words, or an empty text; NULL: nowhere. */
     char *message;
     size_t message_size;         /* its room, with the 0 at the end; SL_OPEN_MESSAGE is enough for all */
+    uint32_t work;   /* messages (chunks, frames) that are cut from one packet at most; 0: SL_WORK */
 };
 
-enum { SL_OPEN_MESSAGE = 256 };
+enum { SL_OPEN_MESSAGE = 256, SL_WORK = 64 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */
 struct sl_event_info {

@@ -29,6 +29,7 @@ from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
+from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.outputs import add_outputs, outputs
 from sluice.cli.common.running import (
@@ -84,6 +85,7 @@ def add(commands: Any) -> None:
     )
     add_run_options(parser)
     add_workers(parser)
+    add_observing(parser)
 
 
 def functions_of(stack: str, given: list[str]) -> list[str]:
@@ -174,6 +176,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
                 workers=options.workers,
                 rotation=rotation,
                 failed=files.failed,
+                observed=options,
             )
             outcome = state.finished(files.finished(ran))
             if options.state is not None and state.text is not None:

@@ -29,7 +29,7 @@ from sluice.engine.interrupt import noted
 from sluice.engine.options import DELIVER, COptions, c_options
 from sluice.engine.options import Settings as Settings  # re-exported for users of Box
 from sluice.engine.published import connect
-from sluice.engine.reports import REPORTS_MOST, Refused, Report
+from sluice.engine.reports import REPORTS_MOST, Busy, Refused, Report
 from sluice.hooks.withheld import stream_layers
 
 _DRIVEN = ("process", "tick", "finish_step")
@@ -142,6 +142,11 @@ class Box:
         self._switches()
         self._verdicts()
         self._finished = False
+        self.busy: list[Busy] = []
+        """The time of each thread that processes packets, once `measure` was called."""
+        self.source: Source | None = None
+        self.forwarding: Forwarding | None = None
+        """What `run` receives from, and transmits to, while it runs."""
         self._output_fault: str | None = None
         self._function_fault: str | None = None
         """What a function in Python raised, where packets are forwarded nonetheless."""
@@ -314,6 +319,7 @@ class Box:
             raise RunError(str(error)) from error
         if inputs.forwarding and self._writer is not None:
             self._drive.copy = self._writer.handle
+        self.source, self.forwarding = source, forwarding
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
         try:
@@ -328,6 +334,7 @@ class Box:
                 self.finish()
         finally:
             self._endless = False
+            self.source = self.forwarding = None
             self._drive.progress = PROGRESS()
             self._library.sl_drive_close(ctypes.byref(self._drive))  # no thread needs its packets any more
             forwarded, why = forwarding.close()
@@ -406,6 +413,30 @@ class Box:
                 counted = found.setdefault(layer, {})
                 counted[name] = counted.get(name, 0) + pointer[number]
         return found
+
+    def measure(self) -> None:
+        """Measure, from now on, how long this thread, or each worker, is busy with packets."""
+        self._busy = Busy()
+        self._drive.busy = ctypes.cast(ctypes.byref(self._busy), ctypes.c_void_p)
+        self.busy = [self._busy]
+
+    @property
+    def packets(self) -> int:
+        """Packets received so far."""
+        return self._drive.packets
+
+    def function_counters(self) -> dict[str, dict[str, int]]:
+        """What functions have counted so far (SLUICE_COUNTER, `counter`), by function and name."""
+        read = self._library.sl_box_function_counters
+        read.restype, read.argtypes = ctypes.POINTER(ctypes.c_uint64), [ctypes.c_void_p, ctypes.c_uint32]
+        found: dict[str, dict[str, int]] = {}
+        for index, function in enumerate(self.stack.functions.c):
+            counted = found.setdefault(function.name, {})
+            for box in self._boxes():
+                values = read(box, index)
+                for at, (name, _) in enumerate(function.counters if values else ()):
+                    counted[name] = counted.get(name, 0) + values[at]
+        return found | {function.label or "python": function.counted() for function in self.python}
 
     def _boxes(self) -> list[ctypes.c_void_p]:
         """The boxes in C whose figures together are those of this one."""

@@ -40,19 +40,26 @@ class Forwarding:
         drive.peer = ctypes.cast(self._peers, ctypes.c_void_p)
         drive.on_fault, drive.on_overload = POLICIES[inputs.on_fault], POLICIES[inputs.on_overload]
 
-    def close(self) -> tuple[dict[str, int], str | None]:
-        """How many packets left, how many could not, and why the last of these; nothing where none was forwarded."""
+    def counted(self) -> dict[str, int]:
+        """What has been forwarded so far."""
         if not self._ports:
-            return {}, None
-        faults = [fault for port in self._ports if (fault := port.fault())]
+            return {}
         counted = [port.statistics() for port in self._ports]
-        self._drive.ports = self._drive.peer = None
-        for port in self._own:
-            port.close()
-        self._ports, self._own = [], []
         return {
             "forwarded": sum(one["sent"] for one in counted),
             "not_forwarded": sum(one["refused"] for one in counted) + self._drive.no_port + self._drive.no_checksum,
             "unseen_overload": self._drive.unseen_overload,
             f"unseen_fault_{'passed' if self._inputs.on_fault == 'open' else 'dropped'}": self._drive.unseen_fault,
-        }, faults[-1] if faults else None
+        }
+
+    def close(self) -> tuple[dict[str, int], str | None]:
+        """How many packets left, how many could not, and why the last of these; nothing where none was forwarded."""
+        if not self._ports:
+            return {}, None
+        faults = [fault for port in self._ports if (fault := port.fault())]
+        counted = self.counted()
+        self._drive.ports = self._drive.peer = None
+        for port in self._own:
+            port.close()
+        self._ports, self._own = [], []
+        return counted, faults[-1] if faults else None

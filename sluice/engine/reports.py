@@ -14,6 +14,12 @@ class CounterInfo(ctypes.Structure):
     _fields_ = (("layer", ctypes.c_char_p), ("name", ctypes.c_char_p))
 
 
+class Busy(ctypes.Structure):
+    """struct sl_busy: the time that a thread spends with packets, in nanoseconds."""
+
+    _fields_ = (("packets", ctypes.c_uint64), ("nanoseconds", ctypes.c_uint64), ("longest", ctypes.c_uint64))
+
+
 class Report(ctypes.Structure):
     """struct sl_report: a number of a function's own."""
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.inputs import MESSAGE_SIZE, Inputs
+from sluice.engine.reports import Busy
 
 WORKERS_MOST = 64
 """SL_WORKERS_MOST."""
@@ -41,6 +42,7 @@ class _Workers(ctypes.Structure):
         ("memory_failed", ctypes.c_bool),
         ("finished", ctypes.c_bool),
         ("failed", ctypes.c_uint32),
+        ("busy", ctypes.c_void_p),
     )
 
 
@@ -171,6 +173,13 @@ class WorkerBoxes(Box):
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome
+
+    def measure(self) -> None:
+        """Also of each worker."""
+        super().measure()
+        self._busy_workers = (Busy * self.workers)()
+        self._shared.busy = ctypes.cast(self._busy_workers, ctypes.c_void_p)
+        self.busy = [*self._busy_workers]
 
     @property
     def dropped(self) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.observing import observing
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
@@ -135,23 +136,26 @@ def run_file(
     rotation: Rotation | None = None,
     failed: Callable[[], bool] = lambda: False,
     box: type[Box] = Box,
+    observed: argparse.Namespace | None = None,
 ) -> Outcome:
     """Run a box over inputs. Progress is shown on a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets. failed: stops the run if it returns True. box: the class of a single one. Raises BrokenPipeError if the
-    reader of the output is gone.
+    packets. failed: stops the run if it returns True. box: the class of a single one. observed: the options by which
+    the run is shown while it lasts (observing.py). Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
         opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    with opened, shown as progress:
+    with opened, shown as progress, observing(opened, observed) as observer:
 
         def report(done: int, size: int, packets: int) -> bool:
             if reader_is_gone():
                 raise BrokenPipeError
+            if observer is not None:
+                observer.tick()
             return failed() or (progress is not None and progress(done, size, packets))
 
         return opened.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)

@@ -265,8 +265,10 @@ enum sl_driven sl_drive(struct sl_drive *drive)
         if (got < 0)
             break;
         if (got) {
+            uint64_t begin = sl_busy_begin(drive->busy);
             drive->packets += (uint32_t)got;
             sl_drive_burst(drive, frames, (size_t)got);
+            sl_busy_end(drive->busy, begin, (uint32_t)got);
             buffered = true;
         }
         sl_source_release(drive->in);

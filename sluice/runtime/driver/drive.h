@@ -12,6 +12,7 @@
 #ifndef SL_DRIVE_H
 #define SL_DRIVE_H
 
+#include "driver/busy.h"
 #include "driver/embed.h"
 #include "io/source.h"
 
@@ -66,6 +67,7 @@ struct sl_drive {
      * and what then finds no room in the ring is dropped by the kernel. */
     uint8_t on_overload;
     uint64_t unseen_fault, unseen_overload;   /* packets that the box did not process, for these reasons */
+    struct sl_busy *busy;            /* the time that this thread spends with packets; NULL: it is not measured */
 };
 
 enum sl_driven {

@@ -106,6 +106,10 @@ enum { SL_REPORTS_MOST = 256 };   /* maximum number of figures that a box stores
 /* A box's counters, in the order of NAME_counters; they may be read between any two bursts. */
 const uint64_t *sl_box_counters(const struct sl_box *box);
 
+/* What a function in C counts by SLUICE_COUNTER, in the order of its declarations; NULL if it declares none. `function`:
+ * its index among those of the box. May be read by another thread. */
+const uint64_t *sl_box_function_counters(const struct sl_box *box, uint32_t function);
+
 /* The error of a function, or an empty text. */
 const char *sl_box_failure(const struct sl_box *box);
 

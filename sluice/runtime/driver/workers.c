@@ -89,7 +89,10 @@ static void *worker_main(void *of)
         uint64_t clock = __atomic_load_n(&w->ring->clock, __ATOMIC_ACQUIRE);
         uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
         if (count) {
+            struct sl_busy *busy = w->workers->busy ? &w->workers->busy[w->number] : NULL;
+            uint64_t begin = sl_busy_begin(busy);
             do_run(w, frames, count, kind);
+            sl_busy_end(busy, begin, kind == SL_RING_PACKET ? count : 0);
             sl_ring_take(w->ring, count);
             look_for_failure(w);
             looks = 0;

@@ -47,6 +47,7 @@ struct sl_workers {
     bool keeps;                    /* the source keeps the bytes of packets */
     bool memory_failed, finished;
     uint32_t failed;               /* a function of some box failed */
+    struct sl_busy *busy;          /* the caller's: `count` of them, by worker; NULL: no time is measured */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

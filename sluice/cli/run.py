@@ -32,6 +32,7 @@ from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, name
 from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.outputs import add_outputs, outputs
+from sluice.cli.common.privileges import add_privileges, check_privileges
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -86,6 +87,7 @@ def add(commands: Any) -> None:
     add_run_options(parser)
     add_workers(parser)
     add_observing(parser)
+    add_privileges(parser)
 
 
 def functions_of(stack: str, given: list[str]) -> list[str]:
@@ -145,6 +147,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
+        check_privileges(options, inputs)
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from sluice.cli.common.errors import CommandError
@@ -61,10 +61,25 @@ class Observer:
     """Whether anyone may need a snapshot at any time."""
     asked: bool = False
     """Whether a summary is to be printed."""
+    servers: list[socketserver.BaseServer] = field(default_factory=lambda: [])
 
     def __post_init__(self) -> None:
         self.snapshot: Snapshot = self.observed.take()
         self._due = 0.0
+        self.begun = False
+
+    def begin(self) -> None:
+        """Start to answer requests, each kind in a thread of its own."""
+        for server in self.servers:
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
+        self.begun = True
+
+    def end(self) -> None:
+        """Answer no more requests."""
+        for server in self.servers:
+            if self.begun:
+                server.shutdown()
+            server.server_close()
 
     def tick(self) -> None:
         """Take a snapshot if one is due. Print a summary if it was asked for."""
@@ -97,24 +112,13 @@ def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observe
 
         before = signal.signal(signal.SIGUSR1, ask)
         stack.callback(signal.signal, signal.SIGUSR1, before)
+        stack.callback(observer.end)
         if metrics_at:
-            stack.enter_context(_served(_metrics_server(metrics_at, observer)))
+            observer.servers.append(_metrics_server(metrics_at, observer))
         if control:
-            stack.enter_context(_served(_control_server(control, observer)))
+            observer.servers.append(_control_server(control, observer))
             stack.callback(_remove, control)
         yield observer
-
-
-@contextlib.contextmanager
-def _served(server: socketserver.BaseServer) -> Generator[None]:
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _metrics_server(at: tuple[str, int], observer: Observer) -> socketserver.BaseServer:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.observing import observing
+from sluice.cli.common.privileges import give_up_privileges
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
@@ -142,7 +143,8 @@ def run_file(
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
     packets. failed: stops the run if it returns True. box: the class of a single one. observed: the options by which
-    the run is shown while it lasts (observing.py). Raises BrokenPipeError if the reader of the output is gone.
+    the run is shown while it lasts (observing.py), and of its rights (privileges.py). Raises BrokenPipeError if the
+    reader of the output is gone.
     """
     shown = contextlib.nullcontext(None) if rows_on_terminal else progress_line()
     try:
@@ -158,7 +160,15 @@ def run_file(
                 observer.tick()
             return failed() or (progress is not None and progress(done, size, packets))
 
-        return opened.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
+        def ready() -> None:
+            if observed is not None:
+                give_up_privileges(observed, inputs)
+            if observer is not None:
+                observer.begin()  # threads, which have the rights that are left
+            if inputs.live:
+                _receiving(inputs)
+
+        return opened.run(inputs, report, ready)
 
 
 def _open(

@@ -313,7 +313,7 @@ class Box:
         except InputError as error:
             raise RunError(str(error)) from error
         try:
-            forwarding = Forwarding(self._library, inputs, source, self._drive)
+            forwarding = self._forward(inputs, source)
         except InputError as error:
             source.close()
             raise RunError(str(error)) from error
@@ -353,6 +353,10 @@ class Box:
             refused=self.refused(),
             takes=[link_type for link_type, _ in self.stack.program.roots if link_type is not None],
         )
+
+    def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
+        """Open what packets are forwarded to. Raises InputError."""
+        return Forwarding(self._library, inputs, source, self._drive)
 
     def _reporting(self, progress: Callable[[int, int, int], bool] | None) -> Callable[[int, int, int, int], int]:
         """The progress callback of the driver. Python handles pending signals when it is called."""

@@ -6,12 +6,13 @@ import gzip
 import hashlib
 import socket
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sluice.cli.main import main
-from tests.live.wire import SERVER, Inline, Wire, content, fetch, ping, serve, why_no_wire
+from tests.live.wire import SERVER, Inline, Wire, content, fetch, ip, ping, serve, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
@@ -130,6 +131,31 @@ def test_packets_pass_are_changed_and_connections_are_reset(wire: Wire, folder: 
     assert packets_of(written) == received["forwarded"]
 
 
+def test_two_workers_forward(wire: Wire, folder: Path) -> None:
+    """Connections of several hosts, at once: each is on one worker, which transmits its packets in their order."""
+    hosts = [f"10.79.0.{number}" for number in range(11, 19)]
+    for host in hosts:
+        ip("-n", wire.client, "addr", "add", f"{host}/24", "dev", "c0")
+    with run(wire, folder, "shield.c", "--workers", "2") as running:
+        site, refused = serve(wire, 8080), serve(wire, 8023)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                got = list(pool.map(lambda host: fetch(wire, 8080, "/x/300000", 60, host), hosts))
+            assert got == [(0, digest("/x/300000"))] * len(hosts)
+            for host in hosts[:3]:
+                assert fetch(wire, 8023, "/x/9", 30, host)[0] == 7, "refused"
+            assert ping(wire, 3) == 3
+        finally:
+            for server in (site, refused):
+                server.shutdown()
+                server.server_close()
+        summary = running.stop()
+    received, reports, by_worker = summary["received"], summary["reports"], summary["packets_by_worker"]
+    assert min(by_worker) > 100 and sum(by_worker) == summary["packets"] - received["dropped_workers"]
+    sent = summary["packets"] - received["dropped_workers"] - reports["packets_dropped"] + reports["packets_sent"]
+    assert (received["forwarded"], received["not_forwarded"]) == (sent, 0)
+
+
 def test_a_function_in_python_resets_and_its_fault_lets_packets_pass(wire: Wire, folder: Path) -> None:
     with run(wire, folder, "guard.py", "--on-fault", "open") as running:
         site = serve(wire, 8080)
@@ -218,7 +244,7 @@ def test_packets_that_are_held_until_the_bound_are_counted(wire: Wire, folder: P
     [
         (["-i", "b0", "--on-fault", "open"], "--on-fault open: is for packets that are forwarded: add --forward B"),
         (["-i", "b0", "--forward", "b0"], "--forward b0: is the interface of -i as well"),
-        (["-i", "b0", "--forward", "b1", "--workers", "2"], "one worker forwards packets"),
+        (["-i", "b0", "--forward", "b1", "--workers", "2", "--on-overload", "open"], "one worker can let packets pass"),
     ],
 )
 def test_options_that_exclude_each_other(

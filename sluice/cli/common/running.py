@@ -186,15 +186,24 @@ def _open(
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
     return WorkerBoxes(
-        compiled, settings, wanted.python, wanted.options, workers=workers, ordered=ordered, drops=inputs.live
+        compiled,
+        settings,
+        wanted.python,
+        wanted.options,
+        forwards=inputs.forwarding,
+        workers=workers,
+        ordered=ordered,
+        drops=inputs.live,
     )
 
 
 def check_workers(workers: int, wanted: Wanted, inputs: Inputs, output: str | None = None) -> None:
     """Raise UsageError where several workers are not possible."""
     shared = [function.name for function in wanted.c if function.shared]
-    if (why := refusal(workers, wanted.python, inputs.forwarding, output, shared)) is not None:
+    if (why := refusal(workers, wanted.python, output, shared)) is not None:
         raise UsageError(why)
+    if workers > 1 and inputs.forwarding and inputs.on_overload == "open":
+        raise UsageError(f"--on-overload open: one worker can let packets pass unseen: leave out --workers {workers}")
 
 
 def _receiving(inputs: Inputs) -> None:

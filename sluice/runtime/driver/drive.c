@@ -139,7 +139,7 @@ static bool flush(struct sl_drive *drive)
 
 static bool is_faulty(const struct sl_drive *drive)
 {
-    return drive->peer && (drive->fault || sl_box_failure(drive->box)[0]);
+    return drive->peer && !drive->workers && (drive->fault || sl_box_failure(drive->box)[0]);
 }
 
 /* Whether a burst is not processed; then it was transmitted or dropped, and counted. */
@@ -185,6 +185,16 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
     }
 }
 
+uint64_t sl_drive_tick(struct sl_drive *drive, uint64_t now)
+{
+    uint64_t due = drive->tick && !drive->workers ? drive->tick(drive->box, now) : never;
+    if (drive->ports && begin_leaving(drive))
+        leave_burst(drive, NULL, 0, NULL);
+    return due;
+}
+
+void sl_drive_flush(struct sl_drive *drive) { flush(drive); }
+
 static void hand_secrets(void *user, uint32_t kind, sl_bytes secrets)
 {
     const struct sl_drive *drive = user;
@@ -224,9 +234,7 @@ static bool report(struct sl_drive *drive, struct pace *pace)
 /* No packet is available: advances time, transmits what functions sent, and flushes output before waiting. */
 static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
 {
-    uint64_t due = drive->tick && !drive->workers ? drive->tick(drive->box, clock) : never, wait = wait_most;
-    if (drive->ports && begin_leaving(drive))
-        leave_burst(drive, NULL, 0, NULL);
+    uint64_t due = sl_drive_tick(drive, clock), wait = wait_most;
     if (*buffered) {
         flush(drive);
         fflush(NULL);   /* make rows of functions visible to readers while the wire is idle */

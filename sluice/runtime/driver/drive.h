@@ -85,6 +85,13 @@ void sl_drive_stop(struct sl_drive *drive);
 /* Processes the caller's packets in the same way as sl_drive processes packets of a source. */
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count);
 
+/* Advances the time of the box while no packets arrive, and transmits what functions send meanwhile. Returns when it is to be
+ * called again (see NAME_tick). */
+uint64_t sl_drive_tick(struct sl_drive *drive, uint64_t now);
+
+/* Flushes the outputs. */
+void sl_drive_flush(struct sl_drive *drive);
+
 /* Ends the input: every instance ends, functions report, and what they send is transmitted. This is done in steps,
  * between which progress is called; its result is ignored, because all steps must be done. */
 void sl_drive_finish(struct sl_drive *drive);

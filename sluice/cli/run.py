@@ -27,7 +27,7 @@ from typing import Any
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
@@ -151,6 +151,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
+        check_policies(options, wanted.c)
         check_inline(wanted, options.output, inputs)
         compiled = compile_for(stack, wanted, options)
         if options.compile_only:

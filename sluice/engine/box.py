@@ -133,6 +133,10 @@ class Box:
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
         self._writer: Source | None = None
         self._options.forwards = self.forwards
+        names, settings = [function.name for function in self.stack.functions.c], self.settings
+        self._options.fault_open = settings.mask(names, settings.on_fault, "open")
+        self._options.fault_closed = settings.mask(names, settings.on_fault, "closed")
+        self._options.overload_open = settings.mask(names, settings.on_overload, "open")
         if self.output is not None:
             self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
@@ -182,7 +186,7 @@ class Box:
     def _make_drive(self) -> None:
         """Create the driver of this box."""
         address = {part: ctypes.cast(self._library[f"{self._prefix}_{part}"], ctypes.c_void_p) for part in _DRIVEN}
-        self._drive = Drive(**address, box=self._box)
+        self._drive = Drive(**address, box=self._box, leaves_out=bool(self._options.overload_open))
         if self._writer is not None:
             self._ports = (ctypes.c_void_p * 1)(self._writer.handle)
             self._drive.ports, self._drive.port_count = self._ports, 1
@@ -343,7 +347,7 @@ class Box:
             packets=self._drive.packets,
             counters=self.counters(),
             reports=self.reports(),
-            failure=self.failure(),
+            failure=self.failure() or self.function_failure(),
             fault=fault,
             stopped=self._stopped or (driven == STOPPED and self.failure() is None),
             seconds=time.perf_counter() - begin,
@@ -462,6 +466,13 @@ class Box:
         self._library.sl_box_failure.argtypes = [ctypes.c_void_p]
         text = self._library.sl_box_failure(self._box)
         return text.decode(errors="replace") if text else self._function_fault or self._output_fault
+
+    def function_failure(self) -> str | None:
+        """The error of a function without which the box goes on, by Settings.on_fault."""
+        self._library.sl_box_function_failure.restype = ctypes.c_char_p
+        self._library.sl_box_function_failure.argtypes = [ctypes.c_void_p]
+        texts = [self._library.sl_box_function_failure(box) for box in self._boxes()]
+        return next((text.decode(errors="replace") for text in texts if text), None)
 
     def reports(self) -> dict[str, int]:
         """The figures that functions reported, by name."""

@@ -166,6 +166,7 @@ class Drive(ctypes.Structure):
         ("on_overload", ctypes.c_uint8),
         ("unseen_fault", ctypes.c_uint64),
         ("unseen_overload", ctypes.c_uint64),
+        ("leaves_out", ctypes.c_bool),
         ("busy", ctypes.c_void_p),
     )
 

@@ -174,6 +174,8 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
     }
     if (drive->peer && is_unseen(drive, frames, count))
         return;
+    if (drive->leaves_out && drive->in)
+        sl_box_overloaded(drive->box, sl_source_is_congested(drive->in));
     struct sl_verdict verdicts[READ];
     for (size_t first = 0; first < count; first += READ) {
         size_t together = count - first < READ ? count - first : READ;

@@ -67,6 +67,7 @@ struct sl_drive {
      * and what then finds no room in the ring is dropped by the kernel. */
     uint8_t on_overload;
     uint64_t unseen_fault, unseen_overload;   /* packets that the box did not process, for these reasons */
+    bool leaves_out;                 /* functions are left out while the source is congested (sl_box_overloaded) */
     struct sl_busy *busy;            /* the time that this thread spends with packets; NULL: it is not measured */
 };
 

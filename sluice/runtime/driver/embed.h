@@ -43,6 +43,10 @@ struct sl_options {
     uint64_t held_bytes;         /* of their copies at most; 0: SL_HELD_BYTES */
     uint64_t held_nanoseconds;   /* each waits at most so long; 0: SL_HELD_NANOSECONDS */
     bool held_open;              /* at one of these bounds, packets pass; else they are dropped */
+    /* Functions that decide on packets, as bits by their index modulo 64. Once one failed, it is not called any more: */
+    uint64_t fault_open;         /* packets pass without it */
+    uint64_t fault_closed;       /* packets are dropped */
+    uint64_t overload_open;      /* it is not called while sl_box_overloaded says so */
 };
 
 /* --- verdicts --- */
@@ -112,6 +116,13 @@ const uint64_t *sl_box_function_counters(const struct sl_box *box, uint32_t func
 
 /* The error of a function, or an empty text. */
 const char *sl_box_failure(const struct sl_box *box);
+
+/* The error of the first function that failed and has a policy of its own, or an empty text. */
+const char *sl_box_function_failure(const struct sl_box *box);
+
+/* Whether packets come faster than they are processed: from now on, functions in sl_options.overload_open are left out, or
+ * are called again. */
+void sl_box_overloaded(struct sl_box *box, bool is_so);
 
 /* For `deliver` of an inline box: drops the current packet, if it has this number; or resets its TCP connection, as
  * SLUICE_RESET does. False if that is not possible. */

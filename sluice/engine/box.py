@@ -30,6 +30,7 @@ from sluice.engine.options import DELIVER, COptions, c_options
 from sluice.engine.options import Settings as Settings  # re-exported for users of Box
 from sluice.engine.published import connect
 from sluice.engine.reports import REPORTS_MOST, Busy, Refused, Report
+from sluice.engine.reports import Outcome as Outcome  # re-exported for users of Box
 from sluice.hooks.withheld import stream_layers
 
 _DRIVEN = ("process", "tick", "finish_step")
@@ -53,33 +54,6 @@ def _told(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}: {error}"
-
-
-@dataclass
-class Outcome:
-    """The result of a run.
-
-    counters: by layer ("box" for the whole box) and name. reports: figures that functions reported. failure: the error
-    of a function, or None. fault: the error of an input, or None. stopped: whether the user stopped the run.
-    interrupted: whether a signal aborted the run instead of ending an endless input. received: interface counters
-    (struct sl_source_statistics), empty without an interface. refused: number of packets by link type, for link types
-    that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
-    that could not be transmitted was refused, or None. by_worker: packets of each of several workers.
-    """
-
-    packets: int
-    counters: dict[str, dict[str, int]]
-    reports: dict[str, int]
-    fault: str | None = None
-    failure: str | None = None
-    stopped: bool = False
-    seconds: float = 0.0
-    interrupted: bool = False
-    received: dict[str, int] = field(default_factory=lambda: {})
-    refused: dict[int, int] = field(default_factory=lambda: {})
-    takes: list[int] = field(default_factory=lambda: [])
-    not_forwarded: str | None = None
-    by_worker: list[int] = field(default_factory=lambda: [])
 
 
 @dataclass

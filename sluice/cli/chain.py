@@ -34,7 +34,7 @@ from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.running import (
@@ -119,6 +119,7 @@ def show_chain(options: argparse.Namespace) -> int:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     inputs = forwarding_inputs(options)
+    check_policies(options, ())  # its functions have one policy
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.chain)
     with printed_apart(options.prints, apart=options.json):

@@ -26,7 +26,7 @@ from typing import Any
 
 from sluice.cli.common.detection import list_skipped, variables_of, with_table
 from sluice.cli.common.files import check_output
-from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.options import add_command, add_run_options
 from sluice.cli.common.rule_costs import costs_of, print_costs
@@ -87,6 +87,7 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run it."""
     inputs = forwarding_inputs(options)
+    check_policies(options, ())  # its functions have one policy
     rules = read_files(options.rules, variables_of(options.variables), options.lenient)
     list_skipped(rules)
     if not rules.rules:

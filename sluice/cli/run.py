@@ -27,10 +27,12 @@ from typing import Any
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
-from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
+from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
+from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.outputs import add_outputs, outputs
+from sluice.cli.common.privileges import add_privileges, check_privileges
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -84,6 +86,8 @@ def add(commands: Any) -> None:
     )
     add_run_options(parser)
     add_workers(parser)
+    add_observing(parser)
+    add_privileges(parser)
 
 
 def functions_of(stack: str, given: list[str]) -> list[str]:
@@ -143,9 +147,11 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
+        check_privileges(options, inputs)
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)
+        check_policies(options, wanted.c)
         check_inline(wanted, options.output, inputs)
         compiled = compile_for(stack, wanted, options)
         if options.compile_only:
@@ -174,6 +180,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
                 workers=options.workers,
                 rotation=rotation,
                 failed=files.failed,
+                observed=options,
             )
             outcome = state.finished(files.finished(ran))
             if options.state is not None and state.text is not None:

@@ -29,7 +29,8 @@ from sluice.engine.interrupt import noted
 from sluice.engine.options import DELIVER, COptions, c_options
 from sluice.engine.options import Settings as Settings  # re-exported for users of Box
 from sluice.engine.published import connect
-from sluice.engine.reports import REPORTS_MOST, Refused, Report
+from sluice.engine.reports import REPORTS_MOST, Busy, Refused, Report
+from sluice.engine.reports import Outcome as Outcome  # re-exported for users of Box
 from sluice.hooks.withheld import stream_layers
 
 _DRIVEN = ("process", "tick", "finish_step")
@@ -53,33 +54,6 @@ def _told(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}: {error}"
-
-
-@dataclass
-class Outcome:
-    """The result of a run.
-
-    counters: by layer ("box" for the whole box) and name. reports: figures that functions reported. failure: the error
-    of a function, or None. fault: the error of an input, or None. stopped: whether the user stopped the run.
-    interrupted: whether a signal aborted the run instead of ending an endless input. received: interface counters
-    (struct sl_source_statistics), empty without an interface. refused: number of packets by link type, for link types
-    that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
-    that could not be transmitted was refused, or None. by_worker: packets of each of several workers.
-    """
-
-    packets: int
-    counters: dict[str, dict[str, int]]
-    reports: dict[str, int]
-    fault: str | None = None
-    failure: str | None = None
-    stopped: bool = False
-    seconds: float = 0.0
-    interrupted: bool = False
-    received: dict[str, int] = field(default_factory=lambda: {})
-    refused: dict[int, int] = field(default_factory=lambda: {})
-    takes: list[int] = field(default_factory=lambda: [])
-    not_forwarded: str | None = None
-    by_worker: list[int] = field(default_factory=lambda: [])
 
 
 @dataclass
@@ -133,6 +107,10 @@ class Box:
         self._options = c_options(self.settings, self.function_options, functions, natives, self._deliver)
         self._writer: Source | None = None
         self._options.forwards = self.forwards
+        names, settings = [function.name for function in self.stack.functions.c], self.settings
+        self._options.fault_open = settings.mask(names, settings.on_fault, "open")
+        self._options.fault_closed = settings.mask(names, settings.on_fault, "closed")
+        self._options.overload_open = settings.mask(names, settings.on_overload, "open")
         if self.output is not None:
             self._open_output(self.output)
         self._open = self._function("open", ctypes.c_void_p, ctypes.POINTER(COptions))
@@ -142,6 +120,11 @@ class Box:
         self._switches()
         self._verdicts()
         self._finished = False
+        self.busy: list[Busy] = []
+        """The time of each thread that processes packets, once `measure` was called."""
+        self.source: Source | None = None
+        self.forwarding: Forwarding | None = None
+        """What `run` receives from, and transmits to, while it runs."""
         self._output_fault: str | None = None
         self._function_fault: str | None = None
         """What a function in Python raised, where packets are forwarded nonetheless."""
@@ -177,7 +160,7 @@ class Box:
     def _make_drive(self) -> None:
         """Create the driver of this box."""
         address = {part: ctypes.cast(self._library[f"{self._prefix}_{part}"], ctypes.c_void_p) for part in _DRIVEN}
-        self._drive = Drive(**address, box=self._box)
+        self._drive = Drive(**address, box=self._box, leaves_out=bool(self._options.overload_open))
         if self._writer is not None:
             self._ports = (ctypes.c_void_p * 1)(self._writer.handle)
             self._drive.ports, self._drive.port_count = self._ports, 1
@@ -308,12 +291,13 @@ class Box:
         except InputError as error:
             raise RunError(str(error)) from error
         try:
-            forwarding = Forwarding(self._library, inputs, source, self._drive)
+            forwarding = self._forward(inputs, source)
         except InputError as error:
             source.close()
             raise RunError(str(error)) from error
         if inputs.forwarding and self._writer is not None:
             self._drive.copy = self._writer.handle
+        self.source, self.forwarding = source, forwarding
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
         try:
@@ -328,6 +312,7 @@ class Box:
                 self.finish()
         finally:
             self._endless = False
+            self.source = self.forwarding = None
             self._drive.progress = PROGRESS()
             self._library.sl_drive_close(ctypes.byref(self._drive))  # no thread needs its packets any more
             forwarded, why = forwarding.close()
@@ -336,7 +321,7 @@ class Box:
             packets=self._drive.packets,
             counters=self.counters(),
             reports=self.reports(),
-            failure=self.failure(),
+            failure=self.failure() or self.function_failure(),
             fault=fault,
             stopped=self._stopped or (driven == STOPPED and self.failure() is None),
             seconds=time.perf_counter() - begin,
@@ -346,6 +331,10 @@ class Box:
             refused=self.refused(),
             takes=[link_type for link_type, _ in self.stack.program.roots if link_type is not None],
         )
+
+    def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
+        """Open what packets are forwarded to. Raises InputError."""
+        return Forwarding(self._library, inputs, source, self._drive)
 
     def _reporting(self, progress: Callable[[int, int, int], bool] | None) -> Callable[[int, int, int, int], int]:
         """The progress callback of the driver. Python handles pending signals when it is called."""
@@ -407,6 +396,30 @@ class Box:
                 counted[name] = counted.get(name, 0) + pointer[number]
         return found
 
+    def measure(self) -> None:
+        """Measure, from now on, how long this thread, or each worker, is busy with packets."""
+        self._busy = Busy()
+        self._drive.busy = ctypes.cast(ctypes.byref(self._busy), ctypes.c_void_p)
+        self.busy = [self._busy]
+
+    @property
+    def packets(self) -> int:
+        """Packets received so far."""
+        return self._drive.packets
+
+    def function_counters(self) -> dict[str, dict[str, int]]:
+        """What functions have counted so far (SLUICE_COUNTER, `counter`), by function and name."""
+        read = self._library.sl_box_function_counters
+        read.restype, read.argtypes = ctypes.POINTER(ctypes.c_uint64), [ctypes.c_void_p, ctypes.c_uint32]
+        found: dict[str, dict[str, int]] = {}
+        for index, function in enumerate(self.stack.functions.c):
+            counted = found.setdefault(function.name, {})
+            for box in self._boxes():
+                values = read(box, index)
+                for at, (name, _) in enumerate(function.counters if values else ()):
+                    counted[name] = counted.get(name, 0) + values[at]
+        return found | {function.label or "python": function.counted() for function in self.python}
+
     def _boxes(self) -> list[ctypes.c_void_p]:
         """The boxes in C whose figures together are those of this one."""
         return [self._box]
@@ -427,6 +440,13 @@ class Box:
         self._library.sl_box_failure.argtypes = [ctypes.c_void_p]
         text = self._library.sl_box_failure(self._box)
         return text.decode(errors="replace") if text else self._function_fault or self._output_fault
+
+    def function_failure(self) -> str | None:
+        """The error of a function without which the box goes on, by Settings.on_fault."""
+        self._library.sl_box_function_failure.restype = ctypes.c_char_p
+        self._library.sl_box_function_failure.argtypes = [ctypes.c_void_p]
+        texts = [self._library.sl_box_function_failure(box) for box in self._boxes()]
+        return next((text.decode(errors="replace") for text in texts if text), None)
 
     def reports(self) -> dict[str, int]:
         """The figures that functions reported, by name."""

@@ -17,6 +17,8 @@ INTERFACE = "af_packet:"
 """The URI prefix of interfaces."""
 XDP = "xdp:"
 """The same by AF_XDP."""
+TAP = "tap:"
+"""The same for TAP devices."""
 STANDARD_INPUT = "-"
 
 PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -34,14 +36,15 @@ class InputError(Exception):
 
 def is_interface(uri: str) -> bool:
     """Whether a URI is that of an interface."""
-    return uri.startswith((INTERFACE, XDP))
+    return uri.startswith((INTERFACE, XDP, TAP))
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The sources whose packets a box processes, merged by time.
 
-    uris: files, `-` for standard input, `af_packet:NAME` or `xdp:NAME` for interfaces. follow: files may still grow.
+    uris: files, `-` for standard input, `af_packet:NAME`, `xdp:NAME` or `tap:NAME` for
+    interfaces. follow: files may still grow.
     promiscuous: interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive
     ring (0: 64 MiB). snap_length: the number of bytes captured from each packet of an interface (0: all).
     filter: in pcap syntax; only packets that it accepts are received (empty: all).
@@ -163,6 +166,8 @@ class Drive(ctypes.Structure):
         ("on_overload", ctypes.c_uint8),
         ("unseen_fault", ctypes.c_uint64),
         ("unseen_overload", ctypes.c_uint64),
+        ("leaves_out", ctypes.c_bool),
+        ("busy", ctypes.c_void_p),
     )
 
 

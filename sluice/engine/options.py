@@ -49,6 +49,9 @@ class COptions(ctypes.Structure):
         ("message", ctypes.c_void_p),
         ("message_size", ctypes.c_size_t),
         ("work", ctypes.c_uint32),
+        ("fault_open", ctypes.c_uint64),
+        ("fault_closed", ctypes.c_uint64),
+        ("overload_open", ctypes.c_uint64),
     )
 
 
@@ -64,7 +67,9 @@ class Settings:
     local. state_file: the file to which local ones are written at the end; None: none. hold:
     bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
     bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass. work:
-    messages that are cut from one packet at most.
+    messages that are cut from one packet at most. on_fault, on_overload: by function in C, `open` or `closed`: what
+    happens to packets once it failed, and `open` where packets pass without it while they come faster than the box
+    processes them.
     """
 
     memory: int = 1 << 30
@@ -82,6 +87,12 @@ class Settings:
     held_seconds: float = HELD_SECONDS
     held_open: bool = False
     work: int = WORK
+    on_fault: Mapping[str, str] = field(default_factory=lambda: {})
+    on_overload: Mapping[str, str] = field(default_factory=lambda: {})
+
+    def mask(self, functions: Sequence[str], given: Mapping[str, str], policy: str) -> int:
+        """The bits of the functions in C, in the order of the box, that have a policy."""
+        return sum({1 << number % 64 for number, name in enumerate(functions) if given.get(name) == policy})
 
 
 def c_options(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass, field
 
 REPORTS_MOST = 256
 """SL_REPORTS_MOST."""
@@ -12,6 +13,12 @@ class CounterInfo(ctypes.Structure):
     """struct sl_counter_info."""
 
     _fields_ = (("layer", ctypes.c_char_p), ("name", ctypes.c_char_p))
+
+
+class Busy(ctypes.Structure):
+    """struct sl_busy: the time that a thread spends with packets, in nanoseconds."""
+
+    _fields_ = (("packets", ctypes.c_uint64), ("nanoseconds", ctypes.c_uint64), ("longest", ctypes.c_uint64))
 
 
 class Report(ctypes.Structure):
@@ -30,3 +37,30 @@ class Refused(ctypes.Structure):
     """struct sl_refused: a link type with which the stack does not begin, and how many packets of it came."""
 
     _fields_ = (("link_type", ctypes.c_uint32), ("packets", ctypes.c_uint64))
+
+
+@dataclass
+class Outcome:
+    """The result of a run.
+
+    counters: by layer ("box" for the whole box) and name. reports: figures that functions reported. failure: the error
+    of a function, or None. fault: the error of an input, or None. stopped: whether the user stopped the run.
+    interrupted: whether a signal aborted the run instead of ending an endless input. received: interface counters
+    (struct sl_source_statistics), empty without an interface. refused: number of packets by link type, for link types
+    that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
+    that could not be transmitted was refused, or None. by_worker: packets of each of several workers.
+    """
+
+    packets: int
+    counters: dict[str, dict[str, int]]
+    reports: dict[str, int]
+    fault: str | None = None
+    failure: str | None = None
+    stopped: bool = False
+    seconds: float = 0.0
+    interrupted: bool = False
+    received: dict[str, int] = field(default_factory=lambda: {})
+    refused: dict[int, int] = field(default_factory=lambda: {})
+    takes: list[int] = field(default_factory=lambda: [])
+    not_forwarded: str | None = None
+    by_worker: list[int] = field(default_factory=lambda: [])

@@ -13,7 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
-from sluice.engine.inputs import MESSAGE_SIZE, Inputs
+from sluice.engine.forwarding import Forwarding, WorkerForwarding
+from sluice.engine.inputs import MESSAGE_SIZE, Inputs, Source
+from sluice.engine.reports import Busy
 
 WORKERS_MOST = 64
 """SL_WORKERS_MOST."""
@@ -41,6 +43,11 @@ class _Workers(ctypes.Structure):
         ("memory_failed", ctypes.c_bool),
         ("finished", ctypes.c_bool),
         ("failed", ctypes.c_uint32),
+        ("busy", ctypes.c_void_p),
+        ("ports", ctypes.c_void_p),
+        ("no_port", ctypes.c_uint64),
+        ("no_checksum", ctypes.c_uint64),
+        ("unseen_fault", ctypes.c_uint64),
     )
 
 
@@ -63,19 +70,16 @@ def share(settings: Settings, workers: int) -> Settings:
 def refusal(
     workers: int,
     python: Sequence[object] = (),
-    forwards: bool = False,
     output: object = None,
     shared: Sequence[str] = (),
 ) -> str | None:
     """Why a run with several workers is not possible, and what to do; None where it is.
 
-    python: its functions in Python. forwards: packets leave at an interface. output: the file that they are written to.
+    python: its functions in Python. output: the file that packets which leave are written to.
     shared: names of functions that declare shared objects, which belong to one box.
     """
     if workers <= 1:
         return None
-    if forwards:
-        return f"--forward: one worker forwards packets, in their order: leave out --workers {workers}"
     if output is not None:
         return f"-w {output}: one worker writes what leaves the box, in its order: leave out --workers {workers}"
     if python:
@@ -92,7 +96,7 @@ def refusal(
 
 @dataclass
 class WorkerBoxes(Box):
-    """Boxes of several workers, used as one box. No functions in Python, nothing leaves.
+    """Boxes of several workers, used as one box. No functions in Python. Each worker transmits its packets itself.
 
     settings: of all together; each gets its share. ordered: rows are written at the end, in the order of the packets
     that they are about; else each when it is complete. drops: packets that a worker has no room for are dropped; else
@@ -108,7 +112,7 @@ class WorkerBoxes(Box):
         if not 1 <= self.workers <= WORKERS_MOST:
             raise RunError(f"{self.workers} workers: give from 1 to {WORKERS_MOST}")
         shared = [function.name for function in self.stack.functions.c if function.shared]
-        if (why := refusal(self.workers, self.python, self.forwards, self.output, shared)) is not None:
+        if (why := refusal(self.workers, self.python, self.output, shared)) is not None:
             raise RunError(why)
         self._group = ctypes.c_void_p()
         self.settings = share(self.settings, self.workers)
@@ -136,6 +140,11 @@ class WorkerBoxes(Box):
         self._array = (ctypes.c_void_p * self.workers)(*self._handles)
         self._shared = _Workers(worker, self._array, self.workers, self.drops, self._options.seed, self._group)
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
+
+    def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
+        forwarding = WorkerForwarding(self._library, inputs, source, self._drive, self.workers, self._shared)
+        self._shared.ports = ctypes.cast(forwarding.array, ctypes.c_void_p) if inputs.forwarding else None
+        return forwarding
 
     def _boxes(self) -> list[ctypes.c_void_p]:
         return self._handles
@@ -171,6 +180,13 @@ class WorkerBoxes(Box):
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome
+
+    def measure(self) -> None:
+        """Also of each worker."""
+        super().measure()
+        self._busy_workers = (Busy * self.workers)()
+        self._shared.busy = ctypes.cast(self._busy_workers, ctypes.c_void_p)
+        self.busy = [*self._busy_workers]
 
     @property
     def dropped(self) -> int:

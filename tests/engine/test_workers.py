@@ -304,7 +304,6 @@ def test_bounds_are_divided() -> None:
 
 def test_what_needs_one_worker_is_refused() -> None:
     assert refusal(1, [object()], True, "out") is None
-    assert "--forward" in (refusal(2, forwards=True) or "")
     assert "-w out.pcap" in (refusal(2, output="out.pcap") or "")
     assert "Python" in (refusal(2, [object()]) or "")
     with pytest.raises(RunError, match="from 1 to 64"):

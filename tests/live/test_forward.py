@@ -6,12 +6,13 @@ import gzip
 import hashlib
 import socket
 from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from sluice.cli.main import main
-from tests.live.wire import SERVER, Inline, Wire, content, fetch, ping, serve, why_no_wire
+from tests.live.wire import SERVER, Inline, Wire, content, fetch, ip, ping, serve, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
@@ -130,6 +131,31 @@ def test_packets_pass_are_changed_and_connections_are_reset(wire: Wire, folder: 
     assert packets_of(written) == received["forwarded"]
 
 
+def test_two_workers_forward(wire: Wire, folder: Path) -> None:
+    """Connections of several hosts, at once: each is on one worker, which transmits its packets in their order."""
+    hosts = [f"10.79.0.{number}" for number in range(11, 19)]
+    for host in hosts:
+        ip("-n", wire.client, "addr", "add", f"{host}/24", "dev", "c0")
+    with run(wire, folder, "shield.c", "--workers", "2") as running:
+        site, refused = serve(wire, 8080), serve(wire, 8023)
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                got = list(pool.map(lambda host: fetch(wire, 8080, "/x/300000", 60, host), hosts))
+            assert got == [(0, digest("/x/300000"))] * len(hosts)
+            for host in hosts[:3]:
+                assert fetch(wire, 8023, "/x/9", 30, host)[0] == 7, "refused"
+            assert ping(wire, 3) == 3
+        finally:
+            for server in (site, refused):
+                server.shutdown()
+                server.server_close()
+        summary = running.stop()
+    received, reports, by_worker = summary["received"], summary["reports"], summary["packets_by_worker"]
+    assert min(by_worker) > 100 and sum(by_worker) == summary["packets"] - received["dropped_workers"]
+    sent = summary["packets"] - received["dropped_workers"] - reports["packets_dropped"] + reports["packets_sent"]
+    assert (received["forwarded"], received["not_forwarded"]) == (sent, 0)
+
+
 def test_a_function_in_python_resets_and_its_fault_lets_packets_pass(wire: Wire, folder: Path) -> None:
     with run(wire, folder, "guard.py", "--on-fault", "open") as running:
         site = serve(wire, 8080)
@@ -177,6 +203,40 @@ def test_after_a_fault_packets_pass_or_are_dropped_or_the_run_ends(wire: Wire, f
     assert received["forwarded"] == summary["packets"] - unseen[1]
 
 
+@pytest.mark.parametrize("policy", ["open", "closed"])
+def test_after_a_fault_the_box_goes_on_without_the_function(wire: Wire, folder: Path, policy: str) -> None:
+    """The policy of one function: the rest of the box still processes the packets, and the run fails at its end."""
+    site = serve(wire, 8080)
+    try:
+        with run(wire, folder, "shield.c:mode=fail", "--on-fault", f"shield={policy}") as running:
+            got = fetch(wire, 8080, "/x/500000", 30 if policy == "open" else 2)
+            assert (got == (0, digest("/x/500000"))) == (policy == "open")
+            summary = running.stop(status=1)
+    finally:
+        site.shutdown()
+        site.server_close()
+    reports, received = summary["reports"], summary["received"]
+    assert summary["failure"] == "shield: out of paper" and reports["seen"] == 30
+    assert [reports["failed_passed"] > 0, reports["failed_dropped"] > 0] == [policy == "open", policy != "open"]
+    assert summary["layers"]["tcp"]["packets"] > 30 and received["unseen_fault_dropped"] == 0
+    assert received["forwarded"] == summary["packets"] - reports["failed_dropped"]
+
+
+def test_one_function_is_left_out_while_packets_come_too_fast(wire: Wire, folder: Path) -> None:
+    options = ("--on-overload", "shield=open", "--ring", "2")
+    with run(wire, folder, "shield.c:mode=slow", *options) as running:
+        site = serve(wire, 8080)
+        try:
+            assert fetch(wire, 8080, "/x/1000000", 60) == (0, digest("/x/1000000"))
+        finally:
+            site.shutdown()
+            site.server_close()
+        summary = running.stop()
+    reports = summary["reports"]
+    assert reports["overload_passed"] > 0 and summary["received"]["unseen_overload"] == 0
+    assert summary["box"]["packets"] == summary["packets"], "the rest of the box sees them"
+
+
 def test_packets_pass_unseen_while_functions_do_not_keep_up(wire: Wire, folder: Path) -> None:
     """Each segment takes 20 ms; the smallest ring, of four blocks, is soon half full."""
     with run(wire, folder, "shield.c:mode=slow", "--on-overload", "open", "--ring", "2") as running:
@@ -217,8 +277,9 @@ def test_packets_that_are_held_until_the_bound_are_counted(wire: Wire, folder: P
     "words, said",
     [
         (["-i", "b0", "--on-fault", "open"], "--on-fault open: is for packets that are forwarded: add --forward B"),
+        (["-i", "b0", "--forward", "b1", "--on-fault", "x=open"], "--on-fault x=open: no function in C of this name"),
         (["-i", "b0", "--forward", "b0"], "--forward b0: is the interface of -i as well"),
-        (["-i", "b0", "--forward", "b1", "--workers", "2"], "one worker forwards packets"),
+        (["-i", "b0", "--forward", "b1", "--workers", "2", "--on-overload", "open"], "one worker can let packets pass"),
     ],
 )
 def test_options_that_exclude_each_other(

@@ -193,9 +193,10 @@ def serve(
     return server
 
 
-def fetch(wire: Wire, port: int, path: str, seconds: int) -> tuple[int, str]:
-    """The exit status of curl, and the digest of what it got."""
-    command = ["curl", "-s", "--noproxy", "*", "--max-time", str(seconds), f"http://{SERVER}:{port}{path}"]
+def fetch(wire: Wire, port: int, path: str, seconds: int, host: str = CLIENT) -> tuple[int, str]:
+    """The exit status of curl, and the digest of what it got. host: the address of the client's that it uses."""
+    command = ["curl", "-s", "--noproxy", "*", "--interface", host, "--max-time", str(seconds)]
+    command.append(f"http://{SERVER}:{port}{path}")
     script = ["bash", "-c", 'set -o pipefail; "$@" | sha256sum', "bash", *command]
     with wire.start(wire.client, script, stdout=subprocess.PIPE) as done:
         text, _ = done.communicate(timeout=seconds + PATIENCE)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, XDP, Inputs, is_interface
+from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, TAP, XDP, Inputs, is_interface
 
 _SCHEME = re.compile(r"[a-z_]+:")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\d*(\.(gz|zst|lz4|xz))?$", re.IGNORECASE)
@@ -38,8 +38,8 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="INTERFACE",
         dest="interfaces",
-        help="interface to receive from until Ctrl-C or SIGTERM, `any` for all, xdp:INTERFACE by AF_XDP; may be given "
-        "several times",
+        help="interface to receive from until Ctrl-C or SIGTERM, `any` for all, xdp:INTERFACE by AF_XDP, "
+        "tap:NAME for a TAP device; may be given several times",
     )
     parser.add_argument("--follow", action="store_true", help="files still grow: wait for more until Ctrl-C or SIGTERM")
     parser.add_argument(
@@ -105,7 +105,7 @@ def check_inputs(inputs: Inputs) -> None:
 
 def named(inputs: Inputs) -> str:
     """The inputs as a text for messages: the first, and the number of the others."""
-    first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE).removeprefix(XDP)
+    first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE).removeprefix(XDP).removeprefix(TAP)
     return first if len(inputs.uris) == 1 else f"{first} and {len(inputs.uris) - 1} more"
 
 
@@ -119,7 +119,8 @@ def _interface(name: str) -> str:
         return name
     if _SCHEME.match(name):
         raise UsageError(
-            f"-i {name}: interfaces are received from by their names, as in -i eth0, or by AF_XDP, as in -i xdp:eth0"
+            f"-i {name}: interfaces are received from by their names, as in -i eth0, or by AF_XDP, as in -i xdp:eth0, "
+            "or are made, as in -i tap:tap0"
         )
     return INTERFACE + name
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.observing import observing
+from sluice.cli.common.privileges import give_up_privileges
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
@@ -136,11 +138,13 @@ def run_file(
     failed: Callable[[], bool] = lambda: False,
     box: type[Box] = Box,
     report_to: Callable[[int, int, int], bool] | None = None,
+    observed: argparse.Namespace | None = None,
 ) -> Outcome:
     """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets. failed: stops the run if it returns True. box: the class of a single one. Raises BrokenPipeError if the
+    packets. failed: stops the run if it returns True. box: the class of a single one. observed: the options by which
+    the run is shown while it lasts (observing.py), and of its rights (privileges.py). Raises BrokenPipeError if the
     reader of the output is gone.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
@@ -148,14 +152,24 @@ def run_file(
         opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    with opened, shown as progress:
+    with opened, shown as progress, observing(opened, observed) as observer:
 
         def report(done: int, size: int, packets: int) -> bool:
             if reader_is_gone():
                 raise BrokenPipeError
+            if observer is not None:
+                observer.tick()
             return failed() or (progress is not None and progress(done, size, packets))
 
-        return opened.run(inputs, report, (lambda: _receiving(inputs)) if inputs.live else None)
+        def ready() -> None:
+            if observed is not None:
+                give_up_privileges(observed, inputs)
+            if observer is not None:
+                observer.begin()  # threads, which have the rights that are left
+            if inputs.live:
+                _receiving(inputs)
+
+        return opened.run(inputs, report, ready)
 
 
 def _open(
@@ -173,15 +187,24 @@ def _open(
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
     return WorkerBoxes(
-        compiled, settings, wanted.python, wanted.options, workers=workers, ordered=ordered, drops=inputs.live
+        compiled,
+        settings,
+        wanted.python,
+        wanted.options,
+        forwards=inputs.forwarding,
+        workers=workers,
+        ordered=ordered,
+        drops=inputs.live,
     )
 
 
 def check_workers(workers: int, wanted: Wanted, inputs: Inputs, output: str | None = None) -> None:
     """Raise UsageError where several workers are not possible."""
     shared = [function.name for function in wanted.c if function.shared]
-    if (why := refusal(workers, wanted.python, inputs.forwarding, output, shared)) is not None:
+    if (why := refusal(workers, wanted.python, output, shared)) is not None:
         raise UsageError(why)
+    if workers > 1 and inputs.forwarding and inputs.on_overload == "open":
+        raise UsageError(f"--on-overload open: one worker can let packets pass unseen: leave out --workers {workers}")
 
 
 def _receiving(inputs: Inputs) -> None:

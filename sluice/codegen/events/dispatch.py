@@ -20,13 +20,15 @@ class Listener:
 
     bit: the bit of an on-demand handler, which is called only while registered. stops: the number of its function, if
     the function may unsubscribe from single instances. before: bits of the functions of which each, when it drops the
-    packet, withholds the event from the handler.
+    packet, withholds the event from the handler. off: the bit of its function, if the function may be left out while
+    packets go on (sl_fail_by, sl_box_overloaded).
     """
 
     handler: str
     bit: int | None
     stops: int | None
     before: int = 0
+    off: int = 0
 
     @property
     def always(self) -> bool:
@@ -67,6 +69,10 @@ def withheld_from_all(listeners: Sequence[Listener]) -> str:
 def _guard(listeners: Sequence[Listener], asked: bool) -> str:
     """The C condition that one of these is called; "" if one always is."""
     withheld, when = withheld_from_all(listeners), has_subscriber(listeners, asked)
+    if all(listener.off for listener in listeners):
+        bits = [f"!(event.box->output.off & {bit:#x}ull)" for bit in dict.fromkeys(one.off for one in listeners)]
+        runs = f"SL_LIKELY({bits[0] if len(bits) == 1 else ' || '.join(bits)})"
+        when = f"({runs} && {when})" if when else f"({runs})"
     if not withheld:
         return when
     passed = f"SL_LIKELY(!({withheld}))" if " && " in withheld else f"SL_LIKELY(!{withheld})"
@@ -191,6 +197,7 @@ class Dispatcher:
                 self.bits.get((function.name, hook)),
                 number if function.controls(self.layer) else None,
                 self._before(function, event),
+                1 << number % 64 if function.inline else 0,
             )
             for number, function in enumerate(self.functions.c)
             for hook in function.hooks

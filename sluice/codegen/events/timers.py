@@ -54,9 +54,18 @@ def timers(names: StackNames) -> list[str]:
         "        switch (entry.timer) {",
     ]
     out += [
-        f"        case {number}: {timer.handler}(&event); break;" for number, timer in enumerate(names.functions.timers)
+        f"        case {number}: {_unless_off(names.functions, timer)}{timer.handler}(&event); break;"
+        for number, timer in enumerate(names.functions.timers)
     ]
     return [*out, "        }", "    }", "}"]
+
+
+def _unless_off(functions: Functions, timer: Timer) -> str:
+    """The C condition before the handler of a timer whose function may be left out."""
+    for number, function in enumerate(functions.c):
+        if function.name == timer.function and function.inline:
+            return f"if (SL_LIKELY(!(box->base.output.off & {1 << number % 64:#x}ull))) "
+    return ""
 
 
 def timer_numbers(functions: Functions, function: str) -> list[str]:

@@ -33,6 +33,7 @@ struct edit_http {
     uint32_t line;            /* bytes of the current line */
     uint32_t count;           /* bytes in `head` */
     uint8_t *head;            /* the bytes of a head that is not complete; NULL: none */
+    size_t room;
 };
 
 /* Requests that have no answer yet. */

@@ -56,7 +56,7 @@ static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsi
     edit->text_count = 0;
     free(http->head);
     http->head = NULL;
-    http->count = 0;
+    http->room = http->count = 0;
 }
 
 /* Collects bytes of a head. Returns how many were of it. */
@@ -64,7 +64,7 @@ static uint32_t edit_collect(const struct sl_event *event, struct edit_flow *flo
                              const uint8_t *at, uint32_t count, bool possible) {
     struct edit_scan *scan = &flow->scans->side[side];
     struct edit_http *http = &scan->http;
-    if (!http->head && !(http->head = malloc(EDIT_HEAD_MOST))) {
+    if (!sl_edit_reserve(&http->head, &http->room, sl_min(http->count + count, EDIT_HEAD_MOST))) {
         edit_opaque(event, flow, scan);
         return 0;
     }

@@ -258,7 +258,7 @@ SL_COLD void log_close(struct log_output *log, struct sl_box *box, const char *w
     if (log->failed) {
         char what[64];
         snprintf(what, sizeof what, "%s: the rows could not all be written", log->name);
-        sl_fail(box, what, strerror(log->failed));
+        (sl_fail)(box, what, strerror(log->failed));
     }
     sl_report(box, written, log->written);
     if (log->lost)

@@ -159,6 +159,12 @@ struct sl_output {
     uint64_t releasing, release_for;         /* functions that release packets at its end, and of which instance */
     uint32_t packet_from;        /* entries of `sent` that precede those of the current packet */
     uint64_t holds, released, discarded, expired, held_ended, held_refused;
+    /* Functions with a policy of their own, as bits (sl_options): */
+    uint64_t fault_open, fault_closed, overload_open;
+    uint64_t failed;             /* those that have failed */
+    uint64_t off;                /* those that are not called: they have failed, or are left out while the box is congested */
+    uint64_t failed_passed, failed_dropped, overload_passed;   /* packets that passed or were dropped without them */
+    char failure[256];           /* of the first that failed; empty: none */
 };
 
 /* --- the end of input in steps, see NAME_finish_step --- */
@@ -336,6 +342,19 @@ static inline const struct sl_field_info *sl_layer_field(const struct sl_layer_i
 static inline void sl_fail(struct sl_box *box, const char *what, const char *why) {
     if (!box->failure[0])
         snprintf(box->failure, sizeof box->failure, "%s: %s", what, why);
+}
+
+/* The same for a function, by its bit: if it has a policy of its own, the box goes on without it. */
+static inline void sl_fail_by(struct sl_box *box, uint64_t function, const char *what, const char *why) {
+    struct sl_output *output = &box->output;
+    if (!((output->fault_open | output->fault_closed) & function)) {
+        sl_fail(box, what, why);
+        return;
+    }
+    if (!output->failure[0])
+        snprintf(output->failure, sizeof output->failure, "%s: %s", what, why);
+    output->failed |= function;
+    output->off |= function;
 }
 
 /* Reports a number of a function in the summary; the name must outlive the box. It is an error to report more names
@@ -575,6 +594,9 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->output.held_bytes = options->held_bytes ? options->held_bytes : SL_HELD_BYTES;
     box->output.held_nanoseconds = options->held_nanoseconds ? options->held_nanoseconds : SL_HELD_NANOSECONDS;
     box->output.held_open = options->held_open;
+    box->output.fault_open = options->fault_open;
+    box->output.fault_closed = options->fault_closed;
+    box->output.overload_open = options->overload_open;
     box->scratch.size = (size_t)1 << 28;
     box->scratch.at = sl_map(box->scratch.size, box->scratch.size);
     if (!box->workers || !box->common || !box->parameters || !box->texts || !box->function_counters || !box->scratch.at ||

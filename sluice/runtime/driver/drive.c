@@ -139,7 +139,7 @@ static bool flush(struct sl_drive *drive)
 
 static bool is_faulty(const struct sl_drive *drive)
 {
-    return drive->peer && (drive->fault || sl_box_failure(drive->box)[0]);
+    return drive->peer && !drive->workers && (drive->fault || sl_box_failure(drive->box)[0]);
 }
 
 /* Whether a burst is not processed; then it was transmitted or dropped, and counted. */
@@ -174,6 +174,8 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
     }
     if (drive->peer && is_unseen(drive, frames, count))
         return;
+    if (drive->leaves_out && drive->in)
+        sl_box_overloaded(drive->box, sl_source_is_congested(drive->in));
     struct sl_verdict verdicts[READ];
     for (size_t first = 0; first < count; first += READ) {
         size_t together = count - first < READ ? count - first : READ;
@@ -184,6 +186,16 @@ void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_
             leave_burst(drive, frames + first, together, verdicts);
     }
 }
+
+uint64_t sl_drive_tick(struct sl_drive *drive, uint64_t now)
+{
+    uint64_t due = drive->tick && !drive->workers ? drive->tick(drive->box, now) : never;
+    if (drive->ports && begin_leaving(drive))
+        leave_burst(drive, NULL, 0, NULL);
+    return due;
+}
+
+void sl_drive_flush(struct sl_drive *drive) { flush(drive); }
 
 static void hand_secrets(void *user, uint32_t kind, sl_bytes secrets)
 {
@@ -224,9 +236,7 @@ static bool report(struct sl_drive *drive, struct pace *pace)
 /* No packet is available: advances time, transmits what functions sent, and flushes output before waiting. */
 static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
 {
-    uint64_t due = drive->tick && !drive->workers ? drive->tick(drive->box, clock) : never, wait = wait_most;
-    if (drive->ports && begin_leaving(drive))
-        leave_burst(drive, NULL, 0, NULL);
+    uint64_t due = sl_drive_tick(drive, clock), wait = wait_most;
     if (*buffered) {
         flush(drive);
         fflush(NULL);   /* make rows of functions visible to readers while the wire is idle */
@@ -265,8 +275,10 @@ enum sl_driven sl_drive(struct sl_drive *drive)
         if (got < 0)
             break;
         if (got) {
+            uint64_t begin = sl_busy_begin(drive->busy);
             drive->packets += (uint32_t)got;
             sl_drive_burst(drive, frames, (size_t)got);
+            sl_busy_end(drive->busy, begin, (uint32_t)got);
             buffered = true;
         }
         sl_source_release(drive->in);

@@ -12,6 +12,7 @@
 #ifndef SL_DRIVE_H
 #define SL_DRIVE_H
 
+#include "driver/busy.h"
 #include "driver/embed.h"
 #include "io/source.h"
 
@@ -66,6 +67,8 @@ struct sl_drive {
      * and what then finds no room in the ring is dropped by the kernel. */
     uint8_t on_overload;
     uint64_t unseen_fault, unseen_overload;   /* packets that the box did not process, for these reasons */
+    bool leaves_out;                 /* functions are left out while the source is congested (sl_box_overloaded) */
+    struct sl_busy *busy;            /* the time that this thread spends with packets; NULL: it is not measured */
 };
 
 enum sl_driven {
@@ -82,6 +85,13 @@ void sl_drive_stop(struct sl_drive *drive);
 
 /* Processes the caller's packets in the same way as sl_drive processes packets of a source. */
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count);
+
+/* Advances the time of the box while no packets arrive, and transmits what functions send meanwhile. Returns when it is to be
+ * called again (see NAME_tick). */
+uint64_t sl_drive_tick(struct sl_drive *drive, uint64_t now);
+
+/* Flushes the outputs. */
+void sl_drive_flush(struct sl_drive *drive);
 
 /* Ends the input: every instance ends, functions report, and what they send is transmitted. This is done in steps,
  * between which progress is called; its result is ignored, because all steps must be done. */

@@ -6,6 +6,18 @@
 
 const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
 
+const char *sl_box_function_failure(const struct sl_box *box) { return box->output.failure; }
+
+void sl_box_overloaded(struct sl_box *box, bool is_so)
+{
+    box->output.off = box->output.failed | (is_so ? box->output.overload_open : 0);
+}
+
+const uint64_t *sl_box_function_counters(const struct sl_box *box, uint32_t function)
+{
+    return function < box->function_count ? box->function_counters[function] : NULL;
+}
+
 void sl_box_coming(struct sl_box *box, uint32_t packets) { box->ahead.coming = packets; }
 
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)

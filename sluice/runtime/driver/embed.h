@@ -48,6 +48,10 @@ struct sl_options {
     char *message;
     size_t message_size;         /* its room, with the 0 at the end; SL_OPEN_MESSAGE is enough for all */
     uint32_t work;   /* messages (chunks, frames) that are cut from one packet at most; 0: SL_WORK */
+    /* Functions that decide on packets, as bits by their index modulo 64. Once one failed, it is not called any more: */
+    uint64_t fault_open;         /* packets pass without it */
+    uint64_t fault_closed;       /* packets are dropped */
+    uint64_t overload_open;      /* it is not called while sl_box_overloaded says so */
 };
 
 enum { SL_OPEN_MESSAGE = 256, SL_WORK = 64 };
@@ -124,8 +128,19 @@ enum { SL_REPORTS_MOST = 256 };   /* maximum number of figures that a box stores
 /* A box's counters, in the order of NAME_counters; they may be read between any two bursts. */
 const uint64_t *sl_box_counters(const struct sl_box *box);
 
+/* What a function in C counts by SLUICE_COUNTER, in the order of its declarations; NULL if it declares none. `function`:
+ * its index among those of the box. May be read by another thread. */
+const uint64_t *sl_box_function_counters(const struct sl_box *box, uint32_t function);
+
 /* The error of a function, or an empty text. */
 const char *sl_box_failure(const struct sl_box *box);
+
+/* The error of the first function that failed and has a policy of its own, or an empty text. */
+const char *sl_box_function_failure(const struct sl_box *box);
+
+/* Whether packets come faster than they are processed: from now on, functions in sl_options.overload_open are left out, or
+ * are called again. */
+void sl_box_overloaded(struct sl_box *box, bool is_so);
 
 /* For `deliver` of an inline box: drops the current packet, if it has this number; or resets its TCP connection, as
  * SLUICE_RESET does. False if that is not possible. */

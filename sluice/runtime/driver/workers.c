@@ -13,7 +13,6 @@ enum {
     BURST = 256,             /* packets that a box gets at once */
     READ_AHEAD = 8,          /* packets between the one whose headers are prefetched and the one that is passed */
     TIME_EVERY = 1024,       /* packets between two times that workers without packets are given the time */
-    FINISH_SLOTS = 1 << 16,
     SPINS = 64,              /* looks at a ring before the thread sleeps */
     SLEEP_LEAST = 20000, SLEEP_MOST = 1000000,   /* nanoseconds, of a worker without packets */
     SLEEP_FULL_MOST = 200000,                    /* of the reader in front of a full ring, which empties meanwhile */
@@ -26,9 +25,7 @@ struct sl_worker {
     struct sl_workers *workers;
     struct sl_packet_ring *ring;
     struct sl_box *box;
-    sl_process_function process;
-    sl_tick_function tick;
-    sl_step_function finish_step;
+    struct sl_drive drive;   /* what is done with its box */
     uint32_t number;
     bool runs;
     bool abandoned;     /* the box is not ended; set before the ring ends */
@@ -47,22 +44,23 @@ static void sleep_for(uint64_t nanoseconds)
 /* A function failed: the reader stops, and so the others end. */
 static void look_for_failure(struct sl_worker *w)
 {
-    if (sl_box_failure(w->box)[0])
+    if (w->drive.on_fault == SL_DRIVE_STOP && sl_box_failure(w->box)[0])
         __atomic_store_n(&w->workers->failed, 1, __ATOMIC_RELEASE);
 }
 
 static void do_run(struct sl_worker *w, struct sl_frame *frames, uint32_t count, enum sl_ring_kind kind)
 {
     if (kind == SL_RING_PACKET) {
-        w->process(w->box, frames, count, NULL);
+        sl_drive_burst(&w->drive, frames, count);
+        sl_drive_flush(&w->drive);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
         const struct sl_frame *frame = &frames[i];
         if (kind == SL_RING_SECRETS)
             sl_box_secrets(w->box, (uint32_t)frame->number, (sl_bytes){frame->at, frame->captured, frame->length});
-        else if (w->tick)
-            w->tick(w->box, frame->time);
+        else
+            sl_drive_tick(&w->drive, frame->time);
     }
 }
 
@@ -71,8 +69,8 @@ static void worker_idle(struct sl_worker *w, unsigned looks, uint64_t clock)
 {
     if (looks < SPINS)
         return;
-    if (clock && w->tick)
-        w->tick(w->box, clock);
+    if (clock)
+        sl_drive_tick(&w->drive, clock);
     uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 6 ? looks - SPINS : 6);
     sleep_for(sleep < SLEEP_MOST ? sleep : SLEEP_MOST);
 }
@@ -89,7 +87,10 @@ static void *worker_main(void *of)
         uint64_t clock = __atomic_load_n(&w->ring->clock, __ATOMIC_ACQUIRE);
         uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
         if (count) {
+            struct sl_busy *busy = w->workers->busy ? &w->workers->busy[w->number] : NULL;
+            uint64_t begin = sl_busy_begin(busy);
             do_run(w, frames, count, kind);
+            sl_busy_end(busy, begin, kind == SL_RING_PACKET ? count : 0);
             sl_ring_take(w->ring, count);
             look_for_failure(w);
             looks = 0;
@@ -102,8 +103,7 @@ static void *worker_main(void *of)
     if (!w->abandoned) {
         if (w->workers->group)
             sl_group_ends(w->workers->group, w->number);
-        while (w->finish_step(w->box, FINISH_SLOTS))
-            continue;
+        sl_drive_finish(&w->drive);
     }
     __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
     return NULL;
@@ -124,8 +124,15 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     for (uint32_t i = 0; i < workers->count && !result; i++) {
         struct sl_worker *w = &workers->threads[i];
         *w = (struct sl_worker){.workers = workers, .ring = sl_packet_ring_open(), .box = workers->boxes[i],
-                                .process = drive->process, .tick = drive->tick, .finish_step = drive->finish_step,
                                 .number = i};
+        w->drive = (struct sl_drive){.process = drive->process, .tick = drive->tick, .finish_step = drive->finish_step,
+                                     .box = w->box};
+        if (workers->ports) {
+            w->drive.ports = workers->ports[i];
+            w->drive.port_count = drive->port_count;
+            w->drive.peer = drive->peer;
+            w->drive.on_fault = drive->on_fault;
+        }
         result = w->ring ? pthread_create(&w->thread, NULL, worker_main, w) : ENOMEM;
         w->runs = !result;
     }
@@ -246,6 +253,10 @@ static void join(struct sl_workers *workers)
         if (w->runs)
             pthread_join(w->thread, NULL);
         sl_packet_ring_close(w->ring);
+        workers->no_port += w->drive.no_port;
+        workers->no_checksum += w->drive.no_checksum;
+        workers->unseen_fault += w->drive.unseen_fault;
+        sl_drive_close(&w->drive);
     }
     free(workers->threads);
     workers->threads = NULL;

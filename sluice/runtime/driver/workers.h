@@ -10,7 +10,7 @@
  *     ...read counters and reports of each box, and add them up...
  *     sl_drive_close(&drive);
  *
- * The boxes are passive: nothing that a function decides leaves. What memory and how many instances each box may have is
+ * Without `ports` the boxes are passive: nothing that a function decides leaves. What memory and how many instances each box may have is
  * given when it is opened. */
 #ifndef SL_WORKERS_H
 #define SL_WORKERS_H
@@ -47,6 +47,11 @@ struct sl_workers {
     bool keeps;                    /* the source keeps the bytes of packets */
     bool memory_failed, finished;
     uint32_t failed;               /* a function of some box failed */
+    struct sl_busy *busy;          /* the caller's: `count` of them, by worker; NULL: no time is measured */
+    /* Inline: by worker, the output of each port, which no other thread uses; the driver has `peer` and no ports, and the
+     * boxes were opened with sl_options.forwards. NULL: the boxes are passive. */
+    struct sl_source *const *const *ports;
+    uint64_t no_port, no_checksum, unseen_fault;   /* of all workers, at the end; see drive.h */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

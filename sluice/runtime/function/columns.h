@@ -35,7 +35,7 @@ SL_COLD void sl_columns_flush(struct sl_box *box, struct sl_columns *columns, ui
         if (columns->used)
             memcpy(at + sizeof head + rows, columns->bytes, columns->used);
     } else {
-        sl_fail(box, "events for Python", "no memory");
+        (sl_fail)(box, "events for Python", "no memory");
     }
     columns->count = 0;
     columns->used = 0;
@@ -47,14 +47,14 @@ static inline uint64_t *sl_columns_row(struct sl_box *box, struct sl_columns *co
     if (SL_UNLIKELY(columns->count == SL_COLUMNS_ROWS || (columns->count && columns->used + bytes > SL_COLUMNS_BYTES)))
         sl_columns_flush(box, columns, number);
     if (SL_UNLIKELY(!columns->rows && !(columns->rows = malloc(SL_COLUMNS_ROWS * 8 * (size_t)words)))) {
-        sl_fail(box, "events for Python", "no memory");
+        (sl_fail)(box, "events for Python", "no memory");
         return NULL;
     }
     if (SL_UNLIKELY(bytes > columns->room - columns->used)) {
         uint64_t room = sl_max(columns->used + bytes, SL_COLUMNS_BYTES);
         uint8_t *larger = realloc(columns->bytes, room);
         if (!larger) {
-            sl_fail(box, "events for Python", "no memory");
+            (sl_fail)(box, "events for Python", "no memory");
             return NULL;
         }
         columns->bytes = larger;

@@ -39,7 +39,10 @@ static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
     for (unsigned side = 0; side < 2; side++) {
         sl_edit_map_close(&c->side[side].map);
         free(c->side[side].tail);
+        c->side[side].room = 0;
     }
+    sl_edit_count(c);
+    c->own->held -= c->counted;
     c->own->open--;
     free(c);
     edits->open = NULL;
@@ -141,7 +144,8 @@ static inline bool sl_edits_data(const struct sl_event *event, struct sl_edits *
         side->count = 0;
         side->sent = side->decided = position;
     }
-    if (!sl_edit_reserve(&side->tail, &side->room, side->count + bytes.captured)) {
+    if (c->own->held > sl_edit_held_most ||
+        !sl_edit_reserve(&side->tail, &side->room, side->count + bytes.captured)) {
         side->count = 0;
         side->sent = side->decided = position + bytes.length;
         c->own->no_room++;
@@ -149,6 +153,7 @@ static inline bool sl_edits_data(const struct sl_event *event, struct sl_edits *
     }
     memcpy(side->tail + side->count, bytes.at, bytes.captured);
     side->count += bytes.captured;
+    sl_edit_count(c);
     return true;
 }
 
@@ -159,11 +164,12 @@ static inline bool sl_edits_replace(struct sl_edits *edits, unsigned side, uint6
     if (!c)
         return false;
     struct sl_edit_side *of = &c->side[side & 1];
-    if (of->base + offset < of->sent || !sl_edit_add(&of->map, of->base + offset, length, bytes, now)) {
+    if (of->base + offset < of->sent || c->own->held + now > sl_edit_held_most || !sl_edit_add(&of->map, of->base + offset, length, bytes, now)) {
         c->own->no_room++;
         return false;
     }
     c->own->edits++;
+    sl_edit_count(c);
     return true;
 }
 

@@ -36,6 +36,7 @@ struct sl_edit_box {
     uint8_t *bytes;              /* where output is put together */
     size_t room;
     uint64_t open, open_most;    /* connections, and their bound; 0: 262,144 */
+    uint64_t held;               /* bytes that all of them hold: edits, and bytes that wait */
     uint64_t edits;              /* that were made */
     uint64_t acknowledged;       /* acknowledgements that the box sent in the receiver's place */
     uint64_t unable[5];          /* connections whose segments cannot be made, by enum sl_edit_obstacle */
@@ -50,8 +51,19 @@ struct sl_edit_connection {
     struct sl_edit_places places;
     uint32_t end;                /* of its segment */
     uint8_t obstacle;            /* enum sl_edit_obstacle */
+    uint64_t counted;            /* bytes of it in own->held */
     bool resets;                 /* the next packet is replaced by resets to both ends */
 };
+
+/* Bytes that all connections of a box may hold. */
+static const uint64_t sl_edit_held_most = 256 << 20;
+
+/* Counts again what a connection holds. */
+static inline void sl_edit_count(struct sl_edit_connection *c) {
+    uint64_t now = c->side[0].map.bytes + c->side[0].room + c->side[1].map.bytes + c->side[1].room;
+    c->own->held += now - c->counted;
+    c->counted = now;
+}
 
 /* The position of a number that is near `near`. */
 static inline uint64_t sl_edit_position(uint64_t near, uint32_t number) {

@@ -196,6 +196,7 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
     const uint32_t ack_was = (uint32_t)sl_load_be32(tcp + 8);
     const bool news = ack_was != mine->ack || (uint16_t)sl_load_be16(tcp + 14) != mine->window;
     const uint32_t ack = flags & SL_TCP_ACK ? sl_edit_take_ack(its, ack_was) : ack_was;
+    sl_edit_count(c);
     if ((flags & SL_TCP_FIN) && e >= sent && e - sent < SL_FAR)
         mine->fin = e;
     const bool resets = flags & SL_TCP_RST, resets_in_order = resets && s == after;

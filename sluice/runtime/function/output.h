@@ -281,9 +281,24 @@ SL_COLD void sl_output_hold(struct sl_box *box, const struct sl_frame *frame) {
     }
 }
 
+/* Counts a packet for which not all functions were called, and drops it if one of those that failed wants that. */
+SL_COLD void sl_output_without(struct sl_box *box) {
+    struct sl_output *output = &box->output;
+    if (output->failed & output->fault_closed) {
+        output->failed_dropped++;
+        sl_drop_by(box, 0);
+    } else if (output->failed) {
+        output->failed_passed++;
+    } else {
+        output->overload_passed++;
+    }
+}
+
 /* Records the verdict of a packet that was processed. */
 static inline void sl_output_packet(struct sl_box *box, const struct sl_frame *frame) {
     struct sl_output *output = &box->output;
+    if (SL_UNLIKELY(output->off))
+        sl_output_without(box);
     if (SL_UNLIKELY(output->at_end != NULL))
         output->at_end(box, frame, output->at_end_of);
     if (SL_UNLIKELY(output->waiting || output->holders))
@@ -346,6 +361,12 @@ SL_COLD void sl_output_finish(struct sl_box *box) {
         sl_report(box, "held_at_end", box->output.held_ended);
         sl_report(box, "held_no_room", box->output.held_refused);
     }
+    if (box->output.fault_open | box->output.fault_closed) {
+        sl_report(box, "failed_passed", box->output.failed_passed);
+        sl_report(box, "failed_dropped", box->output.failed_dropped);
+    }
+    if (box->output.overload_open)
+        sl_report(box, "overload_passed", box->output.overload_passed);
     if (box->output.withholds)
         sl_report(box, "packets_withheld", box->output.withholds);
     if (box->output.not_sent)

@@ -38,7 +38,7 @@ SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *who) {
     char what[64];
     snprintf(what, sizeof what, "%s: the rows could not all be written", who);
     if (failed)
-        sl_fail(box, what, strerror(errno ? errno : EIO));   /* the error of a write before the close is not known */
+        (sl_fail)(box, what, strerror(errno ? errno : EIO));   /* the error of a write before the close is not known */
 }
 
 #endif

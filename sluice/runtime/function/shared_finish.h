@@ -132,14 +132,14 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
             if (faults[i].value)
                 sl_report(box, faults[i].name, faults[i].value);
         if (store->fault(store)[0])
-            sl_fail(box, "store", store->fault(store));
+            (sl_fail)(box, "store", store->fault(store));
     } else if (state->file) {
         FILE *out = sl_create(state->file);
         for (uint32_t i = 0; out && i < state->functions; i++)
             for (uint32_t k = 0; k < state->count[i]; k++)
                 sl_shared_write(out, &state->of[i][k]);
         if (!out || fclose(out) != 0)
-            sl_fail(box, state->file, strerror(errno));
+            (sl_fail)(box, state->file, strerror(errno));
     }
     if (refused)
         sl_report(box, "state_refused", refused);

@@ -167,7 +167,8 @@
 #define SLUICE_RELEASE(event) SL_INLINE(sl_release(event))
 #define SLUICE_DISCARD(event) SL_INLINE(sl_discard(event))
 
-/* By name: the drop is the function's. */
+/* By name: the drop, and the failure, are the function's. Headers that several functions include write (sl_fail). */
+#define sl_fail(box, what, why) sl_fail_by(box, SL_FUNCTION_BIT, what, why)
 #define sl_drop(box) sl_drop_by(box, SL_FUNCTION_BIT)
 #define sl_reset(box) sl_reset_by(box, SL_FUNCTION_BIT)
 #define sl_hold(event) sl_hold_by(event, SL_FUNCTION_BIT)

@@ -40,6 +40,8 @@ static int open_back_end(struct sl_source **out, const char *uri, const struct s
         return sl_packet_source_open(out, rest, options, message, message_size);
     if ((rest = after_scheme(uri, "xdp")))
         return sl_xdp_source_open(out, rest, options, message, message_size);
+    if ((rest = after_scheme(uri, "tap")))
+        return sl_tap_source_open(out, rest, options, message, message_size);
     rest = after_scheme(uri, "file");
     return sl_capture_source_open(out, rest ? rest : uri, options, message, message_size);
 }

@@ -71,6 +71,8 @@ struct sl_source_statistics {
  *     af_packet:INTERFACE   a network interface; `any` for all of them
  *     xdp:INTERFACE         the same by AF_XDP, with libxdp; packets are withheld from the network stack of the host
  *
+ *     tap:NAME              a TAP device of this host, which is created where there is none
+ *
  * Returns 0, with the source in *out, which sl_source_close closes; or -1, with *out NULL and the reason in message,
  * beginning with the name. options may be NULL. */
 int sl_source_open(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
@@ -87,8 +89,8 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
 int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
                      size_t message_size);
 
-/* The source with that index among those that sl_source_open_all opened; one of AF_XDP is a destination as well, as it
- * is the only one that can use its queues. It must not be closed. NULL if there is none. */
+/* The source with that index among those that sl_source_open_all opened; one of AF_XDP or TAP is a destination as well,
+ * as it is the only one that can use its queues. It must not be closed. NULL if there is none. */
 struct sl_source *sl_source_part(struct sl_source *source, size_t index);
 
 /* Receives at most `most` available packets. Returns their number; 0 if none is available now (a live source, a pipe or
@@ -182,6 +184,8 @@ int sl_capture_source_open(struct sl_source **out, const char *path, const struc
 int sl_packet_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options,
                           char *message, size_t message_size);
 int sl_xdp_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options, char *message,
+                       size_t message_size);
+int sl_tap_source_open(struct sl_source **out, const char *name, const struct sl_source_options *options, char *message,
                        size_t message_size);
 int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size);
 /* Takes ownership of the sources, even on failure. ordered: by time. */

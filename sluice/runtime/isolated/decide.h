@@ -219,7 +219,7 @@ void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t co
     struct sl_iso_sender *sender = &sl_iso_sender;
     sender->kind = SL_ISO_BURST;
     if (verdicts && count > SL_ISO_PACKETS) {   /* changed packets are valid until the next batch */
-        sl_fail(box, "isolated chain", "more packets in a burst than a batch has");
+        (sl_fail)(box, "isolated chain", "more packets in a burst than a batch has");
         for (size_t i = 0; i < count; i++)
             verdicts[i] = (struct sl_verdict){.action = SL_DROP};
         return;
@@ -239,7 +239,7 @@ void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t co
                 break;
             uint8_t *copy = sl_iso_room(frame->captured);
             if (!copy) {   /* more than the driver reads at once: it is processed as if it were cut off */
-                sl_fail(box, "isolated chain", "packets of a burst that are larger than its memory");
+                (sl_fail)(box, "isolated chain", "packets of a burst that are larger than its memory");
                 frame->captured = 0;
             } else if (frame->captured) {
                 memcpy(copy, frame->at, frame->captured);

@@ -103,7 +103,7 @@ static inline void sl_iso_handle(const struct sl_iso_message *message) {
     receiver->published = 0;
     __atomic_store_n(&sl_iso_own()->begun, message->order, __ATOMIC_RELEASE);
     if (!sl_iso_event_of(message, &event)) {
-        sl_fail(box, "isolated function", "no memory for the copy of an instance");
+        (sl_fail)(box, "isolated function", "no memory for the copy of an instance");
         return;
     }
     if (program->deferred)

@@ -1,0 +1,215 @@
+"""What shows a running box: --metrics, --control (`sluice top`), and the summary so far on SIGUSR1."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import http.server
+import json
+import os
+import signal
+import socket
+import socketserver
+import sys
+import threading
+import time
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from sluice.cli.common.errors import CommandError
+from sluice.cli.common.metrics import CONTENT_TYPE, metrics
+from sluice.cli.common.summary import summary
+from sluice.engine.box import Box
+from sluice.engine.observed import Observed, Snapshot
+
+SECONDS = 0.25
+"""Between two snapshots."""
+PATIENCE = 5.0
+"""Seconds in which a client sends its request and takes the answer."""
+REQUEST_MOST = 1 << 16
+"""Bytes of a request."""
+
+
+def add_observing(parser: argparse.ArgumentParser) -> None:
+    """Add the options --metrics and --control."""
+    parser.add_argument(
+        "--metrics",
+        type=address,
+        metavar="[ADDR:]PORT",
+        help="serve the numbers of the run to Prometheus, at /metrics; without an address on the loopback interface",
+    )
+    parser.add_argument(
+        "--control", metavar="SOCKET", help="a Unix socket by which `sluice top` shows the run, while it lasts"
+    )
+
+
+def address(text: str) -> tuple[str, int]:
+    """ADDR:PORT, :PORT or PORT."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or not 0 <= int(port) <= 65535:
+        raise argparse.ArgumentTypeError(f"'{text}' is no address: write PORT, or ADDR:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@dataclass
+class Observer:
+    """Gives out snapshots of a box. `tick` is called by the thread that drives the box, some times a second."""
+
+    observed: Observed
+    shown: bool = False
+    """Whether anyone may need a snapshot at any time."""
+    asked: bool = False
+    """Whether a summary is to be printed."""
+    servers: list[socketserver.BaseServer] = field(default_factory=lambda: [])
+
+    def __post_init__(self) -> None:
+        self.snapshot: Snapshot = self.observed.take()
+        self._due = 0.0
+        self.begun = False
+
+    def begin(self) -> None:
+        """Start to answer requests, each kind in a thread of its own."""
+        for server in self.servers:
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
+        self.begun = True
+
+    def end(self) -> None:
+        """Answer no more requests."""
+        for server in self.servers:
+            if self.begun:
+                server.shutdown()
+            server.server_close()
+
+    def tick(self) -> None:
+        """Take a snapshot if one is due. Print a summary if it was asked for."""
+        now = time.monotonic()
+        if self.asked or (self.shown and now >= self._due):
+            self._due = now + SECONDS
+            self.snapshot = self.observed.take()
+        if self.asked:
+            self.asked = False
+            print(summary(self.snapshot.outcome()), file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observer | None]:
+    """Show a box while it runs, as the command line says.
+
+    Raises CommandError if a port or a socket is not available.
+    """
+    metrics_at = getattr(options, "metrics", None)
+    control = getattr(options, "control", None)
+    with contextlib.ExitStack() as stack:
+        main = threading.current_thread() is threading.main_thread()
+        if options is None or not main:
+            yield None
+            return
+        observer = Observer(Observed(box), shown=bool(metrics_at or control))
+
+        def ask(_signal: int, _frame: object) -> None:
+            observer.asked = True
+
+        before = signal.signal(signal.SIGUSR1, ask)
+        stack.callback(signal.signal, signal.SIGUSR1, before)
+        stack.callback(observer.end)
+        if metrics_at:
+            observer.servers.append(_metrics_server(metrics_at, observer))
+        if control:
+            observer.servers.append(_control_server(control, observer))
+            stack.callback(_remove, control)
+        yield observer
+
+
+def _metrics_server(at: tuple[str, int], observer: Observer) -> socketserver.BaseServer:
+    class Page(http.server.BaseHTTPRequestHandler):
+        timeout = PATIENCE
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0] != "/metrics":
+                self.send_error(404, "the numbers are at /metrics")
+                return
+            body = metrics(observer.snapshot).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", CONTENT_TYPE)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    class Server(http.server.HTTPServer):
+        address_family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client that goes away is no fault of the run."""
+
+    try:
+        server = Server(at, Page)
+    except OSError as error:
+        raise CommandError(f"--metrics {at[0]}:{at[1]}: {error.strerror or error}") from error
+    if not at[1]:
+        print(f"sluice: metrics at port {server.server_address[1]}", file=sys.stderr, flush=True)
+    return server
+
+
+def _control_server(path: str, observer: Observer) -> socketserver.BaseServer:
+    class Request(socketserver.StreamRequestHandler):
+        timeout = PATIENCE
+
+        def handle(self) -> None:
+            line = self.rfile.readline(REQUEST_MOST)
+            try:
+                what: Any = json.loads(line)
+                known = what["do"] == "snapshot"
+            except (ValueError, TypeError, KeyError):
+                known = False
+            answer = observer.snapshot.as_json() if known else {"error": 'the request is {"do": "snapshot"}'}
+            self.wfile.write(json.dumps(answer).encode() + b"\n")
+
+    class Server(socketserver.UnixStreamServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """As above."""
+
+    if _answers(path):
+        raise CommandError(f"--control {path}: another box has this socket")
+    with contextlib.suppress(OSError):
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            os.unlink(path)  # of a box that was killed
+    before = os.umask(0o177)  # for its owner alone
+    try:
+        return Server(path, Request)
+    except OSError as error:
+        raise CommandError(f"--control {path}: {error.strerror or error}") from error
+    finally:
+        os.umask(before)
+
+
+def _answers(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+        end.settimeout(1)
+        try:
+            end.connect(path)
+        except OSError:
+            return False
+    return True
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def ask(path: str) -> Snapshot:
+    """The snapshot of the box that has this socket. Raises CommandError."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+            end.settimeout(PATIENCE)
+            end.connect(path)
+            end.sendall(b'{"do": "snapshot"}\n')
+            with end.makefile("rb") as answer:
+                return Snapshot.from_json(json.loads(answer.readline()))
+    except (OSError, ValueError, TypeError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise CommandError(f"{path}: {said}; is a box running with --control {path}?") from error

@@ -1,0 +1,59 @@
+"""A box gives up its rights once its interfaces are open, and becomes another user."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.main import main
+from tests.live.wire import Inline, Wire, ping, why_no_wire
+
+pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
+STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+CAPTURE = Path(__file__).resolve().parents[2] / "examples" / "first" / "capture.pcap"
+
+
+def rights(process: int) -> list[tuple[str, str, str]]:
+    """Of each thread: the effective user, its effective capabilities, and those that it may ever get."""
+    found: list[tuple[str, str, str]] = []
+    for status in Path(f"/proc/{process}/task").glob("*/status"):
+        fields = dict(line.split(":\t", 1) for line in status.read_text().splitlines() if ":\t" in line)
+        found.append((fields["Uid"].split()[1], fields["CapEff"].strip("0"), fields["CapBnd"].strip("0")))
+    return found
+
+
+@pytest.mark.parametrize("words, user", [([], "0"), (["--user", "nobody"], "65534")])
+def test_nothing_is_left(words: list[str], user: str, tmp_path: Path) -> None:
+    """In any thread; packets are still forwarded, and the run ends as usual."""
+    (tmp_path / "stack.py").write_text(STACK)
+    tmp_path.chmod(0o755)
+    more = ["-f", "none", "--control", str(tmp_path / "box.sock"), *words]
+    with Wire("liverights") as wire, Inline(wire, tmp_path, "run", str(tmp_path / "stack.py"), *more) as running:
+        assert ping(wire, 2) == 2
+        found = rights(running.process.pid)
+        assert len(found) >= 2 and set(found) == {(user, "", "")}
+        assert running.stop()["received"]["forwarded"] >= 4
+
+
+def test_a_capability_that_is_named_is_left(tmp_path: Path) -> None:
+    (tmp_path / "stack.py").write_text(STACK)
+    words = ["run", str(tmp_path / "stack.py"), "-f", "none", "--user", "nobody", "--capabilities", "CAP_NET_ADMIN"]
+    with Wire("liverights") as wire, Inline(wire, tmp_path, *words) as running:
+        assert set(rights(running.process.pid)) == {("65534", "1", "1")}
+        running.stop()
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["-i", "none0", "--user", "not-here"], "--user not-here: there is no such user"),
+        (["-r", str(CAPTURE), "--user", "nobody"], "--user: is for interfaces"),
+    ],
+)
+def test_users_that_make_no_sense(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "stack.py").write_text(STACK)
+    assert main(["run", str(tmp_path / "stack.py"), "-f", "none", *words]) in (1, 2)
+    assert said in capsys.readouterr().err

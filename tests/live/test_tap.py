@@ -1,0 +1,43 @@
+"""`-i tap:NAME`: the box is the wire of an interface of its host, and forwards to another one."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.main import main
+from tests.live.wire import CLIENT, SERVER, Inline, Wire, content, ip, serve, why_no_wire
+from tests.support.network import why_not
+
+MISSING = why_no_wire() or why_not()
+pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.root]
+STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+PATH = "/x/700000"
+
+
+def test_bytes_through_a_tap_device(tmp_path: Path) -> None:
+    """The kernel of the box's namespace is the client; what curl gets is intact, and each packet is counted."""
+    (tmp_path / "stack.py").write_text(STACK)
+    words = ["run", str(tmp_path / "stack.py"), "-f", "none"]
+    with Wire("livetap") as wire, Inline(wire, tmp_path, *words, between=("tap:t0", "b1")) as running:
+        ip("-n", wire.box, "addr", "add", f"{CLIENT}/24", "dev", "t0")
+        site = serve(wire, 8080)
+        try:
+            curl = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", f"http://{SERVER}:8080{PATH}"]
+            got = subprocess.run(["ip", "netns", "exec", wire.box, *curl], capture_output=True, check=True).stdout
+        finally:
+            site.shutdown()
+            site.server_close()
+        summary = running.stop()
+        assert "t0" not in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True, text=True).stdout
+    assert hashlib.sha256(got).digest() == hashlib.sha256(content(PATH)).digest()
+    assert summary["received"]["forwarded"] == summary["packets"] > 100
+
+
+def test_a_name_of_another_interface(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "stack.py").write_text(STACK)
+    assert main(["run", str(tmp_path / "stack.py"), "-f", "none", "-i", "tap:lo"]) == 1
+    assert "lo: an interface of that name exists, and is no TAP device" in capsys.readouterr().err

@@ -305,7 +305,7 @@ SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
                     {   /* descriptions.py:64 */
                         struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0, &layers[1], unit};
                         struct arp_seen data = {(uint16_t)(header_operation), header_sender};
-                        guard_arp_seen(&event, &data);
+                        if (SL_LIKELY(!(event.box->output.off & 0x1ull))) guard_arp_seen(&event, &data);
                         if (SL_LIKELY(!sl_withheld(event.box, 0x1ull))) count_arp_seen(&event, &data);
                         if (SL_LIKELY(!sl_withheld(event.box, 0x1ull))) log_arp_seen(&event, &data);
                     }

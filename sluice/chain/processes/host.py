@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from sluice.chain.processes.boxes import FunctionBox
+from sluice.chain.processes.instances import StateError, Stores
 from sluice.chain.processes.limits import Limits, begin_process
 from sluice.chain.processes.memory import Memory
 from sluice.chain.processes.program import Part
@@ -36,10 +37,17 @@ class _HostBox(FunctionBox):
 
 
 def run_part(
-    part: Part, memory: Memory, settings: Settings, forwards: bool, limits: Limits, result: int, others: Iterable[int]
+    part: Part,
+    memory: Memory,
+    settings: Settings,
+    forwards: bool,
+    limits: Limits,
+    result: int,
+    others: Iterable[int],
+    stores: Stores | None = None,
 ) -> NoReturn:
     """Run it to the end of the input. The result is written to the file `result` as JSON. others: files that are not
-    its concern.
+    its concern. stores: of the function's state.
     """
     begin_process(session=True)
     status = 1
@@ -51,12 +59,14 @@ def run_part(
             os.closerange(result + 1, _FILES)
         assert part.compiled is not None
         own = replace(settings, memory=_MEMORY, prefault=False)
+        if stores is not None:
+            own = replace(own, store=stores.attach(part))
         box = _HostBox(part.compiled, own, part.python, part.options, None, forwards)
         _write(result, {"missing": limits.apply()})
         if box.receive(memory.mapping(part.number)):
             _write(result, {"reports": box.reports(), "failure": box.failure()})
         status = 0
-    except RunError as error:
+    except (RunError, StateError) as error:
         _write(result, {"error": str(error)})
     except BaseException as error:
         traceback.print_exception(error)

@@ -284,7 +284,8 @@ bool sl_iso_step(struct sl_box *box, uint32_t slots) {
     for (uint32_t place = 0; place < SL_ISO_SLOTS; place++) {   /* of functions that only watch, too */
         const struct sl_iso_slot *slot = sl_iso_slot_at(sender->iso, place);
         for (uint64_t left = slot->functions; left; left &= left - 1)
-            sl_iso_wait_done(sender->iso, sl_iso_first(left), slot->batch, &sender->iso->stack->sleeping);
+            sl_iso_wait_settled(sender->iso, sl_iso_first(left), slot->batch, &sender->iso->stack->sleeping);
+        sl_iso_delete(sender->iso, place);
     }
     sl_iso_report(box);
     return false;

@@ -16,6 +16,7 @@ SLUICE_COUNTER(no_server, "connections that got none, as the store failed; their
 SLUICE_COUNTER(other_server, "connections that got none, as servers in the store that are no parameters have the fewest; dropped, too")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
+/* 0: the connection got none. */
 struct balance_server { uint32_t address; };
 
 SLUICE_SHARED(active, map, all, read_write, recover, "connections of each server, by its address")
@@ -29,6 +30,7 @@ struct balance_flow {
     struct sl_object *server, *bytes;   /* NULL: no server */
     uint8_t role;
     uint8_t side;   /* of the server, or of the virtual address */
+    bool known;     /* the role is */
     bool asked;     /* for a server */
 };
 SLUICE_STATE(struct balance_flow)
@@ -43,8 +45,22 @@ static bool balance_is_server(const struct balance *balance, uint32_t address) {
     return false;
 }
 
+/* Takes up what another instance has stored for a connection that it had before. False: it has no server. */
+static bool balance_take_up(const struct sl_event *event, struct balance_flow *flow) {
+    struct sl_object *object = SLUICE_SHARED_OF(event, server);
+    flow->asked = sl_shared_present(object);
+    if (flow->asked) {
+        const struct balance_server *server = sl_shared_struct(object);
+        flow->server = object;
+        flow->bytes = SLUICE_SHARED_AT(event->box, bytes, server->address);
+    }
+    return flow->asked;
+}
+
 /* Gives a connection a server. */
 static void balance_choose(const struct sl_event *event, struct balance_flow *flow) {
+    if (balance_take_up(event, flow))
+        return;
     struct sl_object *active = SLUICE_SHARED_ALL(event->box, active);
     int64_t least = 0;
     bool known = false;
@@ -80,6 +96,7 @@ static void balance_begin(const struct sl_event *event, bool answers) {
         return;
     const struct balance *balance = SLUICE_WORKER_OF(event->box);
     struct balance_flow *flow = SLUICE_STATE_OF(event);
+    flow->known = true;
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
     if (ip4_address(event, 1) == balance->address && (!port || port == ip4_port(event, 1))) {
         flow->role = BALANCE_CLIENT;
@@ -106,6 +123,8 @@ static void balance_rewrite(const struct sl_event *event, bool source, uint32_t 
 
 static void balance_packet(const struct sl_event *event) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && !flow->known)   /* another instance had it before */
+        balance_begin(event, true);
     if (!flow || flow->role == BALANCE_OTHER)
         return;
     const uint8_t *source = ip4_address_place(event, true);
@@ -132,6 +151,11 @@ static void balance_packet(const struct sl_event *event) {
 
 static void balance_end(const struct sl_event *event, uint64_t reason) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && !flow->known && reason != SL_END_EOF) {
+        balance_begin(event, true);
+        if (flow->role == BALANCE_CLIENT)
+            balance_take_up(event, flow);
+    }
     if (!flow || !flow->server || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
     const struct balance_server *server = sl_shared_struct(flow->server);

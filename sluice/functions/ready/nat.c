@@ -22,7 +22,7 @@ SLUICE_COUNTER(unsolicited, "packets of connections that began outside, to an in
 SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP or UDP, fragments, malformed, or of no connection; they are dropped")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
-/* Of a connection from the inside. */
+/* Of a connection from the inside; 0: it got no port. */
 struct nat_mapping { uint32_t port; };
 /* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
 struct nat_inside { uint32_t address; uint16_t port; uint16_t protocol; };
@@ -38,6 +38,7 @@ struct nat_flow {
     struct sl_object *inside;    /* of the port of that */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
+    bool known;                  /* the role is */
     bool asked;                  /* for a port */
 };
 SLUICE_STATE(struct nat_flow)
@@ -89,12 +90,28 @@ static void nat_guard(const struct sl_event *event) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
+/* Takes up what another instance has stored for a connection that it had before. False: it has no mapping. */
+static bool nat_take_up(const struct sl_event *event, struct nat_flow *flow) {
+    flow->mapping = SLUICE_SHARED_OF(event, mapping);
+    flow->asked = sl_shared_present(flow->mapping);
+    if (flow->asked) {
+        const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
+        flow->inside = mapping && mapping->port ? SLUICE_SHARED_AT(event->box, inside_of, mapping->port) : NULL;
+    }
+    return flow->asked;
+}
+
 /* Gives a connection from the inside a port. */
 static void nat_map(const struct sl_event *event, struct nat_flow *flow, bool tcp) {
     int64_t port;
-    if (sl_shared_pop(SLUICE_SHARED_ALL(event->box, ports), &port) != SL_STORE_DONE)
+    if (nat_take_up(event, flow))
         return;
-    flow->mapping = SLUICE_SHARED_OF(event, mapping);
+    enum sl_store_status status = sl_shared_pop(SLUICE_SHARED_ALL(event->box, ports), &port);
+    if (status != SL_STORE_DONE) {
+        if (status == SL_STORE_ABSENT)
+            sl_shared_put(flow->mapping);   /* that it has none: another instance must not give it one later */
+        return;
+    }
     flow->inside = SLUICE_SHARED_AT(event->box, inside_of, (uint64_t)port);
     struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
     struct nat_inside *inside = sl_object_bytes_of(flow->inside);
@@ -117,6 +134,7 @@ static void nat_begin(const struct sl_event *event) {
         return;
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
+    flow->known = true;
     uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
     if (!from || !to)
         return;   /* IPv6 */
@@ -142,12 +160,14 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     }
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
+    if (!flow->known)   /* another instance had it before */
+        nat_begin(event);
     if (flow->role == NAT_FROM_INSIDE) {
         if (!flow->asked)
             nat_map(event, flow, tcp);
         flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
-        if (!mapping) {
+        if (!mapping || !mapping->port) {
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
             return;
         }
@@ -174,11 +194,16 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
 
 static void nat_end(const struct sl_event *event, uint64_t reason) {
     struct nat_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && !flow->known && reason != SL_END_EOF) {
+        nat_begin(event);
+        if (flow->role == NAT_FROM_INSIDE)
+            nat_take_up(event, flow);
+    }
     if (!flow || !flow->mapping || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
     sl_shared_drop(flow->inside);   /* before another connection can get the port */
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
-    if (mapping)
+    if (mapping && mapping->port)
         sl_shared_push(SLUICE_SHARED_ALL(event->box, ports), mapping->port);
     sl_shared_drop(flow->mapping);
     flow->mapping = flow->inside = NULL;

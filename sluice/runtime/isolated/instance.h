@@ -71,15 +71,14 @@ static void sl_iso_wait_order(void) {
         return;
     for (uint64_t left = sl_iso_instance.vertex->instances & ~((uint64_t)1 << iso->self); left; left &= left - 1) {
         uint32_t other = sl_iso_first(left);
-        const uint32_t *word = &sl_iso_function_at(iso, other)->done_batch;
         for (uint32_t spins = 0; !sl_iso_passed(iso, other) && !__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED);
              spins++) {
             if (spins < SL_ISO_SPINS) {
                 sl_iso_pause();
             } else {   /* its progress is no word that wakes anyone */
                 struct timespec most = {0, 50 * 1000};
-                (void)word;
                 nanosleep(&most, NULL);
+                sl_iso_instance.store->poll(sl_iso_instance.store, 0);   /* what they wait for is transmitted */
             }
         }
     }
@@ -184,6 +183,7 @@ static inline void sl_iso_give_up_parts(void) {
     for (uint32_t part = 0; part < SL_ISO_PARTS; part++)
         if (leaving[part >> 3] >> (part & 7) & 1)
             instance->store->release(instance->store, part);
+    instance->store->poll(instance->store, 0);   /* transmits it: the others wait for it */
 }
 
 /* Before a batch. True if the process before this one has committed it. */

@@ -35,11 +35,12 @@ from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
+from sluice.cli.common.equivalence import Ideal, check_comparable
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, forwarding_inputs, inline_settings
-from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, with_state
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
+from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, with_state
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.running import (
     check_workers,
@@ -131,7 +132,11 @@ def action(options: argparse.Namespace) -> int:
         check_output(options.prints, *input_files(inputs), options.chain)
     with printed_apart(options.prints, apart=options.json):
         outcome = _run(options, inputs)
-    return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
+    return (
+        0
+        if (options.compile_only or options.plan) and not outcome.stopped
+        else finish(outcome, options.json, named(inputs))
+    )
 
 
 def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
@@ -145,6 +150,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         isolated = _isolated(plan, options)
         check_instances(options)
+        check_comparable(options, inputs)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))
@@ -226,7 +232,10 @@ def _controlled(
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
         controller = Controller(chain, settings, forwards, requests=requests, stores=state)
+        ideal = Ideal(chain.plan, described, settings, inputs, options) if options.check_equivalence else None
         outcome = controller.run(run)
+        if ideal is not None:
+            outcome = ideal.finish(outcome, state.text() if state else "")
         outcome.reports |= {f"{name}.parts_moved": moved for name, moved in controller.instances.moves.items()}
         return with_state(options, outcome, state.text if state else None)
     except StateError as error:

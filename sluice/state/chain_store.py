@@ -75,15 +75,17 @@ class ChainStore:
         name = part.functions.c[0].name
         self._calls([("SET", owner_key(name, one), token) for one in parts])
 
-    def succeed(self, part: Part) -> int:
-        """What a process owned that has ended is that of the next one. The last clock that it committed."""
+    def succeed(self, part: Part) -> tuple[int, int]:
+        """What a process owned that has ended is that of the next one. The last clock that it committed, and the bytes
+        of its file of rows then.
+        """
         before, name = self.tokens[part.number], part.functions.c[0].name
         token = self._token(part)
         keys = [owner_key(name, one) for one in range(PARTS)]
         marker = f"sluice-done:{{{name}@{part.instance or 0}}}:{self.run}"
         inherit = ("FCALL", f"{self.prefix}_inherit", len(keys), *keys, before, token)
-        _, done = self._calls([inherit, ("GET", marker)])
-        return int(done) if isinstance(done, bytes) and done.isdigit() else 0
+        _, done, rows = self._calls([inherit, ("HGET", marker, "clock"), ("HGET", marker, "rows")])
+        return _number(done), _number(rows)
 
     def reserve(self, clock: int) -> None:
         """The store knows that clocks below this one may be used."""
@@ -107,9 +109,17 @@ class ChainStore:
 
     def clean(self) -> None:
         """Remove what is needed only while the chain runs."""
-        names = {part.functions.c[0].name: len(self.chain.instances_of(part.name)) for part in self.chain.leaders if part.shares}
+        names = {
+            part.functions.c[0].name: len(self.chain.instances_of(part.name))
+            for part in self.chain.leaders
+            if part.shares
+        }
         keys = [f"sluice-done:{{{name}@{one}}}:{self.run}" for name, count in names.items() for one in range(count)]
         self._calls([("DEL", *keys, f"{CLOCK}:{self.run}")])
+
+
+def _number(reply: object) -> int:
+    return int(reply) if isinstance(reply, bytes) and reply.isdigit() else 0
 
 
 def shared_functions(chain: IsolatedChain) -> list[CFunction]:

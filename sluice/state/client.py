@@ -101,9 +101,7 @@ class Place:
 class Client:
     """An open client: `address` is that of its struct sl_store. Raises StoreError."""
 
-    def __init__(
-        self, location: Location, prefix: str, epoch: int, instance: str, place: Place | None = None
-    ) -> None:
+    def __init__(self, location: Location, prefix: str, epoch: int, instance: str, place: Place | None = None) -> None:
         self._library = ctypes.CDLL(str(client_library()))
         self._library.sluice_client_open.restype = ctypes.c_void_p
         self._library.sluice_client_open.argtypes = [ctypes.POINTER(COptions), ctypes.c_char_p, ctypes.c_uint32]

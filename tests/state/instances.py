@@ -16,8 +16,11 @@ from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import planned
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.engine.box import Box, Outcome, Settings, compile_stack
-from sluice.lang.stack import Stack
-from sluice.stacks.find import find_stack
+from sluice.lang import Pred, Stack
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.udp import udp_parser
 from sluice.state.chain_store import chain_store
 from sluice.state.location import Location
 from sluice.state.session import session
@@ -70,7 +73,13 @@ class Trigger:
 
 @cache
 def stack() -> Stack:
-    return find_stack("tcp_ip")
+    """Ethernet, IPv4, TCP and UDP: small, as it is compiled for each set of functions."""
+    made = Stack("small")
+    made.eth, made.ipv4, made.tcp, made.udp = ethernet_parser(), ipv4_parser(), tcp_parser(), udp_parser()
+    made += (made.eth >> made.ipv4) + Pred(made.eth.header.type == 0x0800)
+    made += (made.ipv4 >> made.tcp) + Pred(made.ipv4.header.protocol == 6)
+    made += (made.ipv4 >> made.udp) + Pred(made.ipv4.header.protocol == 17)
+    return made
 
 
 def plan_of(arrangement: Arrangement) -> Plan:

@@ -44,6 +44,13 @@ class RequestError(Exception):
     """A request that cannot be fulfilled."""
 
 
+_REFUSED = (
+    *(RequestError, DescriptionError, HookError, FunctionError, CompilerError, RunError, StateError),
+    OSError,
+)
+"""What says why a request is not fulfilled."""
+
+
 class ControlSocket:
     """The socket of a chain. check: checks a plan for a changed chain. Raises OSError where it cannot be opened."""
 
@@ -86,9 +93,7 @@ class ControlSocket:
             with self._client as client:
                 try:
                     answer = self._answer(controller, json.loads(_read(client, SECONDS)))
-                except (
-                    RequestError, DescriptionError, HookError, FunctionError, CompilerError, RunError, StateError, OSError
-                ) as error:  # fmt: skip
+                except _REFUSED as error:
                     answer = {"error": str(error)}
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     answer = {"error": f"no request: {error}"}

@@ -109,7 +109,9 @@ class Controller:
             os.close(read)
             limits = Limits(part.number, part.memory, bool(part.python), store=part.shares)
             stores = self.stores if part.shares else None
-            run_part(part, self.memory, self.settings, self.forwards, limits, write, self._files(), stores)
+            rows = self.instances.rows.open_files.get(part.number, -1)
+            others = self._files() - {rows}
+            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows)
         os.close(write)
         os.set_blocking(read, False)
         process.pid, process.result, process.text = pid, read, b""
@@ -121,7 +123,7 @@ class Controller:
         files = {file for process in self.processes for file in (process.result, process.pidfd)}
         if self.requests is not None:
             files |= set(self.requests.files())
-        return (files | set(self._of_stack)) - {-1}
+        return (files | set(self._of_stack) | set(self.instances.rows.open_files.values())) - {-1}
 
     def _await_start(self, process: Process) -> None:
         """Wait until a function has opened. Raises RunError if it refuses."""
@@ -234,8 +236,10 @@ class Controller:
                 outcome = self._run_stack(run)
             finally:
                 self._stop()
+            self.instances.rows.join()
             return self._joined(outcome)
         finally:
+            self.instances.rows.close()
             self.memory.close()
 
     def _warn_of_missing(self) -> None:
@@ -357,8 +361,8 @@ class Controller:
         self._change(process)
 
     def scale(self, name: str, instances: int) -> int:
-        """Let so many instances share the traffic of a function; others have none any more. Returns how many parts of the
-        traffic move. Raises OSError, and RunError where a further process cannot start.
+        """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
+        move. Raises OSError, and RunError where a further process cannot start.
         """
         vertex, found = self.instances.places(name)
         for _ in range(len(found), instances):
@@ -384,6 +388,7 @@ class Controller:
         self._describe(part)
         if self.stores is not None and part.shares:
             self.stores.admit(part, ())
+            self.instances.rows.open(part)
         self.instances.describe(part, vertex)
         self._start(process)
         self._await_start(process)

@@ -45,9 +45,11 @@ def run_part(
     result: int,
     others: Iterable[int],
     stores: Stores | None = None,
+    rows: int = -1,
 ) -> NoReturn:
     """Run it to the end of the input. The result is written to the file `result` as JSON. others: files that are not
-    its concern. stores: of the function's state.
+    its concern. stores: of the function's state. rows: the
+    file that it writes rows to, or -1.
     """
     begin_process(session=True)
     status = 1
@@ -55,8 +57,7 @@ def run_part(
         _close(others)
         memory.restrict(part.number)
         if not part.python:  # a function in Python may have opened files when it was loaded
-            os.closerange(3, result)
-            os.closerange(result + 1, _FILES)
+            _close_all_but(result, rows)
         assert part.compiled is not None
         own = replace(settings, memory=_MEMORY, prefault=False)
         if stores is not None:
@@ -85,6 +86,15 @@ def _close(others: Iterable[int]) -> None:
     if nothing:
         os.dup2(nothing, 0)
         os.close(nothing)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close all files but these, and the standard ones."""
+    first = 3
+    for file in sorted(one for one in kept if one >= 3):
+        os.closerange(first, file)
+        first = file + 1
+    os.closerange(first, _FILES)
 
 
 def _write(file: int, data: dict[str, Any]) -> None:

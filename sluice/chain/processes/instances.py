@@ -1,5 +1,6 @@
-"""Several instances of a function in a running chain: which has what of the traffic, moves, and the takeover of one that
-ended. The controller calls it; where state is stored, `Stores` does what needs the store (sluice/state/chain_store.py).
+"""Several instances of a function in a running chain: which has what of the traffic, moves, and the takeover of one
+that ended. The controller calls it; where state is stored, `Stores` does what needs the store
+(sluice/state/chain_store.py).
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from sluice.chain.processes.memory import PARTS, Memory
 from sluice.chain.processes.partition import Candidate, assign, choose
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import IsolatedChain, Part
+from sluice.chain.processes.row_files import RowFiles, row_files
 
 CLOCKS = 1 << 24
 """Events whose clocks the store has in advance: a root that takes the place of another one begins after these."""
 ODD = 1
-OFF = {"log": 1, "marks": 2, "order": 4, "callbacks": 8}
+OFF = {"log": 1, "marks": 2, "order": 4, "callbacks": 8, "state": 16}
 """enum sl_iso_off: what tests switch off."""
 
 
@@ -40,9 +42,9 @@ class Stores(Protocol):
         """Before a process starts for the first time: these parts of the traffic are its own."""
         ...
 
-    def succeed(self, part: Part) -> int:
+    def succeed(self, part: Part) -> tuple[int, int]:
         """Before a process starts in the place of one that ended: what that owned is its own. Returns the clock of the
-        last event that it committed.
+        last event that it committed, and the bytes of its file of rows then.
         """
         ...
 
@@ -58,6 +60,7 @@ class Instances:
     chain: IsolatedChain
     memory: Memory
     stores: Stores | None = None
+    rows: RowFiles = field(default_factory=RowFiles)
     moves: dict[str, int] = field(default_factory=lambda: {})
     """Parts of the traffic that were moved, by function."""
 
@@ -71,6 +74,8 @@ class Instances:
         if self.stores is not None:
             control.off = sum(OFF[name] for name in self.stores.off if name in OFF)
             self.advance()
+        if self.stores is not None:
+            self.rows = row_files(self.chain)
         for part in self.chain.parts:
             control.rank[part.number] = part.leader
         for number, name in enumerate(names):
@@ -94,6 +99,7 @@ class Instances:
         """Say which function an instance is of."""
         control, bit = self.memory.control, 1 << part.number
         control.vertex[part.number] = vertex
+        control.row_file[part.number] = self.rows.open_files.get(part.number, 0)
         control.rank[part.number] = part.leader
         control.vertices[vertex].instances |= bit
         if part.shares and self.stores is not None:
@@ -118,7 +124,8 @@ class Instances:
         if (side.done - side.settled) % (1 << 32) > queue.count - side.settled:
             side.settled = side.done  # it has written anything; what it had not committed is handled by no one
         control.resume[part.number] = 0
-        control.committed[part.number] = self.stores.succeed(part)
+        control.committed[part.number], rows = self.stores.succeed(part)
+        self.rows.cut(part, rows)
         if process.in_batch > 1:
             control.poison[part.number] = side.begun
         side.sleeping = side.running = side.flows = 0
@@ -144,7 +151,7 @@ class Instances:
         return list(self.memory.stack.packets[number])
 
     def assign(self, name: str, owners: dict[int, int]) -> int:
-        """Move parts, given with the instance of each, from the next batch on. Returns how many have another one now."""
+        """Move parts, given with the instance of each, from the next batch on. Returns how many get another one."""
         number, found = self.places(name)
         by_instance = {part.instance: part.number for part in found}
         vertex = self.memory.control.vertices[number]
@@ -189,7 +196,7 @@ class Instances:
 
 
 def planned(chain: IsolatedChain, counts: Sequence[Sequence[int]], tried: Sequence[tuple[str, Candidate]]) -> None:
-    """Choose the scopes of a chain by the load of a sample: `counts` has that of each of `tried`, a function and a scope."""
+    """Choose the scopes of a chain by the load of a sample. counts: that of each of `tried`, by function and scope."""
     by_name: dict[str, list[Candidate]] = {}
     for (name, candidate), load in zip(tried, counts, strict=True):
         instances = len(chain.instances_of(name))

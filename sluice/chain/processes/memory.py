@@ -78,6 +78,7 @@ class Control(ctypes.Structure):
         ("samples", ctypes.c_uint64),
         ("poison", ctypes.c_uint64 * FUNCTIONS),
         ("committed", ctypes.c_uint64 * FUNCTIONS),
+        ("row_file", ctypes.c_uint32 * FUNCTIONS),
         ("rank", ctypes.c_uint32 * FUNCTIONS),
         ("vertex", ctypes.c_uint8 * FUNCTIONS),
         ("vertex_count", ctypes.c_uint32),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from sluice.chain.processes.memory import PARTS, SCOPE
 from sluice.hooks.function import CFunction
 from sluice.hooks.published import CHAIN
-from sluice.hooks.shared import ALL, FLOW, Shared
+from sluice.hooks.shared import FLOW, Shared
 from sluice.hooks.subscription import is_named
 from sluice.ir.graph import Program
 
@@ -30,8 +30,8 @@ FLOWS: tuple[str, ...] = ()
 @dataclass(frozen=True)
 class Candidate:
     """A scope by which traffic may be divided. cached: names of objects that then belong to one instance. load: packets
-    of a sample by part, empty without one. owners: the instance, from 0, of each part. imbalance: the load of the instance
-    with most, divided by the mean; 0 if it is not known.
+    of a sample by part, empty without one. owners: the instance, from 0, of each part. imbalance: the load of the
+    instance with most, divided by the mean; 0 if it is not known.
     """
 
     scope: tuple[str, ...]
@@ -76,8 +76,8 @@ def candidates(function: CFunction, program: Program) -> list[Candidate]:
 
 
 def belonging(function: CFunction, fields: Sequence[Shared], scope: tuple[str, ...]) -> tuple[str, ...]:
-    """The objects that belong to one instance if traffic is divided by a scope: those of flows, and those whose key says
-    which part it is.
+    """The objects that belong to one instance if traffic is divided by a scope: those of flows, and those whose key
+    says which part it is.
     """
     names = [item.name for item in function.shared if item.scope == FLOW]
     names += [item.name for item in fields if scope and set(scope) <= set(item.scope)]
@@ -94,8 +94,8 @@ def watched(function: CFunction, cached: Sequence[str]) -> tuple[str, ...]:
 
 
 def choose(found: Sequence[Candidate]) -> Candidate:
-    """The coarsest scope with which the load is even; without such a one, that with the most even load. Without a sample,
-    the coarsest.
+    """The coarsest scope with which the load is even; without such a one, that with the most even load. Without a
+    sample, the coarsest.
     """
     known = [candidate for candidate in found if candidate.imbalance]
     if not known:
@@ -106,8 +106,8 @@ def choose(found: Sequence[Candidate]) -> Candidate:
 def _may_belong(function: CFunction, item: Shared, program: Program) -> bool:
     """Whether all accesses to the objects of a declaration are by the fields of the active side of the event's flow.
 
-    Another access, as by a number that stands for the fields, could be of an instance that has not the part. The same is
-    true of events of layers without flows.
+    Another access, as by a number that stands for the fields, could be of an instance that has not the part. The same
+    is true of events of layers without flows.
     """
     if not isinstance(item.scope, tuple) or len(item.scope) > SCOPE or item.type == "list":
         return False

@@ -140,7 +140,7 @@ class IsolatedChain:
         leader = next(part for part in self.leaders if part.name == name)
         known = {part.instance for part in self.instances_of(name)}
         instance = next(one for one in range(FUNCTIONS) if one not in known)
-        self.parts.append(replace(leader, number=number, instance=instance))
+        self.parts.append(replace(leader, number=number, instance=instance, options=list(leader.options)))
         self._set_orders()
         return self.parts[-1]
 

@@ -26,7 +26,9 @@ def sample(chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, 
     for name, scope in given.items():
         if name not in chain.vertices() or all(one.name != scope for other, one in tried if other == name):
             scopes = ", ".join(one.name for other, one in found if other == name)
-            raise RunError(f"'{name}' cannot be divided by '{scope}'; write --partition {name}=SCOPE, of {scopes or 'none'}")
+            raise RunError(
+                f"'{name}' cannot be divided by '{scope}'; write --partition {name}=SCOPE, of {scopes or 'none'}"
+            )
     if inputs.live:
         for name, one in reversed(tried):
             chain.scopes[name] = one

@@ -47,7 +47,14 @@ def add_instances(parser: argparse.ArgumentParser) -> None:
         help="divide the traffic of these functions by a scope of their objects (default: by the load of the input)",
     )
     parser.add_argument(
-        "--plan", action="store_true", help="print how the traffic would be divided, and run nothing; with --json as JSON"
+        "--check-equivalence",
+        action="store_true",
+        help="run the ideal chain beside this one: one instance of each function, local state; compare both",
+    )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="print how the traffic would be divided, and run nothing; with --json as JSON",
     )
 
 
@@ -65,7 +72,9 @@ def _instances(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for name, value in _pairs(text).items():
         if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= INSTANCES_MOST:
-            raise argparse.ArgumentTypeError(f"'{value}' is no number of instances: write one from 1 to {INSTANCES_MOST}")
+            raise argparse.ArgumentTypeError(
+                f"'{value}' is no number of instances: write one from 1 to {INSTANCES_MOST}"
+            )
         found[name] = int(value)
     return found
 
@@ -76,7 +85,11 @@ def _scopes(text: str) -> dict[str, str]:
 
 def check_instances(options: argparse.Namespace) -> None:
     """Raises UsageError for options that need --isolate."""
-    for name, given in (("--instances", options.instances), ("--partition", options.partition), ("--plan", options.plan)):
+    for name, given in (
+        ("--instances", options.instances),
+        ("--partition", options.partition),
+        ("--plan", options.plan),
+    ):
         if given and not options.isolate:
             raise UsageError(f"{name}: is of functions in processes of their own; give --isolate, too")
 
@@ -114,7 +127,9 @@ def plan_text(chain: IsolatedChain, as_json: bool) -> str:
     lines: list[str] = []
     for plan in plans:
         known = plan["imbalance"] > 0
-        even = f"the instance with most has {plan['imbalance']:.2f} times the mean" if known else "the load is not known"
+        even = (
+            f"the instance with most has {plan['imbalance']:.2f} times the mean" if known else "the load is not known"
+        )
         lines.append(f"{plan['function']}: {plan['instances']} instances, divided by {plan['scope']}; {even}")
         lines.append(f"  scopes     {', '.join(plan['scopes'])}; even is up to {EVEN}")
         lines.append(f"  own        {', '.join(plan['cached']) or '-'}")

@@ -120,6 +120,7 @@ struct sl_store {
     const char *cached, *watched;         /* ",NAME,NAME," of objects: of parts of the traffic; with callbacks */
     uint64_t made, acknowledged;          /* calls so far */
     uint64_t floor;                       /* no event with a lower clock will be handled again */
+    uint64_t rows;                        /* bytes of the file of rows, which a commit stores */
     uint64_t generation;                  /* changes with each callback */
     uint8_t owned[1024 / 8];              /* parts: bits of those that this instance owns */
     bool strict;                          /* operations with results are in the order of packets */

@@ -11,6 +11,8 @@
 #include "isolated/note.h"
 #include "isolated/route.h"
 
+#include <sys/stat.h>
+
 static struct sl_iso_instance {
     struct sl_store *store;              /* NULL: the function has no state outside */
     struct sl_shared_state *shared;
@@ -105,7 +107,7 @@ static bool sl_iso_adopted(const void *given) {
     const struct sl_event *event = given;
     const struct sl_iso_receiver *receiver = &sl_iso_receiver;
     const struct sl_mirrors *mirrors = receiver->program->mirrors(receiver->box, event->owner->index);
-    return mirrors && event->instance->slot < mirrors->count && mirrors->adopted[event->instance->slot];
+    return !(receiver->iso->control->off & SL_ISO_OFF_STATE) && mirrors && event->instance->slot < mirrors->count && mirrors->adopted[event->instance->slot];
 }
 
 /* Updates of watched objects by the other instances so far. */
@@ -249,6 +251,10 @@ static inline void sl_iso_instance_end(void) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     if (!instance->store)
         return;
+    int rows = (int)receiver->iso->control->row_file[receiver->iso->self];
+    struct stat size;
+    if (rows && fflush(NULL) == 0 && fstat(rows, &size) == 0)
+        instance->store->rows = (uint64_t)size.st_size;
     instance->store->commit(instance->store, receiver->slot->last);
     sl_shared_committed(instance->shared);
     receiver->here.order = receiver->slot->last + 1;   /* of what functions update when they close */

@@ -122,7 +122,7 @@ struct sl_iso_vertex {
 };
 
 /* What tests switch off. */
-enum sl_iso_off { SL_ISO_OFF_LOG = 1, SL_ISO_OFF_MARKS = 2, SL_ISO_OFF_ORDER = 4, SL_ISO_OFF_CALLBACKS = 8 };
+enum sl_iso_off { SL_ISO_OFF_LOG = 1, SL_ISO_OFF_MARKS = 2, SL_ISO_OFF_ORDER = 4, SL_ISO_OFF_CALLBACKS = 8, SL_ISO_OFF_STATE = 16 };
 
 /* What the controller writes. */
 struct sl_iso_control {
@@ -148,6 +148,7 @@ struct sl_iso_control {
     uint64_t samples;                    /* packets are counted by part, for each vertex, and no function runs */
     uint64_t poison[SL_ISO_FUNCTIONS];   /* the event at which a function crashed again and again */
     uint64_t committed[SL_ISO_FUNCTIONS];    /* the last event of the last batch that a function before a crash committed */
+    uint32_t row_file[SL_ISO_FUNCTIONS]; /* the descriptor of the file of its rows; 0: none */
     uint32_t rank[SL_ISO_FUNCTIONS];     /* place of a function in the order of the fused chain */
     uint8_t vertex[SL_ISO_FUNCTIONS];
     uint32_t vertex_count;

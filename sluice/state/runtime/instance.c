@@ -80,7 +80,7 @@ static size_t owner_key(const struct client *client, uint32_t part, char *to, si
 static void instance_commit(struct sl_store *store, uint64_t clock) {
     struct client *client = client_of(store);
     store->flush(store);
-    if (client->commit_updates) {
+    if (client->commit_updates || store->rows != client->rows) {
         static char keys[1 + SLUICE_PARTS][256];
         static struct word key[1 + SLUICE_PARTS];
         unsigned count = 1;
@@ -92,13 +92,15 @@ static void instance_commit(struct sl_store *store, uint64_t clock) {
                 key[count] = (struct word){keys[count], owner_key(client, part, keys[count], sizeof keys[count])};
                 count++;
             }
-        char number[24];
+        char number[24], rows[24];
         struct word word[] = {{client->options.token, strlen(client->options.token)},
-                              {number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)clock)}};
-        struct call_text text = {.function = "commit", .key = key, .word = word, .keys = count, .words = 2,
+                              {number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)clock)},
+                              {rows, (size_t)snprintf(rows, sizeof rows, "%llu", (unsigned long long)store->rows)}};
+        struct call_text text = {.function = "commit", .key = key, .word = word, .keys = count, .words = 3,
                                  .more = client->commit, .more_size = client->commit_size,
                                  .more_words = 4 * client->commit_updates};
         sluice_write_call(client, &text, client->commit_updates, client->commit_recovered);
+        client->rows = store->rows;
         client->commit_size = 0;
         client->commit_updates = 0;
         client->commit_recovered = false;

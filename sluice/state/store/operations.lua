@@ -308,11 +308,11 @@ redis.register_function { function_name = '@PREFIX@_sync', callback = function()
 end, flags = { 'no-writes' } }
 
 -- The updates of a batch of packets, by one instance among several. KEYS[1] has the clock of the last batch that was
--- applied, the others are the owners of what it changes. ARGV[1] is the instance's process, ARGV[2] the clock; then for
--- each update its name, key and two arguments. All of it is applied, or nothing: '=' if it was before, '~' if another
+-- applied, the others are the owners of what it changes. ARGV[1] is the instance's process, ARGV[2] the clock, ARGV[3] the
+-- bytes of its file of rows; then for each update its name, key and two arguments. All of it is applied, or nothing: '=' if it was before, '~' if another
 -- process owns one of the parts.
 redis.register_function('@PREFIX@_commit', function(keys, args)
-    if @REPEATED@ and tonumber(args[2]) <= tonumber(redis.call('GET', keys[1]) or '0') then
+    if @REPEATED@ and tonumber(args[2]) <= tonumber(redis.call('HGET', keys[1], 'clock') or '0') then
         return '='
     end
     for i = 2, #keys do
@@ -320,10 +320,10 @@ redis.register_function('@PREFIX@_commit', function(keys, args)
             return '~' .. keys[i]
         end
     end
-    for at = 3, #args, 4 do
+    for at = 4, #args, 4 do
         direct[args[at]](args[at + 1], args[at + 2], args[at + 3])
     end
-    redis.call('SET', keys[1], args[2])
+    redis.call('HSET', keys[1], 'clock', args[2], 'rows', args[3])
     return '+' .. args[2]
 end)
 

@@ -207,7 +207,6 @@ def _run_isolated(
     def run(box: type[Box]) -> Outcome:
         return run_file(stack, stack_functions, settings, inputs, output=options.output, rotation=rotation, box=box)
 
-    requests = None
     try:
         with chain_state(chain, settings, inputs, options) as state:
             if options.plan:
@@ -231,7 +230,7 @@ def _controlled(
     try:
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
-        controller = Controller(chain, settings, forwards, requests=requests, stores=state)
+        controller = Controller(chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live)
         ideal = Ideal(chain.plan, described, settings, inputs, options) if options.check_equivalence else None
         outcome = controller.run(run)
         if ideal is not None:

@@ -59,7 +59,7 @@ class ChainStore:
         """In the process of a function: connects. The address of its struct sl_store. Raises StateError."""
         function = part.functions.c[0]
         cached = self.chain.scopes[part.name].cached
-        shown = () if "callbacks" in self.off else watched(function, cached)
+        shown = watched(function, cached)
         place = Place(function.name, self.tokens[part.number], self.run, cached, shown, self.strict)
         epoch = self.run + 1 + part.number
         try:

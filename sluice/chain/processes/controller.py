@@ -55,7 +55,9 @@ class Requests(Protocol):
 
 @dataclass
 class Controller:
-    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line."""
+    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line.
+    log_drops: packets are dropped where the packet log is full, as on an interface; else they wait.
+    """
 
     chain: IsolatedChain
     settings: Settings
@@ -63,6 +65,7 @@ class Controller:
     patience: float = PATIENCE
     requests: Requests | None = None
     stores: Stores | None = None
+    log_drops: bool = False
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -73,7 +76,7 @@ class Controller:
             control.absent |= 1 << place
         for part in self.chain.parts:
             self._describe(part)
-        self.instances = Instances(self.chain, self.memory, self.stores)
+        self.instances = Instances(self.chain, self.memory, self.stores, self.log_drops)
         self.instances.open()
         self._stack = 0
         self._of_stack: tuple[int, ...] = ()

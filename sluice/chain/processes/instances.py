@@ -18,7 +18,7 @@ from sluice.chain.processes.row_files import RowFiles, row_files
 CLOCKS = 1 << 24
 """Events whose clocks the store has in advance: a root that takes the place of another one begins after these."""
 ODD = 1
-OFF = {"log": 1, "marks": 2, "order": 4, "callbacks": 8, "state": 16}
+OFF = {"log": 1, "marks": 2, "order": 4, "state": 8}
 """enum sl_iso_off: what tests switch off."""
 
 
@@ -60,6 +60,8 @@ class Instances:
     chain: IsolatedChain
     memory: Memory
     stores: Stores | None = None
+    log_drops: bool = False
+    """Whether packets are dropped where the packet log is full; else they wait."""
     rows: RowFiles = field(default_factory=RowFiles)
     moves: dict[str, int] = field(default_factory=lambda: {})
     """Parts of the traffic that were moved, by function."""
@@ -70,7 +72,7 @@ class Instances:
         names = self.chain.vertices()
         control.vertex_count = len(names)
         control.seed = self.stores.seed if self.stores is not None else 0
-        control.log_waits = 1
+        control.log_waits = not self.log_drops
         if self.stores is not None:
             control.off = sum(OFF[name] for name in self.stores.off if name in OFF)
             self.advance()

@@ -1,5 +1,5 @@
-"""The load of a capture file, by each scope by which traffic may be divided: the stack runs over its first packets, without
-functions.
+"""The load of a capture file, by each scope by which traffic may be divided: the stack runs over its first packets,
+without functions.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sample(chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, 
 def _count(
     chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, scopes: list[tuple[str, ...]]
 ) -> list[list[int]]:
-    """Packets of the sample by part, for each scope. A process of its own runs the stack, whose functions are global."""
+    """Packets of the sample by part, for each scope. The stack runs in a process of its own: its sender is global."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()

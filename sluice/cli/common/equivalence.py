@@ -89,7 +89,7 @@ class Ideal:
             return held.text()
 
     def finish(self, outcome: Outcome, state: str) -> Outcome:
-        """The outcome with what the comparison found. state: of the chain, as --state writes it. Raises CommandError."""
+        """The outcome with what was found. state: of the chain, as --state writes it. Raises CommandError."""
         with os.fdopen(self._read, "rb") as text:
             data = text.read()
         os.waitpid(self._child, 0)

@@ -224,6 +224,13 @@ void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t co
             verdicts[i] = (struct sl_verdict){.action = SL_DROP};
         return;
     }
+    if (verdicts && sl_iso_log_full(sender->iso)) {
+        for (size_t i = 0; i < count; i++)
+            verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+        box->output.drops += count;
+        sender->iso->stack->log_drops += count;
+        return;
+    }
     for (size_t first = 0; first < count;) {
         if (!sl_iso_begin()) {   /* the chain ends: the controller is gone */
             for (; verdicts && first < count; first++)

@@ -122,7 +122,7 @@ struct sl_iso_vertex {
 };
 
 /* What tests switch off. */
-enum sl_iso_off { SL_ISO_OFF_LOG = 1, SL_ISO_OFF_MARKS = 2, SL_ISO_OFF_ORDER = 4, SL_ISO_OFF_CALLBACKS = 8, SL_ISO_OFF_STATE = 16 };
+enum sl_iso_off { SL_ISO_OFF_LOG = 1, SL_ISO_OFF_MARKS = 2, SL_ISO_OFF_ORDER = 4, SL_ISO_OFF_STATE = 8 };
 
 /* What the controller writes. */
 struct sl_iso_control {

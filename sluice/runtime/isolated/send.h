@@ -85,6 +85,16 @@ static inline bool sl_iso_wait_oldest(const struct sl_iso *iso) {
     return true;
 }
 
+/* Is the packet log full, so that packets are dropped before the stack sees them (CHC, 3.4)? */
+static inline bool sl_iso_log_full(const struct sl_iso *iso) {
+    if (iso->control->log_waits || !iso->control->stateful)
+        return false;
+    for (uint32_t place = 0; place < SL_ISO_SLOTS; place++)
+        if (sl_iso_slot_free(iso, place))
+            return false;
+    return true;
+}
+
 /* Waits until the store has the clocks of the events of a batch: a root that takes the place of this one begins with
  * later ones. */
 static inline bool sl_iso_wait_clock(const struct sl_iso *iso, uint64_t order) {

@@ -86,8 +86,9 @@ def client_library() -> Path:
 class Place:
     """What the client of one instance among several of a function needs to know.
 
-    function: its name. token: of the process. run: the epoch of the chain. cached, watched: names of objects that belong
-    to parts of the traffic, and of those with callbacks. strict: operations with results are in the order of packets.
+    function: its name. token: of the process. run: the epoch of the chain. cached, watched: names of objects that
+    belong to parts of the traffic, and of those with callbacks. strict: operations with results are in the order of
+    packets.
     """
 
     function: str

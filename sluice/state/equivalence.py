@@ -1,5 +1,5 @@
-"""Chain output equivalence (CHC, 3.1): the output and the final state of a chain are compared with those of the ideal one,
-which has one instance of each function, and local state, and handles packets in the order of their arrival.
+"""Chain output equivalence (CHC, 3.1): the output and the final state of a chain are compared with those of the ideal
+one, which has one instance of each function, and local state, and handles packets in the order of their arrival.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SHOWN = 8
 
 @dataclass(frozen=True)
 class Difference:
-    """The first difference. what: a sentence. packet: the number of the packet of the input, from 1; 0 if it is none."""
+    """The first difference. what: a sentence. packet: the number of the packet of the input, from 1; 0: none."""
 
     what: str
     packet: int = 0
@@ -26,7 +26,7 @@ class Difference:
 
 @dataclass
 class Comparison:
-    """What was compared: packets that left, objects of the state, rows of functions. `differences` are the first of each."""
+    """What was compared: packets that left, objects of the state, rows of functions. differences: the first of each."""
 
     packets: int = 0
     objects: int = 0

@@ -1,4 +1,4 @@
-"""Chains with several instances of functions in tests: run over packets, with actions of the controller between bursts."""
+"""Chains with several instances of functions in tests: runs over packets, with actions of the controller."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import select
 import selectors
 import socket
 import struct
+import tempfile
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -164,14 +165,19 @@ def replying_unread(path: Path, replies: bytes, least: int = 1 << 15) -> Iterato
 class Hole:
     """Between all processes of a chain and the server: a process of its own, which swallows what it is told to.
 
-    swallow("requests"): what clients transmit never arrives. swallow("replies"): it does, and the client does not see it.
+    swallow("requests"): what clients transmit never arrives. swallow("replies"): it does, and the client is not
+    told. A connection of which something was swallowed ends when it would carry something again.
     """
 
-    def __init__(self, folder: Path, server: str) -> None:
+    def __init__(self, server: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-hole-")
+        folder = Path(self._folder.name)
+        folder.chmod(0o755)  # processes of functions have users of their own, and connect again
         self.path = str(folder / "hole")
         self._flag, self._server = folder / "swallows", server
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(self.path)
+        os.chmod(self.path, 0o777)
         self._listener.listen(64)
         self._child = os.fork()
         if not self._child:
@@ -188,6 +194,7 @@ class Hole:
     def _run(self) -> None:
         both = selectors.DefaultSelector()
         both.register(self._listener, selectors.EVENT_READ, None)
+        holes = set[socket.socket]()
         while True:
             for key, _ in both.select():
                 if key.data is None:
@@ -202,14 +209,16 @@ class Hole:
                 part = b""
                 with contextlib.suppress(OSError):
                     part = source.recv(1 << 16)
-                if not part:
+                swallowed = self._flag.read_text() if self._flag.exists() else ""
+                if not part or (swallowed != what and source in holes):
                     for one in (source, target):
                         with contextlib.suppress(KeyError, ValueError):
                             both.unregister(one)
                         one.close()
                     continue
-                swallowed = self._flag.read_text() if self._flag.exists() else ""
-                if swallowed != what:
+                if swallowed == what:
+                    holes |= {source, target}
+                else:
                     with contextlib.suppress(OSError):
                         target.sendall(part)
 
@@ -219,3 +228,4 @@ class Hole:
     def __exit__(self, *_: object) -> None:
         os.kill(self._child, 9)
         os.waitpid(self._child, 0)
+        self._folder.cleanup()

@@ -52,9 +52,7 @@ def test_equal_outputs_are_equivalent(tmp_path: Path) -> None:
     ],
     ids=["bytes", "missing"],
 )
-def test_the_first_difference_has_its_packet(
-    tmp_path: Path, other: dict[int, bytes], what: str, packet: int
-) -> None:
+def test_the_first_difference_has_its_packet(tmp_path: Path, other: dict[int, bytes], what: str, packet: int) -> None:
     found = compared(tmp_path, ALL, other)
     (difference,) = found.differences
     assert difference.packet == packet
@@ -76,7 +74,9 @@ def test_states_differ_by_an_object() -> None:
     compare_state(found, state(3), state(3))
     assert found.equivalent
     compare_state(found, state(3), state(4))
-    assert found.failure == "the chain differs from the ideal one: the object nat.packets is 4, and 3 in the ideal chain"
+    assert (
+        found.failure == "the chain differs from the ideal one: the object nat.packets is 4, and 3 in the ideal chain"
+    )
     lost = Comparison()
     compare_state(lost, state(3), "")
     assert "nothing, and 3" in (lost.failure or "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,8 +16,8 @@ from sluice.state.location import Location
 from tests.state.boxes import missing
 from tests.state.instances import BURST, Action, Ran, compiled, kill, plan_of, run_ideal, run_instances, scope
 from tests.state.peers import Hole
-from tests.support.unoptimised import unoptimised
 from tests.state.traffic import address, connection, mixed, trojan
+from tests.support.unoptimised import unoptimised
 
 COUNTS = Path(__file__).with_name("counts.c")
 CLAIMS = Path(__file__).with_name("claims.c")
@@ -134,6 +135,8 @@ def test_r3_without_the_order(packets: list[bytes], ideal_claims: list[str], tmp
 
 
 SIGNATURES = 4
+
+
 @pytest.fixture(scope="module")
 def signatures() -> list[bytes]:
     """Trojans, one after the other, among other connections."""
@@ -167,10 +170,29 @@ def test_r4_without_the_order_of_the_chain(signatures: list[bytes], tmp_path: Pa
     assert trojans(signatures, tmp_path, store, "order") < SIGNATURES
 
 
+@pytest.fixture(scope="module")
+def steady() -> list[bytes]:
+    """Connections of a few hosts, all of which come at the beginning: later nothing waits for the store."""
+    each = [connection(address(INSIDE, 1 + number % 8), address(OUTSIDE, 9), 4000 + number) for number in range(70)]
+    return [packet for one in each for packet in one]
+
+
 @pytest.fixture
-def hole(tmp_path: Path, store: Location) -> Iterator[Hole]:
-    with Hole(tmp_path, store.path) as found:
+def hole(store: Location) -> Iterator[Hole]:
+    with Hole(store.path) as found:
         yield found
+
+
+def _ended(controller: Controller, hole: Hole) -> None:
+    """Kill an instance that has handled all that it was given, and transmitted what it updated."""
+    (process,) = (one for one in controller.processes if one.part.label == "counts#1")
+    side, queue = controller.memory.functions[process.part.number], controller.memory.stack.queue[process.part.number]
+    end = time.monotonic() + 20
+    while side.done != queue.count and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.3)  # the hole reads it
+    kill("counts#1")(controller)
+    hole.swallow("")
 
 
 def counted(packets: list[bytes], folder: Path, hole: Hole, what: str, *off: str) -> Ran:
@@ -178,7 +200,7 @@ def counted(packets: list[bytes], folder: Path, hole: Hole, what: str, *off: str
     chain = compiled(plan_of(function(str(COUNTS))), {"counts": 2})
     actions: dict[int, Action] = {
         3: lambda _: hole.swallow(what),
-        7: lambda controller: (kill("counts#1")(controller), hole.swallow("")) and None,
+        7: lambda controller: _ended(controller, hole),
     }
     return run_instances(
         chain, packets, folder, Location("server", path=hole.path, timeout=1000), actions, frozenset(off)
@@ -186,37 +208,37 @@ def counted(packets: list[bytes], folder: Path, hole: Hole, what: str, *off: str
 
 
 @pytest.fixture(scope="module")
-def ideal_counts(packets: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def ideal_counts(steady: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     with unoptimised():
-        return run_ideal(plan_of(function(str(COUNTS))), packets, tmp_path_factory.mktemp("ideal_counts")).state
+        return run_ideal(plan_of(function(str(COUNTS))), steady, tmp_path_factory.mktemp("ideal_counts")).state
 
 
 def test_r5_duplicate_updates_are_suppressed(
-    packets: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole
+    steady: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole
 ) -> None:
     """The store has applied what the instance was not told before it was killed: packets are handled again."""
-    found = counted(packets, tmp_path, hole, "replies")
+    found = counted(steady, tmp_path, hole, "replies")
     assert found.state == ideal_counts and found.failure is None
 
 
 def test_r5_without_the_check_for_duplicates(
-    packets: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole
+    steady: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole
 ) -> None:
-    found = counted(packets, tmp_path, hole, "replies", "repeated")
+    found = counted(steady, tmp_path, hole, "replies", "repeated")
     assert packets_of(found.state) > packets_of(ideal_counts)
 
 
 def test_r6_updates_that_were_lost_are_made_again(
-    packets: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole
+    steady: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole
 ) -> None:
     """What the instance transmitted has not arrived when it is killed: the packet log has its packets."""
-    found = counted(packets, tmp_path, hole, "requests")
+    found = counted(steady, tmp_path, hole, "requests")
     assert found.state == ideal_counts and found.failure is None
     assert found.reports["counts#1.crashes"] == 1
 
 
-def test_r6_without_the_packet_log(packets: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole) -> None:
-    found = counted(packets, tmp_path, hole, "requests", "log")
+def test_r6_without_the_packet_log(steady: list[bytes], ideal_counts: list[str], tmp_path: Path, hole: Hole) -> None:
+    found = counted(steady, tmp_path, hole, "requests", "log")
     assert packets_of(found.state) < packets_of(ideal_counts)
 
 

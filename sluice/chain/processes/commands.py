@@ -174,7 +174,8 @@ def _moved(controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(count, int) or not 1 <= count <= controller.memory.count:
             raise RequestError(f"{count} is no number of instances that this chain has places for")
         return {"moved": controller.scale(name, count)}
-    owned, from_, to = instances.owned(name), request["from"], request["to"]
+    owned = instances.owned(name)
+    from_, to = int(request["from"]), int(request["to"])
     for one in (from_, to):
         if one not in owned:
             raise RequestError(f"'{name}' has no instance {one}; it has {', '.join(map(str, owned))}")

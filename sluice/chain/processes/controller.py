@@ -160,7 +160,7 @@ class Controller:
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
-        if self.instances.takes_over(process):
+        if self.instances.takes_over(process, killed=code == -signal.SIGKILL and not process.hangs):
             self._again(process, code, "another process continues with its state in the store")
             return
         control.resume[part.number] = self._resumed(part.number)
@@ -209,6 +209,8 @@ class Controller:
         part = process.part
         self.memory.control.absent |= 1 << part.number
         process.ended = True
+        if self.memory.control.stateful >> part.number & 1:
+            process.failure = f"'{part.label}' was left out: its state in the store lacks what it had not handled"
         closed = self.memory.control.closed >> part.number & 1
         self.notify(f"warning: {why}; it is left out, and packets {'do not ' if closed else ''}pass without it")
 
@@ -218,11 +220,11 @@ class Controller:
         side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
         seen = (side.done, side.begun)
         process.known = {name: value for name in _FIGURES if (value := getattr(side, name)) < _FIGURE_MOST}
-        if seen != process.seen or side.sleeping or queue.count == side.done:
+        if seen != process.seen or side.sleeping or side.waits or queue.count == side.done:
             process.seen, process.since = seen, now
         elif now - process.since > self.patience and process.pid:
             self.notify(f"warning: '{part.name}' has not returned from an event for {self.patience:g} s; it is killed")
-            process.since = now
+            process.since, process.hangs = now, True
             os.kill(process.pid, signal.SIGKILL)
 
     # --- the run ---

@@ -115,9 +115,9 @@ class Instances:
             self.stores.reserve(limit)
             control.clock_limit = limit
 
-    def takes_over(self, process: Process) -> bool:
+    def takes_over(self, process: Process, killed: bool) -> bool:
         """A process of a function with state in a store has ended: prepares another one to continue from that. False if
-        its state is not in a store.
+        its state is not in a store. killed: by another program, and not by an event that it cannot handle.
         """
         part, control = process.part, self.memory.control
         if not control.stateful >> part.number & 1 or self.stores is None:
@@ -128,9 +128,9 @@ class Instances:
         control.resume[part.number] = 0
         control.committed[part.number], rows = self.stores.succeed(part)
         self.rows.cut(part, rows)
-        if process.in_batch > 1:
+        if process.in_batch > 1 and not killed:
             control.poison[part.number] = side.begun
-        side.sleeping = side.running = side.flows = 0
+        side.sleeping = side.running = side.waits = side.flows = 0
         return True
 
     def places(self, name: str) -> tuple[int, list[Part]]:

@@ -148,6 +148,7 @@ class FunctionSide(ctypes.Structure):
         ("settled", ctypes.c_uint32),
         ("progress", ctypes.c_uint64),
         ("watched", ctypes.c_uint64),
+        ("waits", ctypes.c_uint32),
     )
 
 

@@ -141,10 +141,10 @@ class IsolatedChain:
         known = {part.instance for part in self.instances_of(name)}
         instance = next(one for one in range(FUNCTIONS) if one not in known)
         self.parts.append(replace(leader, number=number, instance=instance, options=list(leader.options)))
-        self._set_orders()
+        self.set_orders()
         return self.parts[-1]
 
-    def _set_orders(self) -> None:
+    def set_orders(self) -> None:
         """What parts wait for, and what withholds events from them, with all instances."""
         for part in self.parts:
             part.before = part.drops = 0
@@ -291,7 +291,7 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
     if len(chain.vertices()) > VERTICES:
         what = f"is one of more than {VERTICES} functions with several instances, or with state in a store"
         raise _refused(plan, chain.vertices()[-1], what, "give fewer")
-    chain._set_orders()
+    chain.set_orders()
     for part in parts:
         _check_overload(plan, part)
     return chain

@@ -79,11 +79,13 @@ static void sl_iso_wait_order(void) {
                 sl_iso_pause();
             } else {   /* its progress is no word that wakes anyone */
                 struct timespec most = {0, 50 * 1000};
+                sl_iso_own()->waits = 1;
                 nanosleep(&most, NULL);
                 sl_iso_instance.store->poll(sl_iso_instance.store, 0);   /* what they wait for is transmitted */
             }
         }
     }
+    sl_iso_own()->waits = 0;
 }
 
 static uint64_t sl_iso_clock(void) { return sl_iso_receiver.here.order; }
@@ -97,9 +99,11 @@ static int32_t sl_iso_part(const void *given) {
     if (part < 0 || store->owned[part >> 3] >> (part & 7) & 1 || iso->control->off & SL_ISO_OFF_MARKS)
         return part;
     /* The first packet of a part that moves: the instance that had it gives it up after the last one (figure 3.7). */
+    sl_iso_own()->waits = 1;
     while (!store->own(store, (uint32_t)part))
         if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED) || store->fault(store)[0])
             return -1;
+    sl_iso_own()->waits = 0;
     return part;
 }
 

@@ -9,6 +9,7 @@ enum {
     BATCHES = 64,         /* counters whose additions are combined in one burst */
     BATCH_UPDATES = 256,  /* additions that are combined */
     CALLS_LEAST = 256,
+    PATIENCE = 12,        /* time-outs after which an instance among several gives up */
     RETRY = 20,           /* milliseconds between attempts to connect, while a packet waits */
     RETRY_IDLE = 200,     /* otherwise */
 };

@@ -131,6 +131,7 @@ static void transmit(struct client *client) {
 
 bool sluice_wait_for(struct client *client, uint64_t calls) {
     uint64_t begin = sluice_milliseconds();
+    unsigned left = client->options.token ? PATIENCE : 0;   /* an instance has no state but the store's: it waits */
     while (client->store.acknowledged < calls) {
         if (client->connection.fd < 0 && !reconnect(client, client->impatient ? RETRY : client->options.timeout))
             sluice_wait(&client->connection, false, client->impatient ? 0 : RETRY);
@@ -141,7 +142,13 @@ bool sluice_wait_for(struct client *client, uint64_t calls) {
                 break;
             sluice_wait(&client->connection, client->sent < client->end, client->impatient ? 0 : RETRY);
         }
-        if (client->impatient || sluice_milliseconds() - begin > client->options.timeout) {
+        bool waits = !client->impatient && sluice_milliseconds() - begin > client->options.timeout && left;
+        if (waits) {   /* on another connection */
+            snprintf(client->connection.why, sizeof client->connection.why, "no reply for %u ms", client->options.timeout);
+            sluice_disconnect(&client->connection);
+            begin = sluice_milliseconds();
+            left--;
+        } else if (client->impatient || sluice_milliseconds() - begin > client->options.timeout) {
             client->impatient = true;
             return false;
         }

@@ -130,7 +130,7 @@ def action(options: argparse.Namespace) -> int:
     inputs = forwarding_inputs(options)
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.chain)
-    with printed_apart(options.prints, apart=options.json):
+    with printed_apart(options.prints, apart=options.json and not options.plan):
         outcome = _run(options, inputs)
     return (
         0

@@ -1,4 +1,4 @@
-"""Commits of instances: the store applies a batch once, as a whole, and only for the process that owns what it changes."""
+"""Commits of instances: the store applies a batch once, whole, and only for the process that owns what it changes."""
 
 from __future__ import annotations
 

@@ -39,8 +39,8 @@ def test_a_chain_is_compared_with_the_ideal_one(chain: str, capture: str, tmp_pa
     assert main(["chain", chain, "-r", capture, "-w", f"{capture}.out", "--state", f"{capture}.state", *options]) == 0
     done = capsys.readouterr()
     summary = json.loads(done.out)
-    assert summary["functions"]["equivalence_differences"] == 0, done.err
-    assert summary["functions"]["equivalence_objects"] > 10
+    assert summary["reports"]["equivalence_differences"] == 0, done.err
+    assert summary["reports"]["equivalence_objects"] > 10
     assert "equivalent to the ideal chain" in done.err
     assert [path.name for path in tmp_path.glob("rows*")] == ["rows"]
     assert '"object": "mapping"' in Path(f"{capture}.state").read_text()

@@ -183,14 +183,28 @@ def hole(store: Location) -> Iterator[Hole]:
         yield found
 
 
-def _ended(controller: Controller, hole: Hole) -> None:
-    """Kill an instance that has handled all that it was given, and transmitted what it updated."""
-    (process,) = (one for one in controller.processes if one.part.label == "counts#1")
-    side, queue = controller.memory.functions[process.part.number], controller.memory.stack.queue[process.part.number]
+def _settled(controller: Controller) -> None:
+    """Wait until the instances have handled what they were given."""
     end = time.monotonic() + 20
-    while side.done != queue.count and time.monotonic() < end:
-        time.sleep(0.01)
-    time.sleep(0.3)  # the hole reads it
+    for process in controller.processes:
+        side, queue = (
+            controller.memory.functions[process.part.number],
+            controller.memory.stack.queue[process.part.number],
+        )
+        while side.done != queue.count and time.monotonic() < end:
+            time.sleep(0.01)
+
+
+def _begins(controller: Controller, hole: Hole, what: str) -> None:
+    _settled(controller)
+    time.sleep(0.3)  # the store has what they transmitted
+    hole.swallow(what)
+
+
+def _ends(controller: Controller, hole: Hole) -> None:
+    """Kill an instance that has transmitted what it updated."""
+    _settled(controller)
+    time.sleep(0.3)  # the hole has it
     kill("counts#1")(controller)
     hole.swallow("")
 
@@ -199,8 +213,8 @@ def counted(packets: list[bytes], folder: Path, hole: Hole, what: str, *off: str
     """Two instances that count packets, of which one is killed while the store's connections swallow something."""
     chain = compiled(plan_of(function(str(COUNTS))), {"counts": 2})
     actions: dict[int, Action] = {
-        3: lambda _: hole.swallow(what),
-        7: lambda controller: _ended(controller, hole),
+        3: lambda controller: _begins(controller, hole, what),
+        7: lambda controller: _ends(controller, hole),
     }
     return run_instances(
         chain, packets, folder, Location("server", path=hole.path, timeout=1000), actions, frozenset(off)

@@ -404,6 +404,8 @@ enum sl_store_status sluice_await(struct client *client, struct sl_store_result 
     client->awaited = client->store.made;
     sluice_wait_for(client, client->store.made);
     client->awaited = 0;   /* a reply that comes too late has no effect here */
+    if (client->options.token && client->status == SL_STORE_FAILED)   /* its state is that of the store: it lacks an update */
+        note_fault(client, "the store did not reply in time", client->connection.why[0] ? client->connection.why : "time-out");
     return client->status;
 }
 

@@ -308,11 +308,12 @@ redis.register_function { function_name = '@PREFIX@_sync', callback = function()
 end, flags = { 'no-writes' } }
 
 -- The updates of a batch of packets, by one instance among several. KEYS[1] has the clock of the last batch that was
--- applied, the others are the owners of what it changes. ARGV[1] is the instance's process, ARGV[2] the clock, ARGV[3] the
--- bytes of its file of rows; then for each update its name, key and two arguments. All of it is applied, or nothing: '=' if it was before, '~' if another
--- process owns one of the parts.
+-- applied, the others are the owners of what it changes. ARGV[1] is the instance's process, ARGV[2] the clock, ARGV[3]
+-- the bytes of its file of rows; then for each update its name, key and two arguments. All of it is applied, or nothing:
+-- '=' if it was before, '~' if another process owns one of the parts.
 redis.register_function('@PREFIX@_commit', function(keys, args)
-    if @REPEATED@ and tonumber(args[2]) <= tonumber(redis.call('HGET', keys[1], 'clock') or '0') then
+    local before = tonumber(redis.call('HGET', keys[1], 'clock') or '0')
+    if @REPEATED@ and tonumber(args[2]) <= before then
         return '='
     end
     for i = 2, #keys do

@@ -111,7 +111,8 @@ static bool sl_iso_adopted(const void *given) {
     const struct sl_event *event = given;
     const struct sl_iso_receiver *receiver = &sl_iso_receiver;
     const struct sl_mirrors *mirrors = receiver->program->mirrors(receiver->box, event->owner->index);
-    return !(receiver->iso->control->off & SL_ISO_OFF_STATE) && mirrors && event->instance->slot < mirrors->count && mirrors->adopted[event->instance->slot];
+    bool off = receiver->iso->control->off & SL_ISO_OFF_STATE;
+    return !off && mirrors && event->instance->slot < mirrors->count && mirrors->adopted[event->instance->slot];
 }
 
 /* Updates of watched objects by the other instances so far. */

@@ -9,7 +9,9 @@
 #include "function/shared_text.h"
 #include "isolated/memory.h"
 
-static inline uint64_t sl_iso_mix(uint64_t hash, uint64_t word) { return sl_fold(hash ^ word, UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 1); }
+static inline uint64_t sl_iso_mix(uint64_t hash, uint64_t word) {
+    return sl_fold(hash ^ word, UINT64_C(0x9e3779b97f4a7c15) ^ hash >> 1);
+}
 
 /* The part of an event's flow; -1 if its instance is no flow, or has not these fields. */
 static inline int32_t sl_iso_part_of(const struct sl_event *event, const struct sl_iso_vertex *vertex, uint64_t seed) {

@@ -2,8 +2,9 @@
  * are one commit, which the store applies as a whole, once, and only for the instance that owns what it changes; parts of
  * the traffic are taken and given up; and the store calls back when what was read here has changed.
  *
- * Callbacks are those of CLIENT TRACKING. They come on a second connection (REDIRECT), as replies of the first have no
- * arrays, and the protocol RESP3 needs hiredis 1. */
+ * Callbacks are those of CLIENT TRACKING, for the keys of watched objects and of owners (BCAST: else the store would
+ * remember every key that an operation reads). They come on a second connection (REDIRECT), as replies of the first have
+ * no arrays, and the protocol RESP3 needs hiredis 1. */
 #include "calls.h"
 
 #include <poll.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 
 enum { SLUICE_COMMIT_MOST = 32 << 20 };   /* bytes of the updates of a commit */
+enum { PREFIXES = 32 };                   /* of keys with callbacks: of owners, and of declarations of watched objects */
 
 /* --- commits --- */
 
@@ -214,10 +216,30 @@ static redisReply *command(struct sluice_connection *connection, uint32_t timeou
     return reply;
 }
 
+/* The prefixes of the keys about which the store calls back, as words of the command. Returns how many words. */
+static int callback_words(const struct client *client, const char **word, char text[][256]) {
+    int count = 0;
+    snprintf(text[0], 256, "sluice-owner:{%.200s#", client->options.function);
+    word[count++] = "PREFIX";
+    word[count++] = text[0];
+    for (const char *at = client->options.watched; *at && at[1] && count < 2 * PREFIXES; at = strchr(at + 1, ',')) {
+        int length = (int)strcspn(at + 1, ",");
+        char *to = text[count / 2];
+        if (!length)
+            break;
+        snprintf(to, 256, "sluice:{%.100s.%.*s:", client->options.function, length > 100 ? 100 : length, at + 1);
+        word[count++] = "PREFIX";
+        word[count++] = to;
+    }
+    return count;
+}
+
 bool sluice_instance_connected(struct client *client, uint32_t timeout) {
     static const char *id_words[] = {"CLIENT", "ID"}, *subscribe[] = {"SUBSCRIBE", "__redis__:invalidate"};
     char id[24] = "";
-    const char *track[] = {"CLIENT", "TRACKING", "ON", "REDIRECT", id, "NOLOOP"};
+    const char *track[7 + 2 * PREFIXES] = {"CLIENT", "TRACKING", "ON", "REDIRECT", id, "BCAST", "NOLOOP"};
+    char prefixes[PREFIXES][256];
+    int words = 7 + callback_words(client, track + 7, prefixes);
     client->callbacks.arrays = true;
     client->store.generation++;
     bool done = sluice_connect(&client->callbacks, &client->options, timeout);
@@ -229,7 +251,7 @@ bool sluice_instance_connected(struct client *client, uint32_t timeout) {
     reply = done ? command(&client->callbacks, timeout, 2, subscribe) : NULL;
     done = reply && reply->type == REDIS_REPLY_ARRAY;
     freeReplyObject(reply);
-    reply = done ? command(&client->connection, timeout, 6, track) : NULL;
+    reply = done ? command(&client->connection, timeout, words, track) : NULL;
     done = reply && reply->type == REDIS_REPLY_STATUS;
     if (!done && client->connection.fd >= 0) {
         snprintf(client->connection.why, sizeof client->connection.why, "it does not call back (CLIENT TRACKING): %.80s",

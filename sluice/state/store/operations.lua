@@ -316,8 +316,9 @@ redis.register_function('@PREFIX@_commit', function(keys, args)
     if @REPEATED@ and tonumber(args[2]) <= before then
         return '='
     end
+    local owners = #keys > 1 and redis.call('MGET', unpack(keys, 2)) or {}
     for i = 2, #keys do
-        if @OWNERSHIP@ and redis.call('GET', keys[i]) ~= args[1] then
+        if @OWNERSHIP@ and owners[i - 1] ~= args[1] then
             return '~' .. keys[i]
         end
     end
@@ -343,8 +344,8 @@ redis.register_function { function_name = '@PREFIX@_owner', callback = function(
 end, flags = { 'no-writes' } }
 redis.register_function { function_name = '@PREFIX@_owned', callback = function(keys, args)
     local bits = {}
-    for i = 1, #keys do
-        bits[i] = redis.call('GET', keys[i]) == args[1] and '1' or '0'
+    for i, owner in ipairs(redis.call('MGET', unpack(keys))) do
+        bits[i] = owner == args[1] and '1' or '0'
     end
     return '+' .. table.concat(bits)
 end, flags = { 'no-writes' } }

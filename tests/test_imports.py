@@ -27,7 +27,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "chain": {"codegen", "engine", "hooks", "ir", "lang"},
     "service": {"engine"},
     "analyze": {"engine"},
-    "state": {"engine", "hooks"},
+    "state": {"chain", "engine", "hooks"},
     "report": {"engine", "hooks", "ir", "lang", "stacks"},
     "cli": {
         "analyze",

@@ -19,6 +19,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +31,16 @@ from sluice.chain.find import find_chain
 from sluice.chain.plan import Plan, read_chain
 from sluice.chain.processes.commands import ControlSocket
 from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
+from sluice.cli.common.equivalence import Ideal, check_comparable
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
+from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, with_state
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.running import (
     check_workers,
@@ -53,6 +58,9 @@ from sluice.engine.box import Box, Outcome, Settings
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs, Rotation
 from sluice.lang.stack import Stack
+from sluice.state.chain_store import ChainStore
+from sluice.state.errors import StoreError
+from sluice.state.session import session
 
 
 def add(commands: Any) -> None:
@@ -72,6 +80,7 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--control", metavar="SOCKET", help="with --isolate: where `sluice chainctl` reaches the running chain"
     )
+    add_instances(parser)
     parser.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
@@ -122,9 +131,13 @@ def action(options: argparse.Namespace) -> int:
     check_policies(options, ())  # its functions have one policy
     if options.prints is not None:
         check_output(options.prints, *input_files(inputs), options.chain)
-    with printed_apart(options.prints, apart=options.json):
+    with printed_apart(options.prints, apart=options.json and not options.plan):
         outcome = _run(options, inputs)
-    return 0 if options.compile_only and not outcome.stopped else finish(outcome, options.json, named(inputs))
+    return (
+        0
+        if (options.compile_only or options.plan) and not outcome.stopped
+        else finish(outcome, options.json, named(inputs))
+    )
 
 
 def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
@@ -137,6 +150,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         wanted = plan.wanted()
         prepare_rules(wanted)
         isolated = _isolated(plan, options)
+        check_instances(options)
+        check_comparable(options, inputs)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *input_files(inputs))
         _check_inline(wanted, options, input_files(inputs))
@@ -157,9 +172,12 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         if isolated:
             isolated.set_options(wanted)
             return _run_isolated(isolated, stack, settings, inputs, options, rotation)
-        return run_file(
-            compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
-        )
+        with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
+            settings = replace(settings, store=state.store, state_file=state.state_file)
+            outcome = run_file(
+                compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
+            )
+            return with_state(options, state.finished(outcome), state.text)
 
 
 def _isolated(plan: Plan, options: argparse.Namespace) -> IsolatedChain | None:
@@ -171,7 +189,7 @@ def _isolated(plan: Plan, options: argparse.Namespace) -> IsolatedChain | None:
     for name, given in (("--workers", options.workers != 1), ("--quick", getattr(options, "quick", False))):
         if given:
             raise UsageError(f"{name}: does not go with --isolate; leave one of them out")
-    return isolate(plan)
+    return isolate(plan, options.instances, stores=options.store.kind != "local")
 
 
 def _run_isolated(
@@ -184,17 +202,44 @@ def _run_isolated(
 ) -> Outcome:
     """Run it in processes."""
     assert chain.stack is not None
-    stack, forwards = chain.stack, options.output is not None or inputs.forwarding
+    stack = chain.stack
     stack_functions = chain.wanted()
 
     def run(box: type[Box]) -> Outcome:
         return run_file(stack, stack_functions, settings, inputs, output=options.output, rotation=rotation, box=box)
 
-    requests = None
+    try:
+        with chain_state(chain, settings, inputs, options) as state:
+            if options.plan:
+                print(plan_text(chain, options.json))
+                return Outcome(0, {}, {})
+            return _controlled(chain, described, settings, inputs, options, run, state)
+    except StoreError as error:
+        raise CommandError(str(error)) from error
+
+
+def _controlled(
+    chain: IsolatedChain,
+    described: Stack,
+    settings: Settings,
+    inputs: Inputs,
+    options: argparse.Namespace,
+    run: Callable[[type[Box]], Outcome],
+    state: ChainStore | None,
+) -> Outcome:
+    forwards, requests = options.output is not None or inputs.forwarding, None
     try:
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
-        return Controller(chain, settings, forwards, requests=requests).run(run)
+        controller = Controller(chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live)
+        ideal = Ideal(chain.plan, described, settings, inputs, options) if options.check_equivalence else None
+        outcome = controller.run(run)
+        if ideal is not None:
+            outcome = ideal.finish(outcome, state.text() if state else "")
+        outcome.reports |= {f"{name}.parts_moved": moved for name, moved in controller.instances.moves.items()}
+        return with_state(options, outcome, state.text if state else None)
+    except StateError as error:
+        raise CommandError(str(error)) from error
     except OSError as error:
         raise CommandError(f"--isolate: {error.filename or 'a process'}: {error.strerror}") from error
     finally:

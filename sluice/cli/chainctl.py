@@ -9,6 +9,8 @@ between two batches of packets.
   sluice chainctl /run/guard add count count.c                a further function, after all others
   sluice chainctl /run/guard unsubscribe ids tcp.data         it gets no more of these events
   sluice chainctl /run/guard subscribe ids tcp.data --flow 7  but those of one flow
+  sluice chainctl /run/guard scale nat 4                      four instances share the traffic of a function
+  sluice chainctl /run/guard move nat 0 1 --percent 30        instance 1 gets a part of that of instance 0
 
 Events are named as `list` has them, flows by their numbers (`event.instance` in Python). A new function may subscribe
 to the events that the running stack sends to any function. docs/chain.md has the rest.
@@ -45,6 +47,14 @@ def add(commands: Any) -> None:
         one.add_argument("name", metavar="NAME", help="of a function")
         one.add_argument("event", metavar="LAYER.EVENT", help="an event that it handles")
         one.add_argument("--flow", type=int, metavar="NUMBER", help="of this flow alone")
+    scaling = actions.add_parser("scale", help="let so many instances share the traffic of a function")
+    scaling.add_argument("name", metavar="NAME", help="of a function that was started with --instances")
+    scaling.add_argument("instances", metavar="N", type=int, help="number of instances")
+    moving = actions.add_parser("move", help="move traffic between instances of a function")
+    moving.add_argument("name", metavar="NAME", help="of a function that was started with --instances")
+    moving.add_argument("source_instance", metavar="FROM", type=int, help="an instance, from 0")
+    moving.add_argument("to", metavar="TO", type=int, help="another one")
+    moving.add_argument("--percent", type=int, default=50, metavar="N", help="of the traffic of FROM (default 50)")
 
 
 def action(options: argparse.Namespace) -> int:
@@ -55,6 +65,10 @@ def action(options: argparse.Namespace) -> int:
     if options.what in ("replace", "add"):
         request["source"] = os.path.abspath(options.source)
         request["parameters"] = dict(_parameter(text) for text in options.parameters)
+    if options.what == "scale":
+        request["instances"] = options.instances
+    if options.what == "move":
+        request |= {"from": options.source_instance, "to": options.to, "percent": options.percent}
     if options.what in ("subscribe", "unsubscribe"):
         request |= {"event": options.event, "flow": options.flow}
     try:
@@ -65,6 +79,8 @@ def action(options: argparse.Namespace) -> int:
         raise CommandError(f"{options.socket}: {error.strerror}; is the chain running with --control?") from error
     if options.what == "list":
         print(json.dumps(answer["functions"]) if options.json else _table(answer["functions"]))
+    elif options.what in ("scale", "move"):
+        print(f"{answer['moved']} of 1024 parts of the traffic move")
     return 0
 
 
@@ -82,6 +98,10 @@ def _table(functions: list[dict[str, Any]]) -> str:
         lines.append(f"{function['name']}: {function['state']}{process}, {function['flows']} flows")
         lines.append(f"  receives  {', '.join(function['receives'])}")
         lines.append(f"  failure   {function['failure']}, overload: {function['overload']}")
+        if "scope" in function:
+            shares = ", ".join(f"{name}: {parts}" for name, parts in function["parts"].items())
+            packets = ", ".join(f"{name}: {count:,}" for name, count in function["packets"].items())
+            lines.append(f"  instances divided by {function['scope']}; parts {shares}; packets {packets}")
         counted = {name: function[name] for name in _COUNTED if function[name]}
         if counted:
             lines.append("  " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in counted.items()))

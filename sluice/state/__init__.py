@@ -2,7 +2,8 @@
 
 `location.py` reads where a store is; `embedded.py` runs a private server; `peer.py` speaks to a server from Python;
 `library.py` makes the server-side functions of `store/`; `client.py` compiles and opens the client in C of `runtime/`;
-`session.py` joins them for one run; `rows.py` reads a store's content.
+`session.py` joins them for one run, `chain_store.py` for a chain with several instances of functions; `rows.py` reads a
+store's content; `equivalence.py` compares a chain with the ideal one.
 
-May import: engine, hooks.
+May import: chain, engine, hooks.
 """

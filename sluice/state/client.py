@@ -6,6 +6,7 @@ import ctypes
 import hashlib
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -38,6 +39,12 @@ class COptions(ctypes.Structure):
         ("bytes", ctypes.c_uint32),
         ("waits", ctypes.c_bool),
         ("caches", ctypes.c_bool),
+        ("token", ctypes.c_char_p),
+        ("function", ctypes.c_char_p),
+        ("cached", ctypes.c_char_p),
+        ("watched", ctypes.c_char_p),
+        ("run", ctypes.c_uint32),
+        ("strict", ctypes.c_bool),
     )
 
 
@@ -75,10 +82,27 @@ def client_library() -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class Place:
+    """What the client of one instance among several of a function needs to know.
+
+    function: its name. token: of the process. run: the epoch of the chain. cached, watched: names of objects that
+    belong to parts of the traffic, and of those with callbacks. strict: operations with results are in the order of
+    packets.
+    """
+
+    function: str
+    token: str
+    run: int
+    cached: tuple[str, ...]
+    watched: tuple[str, ...]
+    strict: bool = True
+
+
 class Client:
     """An open client: `address` is that of its struct sl_store. Raises StoreError."""
 
-    def __init__(self, location: Location, prefix: str, epoch: int, instance: str) -> None:
+    def __init__(self, location: Location, prefix: str, epoch: int, instance: str, place: Place | None = None) -> None:
         self._library = ctypes.CDLL(str(client_library()))
         self._library.sluice_client_open.restype = ctypes.c_void_p
         self._library.sluice_client_open.argtypes = [ctypes.POINTER(COptions), ctypes.c_char_p, ctypes.c_uint32]
@@ -102,15 +126,30 @@ class Client:
             UNACKNOWLEDGED,
             location.wait,
             location.cache,
+            place.token.encode() if place else None,
+            place.function.encode() if place else None,
+            _names(place.cached) if place else None,
+            _names(place.watched) if place else None,
+            place.run if place else 0,
+            place.strict if place else False,
         )
+        self._library.sluice_client_begin.restype = ctypes.c_bool
+        self._library.sluice_client_begin.argtypes = [ctypes.c_void_p]
         why = ctypes.create_string_buffer(200)
         found = self._library.sluice_client_open(ctypes.byref(self._options), why, len(why))
         if not found:
             raise StoreError(f"{location.name} cannot be reached: {why.value.decode(errors='replace')}")
         self.address: int = found
+        if place and not self._library.sluice_client_begin(found):
+            raise StoreError(f"{location.name} does not say which traffic '{place.function}' {instance} has")
 
     def close(self) -> None:
         """Free it; the box that uses it is closed."""
         if self.address:
             self._library.sluice_client_close(self.address)
             self.address = 0
+
+
+def _names(names: tuple[str, ...]) -> bytes:
+    """struct sl_store.cached."""
+    return f",{','.join(names)},".encode()

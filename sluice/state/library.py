@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,12 +24,16 @@ class Library:
     text: str
 
 
-def make_library(operations: Sequence[Operation] = ()) -> Library:
-    """The functions of a run, with these operations of its functions."""
+def make_library(operations: Sequence[Operation] = (), without: Collection[str] = ()) -> Library:
+    """The functions of a run, with these operations of its functions. without: checks that tests switch off: of updates
+    that are `repeated`, of `ownership`.
+    """
     custom = "".join(
         f"custom('{item.full_name}', function(value, argument, other)\n{item.lua}\nend)\n" for item in operations
     )
     text = OPERATIONS.read_text(encoding="utf-8").replace("--@CUSTOM@\n", custom)
+    for check in ("repeated", "ownership"):
+        text = text.replace(f"@{check.upper()}@", str(check not in without).lower())
     prefix = f"sluice{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     return Library(prefix, f"#!lua name={prefix}\n" + text.replace("@PREFIX@", prefix))
 

@@ -7,6 +7,7 @@ numbers (a map); a struct's bytes in hexadecimal. Rows are sorted, so that two s
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
@@ -16,9 +17,14 @@ from sluice.state.peer import Peer, Reply
 
 OBJECTS = "sluice-objects"
 """The hash that says what objects there are: FUNCTION.OBJECT, and its declaration."""
-KEYS = "sluice:{*}"
+KEYS = "sluice:{*}*"
 TOGETHER = 500
 """Objects that are read with one round trip."""
+CLOCK_BYTES = 8
+"""What a struct begins with: the identifier of the update that set it. Without more it was dropped."""
+
+_OF_PART = re.compile(r"sluice:\{(\w+)#\d+\}(\w+):(.*)", re.DOTALL)
+"""The key of an object that belongs to a part of the traffic (runtime/function/shared_text.h)."""
 
 _READ: dict[str, tuple[str, ...]] = {
     "counter": ("GET",),
@@ -86,7 +92,8 @@ def store_rows(peer: Peer, functions: Sequence[str] | None = None) -> list[str]:
         group = wanted[begin : begin + TOGETHER]
         replies = peer.calls([(_READ[kind][0], key, *_READ[kind][1:]) for *_, kind, key in group])
         for (function, item, name, kind, _), reply in zip(group, replies, strict=True):
-            if reply is not None:
+            dropped = kind == "struct" and isinstance(reply, bytes) and len(reply) <= CLOCK_BYTES
+            if reply is not None and not dropped:
                 value = _value(kind, reply)
                 rows.append(
                     json.dumps({"function": function, "object": item, "key": name, "type": kind, "value": value})
@@ -101,7 +108,10 @@ def local_rows(text: str) -> list[str]:
 
 def _parts(key: bytes) -> tuple[str, str, str]:
     """Function, object and key of an object; the instance of a flow-scoped one is left out."""
-    inside = key.decode(errors="replace").removeprefix("sluice:{").removesuffix("}")
+    text = key.decode(errors="replace")
+    if (of_part := _OF_PART.fullmatch(text)) is not None:
+        return of_part[1], of_part[2], of_part[3]
+    inside = text.removeprefix("sluice:{").removesuffix("}")
     names, _, name = inside.partition(":")
     function, _, item = names.partition("@")[0].partition(".")
     return function, item, name
@@ -117,7 +127,7 @@ def _numbers(reply: Reply) -> list[int]:
 
 def _value(kind: str, reply: Reply) -> object:
     if kind == "struct":
-        return reply[8:].hex() if isinstance(reply, bytes) else ""
+        return reply[CLOCK_BYTES:].hex() if isinstance(reply, bytes) else ""
     numbers = _numbers(reply)
     match kind:
         case "list":

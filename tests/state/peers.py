@@ -10,6 +10,7 @@ import select
 import selectors
 import socket
 import struct
+import tempfile
 import termios
 import threading
 from collections.abc import Callable, Iterator
@@ -159,3 +160,72 @@ def replying_unread(path: Path, replies: bytes, least: int = 1 << 15) -> Iterato
         ends.set()
         thread.join()
         listener.close()
+
+
+class Hole:
+    """Between all processes of a chain and the server: a process of its own, which swallows what it is told to.
+
+    swallow("requests"): what clients transmit never arrives. swallow("replies"): it does, and the client is not
+    told. A connection of which something was swallowed ends when it would carry something again.
+    """
+
+    def __init__(self, server: str) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="sluice-hole-")
+        folder = Path(self._folder.name)
+        folder.chmod(0o755)  # processes of functions have users of their own, and connect again
+        self.path = str(folder / "hole")
+        self._flag, self._server = folder / "swallows", server
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(self.path)
+        os.chmod(self.path, 0o777)
+        self._listener.listen(64)
+        self._child = os.fork()
+        if not self._child:
+            try:
+                self._run()
+            finally:
+                os._exit(0)
+        self._listener.close()
+
+    def swallow(self, what: str) -> None:
+        """From now on; an empty text: nothing any more."""
+        self._flag.write_text(what)
+
+    def _run(self) -> None:
+        both = selectors.DefaultSelector()
+        both.register(self._listener, selectors.EVENT_READ, None)
+        holes = set[socket.socket]()
+        while True:
+            for key, _ in both.select():
+                if key.data is None:
+                    client, _ = self._listener.accept()
+                    server = socket.socket(socket.AF_UNIX)
+                    server.connect(self._server)
+                    both.register(client, selectors.EVENT_READ, (server, "requests"))
+                    both.register(server, selectors.EVENT_READ, (client, "replies"))
+                    continue
+                source, (target, what) = key.fileobj, key.data
+                assert isinstance(source, socket.socket)
+                part = b""
+                with contextlib.suppress(OSError):
+                    part = source.recv(1 << 16)
+                swallowed = self._flag.read_text() if self._flag.exists() else ""
+                if not part or (swallowed != what and source in holes):
+                    for one in (source, target):
+                        with contextlib.suppress(KeyError, ValueError):
+                            both.unregister(one)
+                        one.close()
+                    continue
+                if swallowed == what:
+                    holes |= {source, target}
+                else:
+                    with contextlib.suppress(OSError):
+                        target.sendall(part)
+
+    def __enter__(self) -> Hole:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.kill(self._child, 9)
+        os.waitpid(self._child, 0)
+        self._folder.cleanup()

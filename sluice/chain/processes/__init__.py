@@ -2,5 +2,6 @@
 
 `program` compiles the stack and the functions, `memory` is what processes share (runtime/isolated/memory.h), `host` is
 the process of a function, `limits` what it may do, `controller` starts and restarts processes, `commands` is what
-`sluice chainctl` asks of it.
+`sluice chainctl` asks of it. `partition` divides the traffic of a
+function among its instances, `instances` has which of them has what, and `sample` measures the load.
 """

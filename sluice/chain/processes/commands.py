@@ -3,6 +3,8 @@
 {"do": "list"}
 {"do": "remove", "name": NAME}
 {"do": "replace" | "add", "name": NAME, "source": FILE, "parameters": {NAME: VALUE}}
+{"do": "scale", "name": NAME, "instances": NUMBER}
+{"do": "move", "name": NAME, "from": INSTANCE, "to": INSTANCE, "percent": NUMBER}
 {"do": "subscribe" | "unsubscribe", "name": NAME, "event": "LAYER.EVENT", "flow": NUMBER}     flow: optional
 """
 
@@ -21,9 +23,11 @@ from typing import Any
 from sluice.chain.description import Function
 from sluice.chain.plan import Member, Plan, loaded_function
 from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.memory import FLOWS
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part, added
+from sluice.engine.box import RunError
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
 from sluice.hooks.subscription import HookError
@@ -38,6 +42,13 @@ SECONDS = 2.0
 
 class RequestError(Exception):
     """A request that cannot be fulfilled."""
+
+
+_REFUSED = (
+    *(RequestError, DescriptionError, HookError, FunctionError, CompilerError, RunError, StateError),
+    OSError,
+)
+"""What says why a request is not fulfilled."""
 
 
 class ControlSocket:
@@ -82,7 +93,7 @@ class ControlSocket:
             with self._client as client:
                 try:
                     answer = self._answer(controller, json.loads(_read(client, SECONDS)))
-                except (RequestError, DescriptionError, HookError, FunctionError, CompilerError, OSError) as error:
+                except _REFUSED as error:
                     answer = {"error": str(error)}
                 except (ValueError, TypeError, KeyError, AttributeError) as error:
                     answer = {"error": f"no request: {error}"}
@@ -98,7 +109,13 @@ class ControlSocket:
             return {"functions": [_listed(controller, process) for process in controller.processes]}
         if does == "add":
             return self._add(controller, request)
+        if does in ("scale", "move"):
+            return _moved(controller, request)
         process = _named(controller, request["name"])
+        if process.part.instance is not None:
+            raise RequestError(
+                f"'{process.part.name}' has instances, or state in a store: scale it, move its traffic, or start anew"
+            )
         if does == "remove":
             plan, gone = controller.chain.plan, process.part.members
             members = tuple(one for one in plan.members if one.name not in gone)
@@ -144,6 +161,29 @@ class ControlSocket:
         controller.chain.compile_part(part)
         controller.chain.plan = plan
         return part
+
+
+def _moved(controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
+    """Move traffic between the instances of a function."""
+    name, instances = request["name"], controller.instances
+    if name not in controller.chain.vertices():
+        known = ", ".join(controller.chain.vertices()) or "none"
+        raise RequestError(f"'{name}' has no instances; functions that have: {known}")
+    if request["do"] == "scale":
+        count = request["instances"]
+        if not isinstance(count, int) or not 1 <= count <= controller.memory.count:
+            raise RequestError(f"{count} is no number of instances that this chain has places for")
+        return {"moved": controller.scale(name, count)}
+    owned = instances.owned(name)
+    from_, to = int(request["from"]), int(request["to"])
+    for one in (from_, to):
+        if one not in owned:
+            raise RequestError(f"'{name}' has no instance {one}; it has {', '.join(map(str, owned))}")
+    percent = request["percent"]
+    if not isinstance(percent, int) or not 1 <= percent <= 100:
+        raise RequestError(f"{percent} is no part of the traffic in percent, from 1 to 100")
+    parts = owned[from_][: -(-len(owned[from_]) * percent // 100)]
+    return {"moved": instances.assign(name, dict.fromkeys(parts, to))}
 
 
 def ask(path: str, request: dict[str, Any]) -> dict[str, Any]:
@@ -230,7 +270,7 @@ def _listed(controller: Controller, process: Process) -> dict[str, Any]:
     side, queue = controller.memory.functions[part.number], controller.memory.stack.queue[part.number]
     state = "removed" if process.removed else "left out" if process.ended else "running"
     return {
-        "name": part.name,
+        "name": part.label,
         "functions": list(part.members),
         "state": state,
         "process": process.pid or None,
@@ -241,6 +281,8 @@ def _listed(controller: Controller, process: Process) -> dict[str, Any]:
         "waiting_batches": (queue.count - side.done) % (1 << 32),
         "not_limited": process.missing,
         **controller.figures(process),
+        "instance": part.instance,
+        **(controller.instances.described(part.name) if part.instance == 0 else {}),
     }
 
 

@@ -18,6 +18,7 @@ from typing import Protocol
 
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.host import run_part
+from sluice.chain.processes.instances import Instances, Stores
 from sluice.chain.processes.limits import Limits, begin_process
 from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
 from sluice.chain.processes.process import Process, read_result
@@ -54,13 +55,17 @@ class Requests(Protocol):
 
 @dataclass
 class Controller:
-    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line."""
+    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line.
+    log_drops: packets are dropped where the packet log is full, as on an interface; else they wait.
+    """
 
     chain: IsolatedChain
     settings: Settings
     forwards: bool
     patience: float = PATIENCE
     requests: Requests | None = None
+    stores: Stores | None = None
+    log_drops: bool = False
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -71,6 +76,8 @@ class Controller:
             control.absent |= 1 << place
         for part in self.chain.parts:
             self._describe(part)
+        self.instances = Instances(self.chain, self.memory, self.stores, self.log_drops)
+        self.instances.open()
         self._stack = 0
         self._of_stack: tuple[int, ...] = ()
         self._former: list[Process] = []
@@ -88,7 +95,8 @@ class Controller:
             value = getattr(control, name)
             setattr(control, name, value | bit if is_so else value & ~bit)
         control.before[part.number], control.drops[part.number] = part.before, part.drops
-        for number in self.chain.subscriptions(part):
+        control.rank[part.number] = part.leader
+        for number in self.chain.subscriptions(part) if not part.instance else ():  # the first one, for all of them
             control.subscribed[number] |= bit
 
     # --- processes ---
@@ -102,8 +110,11 @@ class Controller:
         pid = os.fork()
         if not pid:
             os.close(read)
-            limits = Limits(part.number, part.memory, bool(part.python))
-            run_part(part, self.memory, self.settings, self.forwards, limits, write, self._files())
+            limits = Limits(part.number, part.memory, bool(part.python), store=part.shares)
+            stores = self.stores if part.shares else None
+            rows = self.instances.rows.open_files.get(part.number, -1)
+            others = self._files() - {rows}
+            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows)
         os.close(write)
         os.set_blocking(read, False)
         process.pid, process.result, process.text = pid, read, b""
@@ -115,7 +126,7 @@ class Controller:
         files = {file for process in self.processes for file in (process.result, process.pidfd)}
         if self.requests is not None:
             files |= set(self.requests.files())
-        return (files | set(self._of_stack)) - {-1}
+        return (files | set(self._of_stack) | set(self.instances.rows.open_files.values())) - {-1}
 
     def _await_start(self, process: Process) -> None:
         """Wait until a function has opened. Raises RunError if it refuses."""
@@ -149,16 +160,24 @@ class Controller:
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
+        if self.instances.takes_over(process, killed=code == -signal.SIGKILL and not process.hangs):
+            self._again(process, code, "another process continues with its state in the store")
+            return
         control.resume[part.number] = self._resumed(part.number)
         flows = f"{side.flows} flows" if whole else "flows"
         control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
         side.sleeping = side.running = side.flows = 0
+        self._again(process, code, f"it is restarted, and lost what it knew of {flows}")
+
+    def _again(self, process: Process, code: int, what: str) -> None:
+        """Start a process in the place of one that crashed, unless it did so too often."""
+        part = process.part
         why = f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit status {code}"
         if process.in_batch > CRASHES_MOST:
             self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
             return
         if process.crashes <= 10 or process.crashes % 100 == 0:
-            self.notify(f"warning: '{part.name}' crashed ({why}); it is restarted, and lost what it knew of {flows}")
+            self.notify(f"warning: '{part.label}' crashed ({why}); {what}")
         self._start(process)
 
     def _resumed(self, number: int) -> int:
@@ -190,6 +209,8 @@ class Controller:
         part = process.part
         self.memory.control.absent |= 1 << part.number
         process.ended = True
+        if self.memory.control.stateful >> part.number & 1:
+            process.failure = f"'{part.label}' was left out: its state in the store lacks what it had not handled"
         closed = self.memory.control.closed >> part.number & 1
         self.notify(f"warning: {why}; it is left out, and packets {'do not ' if closed else ''}pass without it")
 
@@ -199,11 +220,11 @@ class Controller:
         side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
         seen = (side.done, side.begun)
         process.known = {name: value for name in _FIGURES if (value := getattr(side, name)) < _FIGURE_MOST}
-        if seen != process.seen or side.sleeping or queue.count == side.done:
+        if seen != process.seen or side.sleeping or side.waits or queue.count == side.done:
             process.seen, process.since = seen, now
         elif now - process.since > self.patience and process.pid:
             self.notify(f"warning: '{part.name}' has not returned from an event for {self.patience:g} s; it is killed")
-            process.since = now
+            process.since, process.hangs = now, True
             os.kill(process.pid, signal.SIGKILL)
 
     # --- the run ---
@@ -220,8 +241,10 @@ class Controller:
                 outcome = self._run_stack(run)
             finally:
                 self._stop()
+            self.instances.rows.join()
             return self._joined(outcome)
         finally:
+            self.instances.rows.close()
             self.memory.close()
 
     def _warn_of_missing(self) -> None:
@@ -259,6 +282,7 @@ class Controller:
                         self._ended(files[file])
                     elif file != read and file not in files:
                         self._serve(file)
+                self.instances.advance()
                 for process in self.processes:
                     self._watch(process)
         finally:
@@ -341,6 +365,40 @@ class Controller:
         process.following = (part,)
         self._change(process)
 
+    def scale(self, name: str, instances: int) -> int:
+        """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
+        move. Raises OSError, and RunError where a further process cannot start.
+        """
+        vertex, found = self.instances.places(name)
+        for _ in range(len(found), instances):
+            taken = {process.part.number for process in self.processes if not process.removed}
+            free = [number for number in range(self.memory.count) if number not in taken]
+            if not free:
+                raise RunError("there is no place for a further process; start the chain with more instances")
+            part = self.chain.add_instance(name, free[0])
+            self._add_instance(part, vertex)
+        return self.instances.assign(name, self.instances.spread(name, instances))
+
+    def _add_instance(self, part: Part, vertex: int) -> None:
+        """Start the process of a further instance."""
+        process = Process(part)
+        process.before = self._counted(part.number)
+        self.processes.append(process)
+        control, side = self.memory.control, self.memory.functions[part.number]
+        queue = self.memory.stack.queue[part.number]
+        side.done, side.settled = queue.count, queue.count
+        side.done_batch = side.settled_batch = self.memory.stack.batches
+        for one in self.chain.parts:
+            control.before[one.number], control.drops[one.number] = one.before, one.drops
+        self._describe(part)
+        if self.stores is not None and part.shares:
+            self.stores.admit(part, ())
+            self.instances.rows.open(part)
+        self.instances.describe(part, vertex)
+        self._start(process)
+        self._await_start(process)
+        control.absent &= ~(1 << part.number)
+
     def _newest(self) -> int:
         """The number of the newest instance that a function may have missed."""
         return max(self.memory.slot(place).created for place in range(SLOTS))
@@ -406,13 +464,15 @@ class Controller:
         isolation: dict[str, int] = {}
         for process in self.processes:
             found = python if process.part.python else in_c
-            found |= process.reports or {}
+            for figure, value in (process.reports or {}).items():
+                found[figure] = found.get(figure, 0) + value  # of all instances
             outcome.failure = outcome.failure or process.failure
         for process in [*self._former, *self.processes]:
             for figure, value in self.figures(process).items():
-                name = f"{process.part.name}.{figure}"
+                name = f"{process.part.label}.{figure}"
                 isolation |= {name: isolation.get(name, 0) + value} if value else {}
-        for name, value in (("closed_drops", self.memory.stack.closed_drops), ("invalid", self.memory.stack.invalid)):
+        for name in ("closed_drops", "invalid", "uncommitted", "log_drops"):
+            value: int = getattr(self.memory.stack, name)
             isolation |= {f"isolated_{name}": value} if value else {}
         outcome.reports = in_c | outcome.reports | python | isolation
         return outcome

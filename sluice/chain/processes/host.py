@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from sluice.chain.processes.boxes import FunctionBox
+from sluice.chain.processes.instances import StateError, Stores
 from sluice.chain.processes.limits import Limits, begin_process
 from sluice.chain.processes.memory import Memory
 from sluice.chain.processes.program import Part
@@ -36,10 +37,19 @@ class _HostBox(FunctionBox):
 
 
 def run_part(
-    part: Part, memory: Memory, settings: Settings, forwards: bool, limits: Limits, result: int, others: Iterable[int]
+    part: Part,
+    memory: Memory,
+    settings: Settings,
+    forwards: bool,
+    limits: Limits,
+    result: int,
+    others: Iterable[int],
+    stores: Stores | None = None,
+    rows: int = -1,
 ) -> NoReturn:
     """Run it to the end of the input. The result is written to the file `result` as JSON. others: files that are not
-    its concern.
+    its concern. stores: of the function's state. rows: the
+    file that it writes rows to, or -1.
     """
     begin_process(session=True)
     status = 1
@@ -47,16 +57,17 @@ def run_part(
         _close(others)
         memory.restrict(part.number)
         if not part.python:  # a function in Python may have opened files when it was loaded
-            os.closerange(3, result)
-            os.closerange(result + 1, _FILES)
+            _close_all_but(result, rows)
         assert part.compiled is not None
         own = replace(settings, memory=_MEMORY, prefault=False)
+        if stores is not None:
+            own = replace(own, store=stores.attach(part))
         box = _HostBox(part.compiled, own, part.python, part.options, None, forwards)
         _write(result, {"missing": limits.apply()})
         if box.receive(memory.mapping(part.number)):
             _write(result, {"reports": box.reports(), "failure": box.failure()})
         status = 0
-    except RunError as error:
+    except (RunError, StateError) as error:
         _write(result, {"error": str(error)})
     except BaseException as error:
         traceback.print_exception(error)
@@ -75,6 +86,15 @@ def _close(others: Iterable[int]) -> None:
     if nothing:
         os.dup2(nothing, 0)
         os.close(nothing)
+
+
+def _close_all_but(*kept: int) -> None:
+    """Close all files but these, and the standard ones."""
+    first = 3
+    for file in sorted(one for one in kept if one >= 3):
+        os.closerange(first, file)
+        first = file + 1
+    os.closerange(first, _FILES)
 
 
 def _write(file: int, data: dict[str, Any]) -> None:

@@ -40,6 +40,10 @@ _FILES = {  # a function in Python may import modules
     "readlinkat": (267, 78), "getdents64": (217, 61), "getcwd": (79, 17), "access": (21, None), "open": (2, None),
     "statx": (332, 291), "faccessat": (269, 48), "sysinfo": (99, 179), "sched_getaffinity": (204, 123),
 }  # fmt: skip
+_CONNECTION = {  # to the store; it is made again when it is lost
+    "socket": (41, 198), "connect": (42, 203), "sendto": (44, 206), "recvfrom": (45, 207), "setsockopt": (54, 208),
+    "getsockopt": (55, 209), "poll": (7, None), "ppoll": (271, 73),
+}  # fmt: skip
 _TCGETS, _FIONREAD = 0x5401, 0x541B
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
@@ -49,12 +53,13 @@ _libc = ctypes.CDLL(None, use_errno=True)
 @dataclass(frozen=True)
 class Limits:
     """The limits of the process of function `number`. memory: bytes of its own memory; 0 for no limit. python: whether
-    it runs functions in Python. user: whether it gets a user of its own.
+    it runs functions in Python. store: whether it has a connection to a store. user: whether it gets a user of its own.
     """
 
     number: int
     memory: int = 0
     python: bool = False
+    store: bool = False
     user: bool = True
 
     def apply(self) -> list[str]:
@@ -89,7 +94,7 @@ class Limits:
         if machine not in _ARCHITECTURES:
             return f"not known for {machine}"
         architecture, column = _ARCHITECTURES[machine]
-        calls = _CALLS | (_FILES if self.python else {})
+        calls = _CALLS | (_FILES if self.python else {}) | (_CONNECTION if self.store else {})
         restricted = {"tgkill": (0, (os.getpid(),)), "ioctl": (1, (_TCGETS, _FIONREAD))}  # an argument, and its values
         allowed = [
             numbers[column] for name, numbers in calls.items() if numbers[column] is not None and name not in restricted

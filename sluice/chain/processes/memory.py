@@ -12,10 +12,14 @@ SLOTS = 16
 TYPES = 1024
 QUEUE = 32
 FLOWS = 256
+VERTICES = 16
+PARTS = 1024
+SCOPE = 4
+PACKETS = 256
 _SLOT_BYTES = 128 << 20
 _LOG_BYTES = 4 << 20
 _REFERENCES = 1 << 18
-_HEAD = 1 << 16
+_HEAD = 1 << 18
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -36,6 +40,18 @@ class Flow(ctypes.Structure):
     )
 
 
+class Vertex(ctypes.Structure):
+    """struct sl_iso_vertex."""
+
+    _fields_ = (
+        ("instances", ctypes.c_uint64),
+        ("version", ctypes.c_uint32),
+        ("fields", ctypes.c_uint32),
+        ("field", ctypes.c_char * 16 * SCOPE),
+        ("owner", ctypes.c_uint8 * PARTS),
+    )
+
+
 class Control(ctypes.Structure):
     """struct sl_iso_control."""
 
@@ -53,9 +69,23 @@ class Control(ctypes.Structure):
         ("unseen", ctypes.c_uint64),
         ("unseen_to", ctypes.c_uint32 * FUNCTIONS),
         ("leave", ctypes.c_uint64),
+        ("routed", ctypes.c_uint64),
+        ("stateful", ctypes.c_uint64),
+        ("seed", ctypes.c_uint64),
+        ("clock_limit", ctypes.c_uint64),
+        ("log_waits", ctypes.c_uint64),
+        ("off", ctypes.c_uint64),
+        ("samples", ctypes.c_uint64),
+        ("poison", ctypes.c_uint64 * FUNCTIONS),
+        ("committed", ctypes.c_uint64 * FUNCTIONS),
+        ("row_file", ctypes.c_uint32 * FUNCTIONS),
+        ("rank", ctypes.c_uint32 * FUNCTIONS),
+        ("vertex", ctypes.c_uint8 * FUNCTIONS),
+        ("vertex_count", ctypes.c_uint32),
         ("ending", ctypes.c_uint32),
         ("flow_count", ctypes.c_uint32),
         ("flows", Flow * FLOWS),
+        ("vertices", Vertex * VERTICES),
     )
 
 
@@ -75,7 +105,11 @@ class StackSide(ctypes.Structure):
         ("no_room", ctypes.c_uint64 * FUNCTIONS),
         ("closed_drops", ctypes.c_uint64),
         ("invalid", ctypes.c_uint64),
-        ("_rest", ctypes.c_uint64 * 5),
+        ("uncommitted", ctypes.c_uint64),
+        ("clock", ctypes.c_uint64),
+        ("log_drops", ctypes.c_uint64),
+        ("_rest", ctypes.c_uint64 * 2),
+        ("packets", ctypes.c_uint64 * PARTS * VERTICES),
         ("queue", Queue * FUNCTIONS),
     )
 
@@ -90,6 +124,9 @@ class Slot(ctypes.Structure):
         ("now", ctypes.c_uint64),
         ("last", ctypes.c_uint64),
         ("created", ctypes.c_uint64),
+        ("created_before", ctypes.c_uint64),
+        ("before", ctypes.c_uint64),
+        ("version", ctypes.c_uint32 * VERTICES),
     )
 
 
@@ -107,6 +144,11 @@ class FunctionSide(ctypes.Structure):
         ("flows_lost", ctypes.c_uint64),
         ("not_published", ctypes.c_uint64),
         ("not_decided", ctypes.c_uint64),
+        ("settled_batch", ctypes.c_uint32),
+        ("settled", ctypes.c_uint32),
+        ("progress", ctypes.c_uint64),
+        ("watched", ctypes.c_uint64),
+        ("waits", ctypes.c_uint32),
     )
 
 

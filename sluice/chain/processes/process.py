@@ -37,6 +37,8 @@ class Process:
     missing: list[str] = field(default_factory=lambda: [])
     ended: bool = False
     removed: bool = False
+    hangs: bool = False
+    """Whether it did not return from an event, and was killed."""
     before: dict[str, int] = field(default_factory=lambda: {})
     """What functions that had its place before lost."""
     last: dict[str, int] = field(default_factory=lambda: {})

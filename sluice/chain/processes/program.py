@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from sluice.chain.check import publishers
 from sluice.chain.description import Function, Isolation
 from sluice.chain.plan import Member, Plan
+from sluice.chain.processes.memory import FUNCTIONS, VERTICES
+from sluice.chain.processes.partition import Candidate, candidates, choose
 from sluice.codegen.isolated.events import (
     IsolatedEvents,
     ReceivedFunctions,
@@ -49,6 +51,20 @@ class Part:
     before: int = 0
     drops: int = 0
     compiled: CompiledStack | None = None
+    instance: int | None = None
+    """Its number among the instances of the function, from 0; None where there is only one process of it."""
+    leader: int = -1
+    """The number of the part that is its first instance."""
+
+    @property
+    def label(self) -> str:
+        """What messages and figures call it."""
+        return self.name if not self.instance else f"{self.name}#{self.instance}"
+
+    @property
+    def shares(self) -> bool:
+        """Whether it declares shared objects."""
+        return self.functions.shares
 
     @property
     def closed(self) -> bool:
@@ -84,6 +100,10 @@ class IsolatedChain:
     parts: list[Part]
     stack: CompiledStack | None = None
     events: IsolatedEvents | None = None
+    instances: dict[str, int] = field(default_factory=lambda: {})
+    """How many instances functions have; those that are not named have one."""
+    scopes: dict[str, Candidate] = field(default_factory=lambda: {})
+    """By which scope the traffic of a function with several instances, or with state in a store, is divided."""
     inline: bool = False
     """Whether the stack was compiled for functions that drop, change or send packets."""
 
@@ -94,17 +114,55 @@ class IsolatedChain:
     def set_options(self, wanted: Wanted) -> None:
         """Take the options of the functions in C from those of the fused chain."""
         for part in self.parts:
-            part.options = [] if part.python else [wanted.options[part.number]]
+            part.options = [] if part.python else [wanted.options[part.leader]]
+
+    @property
+    def leaders(self) -> list[Part]:
+        """The parts without further instances."""
+        return [part for part in self.parts if not part.instance]
+
+    def instances_of(self, name: str) -> list[Part]:
+        """The instances of a function."""
+        return [part for part in self.parts if part.name == name and part.instance is not None]
+
+    def vertices(self) -> list[str]:
+        """The functions whose traffic is divided, in order."""
+        return [part.name for part in self.leaders if part.instance is not None]
+
+    def candidates(self, name: str) -> list[Candidate]:
+        """The scopes by which the traffic of a function may be divided."""
+        assert self.stack is not None
+        part = next(part for part in self.leaders if part.name == name)
+        return candidates(part.functions.c[0], self.stack.program)
+
+    def add_instance(self, name: str, number: int) -> Part:
+        """A further instance of a function, in a place that is free."""
+        leader = next(part for part in self.leaders if part.name == name)
+        known = {part.instance for part in self.instances_of(name)}
+        instance = next(one for one in range(FUNCTIONS) if one not in known)
+        self.parts.append(replace(leader, number=number, instance=instance, options=list(leader.options)))
+        self.set_orders()
+        return self.parts[-1]
+
+    def set_orders(self) -> None:
+        """What parts wait for, and what withholds events from them, with all instances."""
+        for part in self.parts:
+            part.before = part.drops = 0
+            _set_order(self.plan, part, self.parts)
 
     def sender(self) -> CFunction:
-        return sender([part.functions for part in self.parts])
+        return sender([part.functions for part in self.leaders])
 
     def compile(self, stack: CompiledStack) -> None:
         """Compile the functions for a stack that was compiled with `wanted`."""
         self.stack, self.inline = stack, self.sender().inline
-        self.events = number_events(stack.program, [part.functions for part in self.parts])
-        for part in self.parts:
+        self.events = number_events(stack.program, [part.functions for part in self.leaders])
+        for part in self.leaders:
             self.compile_part(part)
+            for other in self.parts:
+                other.compiled = part.compiled if other.leader == part.leader else other.compiled
+        for name in self.vertices():
+            self.scopes.setdefault(name, choose(self.candidates(name)))
 
     def compile_part(self, part: Part) -> None:
         """Compile the functions of one process."""
@@ -153,10 +211,12 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
     of the part. Raises DescriptionError for what the running stack does not have.
     """
     assert chain.stack is not None and chain.events is not None
-    part = next((part for part in isolate(plan).parts if name in part.members and not part.python), None)
+    part = next((part for part in isolate(plan, stores=True).parts if name in part.members and not part.python), None)
     if part is None:
         raise _refused(plan, name, "is in Python", "start the chain anew: functions in Python share a process")
-    part.number, part.before, part.drops = number, 0, 0
+    if part.shares:
+        raise _refused(plan, name, "declares shared objects (SLUICE_SHARED)", "start the chain anew with it")
+    part.number, part.before, part.drops, part.leader, part.instance = number, 0, 0, number, None
     _set_order(plan, part, [*(other for other in chain.parts if other.number != number), part])
     known = {(event.function, event.name, event.fields) for event in chain.events.published}
     for event in part.functions.c[0].published:
@@ -184,20 +244,27 @@ def _not_there(plan: Plan, name: str, what: str) -> DescriptionError:
     )
 
 
-def isolate(plan: Plan) -> IsolatedChain:
-    """The parts of a chain. Raises DescriptionError for functions that cannot run in a process of their own."""
+def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = False) -> IsolatedChain:
+    """The parts of a chain. instances: how many of functions, by name. stores: shared objects are in a store.
+
+    Raises DescriptionError for functions that cannot run in a process of their own, or not in several.
+    """
+    given = instances or {}
+    _check_instances(plan, given)
     wanted = plan.wanted()  # also sets which drops withhold events from functions in Python
     members = [member for member in plan.members if isinstance(member.loaded, CFunction)]
     functions = plan.c()
     for function in functions:
-        _check(plan, function)
+        _check(plan, function, stores)
     published = tuple(event for function in functions for event in function.published)
     parts: list[Part] = []
     for number, (member, function) in enumerate(zip(members, functions, strict=True)):
         own = ReceivedFunctions(
             c=(replace(function, after=()),), outside=published, publishing=tuple(_publishing(plan, [member]))
         )
-        parts.append(Part(member.name, number, own, (member.name,), options=[wanted.options[number]]))
+        parts.append(Part(member.name, number, own, (member.name,), options=[wanted.options[number]], leader=number))
+        if member.name in given or function.shared:
+            parts[-1].instance = 0
         parts[-1].isolations = [(member.item, member.item.isolation)]
     if wanted.python:
         for function in wanted.python:
@@ -214,10 +281,40 @@ def isolate(plan: Plan) -> IsolatedChain:
         names = tuple(member.name for member in in_python)
         parts.append(Part(names[0], len(parts), own, names, wanted.python))
         parts[-1].isolations = [(member.item, member.item.isolation) for member in in_python]
+        parts[-1].leader = parts[-1].number
+    chain = IsolatedChain(plan, parts, instances=dict(given))
+    for name, count in given.items():
+        for _ in range(1, count):
+            if len(chain.parts) == FUNCTIONS:
+                raise _refused(plan, name, "has more instances than there are processes", "give fewer")
+            chain.add_instance(name, len(chain.parts))
+    if len(chain.vertices()) > VERTICES:
+        what = f"is one of more than {VERTICES} functions with several instances, or with state in a store"
+        raise _refused(plan, chain.vertices()[-1], what, "give fewer")
+    chain.set_orders()
     for part in parts:
-        _set_order(plan, part, parts)
         _check_overload(plan, part)
-    return IsolatedChain(plan, parts)
+    return chain
+
+
+def _check_instances(plan: Plan, instances: dict[str, int]) -> None:
+    """Refuse instances of what cannot have several."""
+    members = {member.name: member.loaded for member in plan.members}
+    for name, count in instances.items():
+        loaded = members.get(name)
+        if loaded is None:
+            raise DescriptionError(
+                f"the chain has no function '{name}'; it has {', '.join(members)}",
+                "write --instances NAME=NUMBER.",
+                plan.chain.where,
+            )
+        if not isinstance(loaded, CFunction):
+            raise _refused(plan, name, "is in Python", "give instances of functions in C")
+        if count > 1 and any(hook.layer == CHAIN for hook in loaded.hooks):
+            raise _refused(plan, name, "subscribes to published events", "give it one instance")
+        isolation = next(member.item.isolation for member in plan.members if member.name == name)
+        if isolation.lossy:
+            raise _refused(plan, name, 'loses events (overload="lose")', "give it one process, without --instances")
 
 
 def _check_overload(plan: Plan, part: Part) -> None:
@@ -271,7 +368,6 @@ def _publishing(plan: Plan, members: Sequence[Member]) -> list[Hook]:
 
 
 _STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
-    (lambda function: bool(function.shared), "declares shared objects (SLUICE_SHARED)"),
     (
         lambda function: any(size == 0 for _, size in function.kept),
         "reads bytes that the stack holds (sl_peek, sl_view)",
@@ -290,8 +386,11 @@ _STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
 )
 
 
-def _check(plan: Plan, function: CFunction) -> None:
+def _check(plan: Plan, function: CFunction, stores: bool) -> None:
     """Refuse what needs the stack's own memory."""
+    if function.shared and not stores:
+        what = "declares shared objects (SLUICE_SHARED), which need a store"
+        raise _refused(plan, function.label, what, "give --store embedded, or run the chain without --isolate")
     for is_so, what in _STACK_ONLY:
         if is_so(function):
             raise _refused(plan, function.label, what, "run the chain without --isolate")

@@ -20,6 +20,7 @@ from sluice.codegen.events.functions import destructors, event_struct
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.published import published_structs
 from sluice.codegen.events.records import records
+from sluice.codegen.events.shared import close_shared, finish_shared, open_shared, shared_members, shared_tables
 from sluice.codegen.events.timers import box_timers, timers, timers_of
 from sluice.codegen.interface import callback_structs
 from sluice.codegen.isolated.events import END, IsolatedEvents, ReceivedFunctions, is_known, withheld
@@ -48,6 +49,7 @@ def receiver(
         *callback_structs(names),
         *published_structs(names),
         *function_texts(names, lambda function: _publish_names(function, subscribed)),
+        *shared_tables(functions),
         *instances(names, "copies of instances"),
         *_box(names),
         *information(names),
@@ -131,6 +133,7 @@ def _box(names: StackNames) -> list[str]:
         *(f"    struct sl_mirrors {table.variable};" for table in names.tables.values()),
     ]
     out += function_members(names.functions)
+    out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
     return [*out, "};"]
@@ -349,9 +352,10 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
             f"    box->{table.variable} = (struct sl_mirrors){{.size = sizeof({table.struct}), .begin = begin_{word}, "
             f".destroy = destroy_{word}}};"
         )
+    out += open_shared(functions)
     out += open_functions(functions)
     out.append("    return &box->base;")
-    if can_fail(functions):
+    if functions.shares or can_fail(functions):
         out += ["fail:", f"    {prefix}_close(&box->base);", "    return NULL;"]
     out += [
         "}",
@@ -362,6 +366,7 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
     ]
     out += end_functions(functions)
+    out += finish_shared(functions)
     out += [
         "    sl_batch_flush(&base->batch);",
         "}",
@@ -375,6 +380,7 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         *(f"    sl_mirrors_close(&box->{table.variable}, base);" for table in names.tables.values()),
+        *close_shared(functions),
         "    sl_box_close(base);",
         "    free(box);",
         "}",

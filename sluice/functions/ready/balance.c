@@ -25,7 +25,9 @@ SLUICE_COUNTER(no_server, "connections that got none, as the store failed; their
 SLUICE_COUNTER(other_server, "connections that got none, as servers in the store that are no parameters have the fewest; dropped, too")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
-struct balance_server { uint32_t address; };
+/* Of a connection to the virtual address: its server, 0 where it got none; until when the attempt to open it may last, in
+ * nanoseconds, 0 where it has succeeded or failed, or of UDP. */
+struct balance_server { uint64_t address, until; };
 
 SLUICE_SHARED(active, map, all, read_write, recover, "connections of each server, by its address")
 SLUICE_SHARED(bytes, counter, dst, write_mostly, zero, "bytes of IP packets of each server")
@@ -38,11 +40,11 @@ enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
 
 struct balance_flow {
-    struct sl_object *server, *bytes;   /* NULL: no server */
+    struct sl_object *server, *bytes;   /* NULL: it was not asked for, or the store failed */
     uint8_t role;
     uint8_t side;   /* of the server, or of the virtual address */
+    bool known;     /* the role is */
     bool asked;     /* for a server */
-    bool settled;   /* the attempt has succeeded or failed */
 };
 SLUICE_STATE(struct balance_flow)
 
@@ -64,12 +66,20 @@ static bool balance_is_down(struct sl_box *box, int64_t server) {
            until > balance_now(box);
 }
 
+/* The server of a connection whose attempt has neither succeeded nor failed; NULL: it has, or is none of TCP. */
+static struct balance_server *balance_attempt(const struct balance_flow *flow) {
+    struct balance_server *server = flow && flow->role == BALANCE_CLIENT ? sl_shared_struct(flow->server) : NULL;
+    return server && server->until ? server : NULL;
+}
+
 /* An attempt to open a connection to a server has succeeded, or failed. */
-static void balance_settle(struct sl_box *box, uint32_t server, bool succeeded) {
+static void balance_settle(struct sl_box *box, const struct balance_flow *flow, struct balance_server *attempt, bool succeeded) {
     struct sl_object *failures = SLUICE_SHARED_ALL(box, failures);
     uint64_t most = SLUICE_PARAMETER_OF(box, failures);
-    int64_t count = 0;
+    int64_t count = 0, server = (int64_t)attempt->address;
     SLUICE_COUNTER_OF(box, failed) += !succeeded;
+    attempt->until = 0;
+    sl_shared_put(flow->server);
     if (!most)
         return;
     if (succeeded) {
@@ -81,8 +91,22 @@ static void balance_settle(struct sl_box *box, uint32_t server, bool succeeded) 
     }
 }
 
-/* Gives a connection a server. */
-static void balance_choose(const struct sl_event *event, struct balance_flow *flow) {
+/* Takes up what another instance has stored for a connection that it had before. False: it has no server. */
+static bool balance_take_up(const struct sl_event *event, struct balance_flow *flow) {
+    struct sl_object *object = SLUICE_SHARED_OF(event, server);
+    flow->asked = sl_shared_present(object);
+    if (flow->asked) {
+        const struct balance_server *server = sl_shared_struct(object);
+        flow->server = object;
+        flow->bytes = server && server->address ? SLUICE_SHARED_AT(event->box, bytes, server->address) : NULL;
+    }
+    return flow->asked;
+}
+
+/* Gives a connection a server. until: when an attempt to open it has failed, 0 for UDP. */
+static void balance_choose(const struct sl_event *event, struct balance_flow *flow, uint64_t until) {
+    if (balance_take_up(event, flow))
+        return;
     struct sl_object *active = SLUICE_SHARED_ALL(event->box, active);
     int64_t least = 0, passed[BALANCE_ATTEMPTS];
     unsigned passed_count = 0;
@@ -109,18 +133,21 @@ static void balance_choose(const struct sl_event *event, struct balance_flow *fl
         SLUICE_COUNTER_OF(event->box, no_server)++;
         return;
     }
+    struct sl_object *object = SLUICE_SHARED_OF(event, server);
+    struct balance_server *server = sl_object_bytes_of(object);
     if (!known) {
+        sl_shared_put(object);   /* that it has none: another instance must not give it one later */
+        flow->server = object;
         SLUICE_COUNTER_OF(event->box, other_server)++;
         return;
     }
-    struct sl_object *object = SLUICE_SHARED_OF(event, server);
-    struct balance_server *server = sl_object_bytes_of(object);
     if (!server) {
         sl_shared_map_add(active, least, -1, NULL);
         SLUICE_COUNTER_OF(event->box, no_server)++;
         return;
     }
-    server->address = (uint32_t)least;
+    server->address = (uint64_t)least;
+    server->until = until;
     sl_shared_put(object);
     flow->server = object;
     flow->bytes = SLUICE_SHARED_AT(event->box, bytes, (uint64_t)least);
@@ -133,6 +160,7 @@ static void balance_begin(const struct sl_event *event, bool answers) {
         return;
     const struct balance *balance = SLUICE_WORKER_OF(event->box);
     struct balance_flow *flow = SLUICE_STATE_OF(event);
+    flow->known = true;
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
     if (ip4_address(event, 1) == balance->address && (!port || port == ip4_port(event, 1))) {
         flow->role = BALANCE_CLIENT;
@@ -163,33 +191,28 @@ enum { BALANCE_SYN = 2, BALANCE_RST = 4, BALANCE_ACK = 16 };   /* RFC 9293, 3.1 
  * another flow: there the client's acknowledgement shows that the server has answered, and the timer that it has not. */
 static void balance_health(const struct sl_event *event) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!flow || flow->settled || flow->role != BALANCE_CLIENT || event->unit.captured < 14)
+    struct balance_server *attempt = event->unit.captured < 14 ? NULL : balance_attempt(flow);
+    if (!attempt)
         return;
     uint8_t flags = event->unit.at[13] & (BALANCE_SYN | BALANCE_RST | BALANCE_ACK);
-    const struct balance_server *server = sl_shared_struct(flow->server);
     bool of_server = event->side == 1;
-    if (!server)
-        return;
-    if (of_server && flags & BALANCE_RST) {
-        flow->settled = true;
-        balance_settle(event->box, server->address, false);
-    } else if (of_server ? flags == (BALANCE_SYN | BALANCE_ACK) : flags == BALANCE_ACK) {
-        flow->settled = true;
-        balance_settle(event->box, server->address, true);
-    }
+    if (of_server && flags & BALANCE_RST)
+        balance_settle(event->box, flow, attempt, false);
+    else if (of_server ? flags == (BALANCE_SYN | BALANCE_ACK) : flags == BALANCE_ACK)
+        balance_settle(event->box, flow, attempt, true);
 }
 
 SLUICE_TIMER(tcp, attempt) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    const struct balance_server *server = flow && !flow->settled ? sl_shared_struct(flow->server) : NULL;
-    if (!server)
-        return;
-    flow->settled = true;
-    balance_settle(event->box, server->address, false);
+    struct balance_server *attempt = balance_attempt(flow);
+    if (attempt)
+        balance_settle(event->box, flow, attempt, false);
 }
 
-static void balance_packet(const struct sl_event *event) {
+static void balance_packet(const struct sl_event *event, uint64_t until) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && !flow->known)   /* another instance had it before */
+        balance_begin(event, true);
     if (!flow || flow->role == BALANCE_OTHER)
         return;
     const uint8_t *source = ip4_address_place(event, true);
@@ -202,25 +225,30 @@ static void balance_packet(const struct sl_event *event) {
         return;
     }
     if (!flow->asked)
-        balance_choose(event, flow);
+        balance_choose(event, flow, until);
     flow->asked = true;
     const struct balance_server *server = sl_shared_struct(flow->server);
-    if (!server) {
+    if (!server || !server->address) {
         SLUICE_DROP(event->box);
         return;
     }
     if (source)   /* the total length is ten bytes before it */
         sl_shared_add(flow->bytes, (int64_t)sl_load_be16(source - 10), NULL);
-    balance_rewrite(event, event->side == 1, server->address);
+    balance_rewrite(event, event->side == 1, (uint32_t)server->address);
 }
 
 static void balance_end(const struct sl_event *event, uint64_t reason) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && !flow->known && reason != SL_END_EOF) {
+        balance_begin(event, true);
+        if (flow->role == BALANCE_CLIENT)
+            balance_take_up(event, flow);
+    }
     if (!flow || !flow->server || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
     const struct balance_server *server = sl_shared_struct(flow->server);
-    if (server)
-        sl_shared_map_add(SLUICE_SHARED_ALL(event->box, active), server->address, -1, NULL);
+    if (server && server->address)
+        sl_shared_map_add(SLUICE_SHARED_ALL(event->box, active), (int64_t)server->address, -1, NULL);
     sl_shared_drop(flow->server);
     flow->server = NULL;
 }
@@ -232,15 +260,17 @@ SLUICE_ON(tcp, created) {
 SLUICE_ON(tcp, packet) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     bool asked = flow && flow->asked;
-    balance_packet(event);
-    if (flow && flow->server && !asked && SLUICE_PARAMETER_OF(event->box, failures))
-        SLUICE_ARM(event, tcp, attempt, (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9));
+    uint64_t now = sl_packet_time(event), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
+    balance_packet(event, now + wait);
+    const struct balance_server *attempt = asked ? NULL : balance_attempt(flow);
+    if (attempt && SLUICE_PARAMETER_OF(event->box, failures))
+        SLUICE_ARM(event, tcp, attempt, attempt->until > now ? attempt->until - now : 1);
     balance_health(event);
 }
 SLUICE_ON(tcp, end) { balance_end(event, data->reason); }
 /* A server may send datagrams of its own accord: its answers are those from the service's port. */
 SLUICE_ON(udp, created) { balance_begin(event, SLUICE_PARAMETER_OF(event->box, port) != 0); }
-SLUICE_ON(udp, packet) { balance_packet(event); }
+SLUICE_ON(udp, packet) { balance_packet(event, 0); }
 SLUICE_ON(udp, end) { balance_end(event, data->reason); }
 
 /* Reads the servers, and makes them known to the store. */

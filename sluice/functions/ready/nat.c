@@ -28,11 +28,11 @@ SLUICE_COUNTER(hairpinned, "packets from the inside to the external address, whi
 SLUICE_COUNTER(errors_translated, "ICMP errors whose quoted packet was translated (RFC 5508, REQ-4, REQ-5)")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
-/* Of a connection from the inside. */
+/* Of a connection from the inside; 0: it got no port. */
 struct nat_mapping { uint32_t port; };
-/* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
 /* Of an inside endpoint: its port, and the connections that have it. */
 struct nat_endpoint { uint32_t port, flows; };
+/* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
 struct nat_inside { uint32_t address; uint16_t port; uint16_t protocol; };
 
 SLUICE_SHARED(ports, list, all, read_write, recover, "ports that are free")
@@ -40,15 +40,16 @@ SLUICE_SHARED(packets, counter, all, write_mostly, zero, "packets that were tran
 SLUICE_SHARED(tcp_packets, counter, all, write_mostly, zero, "of these those of TCP")
 SLUICE_SHARED(mapping, struct nat_mapping, flow, read_mostly, recover, "the external port of a connection")
 SLUICE_SHARED(inside_of, struct nat_inside, dport, read_mostly, recover, "the inside endpoint of an external port")
-
-SLUICE_SHARED(endpoint, struct nat_endpoint, dport, read_mostly, recover, "the external port of an inside endpoint, by protocol, address and port")
+/* Connections of an endpoint may be those of several instances: what one counts, it has read in the order of packets. */
+SLUICE_SHARED(endpoint, struct nat_endpoint, dport, read_write, recover, "the external port of an inside endpoint, by protocol, address and port")
 SLUICE_SHARED(contacted, set, dport, read_mostly, recover, "outside ends that an external port has contacted, for the filter")
 
 struct nat_flow {
     struct sl_object *mapping;   /* of a connection from the inside; NULL: no port */
-    struct sl_object *endpoint;  /* that it began at */
+    uint64_t endpoint;           /* the number of the inside endpoint that has that */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
+    bool known;                  /* the role is */
     bool asked;                  /* for a port */
 };
 SLUICE_STATE(struct nat_flow)
@@ -107,28 +108,33 @@ static void nat_guard(const struct sl_event *event) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsupported));
 }
 
-/* The object of an inside endpoint. */
-static struct sl_object *nat_endpoint_of(struct sl_box *box, uint8_t protocol, uint32_t address, uint16_t port) {
-    return SLUICE_SHARED_AT(box, endpoint, (uint64_t)protocol << 48 | (uint64_t)address << 16 | port);
+/* The identifier of the echoes of an instance, which its key has. */
+static uint16_t nat_identifier(const struct sl_event *event) {
+    const struct sl_key_part *part = sl_key_part_named(event->owner, "id");
+    return part ? (uint16_t)sl_part_number(part, sl_event_half(event, 0)) : 0;
 }
 
-/* Gives an inside endpoint a port, unless it has one; false: none is free, or the store failed. */
-static bool nat_assign(struct sl_box *box, struct nat_endpoint *endpoint, uint8_t protocol, uint32_t address, uint16_t number) {
-    int64_t port;
-    if (endpoint->port)
-        return true;
-    if (sl_shared_pop(SLUICE_SHARED_ALL(box, ports), &port) != SL_STORE_DONE)
-        return false;
+/* The number of an inside endpoint; the port of echoes is their identifier. */
+static uint64_t nat_endpoint_number(uint8_t protocol, uint32_t address, uint16_t port) {
+    return (uint64_t)protocol << 48 | (uint64_t)address << 16 | port;
+}
+
+/* Gives an inside endpoint a port, unless it has one. SL_STORE_ABSENT: none is free. */
+static enum sl_store_status nat_assign(struct sl_box *box, struct nat_endpoint *endpoint, uint8_t protocol, uint32_t address, uint16_t number) {
+    int64_t port = 0;
+    enum sl_store_status status = endpoint->port ? SL_STORE_DONE : sl_shared_pop(SLUICE_SHARED_ALL(box, ports), &port);
+    if (endpoint->port || status != SL_STORE_DONE)
+        return status;
     struct sl_object *object = SLUICE_SHARED_AT(box, inside_of, (uint64_t)port);
     struct nat_inside *inside = sl_object_bytes_of(object);
     if (!inside) {
         sl_shared_push(SLUICE_SHARED_ALL(box, ports), port);
-        return false;
+        return SL_STORE_REFUSED;
     }
     *inside = (struct nat_inside){address, number, protocol};
     sl_shared_put(object);
     *endpoint = (struct nat_endpoint){(uint32_t)port, 0};
-    return true;
+    return SL_STORE_DONE;
 }
 
 /* Releases the port of an inside endpoint without connections. */
@@ -145,33 +151,43 @@ static int64_t nat_outside(const struct nat *nat, uint32_t address, uint16_t por
     return nat->filter == NAT_ADDRESS ? (int64_t)address : (int64_t)((uint64_t)address << 16 | port);
 }
 
+/* Takes up what another instance has stored for a connection that it had before. False: it has no mapping. */
+static bool nat_take_up(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol, uint16_t number) {
+    flow->mapping = SLUICE_SHARED_OF(event, mapping);
+    flow->asked = sl_shared_present(flow->mapping);
+    flow->endpoint = nat_endpoint_number(protocol, ip4_address(event, 0), number);
+    return flow->asked;
+}
+
 /* Gives a connection from an inside endpoint, to an outside one, its port. */
 static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol, uint16_t number, uint16_t to) {
     struct sl_box *box = event->box;
     const struct nat *nat = SLUICE_WORKER_OF(box);
-    uint32_t address = ip4_address(event, 0);
-    struct sl_object *object = nat_endpoint_of(box, protocol, address, number);
-    struct nat_endpoint *endpoint = sl_shared_struct(object);
-    if (!endpoint || !nat_assign(box, endpoint, protocol, address, number)) {
-        if (endpoint && !endpoint->port)
-            sl_shared_drop(object);
+    if (nat_take_up(event, flow, protocol, number))
         return;
-    }
-    flow->mapping = SLUICE_SHARED_OF(event, mapping);
     struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
-    if (mapping) {
+    struct sl_object *object = mapping ? SLUICE_SHARED_AT(box, endpoint, flow->endpoint) : NULL;
+    struct nat_endpoint *endpoint = sl_shared_struct(object);
+    enum sl_store_status status = endpoint ? nat_assign(box, endpoint, protocol, ip4_address(event, 0), number) : SL_STORE_FAILED;
+    if (status == SL_STORE_DONE) {
         mapping->port = endpoint->port;
         sl_shared_put(flow->mapping);
         endpoint->flows++;
-        flow->endpoint = object;
+        sl_shared_put(object);
         if (nat->filter != NAT_ALL)
-            sl_shared_insert(SLUICE_SHARED_AT(box, contacted, endpoint->port), nat_outside(nat, ip4_address(event, 1), to), NULL);
+            sl_shared_insert(SLUICE_SHARED_AT(box, contacted, mapping->port), nat_outside(nat, ip4_address(event, 1), to), NULL);
         SLUICE_COUNTER_OF(box, translated)++;
-    } else if (!endpoint->flows) {
-        nat_release(box, object, endpoint->port);
+        sl_shared_leave_to_store(object);
         return;
     }
-    sl_shared_put(object);
+    if (endpoint)
+        sl_shared_forget(object);
+    if (status == SL_STORE_ABSENT) {
+        sl_shared_put(flow->mapping);   /* that it has none: another instance must not give it one later */
+    } else {
+        sl_shared_drop(flow->mapping);
+        flow->mapping = NULL;
+    }
 }
 
 /* The inside endpoint that has an external port, if what comes from an outside end passes the filter; NULL: it is dropped. */
@@ -202,6 +218,7 @@ static void nat_begin(const struct sl_event *event) {
         return;
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
+    flow->known = true;
     uint32_t from = ip4_address(event, 0), to = ip4_address(event, 1);
     if (!from || !to)
         return;   /* IPv6 */
@@ -249,12 +266,14 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     uint8_t protocol = tcp ? NAT_TCP : NAT_UDP;
+    if (!flow->known)   /* another instance had it before */
+        nat_begin(event);
     if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_HAIRPIN) {
         if (!flow->asked)
             nat_map(event, flow, protocol, ip4_port(event, 0), ip4_port(event, 1));
         flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
-        if (!mapping) {
+        if (!mapping || !mapping->port) {
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
             return;
         }
@@ -285,32 +304,43 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     }
 }
 
-static void nat_end(const struct sl_event *event, uint64_t reason) {
+/* protocol: of the connection. */
+static void nat_end(const struct sl_event *event, uint64_t reason, uint8_t protocol) {
     struct nat_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!flow || !flow->mapping || reason == SL_END_EOF)
+    if (!flow || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
-    struct nat_endpoint *endpoint = sl_shared_struct(flow->endpoint);
-    if (endpoint && endpoint->flows > 1) {
-        endpoint->flows--;
-        sl_shared_put(flow->endpoint);
-    } else if (endpoint) {
-        nat_release(event->box, flow->endpoint, endpoint->port);
+    if (!flow->known) {
+        nat_begin(event);
+        if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_HAIRPIN)
+            nat_take_up(event, flow, protocol, protocol == NAT_ICMP ? nat_identifier(event) : ip4_port(event, 0));
+    }
+    const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
+    if (mapping && mapping->port) {
+        struct sl_object *object = SLUICE_SHARED_AT(event->box, endpoint, flow->endpoint);
+        struct nat_endpoint *endpoint = sl_shared_struct(object);
+        if (endpoint && endpoint->flows > 1) {
+            endpoint->flows--;
+            sl_shared_put(object);
+            sl_shared_leave_to_store(object);
+        } else if (endpoint) {
+            nat_release(event->box, object, endpoint->port);
+        }
     }
     sl_shared_drop(flow->mapping);
-    flow->mapping = flow->endpoint = NULL;
+    flow->mapping = NULL;
 }
 
 #include "nat_icmp.h"
 
 SLUICE_ON(tcp, created) { nat_begin(event); }
 SLUICE_ON(tcp, packet) { nat_packet(event, true); }
-SLUICE_ON(tcp, end) { nat_end(event, data->reason); }
+SLUICE_ON(tcp, end) { nat_end(event, data->reason, NAT_TCP); }
 SLUICE_ON(udp, created) { nat_begin(event); }
 SLUICE_ON(udp, packet) { nat_packet(event, false); }
-SLUICE_ON(udp, end) { nat_end(event, data->reason); }
+SLUICE_ON(udp, end) { nat_end(event, data->reason, NAT_UDP); }
 
 SLUICE_ON(icmp, packet) { nat_icmp(event); }
-SLUICE_ON(icmp, end) { nat_end(event, data->reason); }
+SLUICE_ON(icmp, end) { nat_end(event, data->reason, NAT_ICMP); }
 SLUICE_ON(icmp, malformed) { nat_guard(event); }
 SLUICE_ON(icmp, dropped) { nat_guard(event); }
 SLUICE_ON(tcp, malformed) { nat_guard(event); }

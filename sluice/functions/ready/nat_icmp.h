@@ -87,11 +87,13 @@ static void nat_error_out(const struct sl_event *event, const struct nat *nat) {
     struct nat_quoted quoted;
     struct sl_object *object = NULL;
     if (nat_quote(event, &quoted) && quoted.protocol != NAT_ICMP)
-        object = nat_endpoint_of(event->box, quoted.protocol, (uint32_t)sl_load_be32(quoted.bytes + 16),
-                                 (uint16_t)sl_load_be16(nat_quoted_number(&quoted, false)));
+        object = SLUICE_SHARED_AT(event->box, endpoint,
+                                  nat_endpoint_number(quoted.protocol, (uint32_t)sl_load_be32(quoted.bytes + 16),
+                                                      (uint16_t)sl_load_be16(nat_quoted_number(&quoted, false))));
     const struct nat_endpoint *endpoint = sl_shared_struct(object);
     if (endpoint && endpoint->port) {
         nat_requote(event, &quoted, false, nat->address, (uint16_t)endpoint->port);
+        sl_shared_leave_to_store(object);
         return;
     }
     if (endpoint)
@@ -103,6 +105,8 @@ static void nat_icmp(const struct sl_event *event) {
     struct sl_box *box = event->box;
     const struct nat *nat = SLUICE_WORKER_OF(box);
     const uint8_t *place = ip4_address_place(event, true), *unit = event->unit.at;
+    if (event->instance)
+        SLUICE_STATE_OF(event)->known = true;   /* its end takes up no mapping */
     if (!place || event->unit.captured < 8) {
         nat_guard(event);
         return;
@@ -117,7 +121,7 @@ static void nat_icmp(const struct sl_event *event) {
             nat_map(event, flow, NAT_ICMP, id, 0);
         flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
-        if (!mapping) {
+        if (!mapping || !mapping->port) {
             nat_drop(event, &SLUICE_COUNTER_OF(box, no_port));
             return;
         }

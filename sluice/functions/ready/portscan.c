@@ -26,7 +26,7 @@ SLUICE_COUNTER(scanners, "hosts that were found to scan")
 SLUICE_COUNTER(blocked_connections, "connections of these that were blocked afterwards")
 SLUICE_COUNTER(undecided, "connections of which the store did not say whether they are first contacts or blocked")
 
-/* A first contact without an outcome so far. */
+/* A first contact without an outcome so far: when it was attempted; 0: a connection of a scanner. */
 struct portscan_pending { uint64_t time; };
 
 SLUICE_SHARED(likelihood, number, src, read_write, recover, "logarithm of the likelihood ratio of a host, in millionths")
@@ -41,6 +41,7 @@ SLUICE_OPERATION(walk, "return math.max(value + argument, other)") {
 
 struct portscan_flow {
     struct sl_object *pending;   /* NULL: no first contact, or it has its outcome */
+    bool known;                  /* `blocked` is */
     bool blocked;
 };
 SLUICE_STATE(struct portscan_flow)
@@ -91,12 +92,15 @@ SLUICE_ON(tcp, created) {
         return;
     struct portscan_flow *flow = SLUICE_STATE_OF(event);
     int64_t there, before;
+    flow->known = true;
     if (sl_shared_read(SLUICE_SHARED_OF(event, blocked), &there) != SL_STORE_DONE) {
         SLUICE_COUNTER_OF(event->box, undecided)++;
         return;
     }
     if (there) {
         flow->blocked = true;
+        flow->pending = SLUICE_SHARED_OF(event, pending);
+        sl_shared_put(flow->pending);
         SLUICE_COUNTER_OF(event->box, blocked_connections)++;
         return;
     }
@@ -116,10 +120,28 @@ SLUICE_ON(tcp, created) {
     SLUICE_ARM(event, tcp, attempt, (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9));
 }
 
+/* Takes up what another instance has stored for a connection that it had before. */
+static void portscan_take_up(const struct sl_event *event, struct portscan_flow *flow) {
+    flow->known = true;
+    struct sl_object *object = SLUICE_SHARED_OF(event, pending);
+    if (!sl_shared_present(object)) {
+        sl_shared_drop(object);
+        return;
+    }
+    const struct portscan_pending *pending = sl_shared_struct(object);
+    uint64_t wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9), now = sl_packet_time(event);
+    flow->pending = object;
+    flow->blocked = pending && !pending->time;
+    if (pending && pending->time)
+        SLUICE_ARM(event, tcp, attempt, pending->time + wait > now ? pending->time + wait - now : 1);
+}
+
 SLUICE_ON(tcp, packet) {
     struct portscan_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow)
         return;
+    if (!flow->known)
+        portscan_take_up(event, flow);
     if (flow->blocked) {
         SLUICE_DROP(event->box);
         return;
@@ -141,7 +163,13 @@ SLUICE_TIMER(tcp, attempt) {
 
 SLUICE_ON(tcp, end) {
     struct portscan_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (flow && flow->pending && data->reason != SL_END_EOF)
+    if (!flow || data->reason == SL_END_EOF)
+        return;
+    if (!flow->known)
+        portscan_take_up(event, flow);
+    if (flow->blocked)
+        sl_shared_drop(flow->pending);
+    else if (flow->pending)
         portscan_outcome(event, flow, false);
 }
 

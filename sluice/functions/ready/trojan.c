@@ -134,15 +134,23 @@ static void trojan_byte(const struct sl_event *event, struct trojan_session *ses
     session->last[session->last_length++] = byte;
 }
 
-/* The session of a connection; NULL: it is not looked at any more, or there is no room for it. */
-static struct trojan_session *trojan_session(const struct sl_event *event, struct trojan_flow *flow) {
+/* The session of a connection; NULL: it is not looked at any more, or there is no room for it. begins: these are the first
+ * bytes of the stream. A session that is not there, of a stream that has begun, has ended at another instance. */
+static struct trojan_session *trojan_session(const struct sl_event *event, struct trojan_flow *flow, bool begins) {
     if (flow->done)
         return NULL;
-    bool first = !flow->session;
-    if (first)
+    if (!flow->session) {
         flow->session = SLUICE_SHARED_OF(event, session);
-    flow->done = !flow->session;
-    return first ? sl_object_bytes_of(flow->session) : sl_shared_struct(flow->session);
+        flow->done = !flow->session || (!begins && !sl_shared_present(flow->session));
+        if (flow->done) {
+            sl_shared_drop(flow->session);
+            flow->session = NULL;
+            return NULL;
+        }
+        if (!sl_shared_present(flow->session))
+            return sl_object_bytes_of(flow->session);
+    }
+    return sl_shared_struct(flow->session);
 }
 
 /* Stores the session, or gives it up where nothing more is looked for. */
@@ -160,7 +168,7 @@ SLUICE_ON(tcp, data) {
     if (!event->instance || event->side != 0)
         return;
     struct trojan_flow *flow = SLUICE_STATE_OF(event);
-    struct trojan_session *session = trojan_session(event, flow);
+    struct trojan_session *session = trojan_session(event, flow, data->offset == 0);
     if (!session)
         return;
     for (uint32_t i = 0; i < data->bytes.captured && session->kind != TROJAN_DONE; i++) {
@@ -176,7 +184,7 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct trojan_flow *flow = event->instance && event->side == 0 ? SLUICE_STATE_OF(event) : NULL;
-    struct trojan_session *session = flow ? trojan_session(event, flow) : NULL;
+    struct trojan_session *session = flow ? trojan_session(event, flow, data->offset == 0) : NULL;
     if (session) {
         session->lost = 1;
         trojan_store(flow, session);
@@ -186,6 +194,8 @@ SLUICE_ON(tcp, gap) {
 SLUICE_ON(tcp, end) {
     struct trojan_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (flow && data->reason != SL_END_EOF) {
+        if (!flow->session && !flow->done)   /* another instance may have stored one */
+            flow->session = SLUICE_SHARED_OF(event, session);
         sl_shared_drop(flow->session);
         flow->session = NULL;
         flow->done = true;

@@ -19,44 +19,7 @@
 #ifndef SL_SHARED_H
 #define SL_SHARED_H
 
-#include "function/shared_finish.h"
-#include "function/shared_objects.h"
-#include "function/shared_text.h"
-
-/* Not inline: the path that a local object never takes. */
-SL_COLD enum sl_store_status sl_shared_call(struct sl_object *object, enum sl_store_operation operation, int64_t number,
-                                            int64_t other, struct sl_store_result *result, const char *name) {
-    struct sl_shared_state *state = object->of->state;
-    const struct sl_shared_info *info = object->of->info;
-    bool reads = operation == SL_STORE_READ || operation == SL_STORE_GET || operation == SL_STORE_CONTAINS ||
-                 operation == SL_STORE_MAP_READ;
-    if (!object->key && !sl_object_name(object))
-        return SL_STORE_FAILED;
-    if (!reads) {
-        uint64_t clock = state->box->number << 8;
-        state->last_id = clock > state->last_id ? clock : state->last_id + 1;
-    }
-    struct sl_store_call call = {
-        .operation = operation, .recovered = info->recovered, .key = object->key, .key_length = object->key_length,
-        .id = reads ? 0 : state->last_id, .number = number, .other = other,
-        .bytes = sl_object_bytes(object), .length = info->bytes, .name = name, .open = &object->open,
-    };
-    enum sl_store_status status = state->store->call(state->store, &call, result);
-    object->of->refused += status == SL_STORE_REFUSED;
-    state->failed += status == SL_STORE_FAILED;
-    return status;
-}
-
-static inline enum sl_store_status sl_shared_remote(struct sl_object *object, enum sl_store_operation operation,
-                                                    int64_t number, int64_t other, int64_t *result) {
-    struct sl_store_result got = {0};
-    enum sl_store_status status = sl_shared_call(object, operation, number, other, result ? &got : NULL, NULL);
-    if (result)
-        *result = got.number;
-    return status;
-}
-
-#define SL_SHARED_IS_REMOTE(object) SL_UNLIKELY((object)->of->state->store != NULL)
+#include "function/shared_remote.h"
 
 /* --- which object --- */
 
@@ -86,13 +49,16 @@ static inline struct sl_object *sl_shared_of(const struct sl_event *event, struc
     if (!event->instance)
         return NULL;
     uint64_t key[SL_SHARED_KEY_WORDS] = {0};
-    if (shared->info->scope == SL_SCOPE_FIELDS)
-        return sl_shared_fields(event, shared, side, key) ? sl_shared_at(shared, key) : NULL;
-    key[0] = sl_event_number(event);
-    bool created;
+    bool flow = shared->info->scope == SL_SCOPE_FLOW, created;
+    if (flow)
+        key[0] = sl_event_number(event);
+    else if (!sl_shared_fields(event, shared, side, key))
+        return NULL;
     struct sl_object *object = sl_shared_find(shared, key, &created);
-    if (object && created)
+    if (object && created && flow)
         sl_object_of_flow(object, event);
+    if (object && created && SL_UNLIKELY(shared->cached) && shared->state->store->chain)
+        return sl_shared_adopt(event, object);
     return object;
 }
 
@@ -100,6 +66,10 @@ static inline struct sl_object *sl_shared_of(const struct sl_event *event, struc
 static inline void sl_shared_drop(struct sl_object *object) {
     if (!object)
         return;
+    if (SL_UNLIKELY(object->cached)) {
+        sl_shared_vacate(object);
+        return;
+    }
     if (SL_SHARED_IS_REMOTE(object))
         sl_shared_remote(object, SL_STORE_DROP, 0, 0, NULL);
     sl_object_remove(object);
@@ -107,10 +77,17 @@ static inline void sl_shared_drop(struct sl_object *object) {
 
 /* Gives the memory of an object up, which remains in the store; without one, as sl_shared_drop. */
 static inline void sl_shared_forget(struct sl_object *object) {
-    if (object && SL_SHARED_IS_REMOTE(object) && object->open)
-        return;   /* the store has updates of it that it has not transmitted */
+    if (object && (object->cached || (SL_SHARED_IS_REMOTE(object) && object->open)))
+        return;   /* there are updates of it that are not transmitted */
     if (object)
         sl_object_remove(object);
+}
+
+/* The same of an object that a store has, and that this instance need not find again: another one may drop it. Without a
+ * store it remains. */
+static inline void sl_shared_leave_to_store(struct sl_object *object) {
+    if (object && SL_SHARED_IS_REMOTE(object))
+        sl_shared_forget(object);
 }
 
 /* Refuses a number of an update that is beyond the bound, and counts it: the server would round it. */
@@ -134,6 +111,7 @@ static inline enum sl_store_status sl_shared_add(struct sl_object *object, int64
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_ADD, number, 0, result);
     enum sl_store_status status = sl_number_set(object, sl_number_sum(object->value.number, number));
+    sl_shared_through(object, status, SL_STORE_ADD, number, 0, NULL);
     if (result)
         *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
@@ -144,8 +122,14 @@ static inline enum sl_store_status sl_shared_read(struct sl_object *object, int6
     *result = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    if (SL_SHARED_IS_REMOTE(object))
-        return sl_shared_remote(object, SL_STORE_READ, 0, 0, result);
+    if (SL_SHARED_IS_REMOTE(object) && !sl_shared_fresh(object)) {
+        uint64_t generation = object->of->state->store->generation;
+        enum sl_store_status status = sl_shared_remote(object, SL_STORE_READ, 0, 0, result);
+        object->value.number = *result;
+        if (status == SL_STORE_DONE)
+            sl_shared_watch(object, generation);
+        return status;
+    }
     *result = object->value.number;
     return SL_STORE_DONE;
 }
@@ -157,7 +141,9 @@ static inline enum sl_store_status sl_shared_set(struct sl_object *object, int64
         return SL_STORE_REFUSED;
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_SET, number, 0, NULL);
-    return sl_number_set(object, number);
+    enum sl_store_status status = sl_number_set(object, number);
+    sl_shared_through(object, status, SL_STORE_SET, number, 0, NULL);
+    return status;
 }
 
 static inline enum sl_store_status sl_shared_extreme(struct sl_object *object, enum sl_store_operation operation,
@@ -171,6 +157,7 @@ static inline enum sl_store_status sl_shared_extreme(struct sl_object *object, e
     int64_t now = object->value.number;
     bool sets = !object->present || (operation == SL_STORE_MINIMUM ? number < now : number > now);
     enum sl_store_status status = sets ? sl_number_set(object, number) : SL_STORE_DONE;
+    sl_shared_through(object, status, operation, number, 0, NULL);
     if (result)
         *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
@@ -196,6 +183,7 @@ static inline enum sl_store_status sl_shared_compare(struct sl_object *object, i
         return sl_shared_remote(object, SL_STORE_COMPARE, expected, number, before);
     int64_t was = object->value.number;
     enum sl_store_status status = was == expected ? sl_number_set(object, number) : SL_STORE_DONE;
+    sl_shared_through(object, status, SL_STORE_COMPARE, expected, number, NULL);
     if (before)
         *before = status == SL_STORE_DONE ? was : 0;
     return status;
@@ -218,6 +206,7 @@ static inline enum sl_store_status sl_shared_custom(struct sl_object *object, co
         return status;
     }
     enum sl_store_status status = sl_number_set(object, apply(object->value.number, argument, other));
+    sl_shared_through(object, status, SL_STORE_CUSTOM, argument, other, name);
     if (result)
         *result = status == SL_STORE_DONE ? object->value.number : 0;
     return status;
@@ -231,15 +220,23 @@ static inline void *sl_shared_struct(struct sl_object *object) {
     if (SL_UNLIKELY(!object))
         return NULL;
     void *bytes = sl_object_bytes(object);
-    bool cached = object->of->info->scope == SL_SCOPE_FLOW && (!object->of->state->store || object->of->state->store->caches);
-    if (cached || !SL_SHARED_IS_REMOTE(object))
+    const struct sl_store *store = object->of->state->store;
+    bool cached = object->of->info->scope == SL_SCOPE_FLOW && (!store || (store->caches && !store->chain));
+    if (cached || !SL_SHARED_IS_REMOTE(object) || sl_shared_fresh(object))
         return bytes;
+    uint64_t generation = store->generation;
     struct sl_store_result got = {.bytes = bytes, .length = object->of->info->bytes};
     enum sl_store_status status = sl_shared_call(object, SL_STORE_GET, 0, 0, &got, NULL);
     if (status == SL_STORE_ABSENT)
         memset(bytes, 0, object->of->info->bytes);
-    return status == SL_STORE_DONE || status == SL_STORE_ABSENT ? bytes : NULL;
+    if (status != SL_STORE_DONE && status != SL_STORE_ABSENT)
+        return NULL;
+    sl_shared_watch(object, generation);
+    return bytes;
 }
+
+/* Was a number or a flow-scoped struct set, by whichever instance had the flow? Does not wait for the store. */
+static inline bool sl_shared_present(const struct sl_object *object) { return object && object->present; }
 
 /* The bytes of a struct that the function is about to set as a whole, whatever the store has; NULL if there is no
  * object. */
@@ -250,7 +247,10 @@ static inline enum sl_store_status sl_shared_put(struct sl_object *object) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
     object->present = true;
-    return SL_SHARED_IS_REMOTE(object) ? sl_shared_remote(object, SL_STORE_PUT, 0, 0, NULL) : SL_STORE_DONE;
+    if (SL_SHARED_IS_REMOTE(object))
+        return sl_shared_remote(object, SL_STORE_PUT, 0, 0, NULL);
+    sl_shared_through(object, SL_STORE_DONE, SL_STORE_PUT, 0, 0, NULL);
+    return SL_STORE_DONE;
 }
 
 /* --- lists --- */
@@ -273,7 +273,11 @@ static inline enum sl_store_status sl_shared_fill(struct sl_object *object, int6
 static inline enum sl_store_status sl_shared_push(struct sl_object *object, int64_t item) {
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    return SL_SHARED_IS_REMOTE(object) ? sl_shared_remote(object, SL_STORE_PUSH, item, 0, NULL) : sl_list_push(object, item);
+    if (SL_SHARED_IS_REMOTE(object))
+        return sl_shared_remote(object, SL_STORE_PUSH, item, 0, NULL);
+    enum sl_store_status status = sl_list_push(object, item);
+    sl_shared_through(object, status, SL_STORE_PUSH, item, 0, NULL);
+    return status;
 }
 
 /* Takes the first item. SL_STORE_ABSENT: the list is empty. */
@@ -281,7 +285,11 @@ static inline enum sl_store_status sl_shared_pop(struct sl_object *object, int64
     *item = 0;
     if (SL_UNLIKELY(!object))
         return SL_STORE_FAILED;
-    return SL_SHARED_IS_REMOTE(object) ? sl_shared_remote(object, SL_STORE_POP, 0, 0, item) : sl_list_pop(object, item);
+    if (SL_SHARED_IS_REMOTE(object))
+        return sl_shared_remote(object, SL_STORE_POP, 0, 0, item);
+    enum sl_store_status status = sl_list_pop(object, item);
+    sl_shared_through(object, status, SL_STORE_POP, 0, 0, NULL);
+    return status;
 }
 
 /* --- sets --- */
@@ -295,7 +303,9 @@ static inline enum sl_store_status sl_shared_insert(struct sl_object *object, in
     bool there = sl_map_entry(object, item, false, 0) != NULL;
     if (added)
         *added = !there;
-    return there || sl_map_entry(object, item, true, 0) ? SL_STORE_DONE : SL_STORE_REFUSED;
+    enum sl_store_status status = there || sl_map_entry(object, item, true, 0) ? SL_STORE_DONE : SL_STORE_REFUSED;
+    sl_shared_through(object, status, SL_STORE_INSERT, item, 0, NULL);
+    return status;
 }
 
 static inline enum sl_store_status sl_shared_remove(struct sl_object *object, int64_t item, int64_t *removed) {
@@ -306,6 +316,7 @@ static inline enum sl_store_status sl_shared_remove(struct sl_object *object, in
     bool there = sl_map_remove(object, item);
     if (removed)
         *removed = there;
+    sl_shared_through(object, SL_STORE_DONE, SL_STORE_REMOVE, item, 0, NULL);
     return SL_STORE_DONE;
 }
 
@@ -340,7 +351,9 @@ static inline enum sl_store_status sl_shared_map_add(struct sl_object *object, i
     if (SL_SHARED_IS_REMOTE(object))
         return sl_shared_remote(object, SL_STORE_MAP_ADD, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
-    return sl_map_set(object, key, sl_number_sum(entry ? entry->value : 0, number), result);
+    enum sl_store_status status = sl_map_set(object, key, sl_number_sum(entry ? entry->value : 0, number), result);
+    sl_shared_through(object, status, SL_STORE_MAP_ADD, key, number, NULL);
+    return status;
 }
 
 /* SL_STORE_ABSENT: the map does not have the key. */
@@ -365,7 +378,9 @@ static inline enum sl_store_status sl_shared_map_extreme(struct sl_object *objec
         return sl_shared_remote(object, operation, key, number, result);
     const struct sl_map_entry *entry = sl_map_entry(object, key, false, 0);
     bool keeps = entry && (operation == SL_STORE_MAP_MINIMUM ? entry->value < number : entry->value > number);
-    return sl_map_set(object, key, keeps ? entry->value : number, result);
+    enum sl_store_status status = sl_map_set(object, key, keeps ? entry->value : number, result);
+    sl_shared_through(object, status, operation, key, number, NULL);
+    return status;
 }
 
 static inline enum sl_store_status sl_shared_map_minimum(struct sl_object *object, int64_t key, int64_t number,
@@ -393,6 +408,7 @@ static inline enum sl_store_status sl_shared_map_least(struct sl_object *object,
         return SL_STORE_ABSENT;
     enum sl_store_status status = sl_map_set(object, least->key, sl_number_sum(least->value, number), NULL);
     *key = status == SL_STORE_DONE ? least->key : 0;
+    sl_shared_through(object, status, SL_STORE_MAP_LEAST, number, 0, NULL);
     return status;
 }
 

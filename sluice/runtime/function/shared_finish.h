@@ -88,7 +88,7 @@ SL_COLD void sl_shared_settle(struct sl_shared *shared, struct sl_store *store) 
         struct sl_instance *instance = sl_table_at(&shared->objects, slot);
         struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
         struct sl_store_call call = {.operation = SL_STORE_FORGET};
-        if (!object || !object->key || shared->info->type == SL_SHARED_STRUCT)
+        if (!object || !object->key || object->cached || shared->info->type == SL_SHARED_STRUCT)
             continue;
         call.key = object->key;
         call.key_length = object->key_length;
@@ -105,6 +105,30 @@ static inline void sl_shared_flush(struct sl_shared_state *state) {
         state->store->flush(state->store);
 }
 
+/* The updates of a batch were committed: objects that were dropped in it are removed. */
+static inline void sl_shared_committed(struct sl_shared_state *state) {
+    for (size_t i = 0; i < state->vacated; i++) {
+        state->vacant[i]->vacant = false;
+        if (!sl_object_exists(state->vacant[i]))
+            sl_object_remove(state->vacant[i]);
+    }
+    state->vacated = 0;
+}
+
+/* Removes the cached objects of parts of the traffic that another instance gets. parts: their bits. */
+SL_COLD void sl_shared_leave(struct sl_shared_state *state, const uint8_t *parts) {
+    for (uint32_t i = 0; i < state->functions; i++)
+        for (uint32_t k = 0; k < state->count[i]; k++) {
+            struct sl_shared *shared = &state->of[i][k];
+            for (uint32_t slot = 0; shared->cached && slot < shared->objects.high_water; slot++) {
+                struct sl_instance *instance = sl_table_at(&shared->objects, slot);
+                struct sl_object *object = instance ? (struct sl_object *)(void *)((char *)instance + shared->payload) : NULL;
+                if (object && object->cached && parts[object->part >> 3] >> (object->part & 7) & 1)
+                    sl_object_remove(object);
+            }
+        }
+}
+
 /* The end of input: updates are acknowledged, what was counted is reported, the final state is written. */
 SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
     struct sl_box *box = state->box;
@@ -114,6 +138,8 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
             refused += state->of[i][k].refused;
     if (state->store) {
         struct sl_store *store = state->store;
+        if (store->commit)
+            store->commit(store, store->chain->clock());
         store->finish(store);
         for (uint32_t i = 0; i < state->functions && !store->fault(store)[0]; i++)
             for (uint32_t k = 0; k < state->count[i]; k++)
@@ -127,7 +153,9 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
         const struct { const char *name; uint64_t value; } faults[] = {
             {"store_reconnections", counts->reconnections}, {"store_retransmitted", counts->retransmitted},
             {"store_errors", counts->errors},               {"store_failed_operations", state->failed},
-            {"store_lost_updates", counts->lost},           {"store_lost_updates_zero", counts->lost_zero}};
+            {"store_lost_updates", counts->lost},           {"store_lost_updates_zero", counts->lost_zero},
+            {"store_not_owner", counts->not_owner},         {"store_repeated_commits", counts->repeated},
+            {"store_callbacks", counts->callbacks}};
         for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
             if (faults[i].value)
                 sl_report(box, faults[i].name, faults[i].value);
@@ -143,6 +171,9 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
     }
     if (refused)
         sl_report(box, "state_refused", refused);
+    free(state->vacant);
+    state->vacant = NULL;
+    state->vacated = state->vacant_room = 0;
 }
 
 #endif

@@ -41,6 +41,7 @@ struct sl_shared {
     struct sl_table objects;
     struct sl_object *single;   /* of scope `all` */
     uint32_t key_words, payload;
+    bool cached, watched;       /* with several instances: see struct sl_store */
     uint64_t items;             /* in lists, sets and maps */
     uint64_t refused;           /* objects, items and values that did not fit */
 };
@@ -55,6 +56,8 @@ struct sl_shared_state {
     uint32_t functions;
     uint64_t last_id;
     uint64_t failed;            /* operations without a result, as the store did not reply */
+    struct sl_object **vacant;  /* objects that were dropped in this batch; some may be in use again */
+    size_t vacated, vacant_room;
 };
 
 struct sl_list {
@@ -82,6 +85,11 @@ struct sl_object {
         struct sl_map map;
     } value;
     bool present;           /* a number, or a struct, that was set */
+    bool cached;            /* its value is here, and updates are committed */
+    bool vacant;            /* a cached one that was dropped in this batch */
+    bool valid;             /* a watched one: its value is here, as of `generation` */
+    int32_t part;           /* of the traffic, of a cached one */
+    uint64_t generation;
 };
 
 static inline void *sl_object_bytes(struct sl_object *object) { return object + 1; }
@@ -104,6 +112,12 @@ SL_COLD int sl_shared_open(struct sl_shared *shared, const struct sl_shared_info
     *shared = (struct sl_shared){.info = info, .state = state, .key_words = fields ? SL_SHARED_KEY_WORDS : 1};
     shared->payload = (uint32_t)(sizeof(struct sl_instance) + 8 * shared->key_words);
     size_t bytes = shared->payload + sizeof(struct sl_object) + (info->bytes + 7) / 8 * 8;
+    if (state->store && state->store->cached) {
+        char name[2 + SL_SHARED_TEXT];
+        snprintf(name, sizeof name, ",%s,", info->name);
+        shared->cached = strstr(state->store->cached, name) != NULL;
+        shared->watched = strstr(state->store->watched, name) != NULL;
+    }
     return sl_table_open(&shared->objects, bytes + (flow ? 8 * SL_SHARED_FLOW_WORDS : 0), shared->key_words,
                          info->scope == SL_SCOPE_ALL ? 1 : most, seed);
 }

@@ -2,7 +2,9 @@
  *
  * A key is sluice:{FUNCTION.OBJECT:KEY}. The braces are a hash tag of Valkey Cluster: the log of an object's
  * updates, whose key has the same tag, is on the same node. A flow-scoped one has the instance of the function,
- * FUNCTION.OBJECT@INSTANCE:KEY (CHC, 3.3.3: vertex, instance and object). */
+ * FUNCTION.OBJECT@INSTANCE:KEY (CHC, 3.3.3: vertex, instance and object). Where a function has several instances, what
+ * belongs to a part of the traffic has the key sluice:{FUNCTION#PART}OBJECT:KEY; sluice-owner:{FUNCTION#PART} has the
+ * instance, so that a part with all its flows moves by one update. */
 #ifndef SL_SHARED_TEXT_H
 #define SL_SHARED_TEXT_H
 
@@ -119,12 +121,15 @@ static inline void sl_text_key(struct sl_text *text, struct sl_object *object) {
 SL_COLD bool sl_object_name(struct sl_object *object) {
     const struct sl_shared_info *info = object->of->info;
     struct sl_text text = {.length = 0};
-    sl_text_add(&text, "sluice:{%s.%s", info->function, info->name);
-    if (info->scope == SL_SCOPE_FLOW)
-        sl_text_add(&text, "@%s", object->of->state->store->instance);
-    sl_text_add(&text, ":");
+    if (object->cached)
+        sl_text_add(&text, "sluice:{%s#%d}%s:", info->function, (int)object->part, info->name);
+    else if (info->scope == SL_SCOPE_FLOW)
+        sl_text_add(&text, "sluice:{%s.%s@%s:", info->function, info->name, object->of->state->store->instance);
+    else
+        sl_text_add(&text, "sluice:{%s.%s:", info->function, info->name);
     sl_text_key(&text, object);
-    sl_text_add(&text, "}");
+    if (!object->cached)
+        sl_text_add(&text, "}");
     object->key = malloc(text.length + 1);
     object->key_length = text.length;
     if (object->key)

@@ -37,6 +37,8 @@ enum sl_store_operation {
     SL_STORE_MAP_LEAST,    /* adds `number` to the least value (of equal ones that of the least key); the result is its key */
     SL_STORE_DROP,         /* the object no longer exists */
     SL_STORE_FORGET,       /* the end: no update of the object will be transmitted again */
+    SL_STORE_LOAD,         /* all of an object, as text (sl_shared_load) */
+    SL_STORE_SYNC,         /* nothing: once it is acknowledged, callbacks for earlier updates have come */
     SL_STORE_OPERATIONS,
 };
 
@@ -54,6 +56,7 @@ struct sl_store_call {
     uint32_t length;
     const char *name;       /* of a custom operation */
     uint32_t *open;         /* the store's own, of the object: 0 at first */
+    uint32_t part;          /* of the traffic, from 1, if the object belongs to it: the update is one of the next commit */
 };
 
 enum sl_store_status {
@@ -67,6 +70,7 @@ struct sl_store_result {
     int64_t number;
     void *bytes;        /* where to write a struct; of `length` bytes */
     uint32_t length;
+    char **text;        /* of SL_STORE_LOAD: set to the text, which the caller frees; NULL otherwise */
 };
 
 /* What a store counted. */
@@ -79,6 +83,19 @@ struct sl_store_counts {
     uint64_t lost_zero;       /* ... and of others */
     uint64_t errors;          /* replies with an error */
     uint64_t refused;         /* updates that the store refused, and for whose result no packet waited */
+    uint64_t not_owner;       /* updates that the store refused, as another instance owns the objects */
+    uint64_t repeated;        /* commits that the store had applied before */
+    uint64_t callbacks;       /* objects of which the store said that they have changed */
+};
+
+/* What an instance among several of a function knows of the others (isolated/instance.h). Events are struct sl_event. */
+struct sl_store_chain {
+    uint64_t (*clock)(void);                   /* the logical clock of the current event */
+    void (*order)(void);                       /* waits until the other instances have handled what comes before it */
+    int32_t (*part)(const void *event);        /* the part of the traffic that an event belongs to, which this instance owns */
+    bool (*adopted)(const void *event);        /* did the event's flow begin before this instance had it? */
+    bool (*changed)(void);                     /* has another instance updated a watched object since the last call? */
+    void (*updated)(bool watched, uint32_t object);   /* this one updates an object */
 };
 
 struct sl_store {
@@ -91,6 +108,22 @@ struct sl_store {
     const struct sl_store_counts *(*counts)(struct sl_store *store);
     /* Why updates were lost or refused; an empty text if none were. */
     const char *(*fault)(struct sl_store *store);
+    /* Of an instance among several. The end of a batch of packets, of which `clock` is the last: transmits the updates of
+     * objects that belong to parts of the traffic, which the store applies together, or, if it has them, not at all. */
+    void (*commit)(struct sl_store *store, uint64_t clock);
+    /* Takes replies and callbacks that are there; waits for them for at most so many milliseconds. */
+    void (*poll)(struct sl_store *store, uint32_t milliseconds);
+    /* Takes a part of the traffic, once no other instance owns it; or gives it up, once all before is committed. */
+    bool (*own)(struct sl_store *store, uint32_t part);
+    void (*release)(struct sl_store *store, uint32_t part);
+    const struct sl_store_chain *chain;   /* NULL: this is the only instance */
+    const char *cached, *watched;         /* ",NAME,NAME," of objects: of parts of the traffic; with callbacks */
+    uint64_t made, acknowledged;          /* calls so far */
+    uint64_t floor;                       /* no event with a lower clock will be handled again */
+    uint64_t rows;                        /* bytes of the file of rows, which a commit stores */
+    uint64_t generation;                  /* changes with each callback */
+    uint8_t owned[1024 / 8];              /* parts: bits of those that this instance owns */
+    bool strict;                          /* operations with results are in the order of packets */
     bool caches;              /* flow-scoped objects are cached, and reads of them do not reach the store */
     const char *instance;     /* of the function, as part of the keys of flow-scoped objects */
 };

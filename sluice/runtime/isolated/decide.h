@@ -224,6 +224,13 @@ void sl_iso_process(struct sl_box *box, const struct sl_frame *frames, size_t co
             verdicts[i] = (struct sl_verdict){.action = SL_DROP};
         return;
     }
+    if (verdicts && sl_iso_log_full(sender->iso)) {
+        for (size_t i = 0; i < count; i++)
+            verdicts[i] = (struct sl_verdict){.action = SL_DROP};
+        box->output.drops += count;
+        sender->iso->stack->log_drops += count;
+        return;
+    }
     for (size_t first = 0; first < count;) {
         if (!sl_iso_begin()) {   /* the chain ends: the controller is gone */
             for (; verdicts && first < count; first++)
@@ -284,7 +291,8 @@ bool sl_iso_step(struct sl_box *box, uint32_t slots) {
     for (uint32_t place = 0; place < SL_ISO_SLOTS; place++) {   /* of functions that only watch, too */
         const struct sl_iso_slot *slot = sl_iso_slot_at(sender->iso, place);
         for (uint64_t left = slot->functions; left; left &= left - 1)
-            sl_iso_wait_done(sender->iso, sl_iso_first(left), slot->batch, &sender->iso->stack->sleeping);
+            sl_iso_wait_settled(sender->iso, sl_iso_first(left), slot->batch, &sender->iso->stack->sleeping);
+        sl_iso_delete(sender->iso, place);
     }
     sl_iso_report(box);
     return false;

@@ -30,6 +30,9 @@ enum {
     SL_ISO_LOG_BYTES = 4 << 20,
     SL_ISO_LINE = 64,
     SL_ISO_FLOWS = 256,          /* subscriptions of single flows; a further one replaces the oldest */
+    SL_ISO_VERTICES = 16,        /* functions of which there may be several instances */
+    SL_ISO_PARTS = 1024,         /* of the traffic, each of which one instance has */
+    SL_ISO_SCOPE = 4,            /* header fields that say which part a flow belongs to */
 };
 
 /* Where in a run something happens: the number of the event of the stack, then for each publication on the path the
@@ -68,6 +71,9 @@ struct sl_iso_slot {
     uint64_t now;                    /* of the box, at the end */
     uint64_t last;                   /* number of the last event */
     uint64_t created;                /* the number of the newest instance */
+    uint64_t created_before, before; /* the newest instance, and the last event, before the batch */
+    uint32_t version[SL_ISO_VERTICES];   /* changes with `owner` */
+    uint8_t owner[SL_ISO_VERTICES][SL_ISO_PARTS];   /* the instance that has a part, in this batch */
     uint64_t unseen;                 /* bits of functions that do not get all of its events: absent, or without room */
     uint32_t packets;
     uint32_t used;                   /* bytes, from the beginning of the slot */
@@ -90,6 +96,11 @@ struct sl_iso_stack {
     uint64_t no_room[SL_ISO_FUNCTIONS];  /* events for which a slot had no room */
     uint64_t closed_drops;               /* packets dropped as a function that fails closed is absent */
     uint64_t invalid;                    /* entries of logs that make no sense */
+    uint64_t uncommitted;                /* packets of which an update was not committed, although the instance is settled */
+    uint64_t clock;                      /* the number of the last event */
+    uint64_t log_drops;                  /* packets that were dropped as the packet log was full */
+    uint64_t rest[2];
+    uint64_t packets[SL_ISO_VERTICES][SL_ISO_PARTS];   /* of each part */
     struct sl_iso_queue queue[SL_ISO_FUNCTIONS];
 };
 
@@ -100,6 +111,18 @@ struct sl_iso_flow {
     uint32_t type;                       /* number of the event */
     uint32_t subscribed;
 };
+
+/* A function of which there may be several instances (CHC: a vertex), and which of them has a part of the traffic. */
+struct sl_iso_vertex {
+    uint64_t instances;                  /* their bits */
+    uint32_t version;                    /* odd while `owner` is changed */
+    uint32_t fields;                     /* header fields that say which part a flow belongs to; 0: the flow as a whole */
+    char field[SL_ISO_SCOPE][16];
+    uint8_t owner[SL_ISO_PARTS];
+};
+
+/* What tests switch off. */
+enum sl_iso_off { SL_ISO_OFF_LOG = 1, SL_ISO_OFF_MARKS = 2, SL_ISO_OFF_ORDER = 4, SL_ISO_OFF_STATE = 8 };
 
 /* What the controller writes. */
 struct sl_iso_control {
@@ -116,9 +139,23 @@ struct sl_iso_control {
     uint64_t unseen;                     /* bits of functions that have not handled all batches that they are done with */
     uint32_t unseen_to[SL_ISO_FUNCTIONS];   /* the last such batch */
     uint64_t leave;                      /* bits of functions that end after the current batch */
+    uint64_t routed;                     /* of the first instance of each vertex, which subscribes for all of them */
+    uint64_t stateful;                   /* of those whose updates a store acknowledges: batches are stored until then */
+    uint64_t seed;                       /* of parts */
+    uint64_t clock_limit;                /* events up to this number may be used: a store has it. 0: no limit */
+    uint64_t log_waits;                  /* 0: packets are dropped where the packet log is full; else they wait */
+    uint64_t off;                        /* enum sl_iso_off */
+    uint64_t samples;                    /* packets are counted by part, for each vertex, and no function runs */
+    uint64_t poison[SL_ISO_FUNCTIONS];   /* the event at which a function crashed again and again */
+    uint64_t committed[SL_ISO_FUNCTIONS];    /* the last event of the last batch that a function before a crash committed */
+    uint32_t row_file[SL_ISO_FUNCTIONS]; /* the descriptor of the file of its rows; 0: none */
+    uint32_t rank[SL_ISO_FUNCTIONS];     /* place of a function in the order of the fused chain */
+    uint8_t vertex[SL_ISO_FUNCTIONS];
+    uint32_t vertex_count;
     uint32_t ending;
     uint32_t flow_count;                 /* entries of `flows` that are in use */
     struct sl_iso_flow flows[SL_ISO_FLOWS];
+    struct sl_iso_vertex vertices[SL_ISO_VERTICES];
 };
 
 /* What a function has decided about the packets of a slot, and published. Entries follow. */
@@ -126,6 +163,9 @@ struct sl_iso_log {
     uint32_t batch;
     uint32_t used;                       /* bytes of entries */
     uint64_t drops[SL_ISO_PACKETS];      /* the event at which it dropped a packet; 0: it did not */
+    /* By packet, from 1: the ids of instance and object of each update, combined by XOR, and the same of those that the
+     * store has acknowledged (CHC, figure 3.9). The stack deletes a packet once they are equal. */
+    uint32_t updates[SL_ISO_PACKETS + 1], committed[SL_ISO_PACKETS + 1];
 };
 
 enum sl_iso_action { SL_ISO_DROP, SL_ISO_REWRITE, SL_ISO_REDIRECT, SL_ISO_RESET, SL_ISO_SEND, SL_ISO_PUBLISH };
@@ -150,10 +190,14 @@ struct sl_iso_function {
     uint64_t skipped;                    /* events that crashed it, or at which it was killed */
     uint64_t flows, flows_lost;          /* instances that it knows; of which it lost the state by a crash */
     uint64_t not_published, not_decided; /* for which its log had no room */
+    uint32_t settled_batch, settled;     /* as done_batch and done: the store has acknowledged their updates */
+    uint64_t progress;                   /* events with lower numbers are handled, and what they updated is in the store */
+    uint64_t watched;                    /* updates of objects that other instances have read */
+    uint32_t waits;                      /* it waits for another instance */
 };
 
 /* As sluice/chain/processes/memory.py has them. */
-_Static_assert(offsetof(struct sl_iso_stack, queue) == 1088 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
+_Static_assert(offsetof(struct sl_iso_stack, queue) == 132160 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_function, done) == 4, "see sl_iso_done");
 _Static_assert(sizeof(struct sl_iso_function) <= 4096 && SL_ISO_SLOTS <= SL_ISO_QUEUE, "see sl_iso_log_of");
@@ -184,6 +228,10 @@ static inline struct sl_iso_function *sl_iso_function_at(const struct sl_iso *is
 static inline struct sl_iso_log *sl_iso_log_of(const struct sl_iso *iso, uint32_t function, uint32_t slot) {
     return (struct sl_iso_log *)(void *)(iso->functions[function] + 4096 + (size_t)slot * SL_ISO_LOG_BYTES);
 }
+
+/* Has the store acknowledged what a function updated in a batch that it received? A function without a store is settled
+ * when it is done. */
+static inline bool sl_iso_is_settled(const struct sl_iso *iso, uint32_t function, uint32_t batch);
 
 /* The functions of a set, one after the other: `for (uint64_t left = set; left; left &= left - 1)`. */
 static inline uint32_t sl_iso_first(uint64_t set) { return (uint32_t)__builtin_ctzll(set); }
@@ -217,10 +265,19 @@ static inline bool sl_iso_is_done(const struct sl_iso *iso, uint32_t function, u
     return (int32_t)(done - batch) >= 0 || (__atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE) >> function & 1);
 }
 
-/* Waits until a function is done with a batch. False if the chain ends before. */
-static inline bool sl_iso_wait_done(const struct sl_iso *iso, uint32_t function, uint32_t batch, uint32_t *sleeping) {
-    const uint32_t *word = &sl_iso_function_at(iso, function)->done_batch;
-    for (uint32_t spins = 0; !sl_iso_is_done(iso, function, batch); spins++) {
+static inline bool sl_iso_is_settled(const struct sl_iso *iso, uint32_t function, uint32_t batch) {
+    if (!(iso->control->stateful >> function & 1) || iso->control->off & SL_ISO_OFF_LOG)
+        return sl_iso_is_done(iso, function, batch);
+    uint32_t settled = __atomic_load_n(&sl_iso_function_at(iso, function)->settled_batch, __ATOMIC_ACQUIRE);
+    return (int32_t)(settled - batch) >= 0 || (__atomic_load_n(&iso->control->absent, __ATOMIC_ACQUIRE) >> function & 1);
+}
+
+typedef bool (*sl_iso_ready)(const struct sl_iso *iso, uint32_t function, uint32_t batch);
+
+/* Waits until a function is ready with a batch, as `word` says. False if the chain ends before. */
+static inline bool sl_iso_wait_until(const struct sl_iso *iso, sl_iso_ready ready, const uint32_t *word,
+                                     uint32_t function, uint32_t batch, uint32_t *sleeping) {
+    for (uint32_t spins = 0; !ready(iso, function, batch); spins++) {
         if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
             return false;
         uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
@@ -230,6 +287,20 @@ static inline bool sl_iso_wait_done(const struct sl_iso *iso, uint32_t function,
             sl_iso_sleep(word, seen, sleeping);
     }
     return true;
+}
+
+/* Waits until a function is done with a batch. False if the chain ends before. */
+static inline bool sl_iso_wait_done(const struct sl_iso *iso, uint32_t function, uint32_t batch, uint32_t *sleeping) {
+    const uint32_t *word = &sl_iso_function_at(iso, function)->done_batch;
+    return sl_iso_wait_until(iso, sl_iso_is_done, word, function, batch, sleeping);
+}
+
+/* The same until the store has acknowledged what it updated. */
+static inline bool sl_iso_wait_settled(const struct sl_iso *iso, uint32_t function, uint32_t batch, uint32_t *sleeping) {
+    struct sl_iso_function *side = sl_iso_function_at(iso, function);
+    bool stateful = iso->control->stateful >> function & 1 && !(iso->control->off & SL_ISO_OFF_LOG);
+    return sl_iso_wait_until(iso, sl_iso_is_settled, stateful ? &side->settled_batch : &side->done_batch, function, batch,
+                             sleeping);
 }
 
 /* --- messages --- */

@@ -7,6 +7,8 @@
 
 struct sl_mirrors {
     struct sl_instance **at;   /* by slot */
+    uint8_t *adopted;          /* by slot: the instance began before this process knew it */
+    uint64_t before;           /* instances up to this number began before the batch */
     uint32_t count;
     size_t size;               /* of an instance */
     void (*begin)(struct sl_box *box, struct sl_instance *instance);     /* sets timers to never */
@@ -48,6 +50,10 @@ SL_COLD bool sl_mirrors_grow(struct sl_mirrors *mirrors, const struct sl_box *bo
         return false;
     memset(larger + mirrors->count, 0, (count - mirrors->count) * sizeof *larger);
     mirrors->at = larger;
+    uint8_t *adopted = realloc(mirrors->adopted, count);
+    if (!adopted)
+        return false;
+    mirrors->adopted = adopted;
     mirrors->count = count;
     return true;
 }
@@ -75,6 +81,7 @@ static inline struct sl_instance *sl_mirror_update(struct sl_mirrors *mirrors, s
         memcpy(instance + 1, at, 8u * message->words);   /* the key, see sl_instance_key */
         mirrors->begin(box, instance);
         mirrors->at[message->slot] = instance;
+        mirrors->adopted[message->slot] = message->number <= mirrors->before;
     }
     instance->deadline = message->deadline;
     *((uint8_t *)instance + owner->swapped_offset) = message->swapped;
@@ -100,6 +107,7 @@ static inline void sl_mirrors_close(struct sl_mirrors *mirrors, struct sl_box *b
     for (uint32_t slot = 0; slot < mirrors->count; slot++)
         sl_mirror_end(mirrors, box, slot);
     free(mirrors->at);
+    free(mirrors->adopted);
 }
 
 #endif

@@ -40,9 +40,11 @@ static struct sl_iso_receiver {
     uint32_t place;                      /* of the slot */
     struct sl_iso_place here;            /* of the event that is handled */
     uint32_t published;                  /* while it is handled */
+    uint32_t next_batch;                 /* place in the queue of the next batch */
     uint32_t next;                       /* the next packet whose time has not come */
     uint32_t frame;                      /* the current packet, from 1 */
     bool timed;                          /* there was a packet */
+    bool repeats;                        /* the batch is handled again, and what it decided has left */
     struct sl_iso_arrival *arrivals;
     size_t arrived, room;
     /* The handlers on demand that receive event `before`, and the functions that are stopped for it, as they were before
@@ -53,6 +55,9 @@ static struct sl_iso_receiver {
 static inline struct sl_iso_function *sl_iso_own(void) {
     return sl_iso_function_at(sl_iso_receiver.iso, sl_iso_receiver.iso->self);
 }
+
+/* The number of this function in the order of the fused chain. */
+static inline uint32_t sl_iso_rank(void) { return sl_iso_receiver.iso->control->rank[sl_iso_receiver.iso->self]; }
 
 /* --- the log --- */
 
@@ -87,6 +92,8 @@ static inline void sl_iso_noted(const struct sl_iso_entry *entry) {
 }
 
 static inline bool sl_iso_note(enum sl_iso_action action, uint32_t at, const void *bytes, uint32_t length) {
+    if (SL_UNLIKELY(sl_iso_receiver.repeats))
+        return true;   /* CHC, 3.4.3: duplicate outputs are suppressed */
     struct sl_iso_entry *entry = sl_iso_entry_new(action, bytes ? length : 0, &sl_iso_own()->not_decided);
     if (!entry)
         return false;
@@ -102,7 +109,7 @@ static inline bool sl_iso_note_drop(struct sl_box *box) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     if (!sl_drop_by(box, 1))
         return false;
-    if (!receiver->log->drops[receiver->frame - 1]) {
+    if (!receiver->repeats && !receiver->log->drops[receiver->frame - 1]) {
         sl_iso_note(SL_ISO_DROP, 0, NULL, 0);
         receiver->log->drops[receiver->frame - 1] = receiver->here.order;
     }
@@ -126,7 +133,7 @@ static inline bool sl_iso_note_reset(struct sl_box *box) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     if (!sl_reset_by(box, 1) || !sl_iso_note(SL_ISO_RESET, 0, NULL, 0))
         return false;
-    if (!receiver->log->drops[receiver->frame - 1])
+    if (!receiver->repeats && !receiver->log->drops[receiver->frame - 1])
         receiver->log->drops[receiver->frame - 1] = receiver->here.order;
     return true;
 }
@@ -165,6 +172,8 @@ static inline struct sl_iso_entry *sl_iso_publish(const struct sl_event *event, 
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     size_t head = sl_iso_head(event, paths);
     uint64_t *counter = &sl_iso_own()->not_published;
+    if (SL_UNLIKELY(receiver->repeats))
+        return NULL;
     if (receiver->here.length + 2 > 2 * SL_ISO_NESTED) {
         (*counter)++;
         return NULL;

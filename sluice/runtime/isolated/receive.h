@@ -6,7 +6,7 @@
 #ifndef SL_ISOLATED_RECEIVE_H
 #define SL_ISOLATED_RECEIVE_H
 
-#include "isolated/note.h"
+#include "isolated/instance.h"
 
 /* --- events --- */
 
@@ -25,7 +25,8 @@ static inline void sl_iso_advance(uint64_t order) {
         box->now = sl_max(box->now, frame->time);
         box->time = frame->time;
         box->number = frame->number;
-        receiver->here = (struct sl_iso_place){slot->frame_order[receiver->next - 1], 1, {receiver->iso->self}};
+        receiver->here = (struct sl_iso_place){slot->frame_order[receiver->next - 1], 1, {sl_iso_rank()}};
+        sl_iso_progress(receiver->here.order);
         receiver->published = 0;
         if (receiver->frame != receiver->next && receiver->frame)
             sl_output_packet(box, &slot->frames[receiver->frame - 1]);
@@ -99,9 +100,10 @@ static inline void sl_iso_handle(const struct sl_iso_message *message) {
     if (message->type >= program->types || (dropped && !program->deferred && program->withheld[message->type]))
         return;
     sl_iso_enter(message);
-    receiver->here = (struct sl_iso_place){message->order, 1, {receiver->iso->self}};
+    receiver->here = (struct sl_iso_place){message->order, 1, {sl_iso_rank()}};
     receiver->published = 0;
     __atomic_store_n(&sl_iso_own()->begun, message->order, __ATOMIC_RELEASE);
+    sl_iso_progress(message->order);
     if (!sl_iso_event_of(message, &event)) {
         (sl_fail)(box, "isolated function", "no memory for the copy of an instance");
         return;
@@ -185,7 +187,7 @@ static inline void sl_iso_arrive(uint32_t from) {
             sl_iso_own()->not_published++;
             continue;
         }
-        arrival->own.path[arrival->own.length++] = receiver->iso->self;
+        arrival->own.path[arrival->own.length++] = sl_iso_rank();
         receiver->arrived++;
     }
 }
@@ -266,7 +268,7 @@ static inline void sl_iso_skip(const struct sl_iso_message *message, uint64_t cr
     if (!message->frame || !(receiver->iso->control->closed >> receiver->iso->self & 1))
         return;
     sl_iso_enter(message);
-    receiver->here = (struct sl_iso_place){message->order, 1, {receiver->iso->self}};
+    receiver->here = (struct sl_iso_place){message->order, 1, {sl_iso_rank()}};
     sl_iso_note_drop(receiver->box);
 }
 
@@ -313,11 +315,11 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
         uint64_t order = first ? arrival->own.order : message->order;
         k += first;
         i += !first;
-        if (order <= resume) {
+        if (order <= resume || order == iso->control->poison[iso->self]) {
             if (first)
-                sl_iso_skip_published(arrival, resume);
+                sl_iso_skip_published(arrival, order <= resume ? resume : order);
             else
-                sl_iso_skip(message, resume);
+                sl_iso_skip(message, order <= resume ? resume : order);
             continue;
         }
         sl_iso_advance(order);
@@ -337,46 +339,31 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
     box->output.taken = true;
     box->now = sl_max(box->now, slot->now);
     if (receiver->program->fire && slot->kind == SL_ISO_TICK && receiver->timed) {
-        receiver->here = (struct sl_iso_place){slot->last, 1, {iso->self}};
+        receiver->here = (struct sl_iso_place){slot->last, 1, {sl_iso_rank()}};
         box->time = box->now;
         receiver->program->fire(box);
     }
 }
 
-/* Notifies those that wait for this function. */
-static inline void sl_iso_wake_waiting(const struct sl_iso *iso, const uint32_t *word) {
-    bool sleeping = __atomic_load_n(&iso->stack->sleeping, __ATOMIC_SEQ_CST);
-    for (uint32_t i = 0; !sleeping && i < iso->count; i++)
-        sleeping = __atomic_load_n(&sl_iso_function_at(iso, i)->sleeping, __ATOMIC_SEQ_CST);
-    if (sleeping)
-        sl_iso_wake(word);
-}
-
-/* This function is done with a batch. Both words are stored at once: one without the other, after a kill, would let it
- * wait for a batch that does not come, or receive one twice. */
-static inline void sl_iso_done(struct sl_iso_function *own, uint32_t batch) {
-    union { uint32_t words[2]; uint64_t both; } done = {{batch, own->done + 1}};
-    __atomic_store_n((__attribute__((may_alias)) uint64_t *)(void *)&own->done_batch, done.both, __ATOMIC_SEQ_CST);
-}
-
 /* The slot of the next batch. False if the chain ends. */
 static inline bool sl_iso_next_batch(uint32_t *place) {
-    const struct sl_iso *iso = sl_iso_receiver.iso;
+    const struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    const struct sl_iso *iso = receiver->iso;
     struct sl_iso_function *own = sl_iso_own();
     const struct sl_iso_queue *queue = &iso->stack->queue[iso->self];
     for (uint32_t spins = 0;; spins++) {
         uint32_t count = __atomic_load_n(&queue->count, __ATOMIC_ACQUIRE);
         if (SL_UNLIKELY(__atomic_load_n(&iso->control->leave, __ATOMIC_RELAXED) >> iso->self & 1))
             return false;
-        if (count != own->done) {
-            *place = queue->entry[own->done % SL_ISO_QUEUE];
+        if (count != receiver->next_batch) {
+            *place = queue->entry[receiver->next_batch % SL_ISO_QUEUE];
             return true;
         }
         if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
             return false;
         if (spins < SL_ISO_SPINS)
             sl_iso_pause();
-        else
+        else if (!sl_iso_poll_store())
             sl_iso_sleep(&queue->count, count, &own->sleeping);
     }
 }
@@ -390,10 +377,18 @@ static inline bool sl_iso_receive_batches(struct sl_box *box, const struct sl_is
     struct sl_iso_function *own = sl_iso_own();
     uint64_t resume = iso->control->resume[iso->self];
     box->lost_before = iso->control->lost_before[iso->self];
+    receiver->next_batch = own->done;
+    sl_iso_instance_open();
     __atomic_store_n(&own->running, 1, __ATOMIC_RELEASE);
     while (sl_iso_next_batch(&receiver->place)) {
         receiver->slot = sl_iso_slot_at(iso, receiver->place);
         receiver->log = sl_iso_log_of(iso, iso->self, receiver->place);
+        receiver->repeats = receiver->next_batch != own->done;
+        bool known = sl_iso_instance_begin();   /* it was committed by the process before this one */
+        if (known) {
+            sl_iso_instance_skip(own);
+            continue;
+        }
         if (receiver->log->batch != receiver->slot->batch || receiver->log->used > SL_ISO_LOG_BYTES - sizeof *receiver->log) {
             receiver->log->used = 0;
             memset(receiver->log->drops, 0, receiver->slot->packets * sizeof *receiver->log->drops);
@@ -403,12 +398,16 @@ static inline bool sl_iso_receive_batches(struct sl_box *box, const struct sl_is
             return false;
         sl_iso_handle_batch(resume);
         bool last = receiver->slot->kind == SL_ISO_END;
+        sl_iso_instance_end();
         if (last)
             end(box);
         else if (program->deferred)
             sl_batch_flush(&box->batch);
-        sl_iso_done(own, receiver->slot->batch);
+        receiver->next_batch++;
+        if (!receiver->repeats)
+            sl_iso_done(own, receiver->slot->batch);
         sl_iso_wake_waiting(iso, &own->done_batch);
+        sl_iso_instance_done(last);
         if (last)
             return true;
     }

@@ -8,13 +8,14 @@
 #define SL_ISOLATED_SEND_H
 
 #include "function/sluice.h"
-#include "isolated/memory.h"
+#include "isolated/route.h"
 
 typedef void (*sl_iso_process_function)(struct sl_box *, const struct sl_frame *, size_t, struct sl_verdict *);
 typedef uint64_t (*sl_iso_tick_function)(struct sl_box *, uint64_t);
 typedef bool (*sl_iso_step_function)(struct sl_box *, uint32_t);
 
 enum { SL_ISO_BYTES_MOST = 16, SL_ISO_NONE = 0xffff };   /* fields of bytes of an event */
+enum { SL_ISO_CLOCKS = 1 << 20 };   /* events of a batch, for which the clock is reserved; more take what is next */
 
 /* The events that functions receive. */
 struct sl_iso_events {
@@ -36,6 +37,8 @@ static struct sl_iso_sender {
     uint64_t order;                /* number of the last event */
     uint32_t frame;                /* the last packet, from 1, that has a place in the order */
     uint64_t taking;               /* functions that receive this batch */
+    uint64_t created;              /* the newest instance before it */
+    uint64_t sampled;              /* the last packet that was counted, see sl_iso_sample */
     struct sl_iso_events events;
 } sl_iso_sender;
 
@@ -43,9 +46,23 @@ static struct sl_iso_sender {
 static inline bool sl_iso_slot_free(const struct sl_iso *iso, uint32_t place) {
     const struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);
     for (uint64_t left = slot->functions; left; left &= left - 1)
-        if (!sl_iso_is_done(iso, sl_iso_first(left), slot->batch))
+        if (!sl_iso_is_settled(iso, sl_iso_first(left), slot->batch))
             return false;
     return true;
+}
+
+/* Deletes the packets of a slot from the packet log: all their updates are in the store. */
+static inline void sl_iso_delete(const struct sl_iso *iso, uint32_t place) {
+    const struct sl_iso_slot *slot = sl_iso_slot_at(iso, place);
+    uint64_t stateful = slot->functions & iso->control->stateful;
+    for (uint32_t i = 0; stateful && i <= slot->packets; i++) {
+        uint32_t sum = 0;
+        for (uint64_t left = stateful; left; left &= left - 1) {
+            const struct sl_iso_log *log = sl_iso_log_of(iso, sl_iso_first(left), place);
+            sum ^= log->batch == slot->batch ? log->updates[i] ^ log->committed[i] : 0;
+        }
+        iso->stack->uncommitted += sum != 0;
+    }
 }
 
 /* Batches that a function has received, and is not done with. */
@@ -63,8 +80,31 @@ static inline bool sl_iso_wait_oldest(const struct sl_iso *iso) {
             oldest = i;
     const struct sl_iso_slot *slot = sl_iso_slot_at(iso, oldest);
     for (uint64_t left = slot->functions; left; left &= left - 1)
-        if (!sl_iso_wait_done(iso, sl_iso_first(left), slot->batch, &iso->stack->sleeping))
+        if (!sl_iso_wait_settled(iso, sl_iso_first(left), slot->batch, &iso->stack->sleeping))
             return false;
+    return true;
+}
+
+/* Is the packet log full, so that packets are dropped before the stack sees them (CHC, 3.4)? */
+static inline bool sl_iso_log_full(const struct sl_iso *iso) {
+    if (iso->control->log_waits || !iso->control->stateful)
+        return false;
+    for (uint32_t place = 0; place < SL_ISO_SLOTS; place++)
+        if (sl_iso_slot_free(iso, place))
+            return false;
+    return true;
+}
+
+/* Waits until the store has the clocks of the events of a batch: a root that takes the place of this one begins with
+ * later ones. */
+static inline bool sl_iso_wait_clock(const struct sl_iso *iso, uint64_t order) {
+    const uint64_t *limit = &iso->control->clock_limit;
+    struct timespec most = {0, 1000 * 1000};
+    for (uint64_t now; (now = __atomic_load_n(limit, __ATOMIC_ACQUIRE)) && order + SL_ISO_CLOCKS > now;) {
+        if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
+            return false;
+        nanosleep(&most, NULL);
+    }
     return true;
 }
 
@@ -81,6 +121,9 @@ SL_COLD bool sl_iso_begin(void) {
                 return false;
             place = 0;
         }
+    sl_iso_delete(iso, place);
+    if (!sl_iso_wait_clock(iso, sender->order))
+        return false;
     sender->taking = ~absent;
     for (uint64_t left = sender->kind == SL_ISO_END ? 0 : lossy; left; left &= left - 1)
         if (sl_iso_waiting(iso, sl_iso_first(left)) >= most)
@@ -89,6 +132,9 @@ SL_COLD bool sl_iso_begin(void) {
     slot->functions = 0;
     slot->unseen = absent;
     slot->packets = 0;
+    slot->before = sender->order;
+    slot->created_before = sender->created;
+    sl_iso_take_routes(iso->control, slot);
     slot->kind = sender->kind;
     slot->used = (uint32_t)sl_iso_padded(sizeof *slot);
     memset(slot->references, 0, sizeof slot->references);
@@ -141,6 +187,69 @@ SL_COLD uint64_t sl_iso_of_flow(const struct sl_iso_control *control, const stru
     return to;
 }
 
+/* Adds a message to those of a function. */
+static inline void sl_iso_refer(const struct sl_iso *iso, struct sl_iso_slot *slot, uint32_t function, uint32_t offset) {
+    struct sl_iso_sender *sender = &sl_iso_sender;
+    bool takes = sender->taking >> function & 1;
+    if (takes && slot->references[function] < SL_ISO_REFERENCES) {
+        sl_iso_references(iso, sender->place, function)[slot->references[function]++] = offset;
+    } else {
+        iso->stack->no_room[function]++;
+        slot->unseen |= (uint64_t)1 << function;
+    }
+}
+
+/* The events of a packet go to the instances that have its flow. */
+static inline void sl_iso_split(const struct sl_iso *iso) {
+    struct sl_iso_splitter *splitter = &sl_iso_splitter;
+    struct sl_iso_slot *slot = sl_iso_sender.slot;
+    const struct sl_frame *frame = splitter->frame ? &slot->frames[splitter->frame - 1] : NULL;
+    int32_t fallback = -1;
+    uint64_t counted = 0;
+    for (uint32_t i = 0; i < splitter->count; i++) {
+        uint32_t v = iso->control->vertex[splitter->pending[i].leader];
+        int32_t part = splitter->pending[i].part >= 0 ? splitter->pending[i].part : splitter->part[v];
+        if (part < 0)
+            part = fallback = fallback < 0 ? sl_iso_part_of_packet(frame, iso->control->seed) : fallback;
+        if (frame && !(counted >> v & 1))
+            iso->stack->packets[v][part]++;
+        counted |= (uint64_t)1 << v;
+        sl_iso_refer(iso, slot, splitter->owner[v][part], splitter->pending[i].offset);
+    }
+    for (uint32_t v = 0; v < iso->control->vertex_count; v++)
+        splitter->part[v] = -1;
+    splitter->count = 0;
+}
+
+/* A message of a function with several instances waits until the flow of its packet is known. */
+static inline void sl_iso_pend(const struct sl_iso *iso, const struct sl_event *event, uint32_t leader, uint32_t frame,
+                               uint32_t offset) {
+    struct sl_iso_splitter *splitter = &sl_iso_splitter;
+    uint32_t v = iso->control->vertex[leader];
+    int32_t part = sl_iso_part_of(event, &iso->control->vertices[v], iso->control->seed);
+    if (splitter->count == SL_ISO_PENDING)
+        sl_iso_split(iso);
+    splitter->pending[splitter->count].offset = offset;
+    splitter->pending[splitter->count].part = (int16_t)part;
+    splitter->pending[splitter->count++].leader = (uint8_t)leader;
+    if (frame && part >= 0 && splitter->part[v] < 0)
+        splitter->part[v] = part;
+}
+
+/* Counts a packet by the part of its first flow, as each vertex would divide the traffic. */
+SL_COLD void sl_iso_sample(const struct sl_iso *iso, const struct sl_event *event) {
+    uint64_t number = event->box->frame ? event->box->number : 0;
+    if (!number || number == sl_iso_sender.sampled)
+        return;
+    for (uint32_t v = 0; v < iso->control->vertex_count; v++) {
+        int32_t part = sl_iso_part_of(event, &iso->control->vertices[v], iso->control->seed);
+        if (part < 0)
+            continue;
+        iso->stack->packets[v][part]++;
+        sl_iso_sender.sampled = number;
+    }
+}
+
 /* A message for an event of number `type`, with `size` bytes of data that the caller writes, to all functions that have
  * subscribed. NULL if there are none, or no room. */
 static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, uint16_t type, size_t size) {
@@ -148,6 +257,8 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
     if (!sender->iso)
         return NULL;
     const struct sl_iso *iso = sender->iso;
+    if (SL_UNLIKELY(iso->control->samples))
+        sl_iso_sample(iso, event);
     uint64_t to = __atomic_load_n(&iso->control->subscribed[type], __ATOMIC_RELAXED);
     if (SL_UNLIKELY(iso->control->flow_count))
         to = sl_iso_of_flow(iso->control, event, type, to);
@@ -155,12 +266,17 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
         return NULL;
     for (uint64_t lost = to & ~sender->taking & iso->control->lossy; SL_UNLIKELY(lost); lost &= lost - 1)
         iso->stack->lost[sl_iso_first(lost)]++;
-    to &= sender->taking;
+    uint64_t routed = to & iso->control->routed;
+    to = (to & sender->taking) | routed;
     struct sl_iso_slot *slot = sender->slot;
     const struct sl_frame *frame = event->box->frame;
     uint32_t number = frame ? (uint32_t)(frame - slot->frames) + 1 : 0;
     if (number > sender->frame)
         sl_iso_enter_packet(sender, number);
+    if (SL_UNLIKELY(routed) && number && number != sl_iso_splitter.frame) {
+        sl_iso_split(iso);
+        sl_iso_splitter.frame = number;
+    }
     sender->order++;
     size_t head = sl_iso_head(event, (uint8_t)sender->events.paths);
     struct sl_iso_message *message = to ? sl_iso_room(head + sl_iso_padded(size)) : NULL;
@@ -177,15 +293,10 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
     for (uint32_t i = 0; message->paths > 1 && i < message->depth; i++)
         sl_iso_units(message)[i] = sl_iso_bytes(sl_iso_units(message)[i]);
     uint32_t offset = (uint32_t)((uint8_t *)message - (uint8_t *)slot) / 8;
-    for (uint64_t left = to; left; left &= left - 1) {
-        uint32_t function = sl_iso_first(left);
-        if (slot->references[function] < SL_ISO_REFERENCES)
-            sl_iso_references(iso, sender->place, function)[slot->references[function]++] = offset;
-        else {
-            iso->stack->no_room[function]++;
-            slot->unseen |= left & -left;
-        }
-    }
+    for (uint64_t left = to & ~routed; left; left &= left - 1)
+        sl_iso_refer(iso, slot, sl_iso_first(left), offset);
+    for (uint64_t left = routed; SL_UNLIKELY(left); left &= left - 1)
+        sl_iso_pend(iso, event, sl_iso_first(left), number, offset);
     return message;
 }
 
@@ -215,12 +326,20 @@ static inline uint64_t sl_iso_submit(const struct sl_box *box) {
     struct sl_iso_slot *slot = sender->slot;
     if (slot->packets > sender->frame)
         sl_iso_enter_packet(sender, slot->packets);
+    if (sl_iso_splitter.count)
+        sl_iso_split(iso);
     slot->now = box->now;
     slot->last = sender->order;
-    slot->created = box->created;
+    slot->created = sender->created = box->created;
+    iso->stack->clock = sender->order;
     uint64_t to = iso->control->always | (slot->kind == SL_ISO_END ? ~UINT64_C(0) : 0);
     for (uint32_t function = 0; function < iso->count; function++)
         to |= (uint64_t)(slot->references[function] != 0) << function;
+    for (uint32_t v = 0; v < iso->control->vertex_count; v++) {   /* those that give a part up, or get one */
+        if (slot->version[v] != sl_iso_splitter.submitted[v])
+            to |= iso->control->vertices[v].instances;
+        sl_iso_splitter.submitted[v] = slot->version[v];
+    }
     to &= sender->taking & (iso->count < 64 ? ((uint64_t)1 << iso->count) - 1 : ~UINT64_C(0));
     slot->batch = ++iso->stack->batches;
     slot->functions = to;

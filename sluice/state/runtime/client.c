@@ -1,60 +1,9 @@
-#include "connection.h"
+#include "calls.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum {
-    BATCHES = 64,         /* counters whose additions are combined in one burst */
-    BATCH_UPDATES = 256,  /* additions that are combined */
-    CALLS_LEAST = 256,
-    RETRY = 20,           /* milliseconds between attempts to connect, while a packet waits */
-    RETRY_IDLE = 200,     /* otherwise */
-};
-
-/* A call that is not acknowledged. */
-struct call {
-    uint32_t bytes;       /* of its text */
-    uint32_t updates;     /* that it stands for */
-    uint64_t floor;       /* no update with a lower identifier was pending when it was made, except in calls before it */
-    bool recovered;
-};
-
-/* Additions to one counter. */
-struct batch {
-    uint32_t *open;       /* the object's; its number here + 1 */
-    const char *key;
-    uint32_t key_length, count;
-    bool recovered, equal;   /* equal: all amounts are the same */
-    uint64_t id[BATCH_UPDATES];
-    int64_t amount[BATCH_UPDATES];
-};
-
-struct client {
-    struct sl_store store;
-    struct sluice_client_options options;
-    struct sluice_connection connection;
-    char *text;           /* calls [first, end) that are not acknowledged; [first, sent) were transmitted */
-    size_t first, sent, end, room;
-    struct call *call;    /* a ring of them */
-    uint64_t made, acknowledged;   /* calls */
-    uint32_t calls;       /* size of the ring, a power of two */
-    struct batch *batch;
-    uint32_t batches;
-    uint64_t burst_first, last;    /* identifiers: the first of this burst, 0 for none; the last of all */
-    uint64_t progress;    /* when the last reply came, or the first call after none were pending, in milliseconds */
-    uint64_t attempt;     /* when it last tried to connect */
-    bool impatient;       /* a wait was in vain: packets do not wait again until there is a reply */
-    struct sl_store_counts counts;
-    char fault[256];
-    /* the result of the call that a packet waits for */
-    enum sl_store_status status;
-    struct sl_store_result *result;
-    uint64_t awaited;     /* its number + 1; 0 for none */
-};
-
-static struct client *client_of(struct sl_store *store) { return (struct client *)(void *)store; }
 
 /* --- faults --- */
 
@@ -63,8 +12,7 @@ static void note_fault(struct client *client, const char *what, const char *why)
         snprintf(client->fault, sizeof client->fault, "%s (%s): its state is older than the packets that left", what, why);
 }
 
-/* Counts updates that were given up. */
-static void give_up(struct client *client, uint64_t updates, bool recovered, const char *what, const char *why) {
+void sluice_give_up(struct client *client, uint64_t updates, bool recovered, const char *what, const char *why) {
     if (recovered) {
         client->counts.lost += updates;
         if (updates)
@@ -91,10 +39,14 @@ static enum sl_store_status read_reply(const redisReply *reply, struct sl_store_
         return SL_STORE_ABSENT;
     if (reply->str[0] == '!' && reply->len == 1)
         return SL_STORE_REFUSED;
+    if (reply->str[0] == '=' && reply->len == 1)
+        return SL_STORE_DONE;   /* a commit that was applied before */
     if (reply->str[0] != '+')
         return SL_STORE_FAILED;
     if (!result)
         return SL_STORE_DONE;
+    if (result->text)
+        return (*result->text = strdup(reply->str + 1)) ? SL_STORE_DONE : SL_STORE_FAILED;
     if (result->bytes) {
         if ((size_t)reply->len != result->length + (size_t)1)
             return SL_STORE_FAILED;   /* of another version of the function */
@@ -106,33 +58,38 @@ static enum sl_store_status read_reply(const redisReply *reply, struct sl_store_
 
 /* Takes a reply to the first call that is not acknowledged. */
 static void acknowledge(struct client *client, const redisReply *reply) {
-    const struct call *call = &client->call[client->acknowledged & (client->calls - 1)];
-    bool awaited = client->awaited == client->acknowledged + 1;
+    const struct call *call = &client->call[client->store.acknowledged & (client->calls - 1)];
+    bool awaited = client->awaited == client->store.acknowledged + 1;
     enum sl_store_status status = read_reply(reply, awaited ? client->result : NULL);
+    if (reply->type == REDIS_REPLY_STRING && reply->len > 0 && reply->str[0] == '=')
+        client->counts.repeated++;
+    if (reply->type == REDIS_REPLY_STRING && reply->len > 0 && reply->str[0] == '~') {
+        client->counts.not_owner += call->updates;
+        note_fault(client, "another instance has taken the place of this one", reply->str + 1);
+    } else if (status == SL_STORE_FAILED) {
+        client->counts.errors++;
+        sluice_give_up(client, call->updates, call->recovered, "the store refused an update",
+                       reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that is none of its functions'");
+    }
     if (awaited) {
         client->status = status;
         client->awaited = 0;
     } else if (status == SL_STORE_REFUSED) {
         client->counts.refused += call->updates;
     }
-    if (status == SL_STORE_FAILED) {
-        client->counts.errors++;
-        give_up(client, call->updates, call->recovered, "the store refused an update",
-                reply->type == REDIS_REPLY_ERROR ? reply->str : "a reply that is none of its functions'");
-    }
     client->first += call->bytes;
-    client->acknowledged++;
+    client->store.acknowledged++;
     client->impatient = false;
 }
 
 /* Was the first call that is not acknowledged transmitted as a whole? */
 static bool awaits_reply(const struct client *client) {
-    return client->acknowledged < client->made &&
-           client->call[client->acknowledged & (client->calls - 1)].bytes <= client->sent - client->first;
+    return client->store.acknowledged < client->store.made &&
+           client->call[client->store.acknowledged & (client->calls - 1)].bytes <= client->sent - client->first;
 }
 
 static void take_replies(struct client *client) {
-    uint64_t before = client->acknowledged;
+    uint64_t before = client->store.acknowledged;
     sluice_receive(&client->connection);
     redisReply *reply;
     while ((reply = sluice_reply(&client->connection))) {
@@ -145,7 +102,7 @@ static void take_replies(struct client *client) {
         acknowledge(client, reply);
         freeReplyObject(reply);
     }
-    if (client->acknowledged > before)
+    if (client->store.acknowledged > before)
         client->progress = sluice_milliseconds();
 }
 
@@ -154,11 +111,12 @@ static void take_replies(struct client *client) {
 /* Connects again, and transmits from the first call that is not acknowledged. */
 static bool reconnect(struct client *client, uint32_t timeout) {
     client->attempt = sluice_milliseconds();
-    if (!sluice_connect(&client->connection, &client->options, timeout))
+    if (!sluice_connect(&client->connection, &client->options, timeout) ||
+        (client->options.token && !sluice_instance_connected(client, timeout)))
         return false;
     client->counts.reconnections++;
     size_t at = client->first;
-    for (uint64_t n = client->acknowledged; n < client->made && at < client->sent; n++) {
+    for (uint64_t n = client->store.acknowledged; n < client->store.made && at < client->sent; n++) {
         at += client->call[n & (client->calls - 1)].bytes;
         client->counts.retransmitted++;
     }
@@ -171,20 +129,26 @@ static void transmit(struct client *client) {
     client->sent += sluice_send(&client->connection, client->text + client->sent, client->end - client->sent);
 }
 
-/* Transmits and receives until `calls` calls are acknowledged. False if that takes longer than the time-out. */
-static bool wait_for(struct client *client, uint64_t calls) {
+bool sluice_wait_for(struct client *client, uint64_t calls) {
     uint64_t begin = sluice_milliseconds();
-    while (client->acknowledged < calls) {
+    unsigned left = client->options.token ? PATIENCE : 0;   /* an instance has no state but the store's: it waits */
+    while (client->store.acknowledged < calls) {
         if (client->connection.fd < 0 && !reconnect(client, client->impatient ? RETRY : client->options.timeout))
             sluice_wait(&client->connection, false, client->impatient ? 0 : RETRY);
         transmit(client);
         if (client->connection.fd >= 0) {
             take_replies(client);
-            if (client->acknowledged >= calls)
+            if (client->store.acknowledged >= calls)
                 break;
             sluice_wait(&client->connection, client->sent < client->end, client->impatient ? 0 : RETRY);
         }
-        if (client->impatient || sluice_milliseconds() - begin > client->options.timeout) {
+        bool waits = !client->impatient && sluice_milliseconds() - begin > client->options.timeout && left;
+        if (waits) {   /* on another connection */
+            snprintf(client->connection.why, sizeof client->connection.why, "no reply for %u ms", client->options.timeout);
+            sluice_disconnect(&client->connection);
+            begin = sluice_milliseconds();
+            left--;
+        } else if (client->impatient || sluice_milliseconds() - begin > client->options.timeout) {
             client->impatient = true;
             return false;
         }
@@ -197,7 +161,7 @@ static bool wait_for(struct client *client, uint64_t calls) {
 /* Makes room for so many bytes, and one more call. False without memory, or if as much is not acknowledged in time. */
 static bool make_room(struct client *client, size_t bytes) {
     while (client->end - client->first + bytes > client->options.bytes) {
-        if (client->acknowledged == client->made || !wait_for(client, client->acknowledged + 1))
+        if (client->store.acknowledged == client->store.made || !sluice_wait_for(client, client->store.acknowledged + 1))
             return false;
     }
     if (client->end + bytes > client->room && client->first) {
@@ -214,11 +178,11 @@ static bool make_room(struct client *client, size_t bytes) {
         client->text = larger;
         client->room = room;
     }
-    if (client->made - client->acknowledged == client->calls) {
+    if (client->store.made - client->store.acknowledged == client->calls) {
         struct call *larger = malloc(2 * (size_t)client->calls * sizeof *larger);
         if (!larger)
             return false;
-        for (uint64_t n = client->acknowledged; n < client->made; n++)
+        for (uint64_t n = client->store.acknowledged; n < client->store.made; n++)
             larger[n & (2 * client->calls - 1)] = client->call[n & (client->calls - 1)];
         free(client->call);
         client->call = larger;
@@ -232,11 +196,13 @@ static void add_bytes(struct client *client, const void *bytes, size_t size) {
     client->end += size;
 }
 
-/* `sign` and a decimal number, as the protocol has lengths. */
+size_t sluice_length(char *to, char sign, size_t number) {
+    return (size_t)snprintf(to, 24, "%c%zu\r\n", sign, number);
+}
+
 static void add_length(struct client *client, char sign, size_t number) {
     char text[24];
-    int n = snprintf(text, sizeof text, "%c%zu\r\n", sign, number);
-    add_bytes(client, text, (size_t)n);
+    add_bytes(client, text, sluice_length(text, sign, number));
 }
 
 static void add_word(struct client *client, const void *bytes, size_t size) {
@@ -245,63 +211,78 @@ static void add_word(struct client *client, const void *bytes, size_t size) {
     add_bytes(client, "\r\n", 2);
 }
 
-/* An identifier as the store has it: 8 bytes, of which the first two are the run. */
-static void write_id(const struct client *client, uint64_t id, char *to) {
-    id = (id & ((UINT64_C(1) << 48) - 1)) | (uint64_t)client->options.epoch << 48;
+/* An identifier as the store has it: 8 bytes, of which the first two are the epoch. */
+static void write_id(uint32_t epoch, uint64_t id, char *to) {
+    id = (id & ((UINT64_C(1) << 48) - 1)) | (uint64_t)epoch << 48;
     for (int i = 0; i < 8; i++)
         to[i] = (char)(id >> (56 - 8 * i));
 }
 
-/* Up to which identifier no update will be transmitted again. */
+/* Up to which identifier no update will be transmitted again. What an instance may handle again counts as pending. */
 static uint64_t settled(const struct client *client) {
-    uint64_t next = client->acknowledged < client->made ? client->call[client->acknowledged & (client->calls - 1)].floor
-                    : client->burst_first               ? client->burst_first
-                                                        : client->last + 1;
+    uint64_t next = client->store.acknowledged < client->store.made
+                        ? client->call[client->store.acknowledged & (client->calls - 1)].floor
+                    : client->burst_first ? client->burst_first
+                                          : client->last + 1;
+    if (client->options.token && client->store.floor << 8 < next)
+        next = client->store.floor << 8;
     return next ? next - 1 : 0;
 }
 
-struct word { const void *bytes; size_t size; };
-
-/* Writes a call: FCALL function, the object's key and that of its log, what is settled, and `words`. A function that
- * only reads gets neither log nor what is settled. */
-static bool write_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
-                       const struct word *words, unsigned count, uint32_t updates, bool recovered) {
-    static const char log[] = "sluice-log";
-    enum { PREFIX = sizeof "sluice" - 1 };
-    size_t bytes = 256 + strlen(client->options.prefix) + strlen(function) + 2 * (size_t)key_length;
-    for (unsigned i = 0; i < count; i++)
-        bytes += words[i].size + 32;
+bool sluice_write_call(struct client *client, const struct call_text *text, uint32_t updates, bool recovered) {
+    size_t bytes = 256 + strlen(client->options.prefix) + strlen(text->function) + text->more_size;
+    for (unsigned i = 0; i < text->keys; i++)
+        bytes += text->key[i].size + 32;
+    for (unsigned i = 0; i < text->words; i++)
+        bytes += text->word[i].size + 32;
     if (!make_room(client, bytes)) {
-        give_up(client, updates, recovered, "the store did not reply in time",
-                client->connection.why[0] ? client->connection.why : "time-out");
+        sluice_give_up(client, updates, recovered, "the store did not reply in time",
+                       client->connection.why[0] ? client->connection.why : "time-out");
         return false;
     }
     size_t begin = client->end;
-    char name[128], id[8];
-    int n = snprintf(name, sizeof name, "%s_%s", client->options.prefix, function);
-    add_length(client, '*', (reads ? 4 : 6) + count);
-    add_word(client, reads ? "FCALL_RO" : "FCALL", reads ? 8 : 5);
+    char name[128], keys[12];
+    int n = snprintf(name, sizeof name, "%s_%s", client->options.prefix, text->function);
+    int digits = snprintf(keys, sizeof keys, "%u", text->keys);
+    add_length(client, '*', 3 + text->keys + text->words + text->more_words);
+    add_word(client, text->reads ? "FCALL_RO" : "FCALL", text->reads ? 8 : 5);
     add_word(client, name, (size_t)n < sizeof name ? (size_t)n : sizeof name - 1);
-    add_word(client, reads ? "1" : "2", 1);
-    add_word(client, key, key_length);
-    if (!reads) {
-        add_length(client, '$', key_length - PREFIX + sizeof log - 1);
-        add_bytes(client, log, sizeof log - 1);
-        add_bytes(client, key + PREFIX, key_length - PREFIX);
-        add_bytes(client, "\r\n", 2);
-        write_id(client, settled(client), id);
-        add_word(client, id, sizeof id);
-    }
-    for (unsigned i = 0; i < count; i++)
-        add_word(client, words[i].bytes, words[i].size);
-    if (client->acknowledged == client->made)
+    add_word(client, keys, (size_t)digits);
+    for (unsigned i = 0; i < text->keys; i++)
+        add_word(client, text->key[i].bytes, text->key[i].size);
+    for (unsigned i = 0; i < text->words; i++)
+        add_word(client, text->word[i].bytes, text->word[i].size);
+    if (text->more_size)
+        add_bytes(client, text->more, text->more_size);
+    if (client->store.acknowledged == client->store.made)
         client->progress = sluice_milliseconds();
-    client->call[client->made++ & (client->calls - 1)] = (struct call){
+    client->call[client->store.made++ & (client->calls - 1)] = (struct call){
         .bytes = (uint32_t)(client->end - begin), .updates = updates, .recovered = recovered,
         .floor = client->burst_first ? client->burst_first : client->last + 1,
     };
     client->counts.requests++;
     return true;
+}
+
+/* Writes a call on an object: its key and that of its log, what is settled, and `words`. A function that only reads gets
+ * neither log nor what is settled. */
+static bool write_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
+                       const struct word *words, unsigned count, uint32_t updates, bool recovered) {
+    static const char log[] = "sluice-log";
+    enum { PREFIX = sizeof "sluice" - 1 };
+    char log_key[sizeof log + SLUICE_KEY_MOST], id[8];
+    struct word keys[2] = {{key, key_length}, {log_key, 0}}, all[1 + 4] = {{id, sizeof id}};
+    if (key_length > SLUICE_KEY_MOST || count > 4)
+        return false;
+    memcpy(log_key, log, sizeof log - 1);
+    memcpy(log_key + sizeof log - 1, key + PREFIX, key_length - PREFIX);
+    keys[1].size = sizeof log - 1 + key_length - PREFIX;
+    write_id(client->options.epoch, settled(client), id);
+    for (unsigned i = 0; i < count; i++)
+        all[i + 1] = words[i];
+    struct call_text text = {.function = function, .reads = reads, .key = keys, .word = reads ? words : all,
+                             .keys = reads ? 1 : 2, .words = reads ? count : count + 1};
+    return sluice_write_call(client, &text, updates, recovered);
 }
 
 /* --- additions that are combined --- */
@@ -312,7 +293,7 @@ static void close_batch(struct client *client, struct batch *batch) {
     if (!batch->count)
         return;
     for (uint32_t i = 0; i < batch->count; i++) {
-        write_id(client, batch->id[i], ids + 8 * i);
+        write_id(client->options.epoch, batch->id[i], ids + 8 * i);
         if (!i || !batch->equal)
             length += (size_t)snprintf(amounts + length, sizeof amounts - length, i ? ",%lld" : "%lld",
                                        (long long)batch->amount[i]);
@@ -359,16 +340,26 @@ static const struct { const char *name; uint8_t numbers; bool reads; } functions
     [SL_STORE_MAP_READ] = {"map_read", 1, true}, [SL_STORE_MAP_MINIMUM] = {"map_minimum", 2, false},
     [SL_STORE_MAP_MAXIMUM] = {"map_maximum", 2, false}, [SL_STORE_MAP_LEAST] = {"map_least", 1, false},
     [SL_STORE_DROP] = {"drop", 0, false},        [SL_STORE_FORGET] = {"forget", 0, false},
+    [SL_STORE_LOAD] = {"load", 0, true},         [SL_STORE_SYNC] = {"sync", 0, true},
 };
 
 static bool write_operation(struct client *client, const struct sl_store_call *call) {
-    char id[8], first[24], second[24];
+    char id[8], first[24], second[24], once[64];
     struct word words[4];
     unsigned count = 0;
-    bool reads = functions[call->operation].reads;
+    const char *name = call->operation == SL_STORE_CUSTOM ? call->name : functions[call->operation].name;
+    bool reads = functions[call->operation].reads && !call->id;
     if (!reads) {
-        write_id(client, call->id, id);
+        /* a struct has the clock of its last update, whichever instance made it */
+        bool of_run = client->options.token && (call->operation == SL_STORE_PUT || (call->operation == SL_STORE_DROP && call->length));
+        write_id(of_run ? client->options.run : client->options.epoch, call->id, id);
         words[count++] = (struct word){id, sizeof id};
+    }
+    if (client->options.token && call->operation == SL_STORE_DROP)
+        name = call->length ? "drop_struct" : "drop_logged";
+    if (functions[call->operation].reads && !reads) {   /* a read that the store records */
+        snprintf(once, sizeof once, "%s_once", name);
+        name = once;
     }
     if (call->operation == SL_STORE_PUT)
         words[count++] = (struct word){call->bytes, call->length};
@@ -376,8 +367,7 @@ static bool write_operation(struct client *client, const struct sl_store_call *c
         words[count++] = (struct word){first, (size_t)snprintf(first, sizeof first, "%lld", (long long)call->number)};
     if (functions[call->operation].numbers > 1)
         words[count++] = (struct word){second, (size_t)snprintf(second, sizeof second, "%lld", (long long)call->other)};
-    const char *name = call->operation == SL_STORE_CUSTOM ? call->name : functions[call->operation].name;
-    bool updates = !reads && call->operation != SL_STORE_FORGET;
+    bool updates = !functions[call->operation].reads && call->operation != SL_STORE_FORGET;
     return write_call(client, name, call->key, call->key_length, reads, words, count, updates, call->recovered);
 }
 
@@ -391,6 +381,9 @@ static enum sl_store_status client_call(struct sl_store *store, const struct sl_
         if (!client->burst_first)
             client->burst_first = call->id;
     }
+    if (call->part)
+        return sluice_commit_update(client, call,
+                                    call->operation == SL_STORE_CUSTOM ? call->name : functions[call->operation].name);
     if (!result && client->options.waits && call->operation != SL_STORE_FORGET)
         result = &ignored;
     if (call->operation == SL_STORE_ADD && !result) {
@@ -401,14 +394,18 @@ static enum sl_store_status client_call(struct sl_store *store, const struct sl_
         close_batch(client, &client->batch[*call->open - 1]);
     if (!write_operation(client, call))
         return SL_STORE_FAILED;
-    if (!result)
-        return SL_STORE_DONE;
+    return result ? sluice_await(client, result) : SL_STORE_DONE;
+}
+
+enum sl_store_status sluice_await(struct client *client, struct sl_store_result *result) {
     client->counts.waits++;
     client->status = SL_STORE_FAILED;
     client->result = result;
-    client->awaited = client->made;
-    wait_for(client, client->made);
+    client->awaited = client->store.made;
+    sluice_wait_for(client, client->store.made);
     client->awaited = 0;   /* a reply that comes too late has no effect here */
+    if (client->options.token && client->status == SL_STORE_FAILED)   /* its state is that of the store: it lacks an update */
+        note_fault(client, "the store did not reply in time", client->connection.why[0] ? client->connection.why : "time-out");
     return client->status;
 }
 
@@ -416,7 +413,11 @@ static void client_flush(struct sl_store *store) {
     struct client *client = client_of(store);
     close_batches(client);
     client->burst_first = 0;
-    if (client->acknowledged == client->made)
+    sluice_exchange(client);
+}
+
+void sluice_exchange(struct client *client) {
+    if (client->store.acknowledged == client->store.made)
         return;
     if (client->connection.fd < 0) {
         if (sluice_milliseconds() - client->attempt < RETRY_IDLE || !reconnect(client, RETRY))
@@ -424,7 +425,7 @@ static void client_flush(struct sl_store *store) {
     }
     transmit(client);
     take_replies(client);
-    if (client->connection.fd >= 0 && client->acknowledged < client->made &&
+    if (client->connection.fd >= 0 && client->store.acknowledged < client->store.made &&
         sluice_milliseconds() - client->progress > client->options.timeout) {
         snprintf(client->connection.why, sizeof client->connection.why, "no reply for %u ms", client->options.timeout);
         sluice_disconnect(&client->connection);   /* and retransmit */
@@ -436,14 +437,14 @@ static void client_finish(struct sl_store *store) {
     close_batches(client);
     client->burst_first = 0;
     client->impatient = false;
-    if (wait_for(client, client->made))
+    if (sluice_wait_for(client, client->store.made))
         return;
     const char *why = client->connection.why[0] ? client->connection.why : "time-out";
-    for (uint64_t n = client->acknowledged; n < client->made; n++) {
+    for (uint64_t n = client->store.acknowledged; n < client->store.made; n++) {
         const struct call *call = &client->call[n & (client->calls - 1)];
-        give_up(client, call->updates, call->recovered, "the store did not acknowledge all updates", why);
+        sluice_give_up(client, call->updates, call->recovered, "the store did not acknowledge all updates", why);
     }
-    client->acknowledged = client->made;
+    client->store.acknowledged = client->store.made;
     client->first = client->sent = client->end = 0;
     sluice_disconnect(&client->connection);
 }
@@ -468,7 +469,10 @@ struct sl_store *sluice_client_open(const struct sluice_client_options *options,
     client->room = 1 << 16;
     client->text = malloc(client->room);
     bool made = client->call && client->batch && client->text;
-    if (made && sluice_connect(&client->connection, &client->options, options->timeout))
+    client->callbacks.fd = -1;
+    made = made && (!options->token || sluice_instance_open(client));
+    if (made && sluice_connect(&client->connection, &client->options, options->timeout) &&
+        (!options->token || sluice_instance_connected(client, options->timeout)))
         return &client->store;
     if (made)
         snprintf(why, size, "%s", client->connection.why);
@@ -479,6 +483,7 @@ struct sl_store *sluice_client_open(const struct sluice_client_options *options,
 void sluice_client_close(struct sl_store *store) {
     struct client *client = client_of(store);
     sluice_disconnect(&client->connection);
+    sluice_instance_close(client);
     free(client->text);
     free(client->call);
     free(client->batch);

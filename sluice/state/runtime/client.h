@@ -9,6 +9,8 @@
 
 #include "function/store.h"
 
+enum { SLUICE_PARTS = 1024, SLUICE_KEY_MOST = 1024 };   /* parts of the traffic (isolated/memory.h); bytes of a key */
+
 struct sluice_client_options {
     const char *path;        /* of a Unix socket; else NULL */
     const char *host, *port;
@@ -20,10 +22,19 @@ struct sluice_client_options {
     uint32_t bytes;          /* of calls that are not acknowledged, at most */
     bool waits;              /* for every update (for measurements) */
     bool caches;             /* flow-scoped objects */
+    /* of an instance among several: */
+    const char *token;       /* the store knows its process by this; NULL: there is one instance */
+    const char *function;    /* its name */
+    const char *cached, *watched;   /* struct sl_store */
+    uint32_t run;            /* the epoch of its chain */
+    bool strict;
 };
 
 /* Connects. NULL: there is no memory, or no connection; then *why says why not. */
 struct sl_store *sluice_client_open(const struct sluice_client_options *options, char *why, uint32_t size);
+
+/* Reads which parts of the traffic an instance among several owns. False: the store does not reply. */
+bool sluice_client_begin(struct sl_store *store);
 
 void sluice_client_close(struct sl_store *store);
 

@@ -119,7 +119,8 @@ bool sluice_reader_open(struct sluice_connection *connection) {
     if (!connection->reader)
         return false;
     connection->functions = *connection->reader->fn;
-    connection->functions.createArray = refuse_array;
+    if (!connection->arrays)
+        connection->functions.createArray = refuse_array;
     connection->reader->fn = &connection->functions;
     return true;
 }

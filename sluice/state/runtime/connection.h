@@ -12,7 +12,8 @@ enum { SLUICE_REPLY_MOST = 1 << 20 };   /* bytes of replies that wait to be read
 struct sluice_connection {
     int fd;                        /* -1: not connected */
     redisReader *reader;
-    redisReplyObjectFunctions functions;   /* the reader's, which makes no arrays: no reply of ours has any */
+    redisReplyObjectFunctions functions;   /* the reader's, which makes no arrays unless `arrays`: no reply of ours has any */
+    bool arrays;
     char why[160];                 /* why it was lost, or could not be made */
 };
 

@@ -32,21 +32,37 @@ local function forget(log, acknowledged)
     redis.call('ZREMRANGEBYLEX', log, '[' .. string.sub(acknowledged, 1, 2), '[' .. acknowledged .. '\255')
 end
 
--- Registers an update: apply(key, arguments after the identifier) returns its reply.
-local function update(name, apply)
+-- What a commit applies, by the name of the operation: the same functions, without a log.
+local direct = {}
+
+-- For how many seconds what an instance among several may need, that takes the place of another one, remains.
+local REPLACED = 600
+
+-- Registers an update: apply(key, arguments after the identifier) returns its reply. ends: the log is not removed with
+-- the object.
+local function update(name, apply, ends)
+    direct[name] = apply
     redis.register_function('@PREFIX@_' .. name, function(keys, args)
         local result = recorded(keys[2], args[2])
-        if result then
+        if @REPEATED@ and result then
             return result
         end
         result = apply(keys[1], args[3], args[4])
         forget(keys[2], args[1])
         redis.call('ZADD', keys[2], 0, args[2] .. result)
+        if ends then
+            redis.call('EXPIRE', keys[2], REPLACED)
+        else
+            redis.call('PERSIST', keys[2])
+        end
         return result
     end)
 end
 
-local function read(name, apply)
+-- Registers an operation that only reads. NAME_once records what it has read, for an instance that handles a packet
+-- again after a failure (CHC, A.2: it must see the same).
+local function read(name, apply, ends)
+    update(name .. '_once', apply, ends)
     redis.register_function { function_name = '@PREFIX@_' .. name, callback = function(keys, args)
         return apply(keys[1], args[1])
     end, flags = { 'no-writes' } }
@@ -76,7 +92,7 @@ redis.register_function('@PREFIX@_add', function(keys, args)
     local first, last = string.sub(ids, 1, 8), string.sub(ids, -8)
     local applied = redis.call('ZRANGEBYLEX', log, '[' .. first, '[' .. last .. '\255')
     local known = {}
-    for _, member in ipairs(applied) do
+    for _, member in ipairs(@REPEATED@ and applied or {}) do
         known[string.sub(member, 1, 8)] = string.sub(member, 9)
     end
     if count == 1 and known[first] then
@@ -126,6 +142,10 @@ update('compare', function(key, expected, number)
     return '+' .. text(before)
 end)
 
+function direct.add(key, number)
+    return set(key, value(key) + tonumber(number))
+end
+
 -- A struct: its bytes after the identifier of the update that set it, which makes a log unnecessary.
 redis.register_function('@PREFIX@_put', function(keys, args)
     local now = redis.call('GETRANGE', keys[1], 0, 7)
@@ -136,8 +156,12 @@ redis.register_function('@PREFIX@_put', function(keys, args)
 end)
 read('get', function(key)
     local now = redis.call('GET', key)
-    return now and '+' .. string.sub(now, 9) or '-'
-end)
+    return now and #now > 8 and '+' .. string.sub(now, 9) or '-'
+end, true)
+
+function direct.put(key, bytes)
+    redis.call('SET', key, bytes)
+end
 
 -- A list. What fill appended once is not appended again, although the list is empty meanwhile: the log's key with
 -- '/filled'.
@@ -229,6 +253,23 @@ redis.register_function('@PREFIX@_drop', function(keys)
     redis.call('DEL', keys[1], keys[2])
     return '+0'
 end)
+-- The same by one instance among several, which may handle a packet again. A struct that was set later than the drop
+-- remains. For as long as an instance is replaced within, the log of another object remains, and of a struct the
+-- identifier of the drop: what was put before, by whichever instance, does not come back.
+redis.register_function('@PREFIX@_drop_struct', function(keys, args)
+    if redis.call('GETRANGE', keys[1], 0, 7) <= args[2] then
+        redis.call('SET', keys[1], args[2], 'EX', REPLACED)
+    end
+    return '+0'
+end)
+redis.register_function('@PREFIX@_drop_logged', function(keys)
+    redis.call('DEL', keys[1])
+    redis.call('EXPIRE', keys[2], REPLACED)
+    return '+0'
+end)
+function direct.drop(key)
+    redis.call('DEL', key)
+end
 
 -- No update of this run will be transmitted again.
 redis.register_function('@PREFIX@_forget', function(keys, args)
@@ -246,3 +287,88 @@ custom('none', function(now)
     return now
 end)
 --@CUSTOM@
+
+-- All of an object, as text.
+redis.register_function { function_name = '@PREFIX@_load', callback = function(keys)
+    local key = keys[1]
+    local kind = redis.call('TYPE', key).ok
+    local items
+    if kind == 'string' then
+        return '+' .. redis.call('GET', key)
+    elseif kind == 'list' then
+        items = redis.call('LRANGE', key, 0, -1)
+    elseif kind == 'set' then
+        items = redis.call('SMEMBERS', key)
+    elseif kind == 'hash' then
+        local all = redis.call('HGETALL', key)
+        items = {}
+        for i = 1, #all, 2 do
+            items[#items + 1] = all[i] .. '=' .. all[i + 1]
+        end
+    else
+        return '-'
+    end
+    items[#items + 1] = ''
+    return '+' .. table.concat(items, ',')
+end, flags = { 'no-writes' } }
+
+redis.register_function { function_name = '@PREFIX@_sync', callback = function()
+    return '+0'
+end, flags = { 'no-writes' } }
+
+-- The updates of a batch of packets, by one instance among several. KEYS[1] has the clock of the last batch that was
+-- applied, the others are the owners of what it changes. ARGV[1] is the instance's process, ARGV[2] the clock, ARGV[3]
+-- the bytes of its file of rows; then for each update its name, key and two arguments. All of it is applied, or nothing:
+-- '=' if it was before, '~' if another process owns one of the parts.
+redis.register_function('@PREFIX@_commit', function(keys, args)
+    local before = tonumber(redis.call('HGET', keys[1], 'clock') or '0')
+    if @REPEATED@ and tonumber(args[2]) <= before then
+        return '='
+    end
+    local owners = #keys > 1 and redis.call('MGET', unpack(keys, 2)) or {}
+    for i = 2, #keys do
+        if @OWNERSHIP@ and owners[i - 1] ~= args[1] then
+            return '~' .. keys[i]
+        end
+    end
+    for at = 4, #args, 4 do
+        direct[args[at]](args[at + 1], args[at + 2], args[at + 3])
+    end
+    redis.call('HSET', keys[1], 'clock', args[2], 'rows', args[3])
+    return '+' .. args[2]
+end)
+
+-- The owner of a part of the traffic. own takes one that has none; release gives it up; inherit gives those of a process
+-- that has ended to another one.
+redis.register_function('@PREFIX@_own', function(keys, args)
+    local now = redis.call('GET', keys[1])
+    if not now or now == '' then
+        redis.call('SET', keys[1], args[1])
+        now = args[1]
+    end
+    return now == args[1] and '+1' or '+0'
+end)
+redis.register_function { function_name = '@PREFIX@_owner', callback = function(keys, args)
+    return redis.call('GET', keys[1]) == args[1] and '+1' or '+0'
+end, flags = { 'no-writes' } }
+redis.register_function { function_name = '@PREFIX@_owned', callback = function(keys, args)
+    local bits = {}
+    for i, owner in ipairs(redis.call('MGET', unpack(keys))) do
+        bits[i] = owner == args[1] and '1' or '0'
+    end
+    return '+' .. table.concat(bits)
+end, flags = { 'no-writes' } }
+redis.register_function('@PREFIX@_release', function(keys, args)
+    if redis.call('GET', keys[1]) == args[1] then
+        redis.call('DEL', keys[1])
+    end
+    return '+0'
+end)
+redis.register_function('@PREFIX@_inherit', function(keys, args)
+    for i = 1, #keys do
+        if redis.call('GET', keys[i]) == args[1] then
+            redis.call('SET', keys[i], args[2])
+        end
+    end
+    return '+0'
+end)

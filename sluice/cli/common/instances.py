@@ -1,0 +1,151 @@
+"""Options of `sluice chain` for several instances of functions, and for state in a store."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+from sluice.chain.processes.partition import EVEN, Candidate
+from sluice.chain.processes.program import IsolatedChain
+from sluice.chain.processes.sample import sample
+from sluice.cli.common.errors import UsageError
+from sluice.cli.common.files import write_text
+from sluice.cli.common.options import add_store
+from sluice.engine.box import Outcome, Settings
+from sluice.engine.inputs import Inputs
+from sluice.state.chain_store import ChainStore, chain_store, hash_seed
+from sluice.state.errors import StoreError
+
+INSTANCES_MOST = 32
+OFF = "SLUICE_STATE_OFF"
+"""The environment variable by which tests switch mechanisms off."""
+
+
+def add_instances(parser: argparse.ArgumentParser) -> None:
+    """The options."""
+    add_store(parser)
+    parser.add_argument(
+        "--state", metavar="FILE", help="at the end, write what is stored to this file, a JSON line for each object"
+    )
+    parser.add_argument(
+        "--instances",
+        type=_instances,
+        default={},
+        metavar="NAME=N,...",
+        help="with --isolate: so many processes of these functions share their traffic",
+    )
+    parser.add_argument(
+        "--partition",
+        type=_scopes,
+        default={},
+        metavar="NAME=SCOPE,...",
+        help="divide the traffic of these functions by a scope of their objects (default: by the load of the input)",
+    )
+    parser.add_argument(
+        "--check-equivalence",
+        action="store_true",
+        help="run the ideal chain beside this one: one instance of each function, local state; compare both",
+    )
+    parser.add_argument(
+        "--plan",
+        action="store_true",
+        help="print how the traffic would be divided, and run nothing; with --json as JSON",
+    )
+
+
+def _pairs(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for one in text.split(","):
+        name, sign, value = one.partition("=")
+        if not sign or not name or not value:
+            raise argparse.ArgumentTypeError(f"'{one}': write NAME=VALUE")
+        found[name] = value
+    return found
+
+
+def _instances(text: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for name, value in _pairs(text).items():
+        if not value.isascii() or not value.isdigit() or not 1 <= int(value) <= INSTANCES_MOST:
+            raise argparse.ArgumentTypeError(
+                f"'{value}' is no number of instances: write one from 1 to {INSTANCES_MOST}"
+            )
+        found[name] = int(value)
+    return found
+
+
+def _scopes(text: str) -> dict[str, str]:
+    return {name: value.replace(" ", "") for name, value in _pairs(text).items()}
+
+
+def check_instances(options: argparse.Namespace) -> None:
+    """Raises UsageError for options that need --isolate."""
+    for name, given in (
+        ("--instances", options.instances),
+        ("--partition", options.partition),
+        ("--plan", options.plan),
+    ):
+        if given and not options.isolate:
+            raise UsageError(f"{name}: is of functions in processes of their own; give --isolate, too")
+
+
+@contextlib.contextmanager
+def chain_state(
+    chain: IsolatedChain, settings: Settings, inputs: Inputs, options: argparse.Namespace
+) -> Generator[ChainStore | None]:
+    """The store of a chain, once it is known how the traffic is divided. Raises StoreError, RunError."""
+    seed = hash_seed(options.store, settings.seed)
+    sample(chain, settings, inputs, seed, options.partition)
+    if options.plan or options.store.kind == "local":
+        yield None
+        return
+    off = frozenset(filter(None, os.environ.get(OFF, "").split(",")))
+    with chain_store(options.store, chain, off, seed=seed) as store:
+        yield store
+
+
+def with_state(options: argparse.Namespace, outcome: Outcome, text: Callable[[], str] | None) -> Outcome:
+    """Write the final state, with --state."""
+    if options.state is not None and text is not None:
+        try:
+            write_text(options.state, text())
+        except StoreError as error:
+            return replace(outcome, failure=outcome.failure or str(error))
+    return outcome
+
+
+def plan_text(chain: IsolatedChain, as_json: bool) -> str:
+    """How the traffic of functions is divided."""
+    plans = [_plan(chain, name) for name in chain.vertices()]
+    if as_json:
+        return json.dumps({"functions": plans})
+    lines: list[str] = []
+    for plan in plans:
+        known = plan["imbalance"] > 0
+        even = (
+            f"the instance with most has {plan['imbalance']:.2f} times the mean" if known else "the load is not known"
+        )
+        lines.append(f"{plan['function']}: {plan['instances']} instances, divided by {plan['scope']}; {even}")
+        lines.append(f"  scopes     {', '.join(plan['scopes'])}; even is up to {EVEN}")
+        lines.append(f"  own        {', '.join(plan['cached']) or '-'}")
+        lines.append(f"  shared     {', '.join(plan['shared']) or '-'}")
+    return "\n".join(lines) or "no function has several instances, or state in a store"
+
+
+def _plan(chain: IsolatedChain, name: str) -> dict[str, Any]:
+    chosen: Candidate = chain.scopes[name]
+    shared = next(part.functions.c[0].shared for part in chain.leaders if part.name == name)
+    return {
+        "function": name,
+        "instances": len(chain.instances_of(name)),
+        "scope": chosen.name,
+        "scopes": [one.name for one in chain.candidates(name)],
+        "imbalance": round(chosen.imbalance, 3),
+        "cached": list(chosen.cached),
+        "shared": [item.name for item in shared if item.name not in chosen.cached],
+    }

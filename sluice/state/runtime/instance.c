@@ -1,0 +1,283 @@
+/* What a client does for one instance among several of a function (CHC, 3.3.3 and 3.4): the updates of a batch of packets
+ * are one commit, which the store applies as a whole, once, and only for the instance that owns what it changes; parts of
+ * the traffic are taken and given up; and the store calls back when what was read here has changed.
+ *
+ * Callbacks are those of CLIENT TRACKING, for the keys of watched objects and of owners (BCAST: else the store would
+ * remember every key that an operation reads). They come on a second connection (REDIRECT), as replies of the first have
+ * no arrays, and the protocol RESP3 needs hiredis 1. */
+#include "calls.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SLUICE_COMMIT_MOST = 32 << 20 };   /* bytes of the updates of a commit */
+enum { PREFIXES = 32 };                   /* of keys with callbacks: of owners, and of declarations of watched objects */
+
+/* --- commits --- */
+
+static bool commit_room(struct client *client, size_t bytes) {
+    size_t room = client->commit_room ? client->commit_room : 1 << 14;
+    while (room < client->commit_size + bytes)
+        room *= 2;
+    if (client->commit_size + bytes > SLUICE_COMMIT_MOST)
+        return false;
+    if (room == client->commit_room)
+        return true;
+    char *larger = realloc(client->commit, room);
+    if (!larger)
+        return false;
+    client->commit = larger;
+    client->commit_room = room;
+    return true;
+}
+
+static void commit_word(struct client *client, const void *bytes, size_t size) {
+    client->commit_size += sluice_length(client->commit + client->commit_size, '$', size);
+    if (size)
+        memcpy(client->commit + client->commit_size, bytes, size);
+    memcpy(client->commit + client->commit_size + size, "\r\n", 2);
+    client->commit_size += size + 2;
+}
+
+/* A struct's bytes follow the clock of the update, as a put without a commit stores them. */
+static void commit_struct(struct client *client, const struct sl_store_call *call) {
+    char head[8 + SL_STORE_BYTES_MOST];
+    uint64_t id = (call->id & ((UINT64_C(1) << 48) - 1)) | (uint64_t)client->options.run << 48;
+    for (int i = 0; i < 8; i++)
+        head[i] = (char)(id >> (56 - 8 * i));
+    memcpy(head + 8, call->bytes, call->length);
+    commit_word(client, head, 8 + (size_t)call->length);
+    commit_word(client, "", 0);
+}
+
+enum sl_store_status sluice_commit_update(struct client *client, const struct sl_store_call *call, const char *function) {
+    bool is_struct = call->operation == SL_STORE_PUT && call->length <= SL_STORE_BYTES_MOST;
+    if (!commit_room(client, 256 + strlen(function) + call->key_length + (is_struct ? call->length : 0))) {
+        sluice_give_up(client, 1, call->recovered, "a batch has more updates than a commit", "no room");
+        client->commit_lost = true;
+        return SL_STORE_FAILED;
+    }
+    commit_word(client, function, strlen(function));
+    commit_word(client, call->key, call->key_length);
+    if (is_struct) {
+        commit_struct(client, call);
+    } else {
+        char number[24];
+        commit_word(client, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)call->number));
+        commit_word(client, number, (size_t)snprintf(number, sizeof number, "%lld", (long long)call->other));
+    }
+    client->commit_updates++;
+    client->commit_recovered |= call->recovered;
+    client->touched[(call->part - 1) >> 3] |= (uint8_t)(1 << ((call->part - 1) & 7));
+    return SL_STORE_DONE;
+}
+
+/* The key that says which instance owns a part of the traffic. */
+static size_t owner_key(const struct client *client, uint32_t part, char *to, size_t size) {
+    return (size_t)snprintf(to, size, "sluice-owner:{%.200s#%u}", client->options.function, part);
+}
+
+static void instance_commit(struct sl_store *store, uint64_t clock) {
+    struct client *client = client_of(store);
+    store->flush(store);
+    if (client->commit_updates || store->rows != client->rows) {
+        static char keys[1 + SLUICE_PARTS][256];
+        static struct word key[1 + SLUICE_PARTS];
+        unsigned count = 1;
+        int n = snprintf(keys[0], sizeof keys[0], "sluice-done:{%.100s@%s}:%u", client->options.function,
+                         client->options.instance, client->options.run);
+        key[0] = (struct word){keys[0], (size_t)n};
+        for (uint32_t part = 0; part < SLUICE_PARTS; part++)
+            if (client->touched[part >> 3] >> (part & 7) & 1) {
+                key[count] = (struct word){keys[count], owner_key(client, part, keys[count], sizeof keys[count])};
+                count++;
+            }
+        char number[24], rows[24];
+        struct word word[] = {{client->options.token, strlen(client->options.token)},
+                              {number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)clock)},
+                              {rows, (size_t)snprintf(rows, sizeof rows, "%llu", (unsigned long long)store->rows)}};
+        struct call_text text = {.function = "commit", .key = key, .word = word, .keys = count, .words = 3,
+                                 .more = client->commit, .more_size = client->commit_size,
+                                 .more_words = 4 * client->commit_updates};
+        sluice_write_call(client, &text, client->commit_updates, client->commit_recovered);
+        client->rows = store->rows;
+        client->commit_size = 0;
+        client->commit_updates = 0;
+        client->commit_recovered = false;
+        memset(client->touched, 0, sizeof client->touched);
+    }
+    sluice_exchange(client);
+}
+
+/* --- parts of the traffic --- */
+
+static bool call_owner(struct client *client, const char *function, bool reads, uint32_t part, bool waits, int64_t *number) {
+    char key[256];
+    struct word keys[] = {{key, owner_key(client, part, key, sizeof key)}};
+    struct word word[] = {{client->options.token, strlen(client->options.token)}};
+    struct call_text text = {.function = function, .reads = reads, .key = keys, .word = word, .keys = 1, .words = 1};
+    struct sl_store_result result = {0};
+    if (!sluice_write_call(client, &text, 0, true))
+        return false;
+    if (waits && sluice_await(client, &result) != SL_STORE_DONE)
+        return false;
+    *number = result.number;
+    return true;
+}
+
+static bool instance_own(struct sl_store *store, uint32_t part) {
+    struct client *client = client_of(store);
+    uint64_t begin = sluice_milliseconds();
+    int64_t mine = 0, ignored;
+    while (!mine && sluice_milliseconds() - begin < client->options.timeout) {
+        if (!call_owner(client, "own", false, part, true, &mine))
+            return false;
+        if (mine)
+            break;
+        /* It is read once more, so that the store calls back, and taken once more, if it was given up before that. */
+        if (!call_owner(client, "owner", true, part, true, &ignored) || !call_owner(client, "own", false, part, true, &mine))
+            return false;
+        if (!mine)
+            store->poll(store, 20);
+    }
+    if (mine)
+        store->owned[part >> 3] |= (uint8_t)(1 << (part & 7));
+    return mine != 0;
+}
+
+static void instance_release(struct sl_store *store, uint32_t part) {
+    int64_t ignored;
+    store->owned[part >> 3] &= (uint8_t)~(1 << (part & 7));
+    call_owner(client_of(store), "release", false, part, false, &ignored);
+}
+
+/* The parts that this process owns from the beginning: one reply, with a bit for each. */
+static bool read_owned(struct client *client) {
+    static char keys[SLUICE_PARTS][256];
+    static struct word key[SLUICE_PARTS];
+    for (uint32_t part = 0; part < SLUICE_PARTS; part++)
+        key[part] = (struct word){keys[part], owner_key(client, part, keys[part], sizeof keys[part])};
+    struct word word[] = {{client->options.token, strlen(client->options.token)}};
+    struct call_text text = {.function = "owned", .reads = true, .key = key, .word = word, .keys = SLUICE_PARTS, .words = 1};
+    char *bits = NULL;
+    struct sl_store_result result = {.text = &bits};
+    bool read = sluice_write_call(client, &text, 0, true) && sluice_await(client, &result) == SL_STORE_DONE &&
+                strlen(bits) == SLUICE_PARTS;
+    for (uint32_t part = 0; read && part < SLUICE_PARTS; part++)
+        client->store.owned[part >> 3] |= (uint8_t)((bits[part] == '1') << (part & 7));
+    free(bits);
+    return read;
+}
+
+/* --- callbacks --- */
+
+static void take_callbacks(struct client *client) {
+    redisReply *reply;
+    sluice_receive(&client->callbacks);
+    while ((reply = sluice_reply(&client->callbacks))) {
+        const redisReply *keys = reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 ? reply->element[2] : NULL;
+        client->counts.callbacks += keys && keys->type == REDIS_REPLY_ARRAY ? keys->elements : 0;
+        client->store.generation++;
+        freeReplyObject(reply);
+    }
+    if (client->callbacks.fd < 0 && client->connection.fd >= 0) {   /* what is read here may be old: both begin again */
+        client->store.generation++;
+        snprintf(client->connection.why, sizeof client->connection.why, "its callbacks: %.120s", client->callbacks.why);
+        sluice_disconnect(&client->connection);
+    }
+}
+
+static void instance_poll(struct sl_store *store, uint32_t milliseconds) {
+    struct client *client = client_of(store);
+    if (milliseconds) {
+        struct pollfd wait[2] = {{.fd = client->connection.fd, .events = POLLIN}, {.fd = client->callbacks.fd, .events = POLLIN}};
+        sluice_exchange(client);
+        poll(wait, 2, (int)milliseconds);
+    }
+    sluice_exchange(client);
+    take_callbacks(client);
+}
+
+/* Transmits a command, and waits for its reply; NULL: the connection's `why` says why there is none. */
+static redisReply *command(struct sluice_connection *connection, uint32_t timeout, int count, const char **words) {
+    char *text = NULL;
+    int size = redisFormatCommandArgv(&text, count, words, NULL);
+    size_t sent = size > 0 ? sluice_send(connection, text, (size_t)size) : 0;
+    redisFreeCommand(text);
+    redisReply *reply = NULL;
+    uint64_t begin = sluice_milliseconds();
+    while (size > 0 && sent == (size_t)size && connection->fd >= 0 && !(reply = sluice_reply(connection)) &&
+           sluice_milliseconds() - begin < timeout) {
+        sluice_wait(connection, false, 50);
+        sluice_receive(connection);
+    }
+    return reply;
+}
+
+/* The prefixes of the keys about which the store calls back, as words of the command. Returns how many words. */
+static int callback_words(const struct client *client, const char **word, char text[][256]) {
+    int count = 0;
+    snprintf(text[0], 256, "sluice-owner:{%.200s#", client->options.function);
+    word[count++] = "PREFIX";
+    word[count++] = text[0];
+    for (const char *at = client->options.watched; *at && at[1] && count < 2 * PREFIXES; at = strchr(at + 1, ',')) {
+        int length = (int)strcspn(at + 1, ",");
+        char *to = text[count / 2];
+        if (!length)
+            break;
+        snprintf(to, 256, "sluice:{%.100s.%.*s:", client->options.function, length > 100 ? 100 : length, at + 1);
+        word[count++] = "PREFIX";
+        word[count++] = to;
+    }
+    return count;
+}
+
+bool sluice_instance_connected(struct client *client, uint32_t timeout) {
+    static const char *id_words[] = {"CLIENT", "ID"}, *subscribe[] = {"SUBSCRIBE", "__redis__:invalidate"};
+    char id[24] = "";
+    const char *track[7 + 2 * PREFIXES] = {"CLIENT", "TRACKING", "ON", "REDIRECT", id, "BCAST", "NOLOOP"};
+    char prefixes[PREFIXES][256];
+    int words = 7 + callback_words(client, track + 7, prefixes);
+    client->callbacks.arrays = true;
+    client->store.generation++;
+    bool done = sluice_connect(&client->callbacks, &client->options, timeout);
+    redisReply *reply = done ? command(&client->callbacks, timeout, 2, id_words) : NULL;
+    done = reply && reply->type == REDIS_REPLY_INTEGER;
+    if (done)
+        snprintf(id, sizeof id, "%lld", reply->integer);
+    freeReplyObject(reply);
+    reply = done ? command(&client->callbacks, timeout, 2, subscribe) : NULL;
+    done = reply && reply->type == REDIS_REPLY_ARRAY;
+    freeReplyObject(reply);
+    reply = done ? command(&client->connection, timeout, words, track) : NULL;
+    done = reply && reply->type == REDIS_REPLY_STATUS;
+    if (!done && client->connection.fd >= 0) {
+        snprintf(client->connection.why, sizeof client->connection.why, "it does not call back (CLIENT TRACKING): %.80s",
+                 reply && reply->type == REDIS_REPLY_ERROR ? reply->str : client->callbacks.why);
+        sluice_disconnect(&client->connection);
+    }
+    freeReplyObject(reply);
+    return done;
+}
+
+/* --- */
+
+bool sluice_instance_open(struct client *client) {
+    client->store.commit = instance_commit;
+    client->store.poll = instance_poll;
+    client->store.own = instance_own;
+    client->store.release = instance_release;
+    client->store.cached = client->options.cached;
+    client->store.watched = client->options.watched;
+    client->store.strict = client->options.strict;
+    return true;
+}
+
+bool sluice_client_begin(struct sl_store *store) { return read_owned(client_of(store)); }
+
+void sluice_instance_close(struct client *client) {
+    sluice_disconnect(&client->callbacks);
+    free(client->commit);
+}

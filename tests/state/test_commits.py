@@ -1,0 +1,100 @@
+"""Commits of instances: the store applies a batch once, whole, and only for the process that owns what it changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sluice.state.chain_store import owner_key
+from sluice.state.library import Library, load_library, make_library
+from sluice.state.location import Location
+from sluice.state.peer import Peer
+
+OBJECT, MARKER = "sluice:{f#7}number:", "sluice-done:{f@0}:1"
+OWNER = owner_key("f", 7)
+
+
+class Store:
+    """What the clients of instances call."""
+
+    def __init__(self, peer: Peer, library: Library) -> None:
+        self.peer, self._library = peer, library
+
+    def call(self, name: str, keys: list[str], *words: str | int, reads: bool = False) -> bytes:
+        command = "FCALL_RO" if reads else "FCALL"
+        found = self.peer.call(command, f"{self._library.prefix}_{name}", len(keys), *keys, *words)
+        assert isinstance(found, bytes)
+        return found
+
+    def commit(self, process: str, clock: int, *updates: str | int) -> bytes:
+        return self.call("commit", [MARKER, OWNER], process, clock, 0, *updates)
+
+    def value(self) -> bytes:
+        return self.call("load", [OBJECT], reads=True)
+
+
+@pytest.fixture
+def opened(store: Location) -> Iterator[Store]:
+    library = make_library()
+    with Peer(store) as peer:
+        load_library(peer, library)
+        yield Store(peer, library)
+
+
+def test_a_batch_is_applied_once(opened: Store) -> None:
+    assert opened.call("own", [OWNER], "one") == b"+1"
+    assert opened.commit("one", 10, "add", OBJECT, 3, 0) == b"+10"
+    assert opened.commit("one", 10, "add", OBJECT, 3, 0) == b"="  # transmitted again, or handled again
+    assert opened.commit("one", 9, "add", OBJECT, 3, 0) == b"="
+    assert opened.value() == b"+3"
+
+
+def test_a_stale_process_cannot_change_what_another_one_owns(opened: Store) -> None:
+    assert opened.call("own", [OWNER], "one") == b"+1"
+    assert opened.call("inherit", [OWNER], "one", "two") == b"+0"
+    assert opened.commit("one", 10, "add", OBJECT, 3, 0) == b"~" + OWNER.encode()
+    assert opened.value() == b"-"
+    assert opened.commit("two", 10, "add", OBJECT, 5, 0) == b"+10"
+    assert opened.value() == b"+5"
+
+
+def test_a_part_is_taken_only_when_it_was_given_up(opened: Store) -> None:
+    assert opened.call("own", [OWNER], "one") == b"+1"
+    assert opened.call("own", [OWNER], "two") == b"+0"
+    opened.call("release", [OWNER], "two")  # not its own
+    assert opened.call("own", [OWNER], "two") == b"+0"
+    opened.call("release", [OWNER], "one")
+    assert opened.call("own", [OWNER], "two") == b"+1"
+    assert opened.call("owned", [OWNER, owner_key("f", 8)], "two", reads=True) == b"+10"
+
+
+@pytest.mark.parametrize(
+    ("updates", "text"),
+    [
+        (("push", 4, 0, "push", 5, 0, "pop", 0, 0), b"+5,"),
+        (("insert", 4, 0, "insert", 4, 0), b"+4,"),
+        (("map_add", 1, 7, "map_add", 1, -2), b"+1=5,"),
+        (("set", 9, 0, "maximum", 4, 0, "add", 1, 0, "compare", 10, 11), b"+11"),
+    ],
+    ids=["list", "set", "map", "number"],
+)
+def test_all_of_an_object_is_read_as_text(opened: Store, updates: tuple[str | int, ...], text: bytes) -> None:
+    opened.call("own", [OWNER], "one")
+    words: list[str | int] = []
+    for place in range(0, len(updates), 3):
+        words += [updates[place], OBJECT, *updates[place + 1 : place + 3]]
+    opened.commit("one", 1, *words)
+    assert opened.value() == text
+
+
+def test_a_read_that_is_repeated_has_the_result_that_it_had(opened: Store) -> None:
+    log, first, other = "sluice-log:{f.n:}", b"\0\1\0\0\0\0\0\1", b"\0\1\0\0\0\0\0\2"
+    prefix = f"{make_library().prefix}_"
+
+    def call(name: str, *words: str | bytes) -> object:
+        return opened.peer.call("FCALL", prefix + name, 2, "sluice:{f.n:}", log, b"\0" * 8, *words)
+
+    assert call("read_once", first) == b"+0"
+    assert call("set", other, "5") == b"+5"
+    assert call("read_once", first) == b"+0"

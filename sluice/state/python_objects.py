@@ -38,13 +38,19 @@ class _Call(ctypes.Structure):
         ("length", ctypes.c_uint32),
         ("name", ctypes.c_char_p),
         ("open", ctypes.POINTER(ctypes.c_uint32)),
+        ("part", ctypes.c_uint32),
     )
 
 
 class _Result(ctypes.Structure):
     """struct sl_store_result."""
 
-    _fields_ = (("number", ctypes.c_int64), ("bytes", ctypes.c_void_p), ("length", ctypes.c_uint32))
+    _fields_ = (
+        ("number", ctypes.c_int64),
+        ("bytes", ctypes.c_void_p),
+        ("length", ctypes.c_uint32),
+        ("text", ctypes.c_void_p),
+    )
 
 
 _COUNTS = (

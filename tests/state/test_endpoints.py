@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sluice.chain.description import Function, function
+from sluice.chain.processes.controller import Controller
 from sluice.state.location import Location
 from tests.state import instances
 from tests.state.boxes import missing
@@ -58,7 +59,11 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def move(to: int) -> Action:
-    return lambda controller: controller.instances.assign("nat", dict.fromkeys(range(1024), to)) and None
+    return lambda controller: _moved(controller, to)
+
+
+def _moved(controller: Controller, to: int) -> None:
+    controller.instances.assign("nat", dict.fromkeys(range(1024), to))
 
 
 @pytest.mark.parametrize("kind", ["none", "port"])

@@ -185,7 +185,7 @@ def header_words(part: Any, own: Parser | None = None) -> list[str]:
 def field_words(field: Field, own: Parser | None = None) -> str:
     """A field as text: its name, bits and properties."""
     size = str(field.bits) if isinstance(field.bits, int) else f"({words(field.bits, own)})"
-    kinds = {VarintField: "varint", BytesField: "bytes"}
+    kinds: dict[type[Field], str] = {VarintField: "varint", BytesField: "bytes"}
     text = f"{field.name} {kinds.get(type(field), size)}"
     if field.const is not None:
         text += f" ={field.const}"

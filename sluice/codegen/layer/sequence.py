@@ -276,7 +276,7 @@ def acknowledge(w: LayerWriter, i: ir.AcknowledgeSeq) -> list[str]:
 
 @writes(ir.OverdueSeq)
 def overdue(w: LayerWriter, i: ir.OverdueSeq) -> list[str]:
-    arguments = f"{sequence_of(w, i.side)}, &box->base.pool, box->base.now, {number(i.wait)}"
+    arguments = f"{sequence_of(w, i.side)}, box->base.now, {number(i.wait)}"
     return [f"{variable(i.due)} = sl_sequence_overdue({arguments});"]
 
 

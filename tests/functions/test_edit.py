@@ -127,6 +127,33 @@ def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path
     assert middle.end()["waited"] == 1
 
 
+def test_no_byte_of_a_connection_that_was_reset_leaves_in_another(tmp_path: Path) -> None:
+    """The chunks of the second end in an error after "abc"; then the first one's "sec" has waited too long."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")
+    got: dict[int, bytes] = {}
+    for port, body in ((40000, b"6\r\nmy sec\r\n"), (40001, b"3\r\nabcX")):
+        head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client, server = pair((head + body, b""), random.Random(1), (6, 6), [])
+        client.port = server.peer_port = port
+        for sender, receiver in ((client, server), (server, client)):
+            for packet in middle.through([sender.syn()]):
+                receiver.feed(packet)
+        for packet in middle.through([client.packet("A", 0, head), client.packet("A", len(head), body)]):
+            if packet[14 + 16 : 14 + 20] == server.address:
+                server.feed(packet)
+        if port == 40000:
+            first = client, server, head
+        got[port] = bytes(server.got)[len(head) :]
+    assert got == {40000: b"3\r\nmy \r\n", 40001: b""}
+    client, server, head = first
+    middle.now += 300 * MS
+    for packet in middle.through([client.packet("A", len(client.text))]):
+        server.feed(packet)
+    assert bytes(server.got)[len(head) :] == b"3\r\nmy \r\n3\r\nsec\r\n"
+    reports = middle.end()
+    assert (reports["waited"], reports["closed"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "options, said",
     [("pattern=", "give from 1 to 256"), ("pattern=\\q", "give from 1 to 256"), ("pattern=a,mode=eat", "mode=eat")],

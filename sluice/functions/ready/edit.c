@@ -99,6 +99,8 @@ SLUICE_TIMER(tcp, edit_wait) {
     struct edit_flow *flow = SLUICE_STATE_OF(event);
     const uint64_t now = sl_now(event->box), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
     flow->armed = false;
+    if (flow->closed)
+        return;
     edit_arm(event, flow);
     for (unsigned side = 0; side < 2 && flow->scans; side++) {
         struct sl_event of = *event;
@@ -108,7 +110,9 @@ SLUICE_TIMER(tcp, edit_wait) {
             continue;
         SLUICE_COUNTER_OF(event->box, waited)++;
         if (scan->http.reframes) {   /* within a body: what may be the beginning leaves, in a chunk */
-            edit_put(SLUICE_WORKER_OF(event->box), scan->part, scan->matched);
+            struct edit *edit = SLUICE_WORKER_OF(event->box);
+            edit->text_count = 0;   /* a connection that was reset may have left bytes */
+            edit_put(edit, scan->part, scan->matched);
             edit_chunk(&of, flow, scan, sl_edits_delivered(&flow->edits, side), false);
         } else if (scan->http.head) {
             edit_opaque(&of, flow, scan);

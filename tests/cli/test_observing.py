@@ -92,6 +92,23 @@ def test_a_running_box(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert box.returncode == 0 and not at.exists()
 
 
+@pytest.mark.parametrize("kind", ["fifo", "link", "file"])
+def test_only_a_socket_is_replaced(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As root, `--control /dev/null` would remove a device."""
+    (tmp_path / "stack.py").write_text(STACK)
+    at = tmp_path / "at"
+    if kind == "fifo":
+        os.mkfifo(at)
+    elif kind == "link":
+        at.symlink_to(tmp_path / "stack.py")
+    else:
+        at.write_text("")
+    before = at.lstat()
+    assert main(["run", str(tmp_path / "stack.py"), "-r", str(CAPTURE), "-f", "none", "--control", str(at)]) == 1
+    assert f"--control {at}: Address already in use" in capsys.readouterr().err
+    assert at.lstat().st_ino == before.st_ino
+
+
 def test_numbers_for_prometheus() -> None:
     """Each line is a sample or a comment, and every name that the dashboard uses is served."""
     text = metrics(snapshot(3, 50, 0.5))

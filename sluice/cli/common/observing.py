@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import socketserver
+import stat
 import sys
 import threading
 import time
@@ -175,7 +176,7 @@ def _control_server(path: str, observer: Observer) -> socketserver.BaseServer:
     if _answers(path):
         raise CommandError(f"--control {path}: another box has this socket")
     with contextlib.suppress(OSError):
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)  # of a box that was killed
     before = os.umask(0o177)  # for its owner alone
     try:

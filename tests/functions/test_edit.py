@@ -5,6 +5,7 @@ The two ends here are models of TCP, which check every number that they get; tes
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 from pathlib import Path
@@ -166,14 +167,17 @@ def test_parameters_that_make_no_sense(
     assert said in capfd.readouterr().err
 
 
-def test_a_connection_in_a_tunnel_that_checks_its_content_is_not_edited(tmp_path: Path) -> None:
-    """Its packets pass as they are, and the verdict says so."""
-    middle = Middle(tmp_path, "pattern=secret,mode=remove")
-    client, server = pair((b"secret", b""), random.Random(1), (6, 6), [])
+@pytest.mark.parametrize("text", [b"secret", b"GET secret\r\n\r\n"])
+def test_a_connection_in_a_tunnel_that_checks_its_content_is_not_edited(text: bytes, tmp_path: Path) -> None:
+    """Its packets pass as they are, and the verdict and the row say so."""
+    middle = Middle(tmp_path, f"pattern=secret,mode=remove,out={tmp_path / 'rows'}")
+    client, server = pair((text, b""), random.Random(1), (6, 6), [])
     signed = bytes([19, 18]) + bytes(16)  # RFC 2385
     packets = [client.syn()]
     server.peer_isn, client.peer_isn = client.isn, server.isn
-    packets += [server.syn(), client.packet("A", 0, b"secret", signed)]
+    packets += [server.syn(), client.packet("A", 0, text, signed)]
     assert middle.through(packets) == packets
+    assert middle.box.function_counters()["edit"]["unable_signed"] == 1, "while the box runs"
     reports = middle.end()
     assert (reports["found"], reports["unable_signed"], reports["not_edited"]) == (1, 1, 1)
+    assert json.loads((tmp_path / "rows").read_text())["done"] is False

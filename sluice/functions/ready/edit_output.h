@@ -49,10 +49,13 @@ static void edit_plain(const struct sl_event *event, struct edit_flow *flow, str
             continue;
         scan->matched = 0;
         uint64_t begin = offset + i + 1 - length;
-        bool masks = edit->mode == EDIT_MASK;
-        if (edit_found(event, flow, begin, possible && (masks || !scan->http.fixed || scan->http.state == EDIT_HTTP_NONE ||
-                                                        scan->http.state == EDIT_HTTP_CLOSE)))
-            sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with, masks ? length : edit->with_length);
+        bool masks = edit->mode == EDIT_MASK, changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
+        bool done = possible && (masks || !scan->http.fixed || scan->http.state == EDIT_HTTP_NONE ||
+                                 scan->http.state == EDIT_HTTP_CLOSE);
+        if (changes && done)   /* first, as it fails at a bound */
+            done = sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with,
+                                    masks ? length : edit->with_length);
+        edit_found(event, flow, begin, done);
     }
     sl_edits_decide(&flow->edits, event->side, offset + count - scan->matched);
     scan->from = offset + count;
@@ -126,7 +129,7 @@ static void edit_opaque(const struct sl_event *event, struct edit_flow *flow, st
     scan->http.reframes = false;
     scan->matched = 0;
     if (scan->http.count)
-        edit_plain(event, flow, scan, scan->from, scan->http.head, scan->http.count, true);
+        edit_plain(event, flow, scan, scan->from, scan->http.head, scan->http.count, flow->edits.open != NULL);
     free(scan->http.head);
     scan->http.head = NULL;
     scan->http.room = scan->http.count = 0;

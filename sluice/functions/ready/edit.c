@@ -176,7 +176,7 @@ SLUICE_ON(tcp, gap) {
 SLUICE_DESTROY {
     sl_edits_close(box, &state->edits);
     for (unsigned side = 0; state->scans && side < 2; side++)
-        free(state->scans->side[side].http.head);
+        edit_free_head(SLUICE_WORKER_OF(box), &state->scans->side[side].http);
     free(state->scans);
 }
 

@@ -54,9 +54,7 @@ static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsi
     sl_edits_decide(&flow->edits, side, end);
     scan->from = end;
     edit->text_count = 0;
-    free(http->head);
-    http->head = NULL;
-    http->room = http->count = 0;
+    edit_free_head(edit, http);
 }
 
 /* Collects bytes of a head. Returns how many were of it. */
@@ -64,7 +62,13 @@ static uint32_t edit_collect(const struct sl_event *event, struct edit_flow *flo
                              const uint8_t *at, uint32_t count, bool possible) {
     struct edit_scan *scan = &flow->scans->side[side];
     struct edit_http *http = &scan->http;
-    if (!sl_edit_reserve(&http->head, &http->room, sl_min(http->count + count, EDIT_HEAD_MOST))) {
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    const size_t room = http->room;
+    const bool fits = edit->box.held <= sl_edit_held_most &&
+                      sl_edit_reserve(&http->head, &http->room, sl_min(http->count + count, EDIT_HEAD_MOST));
+    edit->box.held += http->room - room;
+    if (!fits) {
+        edit->box.no_room++;
         edit_opaque(event, flow, scan);
         return 0;
     }

@@ -11,6 +11,14 @@ static void edit_put(struct edit *edit, const void *bytes, size_t count) {
     }
 }
 
+/* Forgets the bytes of a head. */
+static void edit_free_head(struct edit *edit, struct edit_http *http) {
+    edit->box.held -= http->room;
+    free(http->head);
+    http->head = NULL;
+    http->room = http->count = 0;
+}
+
 static void edit_report(const struct sl_event *event, const struct edit *edit, uint64_t offset, const char *done) {
     static const char *const modes[] = {"alert", "mask", "close", "remove", "replace"};
     if (!edit->out)
@@ -130,9 +138,7 @@ static void edit_opaque(const struct sl_event *event, struct edit_flow *flow, st
     scan->matched = 0;
     if (scan->http.count)
         edit_plain(event, flow, scan, scan->from, scan->http.head, scan->http.count, flow->edits.open != NULL);
-    free(scan->http.head);
-    scan->http.head = NULL;
-    scan->http.room = scan->http.count = 0;
+    edit_free_head(SLUICE_WORKER_OF(event->box), &scan->http);
 }
 
 #endif

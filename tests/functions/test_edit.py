@@ -128,6 +128,17 @@ def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path
     assert middle.end()["waited"] == 1
 
 
+@pytest.mark.parametrize("other", ["public", "known"])
+def test_the_length_of_a_body_of_http_1_0(other: str, tmp_path: Path) -> None:
+    """Its receiver knows no chunks, so only edits that leave the length alone are made."""
+    middle = Middle(tmp_path, f"pattern=secret,mode=replace,with={other}")
+    texts = b"GET / HTTP/1.0\r\n\r\n", b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\na secret."
+    ends = talk(middle, random.Random(1), texts, sizes=(100, 100))
+    same = len(other) == 6
+    assert bytes(ends[0].got) == (texts[1].replace(b"secret", other.encode()) if same else texts[1])
+    assert middle.end()["not_edited"] == (not same)
+
+
 def test_no_byte_of_a_connection_that_was_reset_leaves_in_another(tmp_path: Path) -> None:
     """The chunks of the second end in an error after "abc"; then the first one's "sec" has waited too long."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")

@@ -44,6 +44,11 @@ static bool edit_found(const struct sl_event *event, struct edit_flow *flow, uin
     return changes && possible;
 }
 
+/* Does an edit of the pattern change the length? */
+static bool edit_resizes(const struct edit *edit) {
+    return edit->mode == EDIT_REMOVE || (edit->mode == EDIT_REPLACE && edit->with_length != edit->pattern.length);
+}
+
 /* Searches bytes that leave as they are but for the pattern; `offset` is that of the first one. */
 static void edit_plain(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan, uint64_t offset,
                        const uint8_t *at, uint32_t count, bool possible) {
@@ -58,8 +63,8 @@ static void edit_plain(const struct sl_event *event, struct edit_flow *flow, str
         scan->matched = 0;
         uint64_t begin = offset + i + 1 - length;
         bool masks = edit->mode == EDIT_MASK, changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
-        bool done = possible && (masks || !scan->http.fixed || scan->http.state == EDIT_HTTP_NONE ||
-                                 scan->http.state == EDIT_HTTP_CLOSE);
+        bool done = possible && (!edit_resizes(edit) || !scan->http.fixed ||
+                                 scan->http.state == EDIT_HTTP_NONE || scan->http.state == EDIT_HTTP_CLOSE);
         if (changes && done)   /* first, as it fails at a bound */
             done = sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with,
                                     masks ? length : edit->with_length);

@@ -222,3 +222,29 @@ def test_bytes_that_a_loop_keeps_outlive_its_iterations() -> None:
         found = compiled.run(given, budget=budget)
         assert found == interpreted(service, given)
         assert found.sent["c", 0] == b"\x03bbb" * 3
+
+
+LOOKING = """\
+type t = unit { n : uint32; };
+type t: record
+  n : integer
+
+process P: (t/t c)
+  let m = ? c
+  let x = for i in 1 .. 2 initially a = 0: a + look(c)
+  if x > 0: c ! m
+
+fun look: (t/t c) -> (integer)
+  let p = ?? c
+  p.n
+"""
+
+
+def test_a_loop_that_looks_at_a_message_does_not_give_back_the_one_before_it() -> None:
+    service = load_source(LOOKING)
+    given = {("c", 0): b"".join(n.to_bytes(4, "big") for n in range(1, 9))}
+    compiled = Compiled(service)
+    for budget in (5, 1000):
+        found = compiled.run(given, budget=budget)
+        assert found == interpreted(service, given)
+        assert found.sent["c", 0] == given["c", 0][:28]

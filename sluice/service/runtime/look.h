@@ -214,7 +214,10 @@ static inline enum service_outcome service_peek(struct service_channel *c, servi
     struct service_found found;
     enum service_outcome outcome = service_look(c, parse, want, message, &found);
 
-    c->pinned = c->pinned || outcome == SERVICE_STEP;
+    if (outcome == SERVICE_STEP) {
+        c->fresh = c->taken == 0 && !c->pinned; /* else what the step holds of the channel outlives an iteration */
+        c->pinned = true;
+    }
     return outcome;
 }
 

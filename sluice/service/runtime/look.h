@@ -53,6 +53,12 @@ static inline bool service_parks(const struct service_channel *c)
     return c->reopens && c->instance->core->program->ports[c->port].exact;
 }
 
+/* Counts bytes of a period, up to the largest number. */
+static inline void service_moved(uint32_t *bytes, uint64_t by)
+{
+    *bytes = by < UINT32_MAX - *bytes ? *bytes + (uint32_t)by : UINT32_MAX;
+}
+
 /* A connection does not take more for now. */
 static inline void service_blocked(struct service_channel *c)
 {

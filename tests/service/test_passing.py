@@ -147,6 +147,13 @@ def test_the_announced_memory_has_idle_connections() -> None:
     assert many - few >= 2 * 100 * 3 * 16
 
 
+def test_the_announced_memory_has_the_readers_of_files() -> None:
+    service = load_file("http_balancer")
+    program = build_program("Balancer", lower(service, service.process()).source)
+    without, folders = (bounds_of(program, 3, Limits(instances=10), folders=each).total for each in (False, True))
+    assert folders - without >= 10 * 3 * 768
+
+
 def _refuse_io_uring() -> None:
     """Seccomp's filter by which io_uring_setup, 425 on all processors, is not permitted."""
     code = struct.pack("HBBI", 0x20, 0, 0, 0) + struct.pack("HBBI", 0x15, 0, 1, 425)

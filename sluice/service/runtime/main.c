@@ -18,6 +18,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "metrics.h"
 #include "options.h"
 
@@ -89,11 +90,13 @@ static int print_sizes(void)
 {
     for (unsigned i = 0; i < service_program_count; i++)
         printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
-               "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu}%s",
+               "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
+               "\"reader\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
-               sizeof(struct service_backend) + sizeof(void *), i + 1 == service_program_count ? "]\n" : "");
+               sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
+               i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }
 

@@ -275,10 +275,11 @@ static void firewall_icmp(const struct sl_event *event, unsigned version) {
 /* --- IP --- */
 
 /* Is there a layer of TCP, UDP or ICMP for what a packet carries, once it is whole? `needs`: the bytes without which that layer
- * has no event. */
-static bool firewall_is_tracked(uint32_t protocol, uint32_t *needs) {
-    *needs = protocol == FIREWALL_TCP ? 14 : 4;
-    return protocol == FIREWALL_TCP || protocol == FIREWALL_UDP || protocol == FIREWALL_ICMP || protocol == FIREWALL_ICMP6;
+ * has no event. ICMP over IPv6, and ICMPv6 over IPv4, have none. */
+static bool firewall_is_tracked(const struct sl_ip_place *ip, uint32_t *needs) {
+    *needs = ip->protocol == FIREWALL_TCP ? 14 : 4;
+    return ip->protocol == FIREWALL_TCP || ip->protocol == FIREWALL_UDP ||
+           ip->protocol == (ip->version == 4 ? FIREWALL_ICMP : FIREWALL_ICMP6);
 }
 
 /* The outermost IP header of the current packet: decides on what no layer above does. */
@@ -299,7 +300,7 @@ static void firewall_ip(const struct sl_event *event) {
     uint32_t here = frame->captured > ip.payload ? frame->captured - ip.payload : 0;
     sl_bytes unit = {here ? frame->at + ip.payload : NULL, here, here};
     bool whole = ip.first && ip.last;
-    if (!firewall_is_tracked(ip.protocol, &needs))
+    if (!firewall_is_tracked(&ip, &needs))
         firewall_other(event, ip.first ? unit : (sl_bytes){0}, FIREWALL_UNTRACKED);
     else if (whole && here < needs)
         firewall_other(event, unit, FIREWALL_INVALID);

@@ -125,6 +125,12 @@ def test_other_protocols_are_not_tracked() -> None:
     assert fire("ip saddr 10.0.0.2 accept", [gre, tunnel, arp]).left == [arp]  # the outer header alone decides
 
 
+def test_every_protocol_is_decided_on() -> None:
+    """Also ICMP over IPv6 and ICMPv6 over IPv4, for which the stack has no layer."""
+    frames = [eth(ip(bytes(40), protocol)) for ip in (ip4, ip6) for protocol in range(256) if protocol not in (0, 43, 60)]
+    assert fire("", frames).left == []
+
+
 def test_fragments_share_the_verdict_of_their_datagram() -> None:
     body = udp(1000, 53, bytes(range(200)))
     good, bad = fragments4(body, 64, 64, protocol=17), fragments4(udp(1000, 54, bytes(200)), 64, 64, protocol=17, id=9)

@@ -181,7 +181,7 @@ static void firewall_confirm(const struct sl_event *event, const struct firewall
     flow->confirmed = true;
     flow->original = (uint8_t)event->side;
     flow->related = packet->state == FIREWALL_RELATED;
-    flow->hash = firewall_flow_hash(box->seed, packet->protocol, packet->from, packet->to);
+    flow->hash = firewall_packet_hash(box->seed, packet, event->unit);
     sl_shared_insert(SLUICE_SHARED_ALL(box, connections), (int64_t)flow->hash, NULL);
     SLUICE_COUNTER_OF(box, firewall_connections)++;
     uint64_t port = SLUICE_PARAMETER_OF(box, ftp);

@@ -82,6 +82,10 @@ def test_icmp_errors_are_related_to_the_flow_that_they_quote() -> None:
     cut = icmp4(3, 3, bytes(4) + there[14:38], B4, A4)
     ran = fire("ct state related accept\n udp dport 53 accept", [error, there, error, other, cut])
     assert ran.left == [there, error] and ran.reports["firewall_related"] == 1
+    pings = [icmp4(8, 0, b"\0\7\0\1data", A4, B4), icmp4(8, 0, b"\0\x08\0\1data", A4, B4)]
+    expired = [icmp4(11, 0, bytes(4) + ping[14:], bytes([10, 9, 9, 9]), A4) for ping in pings]
+    left = fire("ct state related accept\n icmp type echo-request accept", [pings[0], *expired]).left
+    assert left == [pings[0], expired[0]]
     client, server = pair(version=6)
     syn = client.send("S")
     too_big = icmp6(2, 0, bytes(4) + syn[14:], server.address, client.address)

@@ -116,11 +116,17 @@ static bool firewall_is_expected(struct sl_box *box, const struct firewall_packe
     int64_t hash = (int64_t)firewall_flow_hash(~box->seed, FIREWALL_TCP, from, packet->to), there = 0;
     if (!SLUICE_PARAMETER_OF(box, ftp) || sl_shared_contains(object, hash, &there) != SL_STORE_DONE || !there)
         return false;
-    for (uint32_t i = 0; i < FIREWALL_EXPECTED; i++)
-        if (firewall->expected.at[i].hash == (uint64_t)hash && firewall->expected.at[i].until < sl_now(box))
-            there = 0;
+    bool here = false, fresh = false;   /* announced here; less than FIREWALL_EXPECTED_FOR ago */
+    for (uint32_t i = 0; i < FIREWALL_EXPECTED; i++) {
+        struct firewall_expected *place = &firewall->expected.at[i];
+        if (place->hash != (uint64_t)hash)
+            continue;
+        here = true;
+        fresh |= place->until >= sl_now(box);
+        place->hash = 0;   /* the same ends may be announced again */
+    }
     sl_shared_remove(object, hash, NULL);
-    return there;
+    return fresh || !here;
 }
 
 /* The combinations of flags that segments have (RFC 9293, 3.10.7; as in Linux' connection tracking), without PSH, ECE, CWR. */

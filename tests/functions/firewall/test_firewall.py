@@ -24,13 +24,22 @@ def chain(rules: str, policy: str = "drop") -> str:
     return f"table inet t {{\n chain c {{\n type filter hook forward priority 0; policy {policy};\n {rules}\n }}\n}}\n"
 
 
-def fire(rules: str, frames: Sequence[bytes], parameters: str = "", *, whole: bool = False, step: float = 0.001) -> Ran:
+def fire(
+    rules: str,
+    frames: Sequence[bytes],
+    parameters: str = "",
+    *,
+    whole: bool = False,
+    step: float = 0.001,
+    times: Sequence[float] | None = None,
+) -> Ran:
     """Run the firewall with rules in one chain, or, if `whole`, with a whole file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.nft")
         path.write_text(rules if whole else chain(rules))
         Path(folder, "table").write_bytes(table(read_rules(str(path))))
-        ran = run("firewall", frames, ",".join(filter(None, [f"table={folder}/table", parameters])), step=step)
+        given_ = ",".join(filter(None, [f"table={folder}/table", parameters]))
+        ran = run("firewall", frames, given_, step=step, times=times)
     assert ran.reports["firewall_undecided"] == 0
     decided = sum(ran.reports[f"firewall_{name}"] for name in ("accepted", "dropped", "rejected"))
     assert decided <= len(frames)
@@ -316,8 +325,28 @@ def test_data_connections_of_ftp() -> None:
     assert not ftp(
         [("<", b"227 Entering Passive Mode (10,0,0,3,195,80)\r\n")], (A4, bytes([10, 0, 0, 3]), 41000, 50000)
     )
+    assert not ftp([(">", b"PORT 10,0,0,1,0,22\r\n")], (B4, A4, 20, 22))
     assert not ftp([("<", b"228 x (10,0,0,2,195,80)\r\n")], to_server)
     assert not ftp([(">", b"227 x (10,0,0,1,195,80)\r\n")], to_client)
+
+
+def test_a_data_port_is_announced_again_later() -> None:
+    client, server = pair(port=40000)
+    server.port = 21
+    frames = handshake(client, server)
+    times = [1000.0] * len(frames)
+    opened: list[bytes] = []
+    for port, when in ((41000, 1001.0), (41001, 1350.0)):
+        frames += [client.data(b"EPSV\r\n"), server.data(b"229 Entering (|||50000|)\r\n")]
+        opener = Host(A4, port, 1, peer=Host(B4, 50000, 2))
+        opened.append(opener.send("S"))
+        frames.append(opened[-1])
+        times += [when] * 3
+    late = Host(A4, 41002, 1, peer=Host(B4, 50000, 2)).send("S")
+    frames += [client.data(b"EPSV\r\n"), server.data(b"229 Entering (|||50000|)\r\n"), late]
+    times += [1400.0, 1400.0, 1701.0]
+    left = fire(FTP_RULES, frames, times=times).left
+    assert [frame in left for frame in (*opened, late)] == [True, True, False]
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.binary(max_size=60)), max_size=12), st.integers(0, 2**32))

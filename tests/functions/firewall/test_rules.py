@@ -142,6 +142,10 @@ def test_errors_of_rules(rule: str, what: str, tmp_path: Path) -> None:
         ("table inet t { chain a { accept", "it does not end"),
         ("table inet t { set s { ", "a set"),
         ("define x = $x\ntable inet t { chain a { tcp dport $x accept; } }", "refers to itself"),
+        (
+            "define x = 22, 80\ntable inet t { chain a { tcp dport $x accept; } }",
+            "'$x': its definition goes on after one value, with ','",
+        ),
         ("table inet t {\n chain a { tcp dport ? } }", "2: '?'"),
         ("", "no chain has a hook"),
     ],

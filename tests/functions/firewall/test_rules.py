@@ -156,6 +156,19 @@ def test_errors_of_files(text: str, what: str, tmp_path: Path) -> None:
     assert what in str(raised.value)
 
 
+def test_jumps_are_nested_sixteen_deep_at_most(tmp_path: Path) -> None:
+    for last_first in (False, True):
+        for deep in (16, 17):
+            chains = [f"chain c{n} {{ jump c{n + 1}; }}\n" for n in range(1, deep)]
+            chains = [f"chain a {{ {BASE} jump c1; }}\n", *chains, f"chain c{deep} {{ accept; }}\n"]
+            text = "table inet t {\n" + "".join(chains[::-1] if last_first else chains) + "}\n"
+            if deep == 16:
+                assert table(read(text, tmp_path))
+                continue
+            with pytest.raises(RuleError, match="nested more than 16 deep"):
+                read(text, tmp_path)
+
+
 WORDS = (
     "table inet t { } chain c type filter hook forward priority 0 policy drop accept ; \n ip saddr 10.0.0.1 , { } @s "
     "$x tcp dport "

@@ -140,7 +140,9 @@ def test_other_protocols_are_not_tracked() -> None:
 
 def test_every_protocol_is_decided_on() -> None:
     """Also ICMP over IPv6 and ICMPv6 over IPv4, for which the stack has no layer."""
-    frames = [eth(ip(bytes(40), protocol)) for ip in (ip4, ip6) for protocol in range(256) if protocol not in (0, 43, 60)]
+    frames = [
+        eth(ip(bytes(40), protocol)) for ip in (ip4, ip6) for protocol in range(256) if protocol not in (0, 43, 60)
+    ]
     assert fire("", frames).left == []
 
 

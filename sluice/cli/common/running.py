@@ -120,7 +120,7 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     natives: dict[str, str] = dict(options.natives)
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
-        options.fragment_timeout, options.hold,
+        options.fragment_timeout, hold=options.hold,
     )  # fmt: skip
 
 

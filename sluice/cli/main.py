@@ -48,8 +48,8 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 
 
 COMMANDS = (
-    run, chain, chainctl, flows, report, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench, new,
-    functions, stacks, help, completion,
+    run, chain, chainctl, flows, report, ids, trace, show, explain, build, mos, serve, state, analyze, isolate, bench,
+    new, functions, stacks, help, completion,
 )  # fmt: skip
 
 

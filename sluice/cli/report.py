@@ -46,10 +46,8 @@ from sluice.report.page.document import page
 from sluice.report.page.facts import FLOWS, PARAMETERS, Facts
 from sluice.report.page.text import many, size
 from sluice.stacks.find import DEFAULT
-from sluice.state.location import Location
-from sluice.state.session import session
 
-ALWAYS = ("timeline", "flowlog", "tlslog", "dnslog", "sshlog", "smtplog", "ftplog", "dhcplog", "icmplog")
+ALWAYS = ("timeline", "flowlog", "tlslog", "dnslog", "sshlog", "smtplog", "ftplog", "dhcplog")
 """Functions of every report; of some the stack may lack the layers, then they have no rows."""
 JUDGING = ("portscan", "synflood")
 WITH_PARSERS = ("httplog", "filelog")
@@ -124,10 +122,9 @@ def _run(options: argparse.Namespace, inputs: Inputs, facts: Facts, missing: lis
         settings = settings_of(options, timeouts=options.idle is not None or inputs.live)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    with session(Location("local"), wanted.c, False, wanted.python) as state, _rows(wanted, facts) as rows:
-        settings = replace(settings, store=state.store)
-        outcome = state.finished(
-            run_file(compiled, wanted, settings, inputs, failed=lambda: any(one.failure is not None for one in rows))
+    with _rows(wanted, facts) as rows:
+        outcome = run_file(
+            compiled, wanted, settings, inputs, failed=lambda: any(one.failure is not None for one in rows)
         )
     failure = next((one.failure for one in rows if one.failure), None)
     return replace(outcome, failure=outcome.failure or failure)
@@ -136,7 +133,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, facts: Facts, missing: lis
 def _wanted(stack: Stack, options: argparse.Namespace, missing: list[str]) -> Wanted:
     """The functions of a report on this stack."""
     layers = {layer.prototype.name for layer in stack.layers.values()}
-    names = [*ALWAYS, *(JUDGING if "tcp" in layers else ())]
+    names = [*ALWAYS, *(JUDGING if "tcp" in layers else ()), *(["icmplog"] if "icmp" in layers else ())]
     if VENDOR.is_dir():
         names += WITH_PARSERS
     else:

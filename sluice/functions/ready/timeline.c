@@ -76,6 +76,16 @@ static void timeline_packet(const struct sl_event *event)
 
 SLUICE_ON(any, packet) { timeline_packet(event); }
 
+/* `any` is every layer with instances; a packet may have none of them, so the layers in which packets begin are named. */
+#define TIMELINE_LINK(layer) SLUICE_ON(layer, packet) { timeline_packet(event); }
+TIMELINE_LINK(avs) TIMELINE_LINK(broadcom) TIMELINE_LINK(chdlc) TIMELINE_LINK(chdlc_direction) TIMELINE_LINK(clip)
+TIMELINE_LINK(dsa) TIMELINE_LINK(edsa) TIMELINE_LINK(enc) TIMELINE_LINK(eth) TIMELINE_LINK(fddi)
+TIMELINE_LINK(fr) TIMELINE_LINK(fr_direction) TIMELINE_LINK(ipnet) TIMELINE_LINK(ipoib) TIMELINE_LINK(juniper)
+TIMELINE_LINK(llc) TIMELINE_LINK(nflog) TIMELINE_LINK(null) TIMELINE_LINK(pflog) TIMELINE_LINK(pktap)
+TIMELINE_LINK(ppi) TIMELINE_LINK(ppp) TIMELINE_LINK(ppp_direction) TIMELINE_LINK(pppoe) TIMELINE_LINK(radiotap)
+TIMELINE_LINK(raw) TIMELINE_LINK(slip) TIMELINE_LINK(sll) TIMELINE_LINK(sll2) TIMELINE_LINK(sunatm)
+TIMELINE_LINK(wlan)
+
 SLUICE_ON(any, malformed) { timeline_packet(event); }
 
 SLUICE_ON(tcp, rexmit) {

@@ -61,7 +61,8 @@ class Dns:
             self._outcomes.add(_client(row), missing, 1)
             if missing and name:
                 self._missing.add(visible(name), 1)
-        for answer in row["answers"] or []:
+        answers: list[Row] = row["answers"] or []
+        for answer in answers:
             if answer["type"] in ("A", "AAAA") and name:
                 self._labels.address(answer["data"], row["query"])
         if row["delay"] is not None:
@@ -192,16 +193,20 @@ class Tls:
         version = row["version"] or "(no answer)"
         self._versions[version if len(self._versions) < 100 else "others"] += 1
         if row["version"] in OBSOLETE:
-            self._findings.add("old_tls", f"{_ends(row)} {visible(name or '', 80)}: {row['version']}", f"#{row['flow']}")
+            self._findings.add(
+                "old_tls", f"{_ends(row)} {visible(name or '', 80)}: {row['version']}", f"#{row['flow']}"
+            )
         self._names.add(visible(name or "(none)"), 1)
         if row["cipher"] or row["cipher_id"]:
             self._ciphers.add(visible(row["cipher"] or row["cipher_id"]), 1)
         if row["ja4"]:
             self._clients.add(visible(row["ja4"]), 1)
-        for text in row["alpn_offered"] or []:
+        offered: list[str] = row["alpn_offered"] or []
+        for text in offered:
             self._alpn[visible(text, 40) if len(self._alpn) < 100 else "others"] += 1
         self._certificate(row)
-        for alert in row["alerts"] or []:
+        alerts: list[Row] = row["alerts"] or []
+        for alert in alerts:
             if alert["level"] == 2 and not row["established"]:
                 text = f"{_ends(row)} {visible(name or '', 80)}: alert {alert['description']} of the {alert['from']}"
                 self._findings.add("tls_alert", text, f"#{row['flow']}")
@@ -264,7 +269,9 @@ class Files:
         if self._largest.wants(row["length"] or 0):
             members = {"name": name, "type": visible(kind, 80), "length": row["length"], "source": row["source"]}
             ends = {"src": row["src"], "dst": row["dst"], "flow": row["flow"]}
-            self._largest.add(row["length"] or 0, {**members, **ends, "complete": row["complete"], "sha256": row["sha256"]})
+            self._largest.add(
+                row["length"] or 0, {**members, **ends, "complete": row["complete"], "sha256": row["sha256"]}
+            )
         else:
             self._largest.skip()
         where = f"{row['src']} → {row['dst']}: {name}, {visible(kind, 60)}, {size(row['length'] or 0)}"

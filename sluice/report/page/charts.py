@@ -55,15 +55,27 @@ def timeline(facts: Mapping[str, Any], measure: int) -> Html:
         tall = max(tall, 1.0) if values[measure] else 0.0
         y = _TOP + high - tall
         rect = element(
-            "rect", element("title", about), x=f"{x:.1f}", y=f"{y:.1f}", width=f"{max(each - 0.8, 0.8):.1f}",
-            height=f"{tall:.1f}", class_="column",
-        )  # fmt: skip
+            "rect",
+            element("title", about),
+            x=f"{x:.1f}",
+            y=f"{y:.1f}",
+            width=f"{max(each - 0.8, 0.8):.1f}",
+            height=f"{tall:.1f}",
+            class_="column",
+        )
         parts.append(rect)
         if values[2]:
             parts.append(
-                element("rect", element("title", about), x=f"{x:.1f}", y=_TOP + high + 1, width=f"{max(each - 0.8, 0.8):.1f}",
-                        height=3, class_="again")
-            )  # fmt: skip
+                element(
+                    "rect",
+                    element("title", about),
+                    x=f"{x:.1f}",
+                    y=_TOP + high + 1,
+                    width=f"{max(each - 0.8, 0.8):.1f}",
+                    height=3,
+                    class_="again",
+                )
+            )
     total = width * len(bars)
     for number in range(5):
         x = _LEFT + inner * number / 4
@@ -71,4 +83,5 @@ def timeline(facts: Mapping[str, Any], measure: int) -> Html:
         text = when(begin, 0)[11:] or "0" if number == 0 else f"+ {duration(total * number // 4)}"
         parts.append(element("text", text, x=f"{x:.1f}", y=_HEIGHT - 6, text_anchor=anchor))
     label = f"{'Bytes' if measure else 'Packets'} in intervals of {duration(width)}"
-    return element("svg", *parts, class_="time", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label)
+    picture = element("svg", *parts, class_="time", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", role="img", aria_label=label)
+    return element("div", picture, class_="chart")

@@ -1,4 +1,4 @@
-"""The whole page: one file without external resources. Its policy permits only the script and the style that it contains."""
+"""The whole page: one file without external resources. Its policy permits only its own script and style."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from sluice.report.page import lists, sections
 from sluice.report.page.html import Html, element, foreign, joined, own
-from sluice.report.page.text import many, size
+from sluice.report.page.text import many, size, visible
 
 _HERE = Path(__file__).resolve().parent
 
@@ -18,11 +18,13 @@ _HERE = Path(__file__).resolve().parent
 def page(facts: Mapping[str, Any], title: str | None = None) -> str:
     """The report as HTML. title: the default is the name of the capture."""
     files = facts["capture"]["files"]
-    heading = title or (Path(files[0]).name if files else "report")
+    heading = visible(title or (Path(files[0]).name if files else "report"))
     heading += f" and {len(files) - 1} more" if not title and len(files) > 1 else ""
     style = (_HERE / "page.css").read_text(encoding="utf-8")
     script = (_HERE / "page.js").read_text(encoding="utf-8")
-    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'; form-action 'none'"
+    )
     parts = [
         sections.summary(facts, facts["findings"]),
         sections.findings_section(facts["findings"]),
@@ -69,12 +71,24 @@ def page(facts: Mapping[str, Any], title: str | None = None) -> str:
 
 def _contents(parts: list[Html | None]) -> Html:
     names = [
-        ("look", "Worth a look"), ("when", "When"), ("who", "Who"), ("protocols", "Protocols"), ("alerts", "Alerts"),
-        ("flows", "Flows"), ("loss", "Loss"), ("dns", "DNS"), ("http", "HTTP"), ("tls", "TLS"), ("files", "Files"),
-        ("others", "Others"), ("bounds", "Incomplete"),
-    ]  # fmt: skip
+        ("look", "Worth a look"),
+        ("when", "When"),
+        ("who", "Who"),
+        ("protocols", "Protocols"),
+        ("alerts", "Alerts"),
+        ("flows", "Flows"),
+        ("loss", "Loss"),
+        ("dns", "DNS"),
+        ("http", "HTTP"),
+        ("tls", "TLS"),
+        ("files", "Files"),
+        ("others", "Others"),
+        ("bounds", "Incomplete"),
+    ]
     there = [(name, title) for name, title in names if any(part and f'<section id="{name}"' in part for part in parts)]
-    return element("nav", joined([element("a", title, href=f"#{name}") for name, title in there]), aria_label="Contents")
+    return element(
+        "nav", joined([element("a", title, href=f"#{name}") for name, title in there]), aria_label="Contents"
+    )
 
 
 def _hash(text: str) -> str:

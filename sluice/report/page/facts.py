@@ -22,7 +22,6 @@ PARAMETERS: dict[str, dict[str, str]] = {"synflood": {"cookies": "never"}}
 _GIVEN_UP = ("malformed", "cut", "dropped")
 
 
-
 class Facts:
     """Aggregates of a run. flows: how many flows the table has."""
 

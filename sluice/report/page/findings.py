@@ -25,7 +25,7 @@ KINDS: dict[str, Kind] = {
     "scan": Kind(
         0,
         "Hosts that scan",
-        "Their first contacts with other hosts fail far more often than those of a benign host (threshold random walk). "
+        "Their first contacts with others fail far more often than those of a benign host (threshold random walk). "
         "A monitoring system, or a service that is down, can look like this.",
     ),
     "flood": Kind(
@@ -36,11 +36,13 @@ KINDS: dict[str, Kind] = {
     "smuggling": Kind(
         0,
         "HTTP messages with contradicting or broken heads",
-        "Servers may disagree about where such a message ends, which request smuggling exploits. Old or careless clients "
-        "send some, too.",
+        "Servers may disagree about where such a message ends, which request smuggling exploits. Old or careless "
+        "clients send some, too.",
     ),
     "executable": Kind(
-        0, "Executable files", "Programs crossed the network unencrypted. Look at where they come from, and their hashes."
+        0,
+        "Executable files",
+        "Programs crossed the network unencrypted. Look at where they come from, and their hashes.",
     ),
     "disguised": Kind(
         0,
@@ -48,13 +50,15 @@ KINDS: dict[str, Kind] = {
         "The content is a program or an archive, and the declared type says text, an image or a video.",
     ),
     "cleartext": Kind(
-        0, "Passwords in clear text", "A login crossed the network without encryption, and can be read from the capture."
+        0,
+        "Passwords in clear text",
+        "A login crossed the network without encryption, and can be read from the capture.",
     ),
     "beacon": Kind(
         1,
         "Connections at regular intervals",
-        "A host contacts the same service again and again, at nearly equal intervals of at least a second. Updates and "
-        "health checks do this, and so does malware that asks for commands.",
+        "A host contacts the same service again and again, at nearly equal intervals of at least a second. Updates "
+        "and health checks do this, and so does malware that asks for commands.",
     ),
     "many_ssh": Kind(
         1,
@@ -64,7 +68,7 @@ KINDS: dict[str, Kind] = {
     "long_name": Kind(
         1,
         "Very long DNS names",
-        "Names of 100 characters and more can carry data out of a network. Content networks and trackers have some, too.",
+        "Names of 100 characters and more can carry data out of a network. Content networks have some, too.",
     ),
     "many_names": Kind(
         1,
@@ -74,8 +78,8 @@ KINDS: dict[str, Kind] = {
     "nxdomain": Kind(
         1,
         "Many names that do not exist",
-        "At least 20 answers to a host, and more than half of all, were NXDOMAIN. Malware that generates names looks like "
-        "this; so does a wrong search domain.",
+        "At least 20 answers to a host, and more than half of all, were NXDOMAIN. Malware that generates names "
+        "looks like this; so does a wrong search domain.",
     ),
     "old_tls": Kind(1, "Obsolete versions of TLS", "SSL 3, TLS 1.0 and TLS 1.1 are deprecated (RFC 8996)."),
     "certificate": Kind(
@@ -87,7 +91,8 @@ KINDS: dict[str, Kind] = {
     "changed_ttl": Kind(
         1,
         "TTLs that change within a flow",
-        "Packets of one side arrived with TTLs that differ by more than 5. Injected packets come over another path; so do "
+        "Packets of one side arrived with TTLs that differ by more than 5. Injected packets come over another path; so "
+        "do "
         "packets after a change of routes.",
     ),
     "gaps": Kind(
@@ -97,7 +102,9 @@ KINDS: dict[str, Kind] = {
         "these flows is incomplete. Capture on a faster machine, or with a larger buffer.",
     ),
     "loss": Kind(
-        2, "Many retransmissions", "More than 5 percent of at least 100 packets of a flow carried bytes that were sent before."
+        2,
+        "Many retransmissions",
+        "More than 5 percent of at least 100 packets of a flow carried bytes that were sent before.",
     ),
     "one_sided": Kind(
         2,

@@ -121,7 +121,9 @@ class Flows:
         if missing:
             self._findings.add("gaps", f"{_ends(row)}: {size(missing)} missing of {size(octets)}", f"#{row['flow']}")
         if packets >= 100 and again * 20 > packets:
-            self._findings.add("loss", f"{_ends(row)}: {share(again, packets)} of {many(packets, 'packet')}", f"#{row['flow']}")
+            self._findings.add(
+                "loss", f"{_ends(row)}: {share(again, packets)} of {many(packets, 'packet')}", f"#{row['flow']}"
+            )
 
     def _look(self, row: Mapping[str, Any], src: str, dst: str) -> None:
         search = f"#{row['flow']}"
@@ -179,7 +181,9 @@ class Flows:
         rows: list[list[Any]] = []
         for entry in self._table.items():
             application, name = self._labels.of(entry["flow"])
-            rows.append([entry.get(column, {"application": application, "name": name}.get(column)) for column in COLUMNS])
+            rows.append(
+                [entry.get(column, {"application": application, "name": name}.get(column)) for column in COLUMNS]
+            )
         return rows
 
     def _tree(self) -> dict[str, Any]:
@@ -233,6 +237,7 @@ def _ends(row: Mapping[str, Any]) -> str:
 
 def _entry(row: Mapping[str, Any], packets: int) -> dict[str, Any]:
     """Of the flow table. The name and the application are known at the end."""
+    gaps: list[Mapping[str, Any]] = row["gaps"] or []
     return {
         "flow": row["flow"],
         "first": nanoseconds(row["first_ts"]),
@@ -245,6 +250,6 @@ def _entry(row: Mapping[str, Any], packets: int) -> dict[str, Any]:
         "received": row["dst_bytes"],
         "state": visible(row["state"] or "").lower(),
         "rexmit": row["src_rexmit_pkts"] + row["dst_rexmit_pkts"],
-        "missing": sum(gap["length"] for gap in row["gaps"] or []),
+        "missing": sum(gap["length"] for gap in gaps),
         "layers": row["layers"],
     }

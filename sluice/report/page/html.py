@@ -1,4 +1,4 @@
-"""Elements of HTML. All text is escaped: what is no Html is text."""
+"""Elements of HTML. All text is escaped, and without invisible characters: what is no Html is text."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import html
 import json
 from collections.abc import Iterable
 from typing import Any
+
+from sluice.report.page.text import revealed
 
 _VOID = frozenset({"meta", "line", "rect", "circle", "path", "input"})
 
@@ -22,7 +24,9 @@ Content = Any
 
 def element(name: str, /, *contents: Content, **attributes: object) -> Html:
     """An element. An attribute's trailing underscore is left out, other ones become hyphens; None and False: none."""
-    shown = "".join(_attribute(key, value) for key, value in attributes.items() if value is not None and value is not False)
+    shown = "".join(
+        _attribute(key, value) for key, value in attributes.items() if value is not None and value is not False
+    )
     if name in _VOID and not contents:
         return Html(f"<{name}{shown}>" if name in ("meta", "input") else f"<{name}{shown}/>")
     return Html(f"<{name}{shown}>{joined(contents)}</{name}>")
@@ -30,7 +34,7 @@ def element(name: str, /, *contents: Content, **attributes: object) -> Html:
 
 def _attribute(key: str, value: object) -> str:
     name = key.rstrip("_").replace("_", "-")
-    return f" {name}" if value is True else f' {name}="{html.escape(str(value), quote=True)}"'
+    return f" {name}" if value is True else f' {name}="{html.escape(revealed(str(value)), quote=True)}"'
 
 
 def joined(contents: Iterable[Content]) -> Html:
@@ -45,7 +49,7 @@ def _escaped(content: Content) -> str:
         return content
     if isinstance(content, (list, tuple)):
         return joined(content)  # pyright: ignore[reportUnknownArgumentType]
-    return html.escape(str(content), quote=False)
+    return html.escape(revealed(str(content)), quote=False)
 
 
 def foreign(text: object, **attributes: object) -> Html:

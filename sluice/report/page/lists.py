@@ -40,7 +40,10 @@ def _sized(title: str, texts: Facts, what: str) -> Html | None:
     rows: list[Mapping[str, Any]] = texts["rows"]
     if not rows:
         return None
-    shown = [[foreign(row["text"]), bar(row["bytes"], rows[0]["bytes"]), size(row["bytes"]), count(row["count"])] for row in rows]
+    shown = [
+        [foreign(row["text"]), bar(row["bytes"], rows[0]["bytes"]), size(row["bytes"]), count(row["count"])]
+        for row in rows
+    ]
     heads = [(what, "wide"), ("", "bar"), ("bytes", "number"), ("number", "number")]
     return _card(title, table(heads, shown, texts["left_out"], "entries"))
 
@@ -73,9 +76,10 @@ def http_section(facts: Facts) -> Html | None:
     if not http["exchanges"]:
         return None
     failed = [[row["status"], flow_link(row["flow"], foreign(row["url"]))] for row in http["failed"]["rows"]]
+    received, sent = size(http["response_bytes"]), size(http["request_bytes"])
     note = (
-        f"{many(http['exchanges'], 'exchange')}, {size(http['response_bytes'])} received and {size(http['request_bytes'])} sent "
-        f"in bodies; {count(http['unanswered'])} without a response, {count(http['incomplete'])} incomplete."
+        f"{many(http['exchanges'], 'exchange')}, {received} received and {sent} sent in bodies; "
+        f"{count(http['unanswered'])} without a response, {count(http['incomplete'])} incomplete."
     )
     heads = [("status", "number"), ("URL", "wide")]
     cards = _cards(
@@ -119,18 +123,20 @@ def files_section(facts: Facts) -> Html | None:
     heads = [("name", "wide"), ("type", ""), ("length", "number"), ("from", "address low"), ("to", "address low")]
     rows = [
         [
-            joined([
-                flow_link(row["flow"], foreign(row["name"])),
-                None if row["complete"] else element("span", "incomplete", class_="tag"),
-                element("code", row["sha256"], class_="hash", title="SHA-256") if row["sha256"] else None,
-            ]),
+            joined(
+                [
+                    flow_link(row["flow"], foreign(row["name"])),
+                    None if row["complete"] else element("span", "incomplete", class_="tag"),
+                    element("code", row["sha256"], class_="hash", title="SHA-256") if row["sha256"] else None,
+                ]
+            ),
             f"{row['type']} ({row['source']})",
             size(row["length"] or 0),
             row["src"] or "?",
             row["dst"] or "?",
         ]
         for row in files["largest"]["rows"]
-    ]  # fmt: skip
+    ]
     cards = _cards(_sized("Types", files["types"], "type"))
     note = f"{many(files['files'], 'file')}, {size(files['bytes'])}; {count(files['incomplete'])} incomplete."
     return section("files", "Files", cards, table(heads, rows, files["largest"]["left_out"], "files"), note=note)
@@ -157,5 +163,8 @@ def bounds_section(facts: Facts) -> Html | None:
     rows = [[row["what"], element("code", row["name"]), count(row["count"])] for row in bounds]
     note = "Counters of the functions that wrote the rows of this report."
     return section(
-        "bounds", "What is incomplete", table([("what", "wide"), ("counter", "low"), ("number", "number")], rows), note=note
+        "bounds",
+        "What is incomplete",
+        table([("what", "wide"), ("counter", "low"), ("number", "number")], rows),
+        note=note,
     )

@@ -49,7 +49,7 @@ class Alerts:
 
     def facts(self) -> dict[str, Any]:
         """By rule, those of the highest priority (the lowest number) first."""
-        rules = [
+        rules: list[dict[str, Any]] = [
             {"gid": gid, "sid": sid, "message": message, "priority": priority, "count": count}
             for (gid, sid, message, priority), (count,) in self._rules.top(100)
         ]
@@ -84,7 +84,9 @@ class Others:
         self._counts["smtp"] += 1
         if row["mail_from"] is not None or row["subject"] is not None:
             to = ", ".join(row["recipients"] or [])
-            self._texts["smtp"].add(visible(f"{row['mail_from'] or '<>'} → {to}: {row['subject'] or '(no subject)'}"), 1)
+            self._texts["smtp"].add(
+                visible(f"{row['mail_from'] or '<>'} → {to}: {row['subject'] or '(no subject)'}"), 1
+            )
         if row["authenticated"] and not row["tls"]:
             self._findings.add("cleartext", f"SMTP {row['src']} → {end(row['dst'], row['dport'])}", f"#{row['flow']}")
 

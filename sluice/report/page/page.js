@@ -8,6 +8,7 @@
     state: "TCP state", rexmit: "retransmitting packets", missing: "bytes missing", layers: "layers",
   };
   const LOW = new Set(["flow", "duration", "protocol", "name", "packets", "state", "rexmit", "missing"]);
+  const EMPTY_HIDDEN = new Set(["state", "rexmit", "missing"]);
   const at = (id) => document.getElementById(id);
   const root = document.documentElement;
 
@@ -24,7 +25,7 @@
     const units = ["kB", "MB", "GB", "TB", "PB", "EB"];
     let unit = -1;
     do { bytes /= 1000; unit++; } while (bytes >= 999.5 && unit < units.length - 1);
-    return `${bytes.toFixed(bytes >= 99.5 ? 0 : bytes >= 9.95 ? 1 : 2)} ${units[unit]}`;
+    return `${bytes.toFixed(bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2)} ${units[unit]}`;
   };
   const duration = (nanoseconds) => {
     const seconds = nanoseconds / 1e9;
@@ -62,6 +63,7 @@
     .map((name) => row[place[name]] ?? "").join(" ").toLowerCase());
 
   const body = at("rows"), input = at("search"), more = at("more-flows"), table = at("flow-table");
+  for (const name of EMPTY_HIDDEN) if (!rows.some((row) => row[place[name]])) table.classList.add(`no-${name}`);
   let order = rows.map((_, number) => number), limit = PAGE, sort = null, down = true;
 
   const matches = (number, words) => words.every((word) => /^#\d+$/.test(word)
@@ -103,7 +105,7 @@
       line.setAttribute("aria-expanded", "false");
       for (const name of columns) {
         if (name === "layers") continue;
-        const kind = [NUMBERS.has(name) ? "number" : "", LOW.has(name) ? "low" : "", name === "name" ? "wide" : "",
+        const kind = [EMPTY_HIDDEN.has(name) ? name : "", NUMBERS.has(name) ? "number" : "", LOW.has(name) ? "low" : "", name === "name" ? "wide" : "",
           name === "client" || name === "server" ? "address" : ""].filter(Boolean).join(" ");
         const cell = element("td", undefined, kind);
         cell.append(element("bdi", shown(name, rows[number][place[name]], false)));

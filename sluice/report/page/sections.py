@@ -19,7 +19,9 @@ def section(name: str, title: str, *contents: Content, note: Content = None) -> 
     return element("section", element("h2", title), about, *contents, id=name, aria_label=title)
 
 
-def table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Content]], left_out: int = 0, what: str = "") -> Html:
+def table(
+    heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Content]], left_out: int = 0, what: str = ""
+) -> Html:
     """A table. heads: title and class of each column: `number`, `bar`, `low` (left out in a narrow window), `wide`."""
     head = element("tr", *(element("th", title, scope="col", class_=kind or None) for title, kind in heads))
     body = [
@@ -27,7 +29,9 @@ def table(heads: Sequence[tuple[str, str]], rows: Iterable[Sequence[Content]], l
         for row in rows
     ]
     caption = element("p", left_out_text(left_out, what), class_="left-out") if left_out else None
-    return joined([element("div", element("table", element("thead", head), element("tbody", *body)), class_="scroll"), caption])
+    return joined(
+        [element("div", element("table", element("thead", head), element("tbody", *body)), class_="scroll"), caption]
+    )
 
 
 def left_out_text(number: int, what: str) -> str:
@@ -56,7 +60,9 @@ def summary(facts: Facts, findings: Sequence[Facts]) -> Html:
     ]
     if facts["alerts"]:
         rules = facts["alerts"]["rules"]
-        tiles.append(("alerts", count(facts["alerts"]["total"]), f"of {many(len(rules['rows']) + rules['left_out'], 'rule')}"))
+        tiles.append(
+            ("alerts", count(facts["alerts"]["total"]), f"of {many(len(rules['rows']) + rules['left_out'], 'rule')}")
+        )
     shown = [
         element("div", element("dt", name), element("dd", value, element("small", about)), class_="tile")
         for name, value, about in tiles
@@ -80,12 +86,15 @@ def when_section(facts: Facts) -> Html:
     if not line["bars"]:
         return section("when", "When", element("p", "The capture has no packet.", class_="none"))
     legend = element(
-        "p", element("span", class_="key column-key"), "bytes ", element("span", class_="key again-key"), "retransmissions; ",
-        f"each bar is {duration(line['width'])}", class_="legend",
-    )  # fmt: skip
-    both = element(
-        "details", element("summary", "Packets over time"), timeline(line, 0), class_="more"
+        "p",
+        element("span", class_="key column-key"),
+        "bytes ",
+        element("span", class_="key again-key"),
+        "retransmissions; ",
+        f"each bar is {duration(line['width'])}",
+        class_="legend",
     )
+    both = element("details", element("summary", "Packets over time"), timeline(line, 0), class_="more")
     begin = when(line["begin"])
     end_time = when(line["begin"] + line["width"] * len(line["bars"]))
     return section("when", "When", timeline(line, 1), legend, both, note=f"{begin} to {end_time} UTC")
@@ -94,11 +103,16 @@ def when_section(facts: Facts) -> Html:
 def findings_section(findings: Sequence[Facts]) -> Html:
     """What is worth a look, with the reasons."""
     if not findings:
-        return section("look", "Worth a look", element("p", "Nothing of what this report looks for was found.", class_="none"))
+        return section(
+            "look", "Worth a look", element("p", "Nothing of what this report looks for was found.", class_="none")
+        )
     parts: list[Html] = []
     for found in findings:
         places = [
-            element("li", element("button", foreign(place["text"]), type="button", class_="find", data_search=place["search"]))
+            element(
+                "li",
+                element("button", foreign(place["text"]), type="button", class_="find", data_search=place["search"]),
+            )
             if place["search"]
             else element("li", foreign(place["text"]))
             for place in found["places"]
@@ -107,13 +121,24 @@ def findings_section(findings: Sequence[Facts]) -> Html:
         if more > 0 and all(place["search"] for place in found["places"]):
             places.append(element("li", left_out_text(more, "places"), class_="left-out"))
         head = element(
-            "summary", element("span", LEVELS[found["level"]], class_=f"level level-{found['level']}"),
-            element("strong", found["title"]), element("span", count(found["count"]), class_="amount"),
-        )  # fmt: skip
-        parts.append(
-            element("details", head, element("p", found["why"]), element("ul", *places), class_="finding", open=found["level"] == 0)
+            "summary",
+            element("span", LEVELS[found["level"]], class_=f"level level-{found['level']}"),
+            element("strong", found["title"]),
+            element("span", count(found["count"]), class_="amount"),
         )
-    return section("look", "Worth a look", *parts, note="Each kind has its reason. A line leads to its flows in the table.")
+        parts.append(
+            element(
+                "details",
+                head,
+                element("p", found["why"]),
+                element("ul", *places),
+                class_="finding",
+                open=found["level"] == 0,
+            )
+        )
+    return section(
+        "look", "Worth a look", *parts, note="Each kind has its reason. A line leads to its flows in the table."
+    )
 
 
 def hosts_section(facts: Facts) -> Html:
@@ -138,30 +163,42 @@ def hosts_section(facts: Facts) -> Html:
     between = table(
         [("between", "wide"), ("", "bar"), ("bytes", "number"), ("packets", "number low"), ("flows", "number")],
         [
-            [_find(f"{row['pair'][0]} {row['pair'][1]}", f"{row['pair'][0]} ↔ {row['pair'][1]}"),
-             bar(row["bytes"], pairs["rows"][0]["bytes"]), size(row["bytes"]), count(row["packets"]), count(row["flows"])]
+            [
+                _find(f"{row['pair'][0]} {row['pair'][1]}", f"{row['pair'][0]} ↔ {row['pair'][1]}"),
+                bar(row["bytes"], pairs["rows"][0]["bytes"]),
+                size(row["bytes"]),
+                count(row["packets"]),
+                count(row["flows"]),
+            ]
             for row in pairs["rows"]
         ],
         pairs["left_out"],
         "pairs",
-    )  # fmt: skip
+    )
     ports = table(
         [("service", ""), ("", "bar"), ("bytes", "number"), ("packets", "number low"), ("flows", "number")],
         [
-            [f"{row['service'][0]}/{row['service'][1]}", bar(row["bytes"], services["rows"][0]["bytes"]), size(row["bytes"]),
-             count(row["packets"]), count(row["flows"])]
+            [
+                f"{row['service'][0]}/{row['service'][1]}",
+                bar(row["bytes"], services["rows"][0]["bytes"]),
+                size(row["bytes"]),
+                count(row["packets"]),
+                count(row["flows"]),
+            ]
             for row in services["rows"]
         ],
         services["left_out"],
         "services",
-    )  # fmt: skip
-    note = "Bytes on the wire of the flows of a host. Names are those that DNS answers and TLS hellos of this capture have."
+    )
+    note = "Bytes on the wire of the flows of a host. Names are those of DNS answers and TLS hellos of this capture."
     return section(
-        "who", "Who talks most", first,
+        "who",
+        "Who talks most",
+        first,
         element("details", element("summary", "Pairs of hosts"), between, class_="more"),
         element("details", element("summary", "Services, by protocol and port of the server"), ports, class_="more"),
         note=note,
-    )  # fmt: skip
+    )
 
 
 def _find(search: str, shown: str | None = None) -> Html:
@@ -174,26 +211,37 @@ def protocols_section(facts: Facts) -> Html:
     layers = table(
         [("layer", ""), ("packets", "number"), ("bytes", "number"), ("given up", "wide")],
         [
-            [layer["name"], count(layer["packets"]), size(layer["bytes"]),
-             ", ".join(f"{name}: {number:,}" for name, number in layer["given_up"].items())]
+            [
+                layer["name"],
+                count(layer["packets"]),
+                size(layer["bytes"]),
+                ", ".join(f"{name}: {number:,}" for name, number in layer["given_up"].items()),
+            ]
             for layer in facts["layers"]
         ],
-    )  # fmt: skip
+    )
     tree = element("ul", *(_node(child, root["bytes"], 0) for child in root["children"]), class_="tree")
     return section(
-        "protocols", "Protocols", tree,
+        "protocols",
+        "Protocols",
+        tree,
         element("details", element("summary", "All layers, and packets that were given up"), layers, class_="more"),
-        note="Flows by the layers of their first packets; names of applications are those that their logs detected, on any port. "
+        note="Flows by the layers of their first packets; applications are those that their logs detected, on any "
+        "port. "
         "A tunnel's packets count in the flow of the tunnel, and in the flows that it carries.",
-    )  # fmt: skip
+    )
 
 
 def _node(node: Facts, whole: int, depth: int) -> Html:
     line = element(
-        "span", element("span", node["name"], class_="name"), bar(node["bytes"], whole),
-        element("span", share(node["bytes"], whole), class_="number"), element("span", size(node["bytes"]), class_="number"),
-        element("span", many(node["flows"], "flow"), class_="number low"), class_="line",
-    )  # fmt: skip
+        "span",
+        element("span", node["name"], class_="name"),
+        bar(node["bytes"], whole),
+        element("span", share(node["bytes"], whole), class_="number"),
+        element("span", size(node["bytes"]), class_="number"),
+        element("span", many(node["flows"], "flow"), class_="number low"),
+        class_="line",
+    )
     if not node["children"]:
         return element("li", line)
     below = element("ul", *(_node(child, whole, depth + 1) for child in node["children"]))
@@ -211,29 +259,50 @@ def flows_section(facts: Facts) -> Html:
     search = element(
         "div",
         element("label", "Search", for_="search", class_="hidden"),
-        element("input", id="search", type="search", placeholder="address, name, protocol, port, #flow …   ( / )",
-                autocomplete="off", spellcheck="false"),
+        element(
+            "input",
+            id="search",
+            type="search",
+            placeholder="address, name, protocol, port, #flow …   ( / )",
+            autocomplete="off",
+            spellcheck="false",
+        ),
         element("output", id="found", aria_live="polite"),
         class_="search",
-    )  # fmt: skip
+    )
     heads = [
         element(
-            "th", element("button", _HEADS[name][0], type="button", data_column=name, title=_HEADS[name][2]),
-            scope="col", class_=_HEADS[name][1] or None,
+            "th",
+            element("button", _HEADS[name][0], type="button", data_column=name, title=_HEADS[name][2]),
+            scope="col",
+            class_=_HEADS[name][1] or None,
         )
         for name in columns
-    ]  # fmt: skip
+    ]
     body = element("table", element("thead", element("tr", *heads)), element("tbody", id="rows"), id="flow-table")
     left = None
     if flows["left_out"]:
-        text = f"The table has the {len(rows):,} flows with most bytes; {flows['left_out']:,} smaller ones are not in it. "
+        text = (
+            f"The table has the {len(rows):,} flows with most bytes; {flows['left_out']:,} smaller ones are not in it. "
+        )
         left = element("p", text, "--flows N shows more, and `sluice flows` writes all.", class_="left-out")
     noscript = element("noscript", element("p", "The table of flows needs JavaScript.", class_="warning"))
     more = element("button", "Show more", type="button", id="more-flows", hidden=True)
-    note = joined([
-        "All words must match. ", element("kbd", "/"), " searches, ", element("kbd", "↑"), " ", element("kbd", "↓"),
-        " move between flows, ", element("kbd", "Enter"), " shows all about one, ", element("kbd", "Esc"), " clears the search.",
-    ])  # fmt: skip
+    note = joined(
+        [
+            "All words must match. ",
+            element("kbd", "/"),
+            " searches, ",
+            element("kbd", "↑"),
+            " ",
+            element("kbd", "↓"),
+            " move between flows, ",
+            element("kbd", "Enter"),
+            " shows all about one, ",
+            element("kbd", "Esc"),
+            " clears the search.",
+        ]
+    )
     scroll = element("div", body, class_="scroll", tabindex="0", role="region", aria_label="Flows")
     return section("flows", "Flows", search, noscript, scroll, more, left, data("flow-data", shown), note=note)
 
@@ -250,9 +319,9 @@ _HEADS = {
     "packets": ("packets", "number low", "of both sides"),
     "sent": ("sent", "number", "bytes on the wire from the client"),
     "received": ("received", "number", "bytes on the wire from the server"),
-    "state": ("state", "low", "of TCP at the end"),
-    "rexmit": ("rexmit", "number low", "packets with bytes that were sent before"),
-    "missing": ("missing", "number low", "bytes that were never captured"),
+    "state": ("state", "state low", "of TCP at the end"),
+    "rexmit": ("rexmit", "rexmit number low", "packets with bytes that were sent before"),
+    "missing": ("missing", "missing number low", "bytes that were never captured"),
 }
 
 
@@ -266,7 +335,11 @@ def loss_section(facts: Facts) -> Html:
         f"{size(loss['rexmit_bytes'])} were sent again, in {many(loss['flows_with_rexmit'], 'flow')}. "
         f"{many(loss['reordered'], 'segment')} arrived out of order.",
         f"{many(loss['gaps'], 'gap')} with {size(loss['gap_bytes'])} in {many(loss['flows_with_gaps'], 'flow')}"
-        + (": " + ", ".join(f"{cause} {number:,}" for cause, number in loss["causes"].items()) if loss["causes"] else "")
+        + (
+            ": " + ", ".join(f"{cause} {number:,}" for cause, number in loss["causes"].items())
+            if loss["causes"]
+            else ""
+        )
         + ".",
     ]
     heads = [("flow", "wide"), ("packets", "number low"), ("rexmit", "number"), ("share", "number low")]
@@ -296,17 +369,23 @@ def alerts_section(facts: Facts) -> Html | None:
         return section("alerts", "Alerts", element("p", "No rule matched.", class_="none"))
     rules = table(
         [("priority", "number"), ("rule", "wide"), ("id", "number low"), ("alerts", "number")],
-        [[row["priority"], foreign(row["message"]), f"{row['gid']}:{row['sid']}", count(row["count"])]
-         for row in alerts["rules"]["rows"]],
+        [
+            [row["priority"], foreign(row["message"]), f"{row['gid']}:{row['sid']}", count(row["count"])]
+            for row in alerts["rules"]["rows"]
+        ],
         alerts["rules"]["left_out"],
         "rules",
-    )  # fmt: skip
+    )
     first = table(
         [("time", "number"), ("rule", "wide"), ("from", "address"), ("to", "address"), ("flow", "number")],
-        [[row["time"], foreign(row["rule"]), row["src"], row["dst"], flow_link(row["flow"], f"#{row['flow']}")]
-         for row in alerts["first"]["rows"]],
+        [
+            [row["time"], foreign(row["rule"]), row["src"], row["dst"], flow_link(row["flow"], f"#{row['flow']}")]
+            for row in alerts["first"]["rows"]
+        ],
         alerts["first"]["left_out"],
         "alerts",
-    )  # fmt: skip
+    )
     each = element("details", element("summary", "Each alert"), first, class_="more")
-    return section("alerts", "Alerts", rules, each, note=f"{many(alerts['total'], 'alert')}; priority 1 is the highest.")
+    return section(
+        "alerts", "Alerts", rules, each, note=f"{many(alerts['total'], 'alert')}; priority 1 is the highest."
+    )

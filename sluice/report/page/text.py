@@ -18,8 +18,13 @@ def visible(value: object, most: int = MOST) -> str:
     """A text as a page may show it: on one line, without invisible characters, and cut, with its length."""
     text = value if isinstance(value, str) else str(value)
     length = len(text)
-    shown = _HIDDEN.sub(_number, text[:most])
+    shown = revealed(text[:most])
     return shown if length <= most else f"{shown}… ({length:,} characters)"
+
+
+def revealed(text: str) -> str:
+    """A text whose characters that would not be seen, or would change the direction of others, are shown by number."""
+    return _HIDDEN.sub(_number, text)
 
 
 def _number(match: re.Match[str]) -> str:
@@ -45,7 +50,7 @@ def size(octets: float) -> str:
         octets /= 1000
         if octets < 999.5 or unit == "EB":
             break
-    return f"{octets:.{0 if octets >= 99.5 else 1 if octets >= 9.95 else 2}f} {unit}"
+    return f"{octets:.{0 if octets >= 99.95 else 1 if octets >= 9.995 else 2}f} {unit}"
 
 
 def rate(octets: int, nanoseconds: int) -> str:

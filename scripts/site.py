@@ -113,7 +113,7 @@ def main(out: Path) -> None:
         file = Path(folder, "mkdocs.yml")
         file.write_text(json.dumps(configuration(docs, out.resolve())))
         environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # an advertisement
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--clean", "--config-file", str(file)]
+        command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--clean", "--config-file", str(file)]
         if subprocess.run(command, env=environment).returncode:
             sys.exit("site: mkdocs found mistakes")
     print(f"{pages} pages: {out / 'index.html'}")

@@ -77,7 +77,7 @@ def add(commands: Any) -> None:
         ("message_time", "seconds in which a message has to arrive; 0: no limit"),
         ("body_time", "seconds of a period in which a forwarded body has to move; 0: no limit"),
         ("body_rate", "bytes that it has to move in each of these seconds"),
-        ("most", "connections to a backend; 0: any number"),
+        ("most", "connections to a backend that are in use; 0: any number"),
         ("down", "seconds for which a backend that failed counts as down"),
         ("splice", "bytes from which on a body that nothing reads passes in the kernel; 0: never"),
         ("keep", "idle connections to each backend that a worker keeps open"),

@@ -30,7 +30,7 @@ class Limits:
     keep: int = 64
     """Idle connections to each backend that a worker keeps open, on average."""
     most: int = 0
-    """Connections to a backend; 0: any number."""
+    """Connections to a backend that are in use; 0: any number."""
     down: int = 5
     """Seconds for which a backend that failed counts as down; 0: it never does."""
     splice: int = 65536

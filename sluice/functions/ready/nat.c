@@ -30,9 +30,9 @@ SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was 
 
 /* Of a connection from the inside. */
 struct nat_mapping { uint32_t port; };
-/* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
 /* Of an inside endpoint: its port, and the connections that have it. */
 struct nat_endpoint { uint32_t port, flows; };
+/* Of an external port: which inside endpoint has it, for which protocol (that of the IP header; 0: none). */
 struct nat_inside { uint32_t address; uint16_t port; uint16_t protocol; };
 
 SLUICE_SHARED(ports, list, all, read_write, recover, "ports that are free")

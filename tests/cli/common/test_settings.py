@@ -9,7 +9,7 @@ def test_each_option_reaches_its_setting() -> None:
         "--memory",
         "1000000",
         "--hold",
-        "2000",
+        "70000",
         "--max-instances",
         "3000",
         "--idle",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes.util
 import json
 import os
 from collections.abc import Callable
@@ -213,3 +214,12 @@ def test_the_input_is_not_overwritten(tmp_path: Path, capfd: pytest.CaptureFixtu
     capture.write_bytes(pcap([]))
     assert main(["report", str(capture), "-o", str(capture)]) == 1
     assert "is the input as well" in capfd.readouterr().err
+
+
+@pytest.mark.slow_matrix
+@pytest.mark.skipif(ctypes.util.find_library("hs") is None, reason="no Hyperscan (scripts/setup.sh --tools)")
+def test_alerts_of_rules_are_on_the_page(report: Report) -> None:
+    rules = str(ROOT / "examples" / "detect" / "local.rules")
+    facts, text = report(ROOT / "examples" / "logs" / "capture.pcap", "--rules", rules)
+    assert facts["alerts"]["total"] == sum(rule["count"] for rule in facts["alerts"]["rules"]["rows"]) == 4
+    assert "DNS query for www.example" in text

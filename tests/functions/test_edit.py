@@ -139,6 +139,27 @@ def test_the_length_of_a_body_of_http_1_0(other: str, tmp_path: Path) -> None:
     assert middle.end()["not_edited"] == (not same)
 
 
+def test_a_gap_in_a_body_that_leaves_in_chunks(tmp_path: Path) -> None:
+    """The server acknowledges bytes that the box has not seen: what follows would be taken for chunks."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove")
+    head = b"POST / HTTP/1.1\r\nContent-Length: 300\r\n\r\n"
+    client, server = pair((head + b"a" * 300, b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    for packet in middle.through(
+        [client.packet("A", 0, head + b"a" * 100), client.packet("A", len(head) + 200, b"a" * 100)]
+    ):
+        if packet[14 + 16 : 14 + 20] == server.address:
+            server.feed(packet)
+    seen = bytes(server.got)
+    server.got += b"?" * 300
+    left = middle.through([server.packet("A", 0), client.packet("A", len(client.text))])
+    assert seen.endswith(b"64\r\n" + b"a" * 100 + b"\r\n")
+    assert not any(b"a" * 100 in packet for packet in left)
+    assert middle.end()["closed"] == 1
+
+
 def test_no_byte_of_a_connection_that_was_reset_leaves_in_another(tmp_path: Path) -> None:
     """The chunks of the second end in an error after "abc"; then the first one's "sec" has waited too long."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")

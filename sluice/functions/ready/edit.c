@@ -167,7 +167,11 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (flow && flow->scans) {
+    if (!flow || !flow->scans || flow->closed)
+        return;
+    if (flow->scans->side[event->side & 1].http.reframes) {   /* the receiver cannot tell where the chunks go on */
+        edit_reset(event, flow);
+    } else {
         sl_edits_flush(event, &flow->edits, event->side);
         edit_opaque(event, flow, &flow->scans->side[event->side & 1]);
     }

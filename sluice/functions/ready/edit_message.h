@@ -106,10 +106,7 @@ static void edit_bytes(const struct sl_event *event, struct edit_flow *flow, uns
         bool body, ended, reframes = scan->http.reframes;
         uint32_t here = edit_http_next(&scan->http, at + done, left, &body, &ended);
         if (scan->http.state == EDIT_HTTP_NONE && reframes) {   /* no receiver could know what follows */
-            flow->closed = true;
-            SLUICE_COUNTER_OF(event->box, closed)++;
-            if (!sl_edits_reset(event, &flow->edits))
-                SLUICE_RESET(event->box);
+            edit_reset(event, flow);
             return;
         }
         if (reframes && body)

@@ -28,6 +28,14 @@ static void edit_report(const struct sl_event *event, const struct edit *edit, u
     fprintf(edit->out, ",\"offset\":%llu,\"mode\":\"%s\",\"done\":%s}\n", (unsigned long long)offset, modes[edit->mode], done);
 }
 
+/* Resets the connection: its streams cannot go on. */
+static void edit_reset(const struct sl_event *event, struct edit_flow *flow) {
+    flow->closed = true;
+    SLUICE_COUNTER_OF(event->box, closed)++;
+    if (!sl_edits_reset(event, &flow->edits))
+        SLUICE_RESET(event->box);
+}
+
 /* The pattern was found at `offset`. Returns whether its bytes are to be changed. */
 static bool edit_found(const struct sl_event *event, struct edit_flow *flow, uint64_t offset, bool possible) {
     struct edit *edit = SLUICE_WORKER_OF(event->box);
@@ -35,12 +43,8 @@ static bool edit_found(const struct sl_event *event, struct edit_flow *flow, uin
     bool changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
     SLUICE_COUNTER_OF(event->box, not_edited) += changes && !possible;
     edit_report(event, edit, offset, !changes || possible ? "true" : "false");
-    if (edit->mode == EDIT_CLOSE && !flow->closed) {
-        flow->closed = true;
-        SLUICE_COUNTER_OF(event->box, closed)++;
-        if (!sl_edits_reset(event, &flow->edits))
-            SLUICE_RESET(event->box);
-    }
+    if (edit->mode == EDIT_CLOSE && !flow->closed)
+        edit_reset(event, flow);
     return changes && possible;
 }
 
@@ -125,12 +129,8 @@ static void edit_chunk(const struct sl_event *event, struct edit_flow *flow, str
     if (ends)
         edit_put(edit, "0\r\n\r\n", 5);
     if (to > scan->from && !sl_edits_replace(&flow->edits, event->side, scan->from, (uint32_t)(to - scan->from), edit->text,
-                                             (uint32_t)edit->text_count)) {
-        flow->closed = true;   /* at a bound: the message cannot go on */
-        SLUICE_COUNTER_OF(event->box, closed)++;
-        if (!sl_edits_reset(event, &flow->edits))
-            SLUICE_RESET(event->box);
-    }
+                                             (uint32_t)edit->text_count))
+        edit_reset(event, flow);   /* at a bound: the message cannot go on */
     sl_edits_decide(&flow->edits, event->side, to);
     scan->from = to;
     edit->text_count = 0;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -271,6 +272,15 @@ def test_unwanted_bytes_outside_the_window_are_not_discarded_again() -> None:
     interpreter.close()
     counters = interpreter.counters["tcp_over_ipv4"]
     assert counters["bytes:in"] == 4 and counters["bytes:discarded"] == 3 and conserved(counters)
+
+
+def test_a_program_that_embeds_the_stack_wants_the_bytes() -> None:
+    """Where it gets `data`, no handler on demand decides whether bytes are held."""
+    hooks = frozenset({Hook("tcp", "data")})
+    asked = Functions((function("demand", ON_DEMAND),))
+    for functions, decides in ((asked, True), (replace(asked, embedded=hooks), False)):
+        source = generate(build(find_stack("tcp_ip"), functions.hooks()), functions, weak=True).source
+        assert ("(watched & 0x1ull), &box->base.pool" in source) == decides
 
 
 def test_a_layer_above_wants_the_bytes() -> None:

@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools check test test-all analyze corpus bench lint format fuzz sanitize clean
+.PHONY: demo setup tools check test test-all analyze corpus bench lint format fuzz sanitize dist site clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -28,7 +28,7 @@ CHECK := tests/test_imports.py tests/lang tests/ir tests/lower tests/hooks tests
 # or all (tests/support/budget.py).
 MATRIX ?= none
 test:
-	@scripts/setup.sh --sanitizers=try --tshark --isolate=try --analyze=try
+	@scripts/setup.sh --sanitizers=try --tshark --isolate=try --analyze=try --browser --notebook
 	@SLUICE_CACHE=build/tests-cache $(PY) -m sluice.analyze.toolchain --try
 	$(PY) -m pytest -n 2 --dist loadfile --matrix=$(MATRIX)
 
@@ -66,6 +66,16 @@ fuzz:
 sanitize:
 	@scripts/setup.sh --sanitizers
 	@scripts/sanitize.sh
+
+# A source archive and a wheel in dist/. The wheel has the parsers of others that scripts/setup.sh gets.
+dist: setup
+	rm -rf dist
+	$(PY) scripts/dist.py
+
+# The manual as a searchable site in build/site.
+site:
+	@scripts/setup.sh --site
+	$(PY) scripts/site.py build/site
 
 # .venv, the fuzzers' corpora and the stacks with sanitizers stay: they are slow to get back.
 clean:

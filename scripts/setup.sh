@@ -10,6 +10,9 @@
 #   scripts/setup.sh --analyze          what `sluice analyze` needs: LLVM 19 and clang; fails where it cannot. For tests: libpcap
 #   scripts/setup.sh --analyze=try      the same, but only says so where it cannot
 #   scripts/setup.sh --bench            what `make bench` compares with and makes traces with; only says so where it cannot
+#   scripts/setup.sh --browser          Chromium and playwright, for tests of the report's page; only says so where it cannot
+#   scripts/setup.sh --notebook         jupyter's nbclient and matplotlib, for examples/notebook; only says so where it cannot
+#   scripts/setup.sh --site             MkDocs Material, for `make site`; fails where it cannot
 #   scripts/setup.sh --isolate          what `sluice isolate` needs: clang for BPF, libbpf, iproute2; fails where it cannot
 #   scripts/setup.sh --isolate=try      the same, but only says so where it cannot
 #
@@ -24,20 +27,26 @@ tshark=no
 bench=no
 isolate=no
 analyze=no
+browser=no
+notebook=no
+site=no
 for arg in "$@"; do
-    case $arg in --bench | --isolate | --isolate=try | --analyze) ;; *) tools=yes ;; esac
+    case $arg in --bench | --isolate | --isolate=try | --analyze | --browser | --notebook | --site) ;; *) tools=yes ;; esac
     case $arg in
         --tools) ;;
         --sanitizers) sanitizers=must ;;
         --sanitizers=try) sanitizers=try ;;
         --tshark) tshark=yes ;;
         --bench) bench=yes ;;
+        --browser) browser=yes ;;
+        --notebook) notebook=yes ;;
+        --site) site=must ;;
         --isolate) isolate=must ;;
         --isolate=try) isolate=try ;;
         --analyze) analyze=must ;;
         --analyze=try) analyze=try ;;
         *)
-            options="[--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]] [--analyze[=try]]"
+            options="[--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]] [--analyze[=try]] [--browser] [--notebook] [--site]"
             echo "usage: scripts/setup.sh $options" >&2
             exit 2
             ;;
@@ -320,6 +329,28 @@ get_frames() {
         say "could not install requirements-frames.lock: tests of Parquet, Arrow, DuckDB, pandas and polars will be skipped"
 }
 
+# Tests of the report's page are skipped without Chromium and playwright.
+browser_settled() { [ $browser = no ] || { have chromium && $venv/bin/python -c 'import playwright' 2>/dev/null; }; }
+get_browser() {
+    have chromium || { can_apt && apt_install chromium fonts-dejavu-core; } ||
+        say "there is no Chromium: tests of the report's page will be skipped"
+    pip_install --no-deps --require-hashes -r requirements-browser.lock ||
+        say "could not install requirements-browser.lock: tests of the report's page will be skipped"
+}
+
+# The test of examples/notebook is skipped without these packages.
+notebook_settled() { [ $notebook = no ] || $venv/bin/python -c 'import nbclient, ipykernel, matplotlib' 2>/dev/null; }
+get_notebook() {
+    pip_install --no-deps --require-hashes -r requirements-notebook.lock ||
+        say "could not install requirements-notebook.lock: the test of examples/notebook will be skipped"
+}
+
+# `make site` needs it.
+site_settled() { [ $site = no ] || $venv/bin/python -c 'import material, mkdocs' 2>/dev/null; }
+get_site() {
+    pip_install --no-deps --require-hashes -r requirements-site.lock || die "could not install requirements-site.lock"
+}
+
 # `filelog` has no types of files without it.
 get_libmagic() {
     $venv/bin/python -c "import ctypes; ctypes.CDLL('libmagic.so.1')" 2>/dev/null || { can_apt && apt_install libmagic1; } ||
@@ -371,7 +402,7 @@ if [ -n "${CC:-}" ] && ! is_set_up; then
     can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
 fi
 if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled && isolate_settled &&
-    analyze_settled; then exit; fi
+    analyze_settled && browser_settled && notebook_settled && site_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
@@ -397,4 +428,7 @@ tshark_settled || get_tshark
 analyze_settled || get_analyze
 bench_settled || get_bench
 isolate_settled || get_isolate
+browser_settled || get_browser
+notebook_settled || get_notebook
+site_settled || get_site
 say "done"

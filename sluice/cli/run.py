@@ -168,7 +168,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             wanted.direct_rows(stdout)
         with (
             session(options.store, wanted.c, options.state is not None, wanted.python) as state,
-            outputs(wanted, options, stdout, tuple(options.key)) as files,
+            outputs(wanted, options, stdout, tuple(options.key), begins=False) as files,
         ):
             settings = replace(settings, store=state.store, state_file=state.state_file)
             ran = run_file(
@@ -181,6 +181,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
                 rotation=rotation,
                 failed=files.failed,
                 observed=options,
+                begin=files.begin,
             )
             outcome = state.finished(files.finished(ran))
             if options.state is not None and state.text is not None:

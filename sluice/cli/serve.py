@@ -77,7 +77,7 @@ def add(commands: Any) -> None:
         ("message_time", "seconds in which a message has to arrive; 0: no limit"),
         ("body_time", "seconds of a period in which a forwarded body has to move; 0: no limit"),
         ("body_rate", "bytes that it has to move in each of these seconds"),
-        ("most", "connections to a backend; 0: any number"),
+        ("most", "connections to a backend that are in use; 0: any number"),
         ("down", "seconds for which a backend that failed counts as down"),
         ("splice", "bytes from which on a body that nothing reads passes in the kernel; 0: never"),
         ("keep", "idle connections to each backend that a worker keeps open"),
@@ -137,7 +137,10 @@ def _run(services: list[Configured], options: argparse.Namespace) -> int:
     """Compile services, and run them until they are stopped."""
     with busy("compiling"):
         program = build_program(services[0].name, *(each.source for each in services))
-    bounds = [bounds_of(program, each.wiring.channels, each.limits, number) for number, each in enumerate(services)]
+    bounds = [
+        bounds_of(program, each.wiring.channels, each.limits, number, each.wiring.folders)
+        for number, each in enumerate(services)
+    ]
 
     as_json: bool = options.json
     try:
@@ -176,11 +179,13 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
     except ServiceError as error:
         return f"not compiled: {error}"
     channels = sum(_BACKENDS if each.kind == "array" else 1 for each in process.channels)
+    folders = False
     if options.backends:
-        channels = 1 + sum(len(each.rpartition("=")[2].split(",")) for each in options.backends)
+        backends = [each for text in options.backends for each in named(text)[1].split(",")]
+        channels, folders = 1 + len(backends), any(each.startswith(("/", ".")) for each in backends)
     with busy("compiling"):
         program = build_program(process.name, lowered.source)
-    return bounds_of(program, channels, limits)
+    return bounds_of(program, channels, limits, folders=folders)
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:

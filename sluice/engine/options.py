@@ -15,8 +15,8 @@ DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size
 """What receives batches of events for functions in Python: user, address, size."""
 HOLD = 1 << 24
 """The default of Settings.hold, in bytes."""
-WORK = 64
-"""The default of Settings.work."""
+WORK = 2048
+"""The default of Settings.work: SL_WORK."""
 HELD_BYTES, HELD_SECONDS = 1 << 24, 0.2
 """The defaults of Settings.held_bytes and held_seconds."""
 

@@ -166,7 +166,7 @@ class _Checker:
         self.own = (prototype, *layers)
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
         below = [branch.lower.prototype for branch in stack.branches if branch.upper in layers]
-        self.of_packets = bool(below) and all(lower.sequence is None or lower.sequence.units for lower in below)
+        self.of_packets = bool(below) and all(map(_forwards_packets, below))
         self.led_to = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
         self.warned: set[tuple[Where, str]] = set()
         self.data = [
@@ -485,6 +485,11 @@ class _Checker:
                 more = {cause.name} if cause.built_in else self._causes(cause.name)
                 found = more if found is None else found & more
         return found or set()
+
+
+def _forwards_packets(lower: Prototype) -> bool:
+    """Whether a parser forwards packets, units or whole datagrams, and not the bytes of a stream."""
+    return lower.sequence is None or lower.sequence.units or lower.sequence.whole
 
 
 def actions(action: object) -> Iterator[Action]:

@@ -136,13 +136,14 @@ class Expression:
                 "slice bytes (payload, sdu, a field of more than 64 bits); shift and mask a number.",
             )
         if not isinstance(item, slice):
-            return Octet(self, _position(item, self, "a position in bytes"))
+            if isinstance(item, int) and not isinstance(item, bool) and item < 0:
+                return Octet(self, LengthOf(self) - -item)  # before the first byte, that is beyond the last one
+            return Octet(self, to_number(item, "a position in bytes"))
         bounds = cast("slice[object, object, object]", item)
         if bounds.step is not None:
             raise DescriptionError("a slice of bytes has no step", "write [low:high].")
-        limit = "the limit of a slice"
-        low = None if bounds.start is None else _position(bounds.start, self, limit)
-        high = None if bounds.stop is None else _position(bounds.stop, self, limit)
+        low = None if bounds.start is None else _limit(bounds.start, self)
+        high = None if bounds.stop is None else _limit(bounds.stop, self)
         return Slice(self, low, high)
 
     @property
@@ -452,11 +453,11 @@ def to_number(value: object, what: str, advice: str = "use a field of at most 64
     return expression
 
 
-def _position(value: object, base: Expression, what: str) -> Expression:
-    """A position in `base`. A negative constant counts from the end; before the first byte, it is position 0 of a
-    slice, as in Python.
+def _limit(value: object, base: Expression) -> Expression:
+    """The limit of a slice of `base`. A negative constant counts from the end; before the first byte, it is position 0,
+    as in Python.
     """
     if isinstance(value, int) and not isinstance(value, bool) and value < 0:
         length = LengthOf(base)
         return (length + value) * (length >= -value)
-    return to_number(value, what)
+    return to_number(value, "the limit of a slice")

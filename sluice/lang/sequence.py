@@ -46,7 +46,8 @@ class Sequence:
         base do for its own, and bytes waiting there are delivered (only in connection-oriented parsers).
     grace: seconds of packet time, 0 to 3600, since an acknowledgement may be captured before the bytes that it covers.
     wait: seconds of packet time, more than 0 and at most 3600, for which bytes are held after a hole: a time bound on
-        reordering. Then the hole is given up (cause `timeout`). Tested with each packet of the instance. By default
+        reordering. Then the hole is given up (cause `timeout`); bytes
+        that came while others waited wait at most twice as long. Tested with each packet of the instance. By default
         they wait until a limit is reached or the instance ends.
     window: (low, high), positions, half open, modulo meta's width. A packet outside emits `out_of_wnd` and, with
         `enforce`, is not inserted.

@@ -96,6 +96,7 @@ class _StackBuilder:
                         layer.where,
                     )
                 roots.append((link_type, variant.name))
+        self.carried = self._carried_variants()
         self._name_variants()
         self.aliases = self._aliases()
         roots = [(kind, self.final[name]) for kind, name in roots]
@@ -272,7 +273,7 @@ class _StackBuilder:
             loops=bool(table) and any(self._comes_again(other, table) for other in sharing),
             of_streams=self._cut_from(variant, streams=True),
             of_packets=self._cut_from(variant, streams=False),
-            carried=self._carried(variant),
+            carried=variant.name in self.carried,
         )
         return build_layer(context)
 
@@ -376,27 +377,27 @@ class _StackBuilder:
                 "leave resync= out: with the next packet messages begin anew.",
                 branch.where,
             )
-        carried = branch.upper.prototype.keys is None and stream and not _is_whole(branch.lower.prototype)
+        carried = branch.upper.prototype.keys is None and stream
         return Step(branch, target, framing is not None, framing is not None and stream, framing is None and carried)
 
-    def _carried(self, variant: Variant, above: tuple[str, ...] = ()) -> bool:
-        """Whether a variant without messages and instances of its own gets the bytes of a stream, from the layer of the
-        stream or through layers without instances.
-        """
-        p = variant.layer.prototype
-        if p.keys is not None or p.framing is not None or variant.name in above:
-            return False
-        for lower in self.variants.values():
-            below = lower.layer.prototype
-            if all(target != variant.name for _, target in lower.above):
-                continue
-            if _has_stream(below) and not _is_whole(below):
-                return True
-            if below.keys is None and (
-                self._cut_from(lower, streams=True) or self._carried(lower, (*above, variant.name))
-            ):
-                return True
-        return False
+    def _carried_variants(self) -> set[str]:
+        """The variants without messages and instances that get bytes of a stream, from its layer or through others."""
+        found: set[str] = set()
+        waiting = [
+            target
+            for lower in self.variants.values()
+            if _has_stream(lower.layer.prototype)
+            or (lower.layer.prototype.keys is None and self._cut_from(lower, streams=True))
+            for _, target in lower.above
+        ]
+        by_name = {variant.name: variant for variant in self.variants.values()}
+        while waiting:
+            variant = by_name[waiting.pop()]
+            p = variant.layer.prototype
+            if p.keys is None and p.framing is None and variant.name not in found:
+                found.add(variant.name)
+                waiting += [target for _, target in variant.above]
+        return found
 
     def _cut_from(self, variant: Variant, streams: bool) -> bool:
         """Whether the variant takes messages that are cut from streams (or, with `streams` false, from packets)."""
@@ -429,13 +430,10 @@ class _StackBuilder:
 
 
 def _has_stream(lower: Prototype) -> bool:
-    """Whether messages above this layer are cut from a byte stream; otherwise they are cut from each packet or unit."""
-    return lower.sequence is not None and not lower.sequence.units
-
-
-def _is_whole(lower: Prototype) -> bool:
-    """Whether the bytes above this layer are whole datagrams."""
-    return lower.sequence is not None and lower.sequence.whole
+    """Whether messages above this layer are cut from a byte stream; otherwise they are cut from each packet, unit or
+    datagram.
+    """
+    return lower.sequence is not None and not lower.sequence.units and not lower.sequence.whole
 
 
 def layer_expressions(layer: Layer, stack: Stack) -> list[Expression]:

@@ -34,9 +34,12 @@ class Sink(Protocol):
 
 
 class Rows:
-    """A pipe from a function in C to a sink. Use `path` as the function's output, then call `finish`."""
+    """A pipe from a function in C to a sink. Use `path` as the function's output, then call `finish`.
 
-    def __init__(self, sink: Sink, failed: Callable[[], object] = lambda: None) -> None:
+    begins: the thread starts now; else with `begin`, with the rights that the process has then.
+    """
+
+    def __init__(self, sink: Sink, failed: Callable[[], object] = lambda: None, begins: bool = True) -> None:
         self._sink, self._on_failure = sink, failed
         self._read, self._write = os.pipe()
         with contextlib.suppress(OSError):
@@ -44,7 +47,13 @@ class Rows:
         self.path = f"/proc/self/fd/{self._write}"
         self.failure: str | None = None
         self._thread = threading.Thread(target=self._carry, name="sluice rows", daemon=True)
-        self._thread.start()
+        if begins:
+            self.begin()
+
+    def begin(self) -> None:
+        """Start to take rows. May be called again."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def _carry(self) -> None:
         try:
@@ -75,6 +84,7 @@ class Rows:
 
     def finish(self) -> None:
         """After the function has closed its output: wait until the sink has taken all rows. May be called again."""
+        self.begin()
         if self._write >= 0:
             os.close(self._write)
             self._write = -1

@@ -30,7 +30,7 @@ class Limits:
     keep: int = 64
     """Idle connections to each backend that a worker keeps open, on average."""
     most: int = 0
-    """Connections to a backend; 0: any number."""
+    """Connections to a backend that are in use; 0: any number."""
     down: int = 5
     """Seconds for which a backend that failed counts as down; 0: it never does."""
     splice: int = 65536
@@ -54,12 +54,14 @@ class Bounds:
     total: int
 
 
-def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0) -> Bounds:
-    """The bounds of a service of a program whose instances have that many channels."""
+def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0, folders: bool = False) -> Bounds:
+    """The bounds of a service of a program whose instances have that many channels; `folders`: some lead to folders."""
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
     head = (sizes["instance"] + channels * sizes["channel"] + 15) & ~15
     instance = (head + sizes["frame"] + 15) & ~15
+    if folders:
+        instance += channels * sizes["reader"]
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
     kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
     return Bounds(

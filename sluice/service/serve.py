@@ -40,6 +40,11 @@ class Wiring:
         """Channels of an instance."""
         return 1 + sum(len(each) for each in self.backends.values())
 
+    @property
+    def folders(self) -> bool:
+        """Whether a backend is a folder."""
+        return any(_is_folder(each) for addresses in self.backends.values() for each in addresses)
+
 
 def read_address(text: str) -> Address:
     """HOST:PORT or [HOST]:PORT, with the host's first address. Raises AddressError."""
@@ -62,6 +67,10 @@ def read_backend(text: str) -> Address:
     if not path.is_dir():
         raise AddressError(f"'{text}' is no folder: give an address, or a folder whose files are sent")
     return str(path), 0
+
+
+def _is_folder(backend: Address) -> bool:
+    return backend[0].startswith("/")
 
 
 def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[str, list[Address]]]) -> Wiring:
@@ -116,12 +125,10 @@ def command_of(program: Path, *services: tuple[Wiring, Limits], metrics: Address
         out += ["--service", str(number), "--listen", host, str(port), "--accept", str(wiring.accept)]
         for channel, addresses in sorted(wiring.backends.items()):
             for each in addresses:
-                folder = each[0].startswith("/")
-                out += (
-                    ["--folder", str(channel), each[0]]
-                    if folder
-                    else ["--backend", str(channel), each[0], str(each[1])]
-                )
+                if _is_folder(each):
+                    out += ["--folder", str(channel), each[0]]
+                else:
+                    out += ["--backend", str(channel), each[0], str(each[1])]
         for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out

@@ -1,6 +1,7 @@
 """sluice flows --jobs: many captures, each processed separately, some at a time."""
 
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -129,6 +130,19 @@ def test_a_process_that_fails_takes_only_its_set_with_it() -> None:
     outcome, found = taken("dies")
     assert found == ["a\n", "b\n", "c\n"] and outcome.packets == 1
     assert outcome.failure == "2 of 3 captures could not be read to their end"
+
+
+def test_a_process_that_dies_between_two_sets_takes_none_with_it() -> None:
+    found: list[str] = []
+
+    def take(captures: CaptureSet, rows: Path) -> None:
+        found.append(rows.read_text())
+        for child in multiprocessing.active_children() if captures.name == "a" else ():
+            child.kill()
+            child.join()
+
+    done = Jobs(partial(prepare, "works"), take, 1).run(SETS)
+    assert found == ["a\n", "b\n", "c\n"] and not any(one.outcome.failure for one in done)
 
 
 def test_after_an_interrupt_no_other_set_begins() -> None:

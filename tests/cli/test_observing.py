@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -10,14 +11,17 @@ import socket
 import stat
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from sluice.cli.common import observing
 from sluice.cli.common.dashboard import dashboard
 from sluice.cli.common.metrics import label, metrics
 from sluice.cli.common.top_text import lines_of, rates, short
@@ -90,6 +94,44 @@ def test_a_running_box(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         assert box.stdout is not None
         assert b"22 packets, 2,939 bytes" in box.stdout.read()
     assert box.returncode == 0 and not at.exists()
+
+
+def test_a_client_that_sends_byte_by_byte_does_not_hold_up_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(observing, "PATIENCE", 0.5)
+    server = observing.control_server(str(tmp_path / "at"), cast(Any, None))
+    serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
+    ended = threading.Thread(target=server.shutdown, daemon=True)
+    serving.start()
+    with socket.socket(socket.AF_UNIX) as slow, server:
+        slow.connect(str(tmp_path / "at"))
+        for number in range(100):
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                slow.send(b" ")
+            if number == 1:
+                ended.start()
+            ended.join(0.1) if number else time.sleep(0.2)
+            if number and not ended.is_alive():
+                break
+        assert not ended.is_alive()
+
+
+@pytest.mark.parametrize("kind", ["fifo", "link", "file"])
+def test_only_a_socket_is_replaced(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As root, `--control /dev/null` would remove a device."""
+    (tmp_path / "stack.py").write_text(STACK)
+    at = tmp_path / "at"
+    if kind == "fifo":
+        os.mkfifo(at)
+    elif kind == "link":
+        at.symlink_to(tmp_path / "stack.py")
+    else:
+        at.write_text("")
+    before = at.lstat()
+    assert main(["run", str(tmp_path / "stack.py"), "-r", str(CAPTURE), "-f", "none", "--control", str(at)]) == 1
+    assert f"--control {at}: Address already in use" in capsys.readouterr().err
+    assert at.lstat().st_ino == before.st_ino
 
 
 def test_numbers_for_prometheus() -> None:

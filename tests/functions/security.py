@@ -70,8 +70,11 @@ def run(
     times: Sequence[float] | None = None,
     step: float = 0.001,
     rows: bool = True,
+    most: int = 1 << 14,
 ) -> Ran:
-    """Run a function over packets, which come `step` seconds apart unless their times are given, as an inline box."""
+    """Run a function over packets, which come `step` seconds apart unless their times are given, as an inline box.
+    most: instances of a layer, and shared objects of a declaration.
+    """
     stack = compiled(function)
     when = [1000 + number * step for number in range(len(frames))] if times is None else list(times)
     with tempfile.TemporaryDirectory() as name:
@@ -80,7 +83,7 @@ def run(
         given = ",".join(filter(None, [parameters, f"out={folder}/out" if rows else ""]))
         inline = any(each.inline for each in stack.functions.c)
         output = folder / "out.pcap" if inline else None
-        settings = Settings(seed=1, max_instances=1 << 14, memory=1 << 26)
+        settings = Settings(seed=1, max_instances=most, memory=1 << 26)
         with Box(stack, settings, [], [given], output=output) as box:
             outcome = box.run(folder / "in.pcap")
             check_conservation(stack.program, box.counters())

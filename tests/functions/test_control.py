@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -11,6 +12,8 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.subscription import HookError
+from sluice.ir.hook import Hook
+from sluice.ir.interpreter import Interpreter
 from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.support.connection import Host, goodbye, handshake, pair
@@ -253,6 +256,31 @@ def test_a_flow_that_nobody_watches_is_only_tracked() -> None:
     reports, counters = run(compiled(function("demand", ON_DEMAND)), packets)
     assert reports == {"zero": 10}  # from the packet behind the one that registered it
     assert counters["bytes:in"] == 12 and counters["bytes:not wanted"] == 21 and conserved(counters)
+
+
+def test_unwanted_bytes_outside_the_window_are_not_discarded_again() -> None:
+    """Not wanted, they were never counted as having come in. In the interpreter, bytes of all streams are wanted."""
+    packets, client, _server = opened()
+    packets += [client.at(3_000_000, b"abc"), client.data(b"d")]
+    reports, counters = run(compiled(function("demand", ON_DEMAND)), packets)
+    assert reports == {"zero": 0}
+    assert counters["bytes:not wanted"] == 3 + 1
+    assert counters["bytes:in"] == counters["bytes:discarded"] == 0 and conserved(counters)
+    interpreter = Interpreter(build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")})))
+    for number, packet in enumerate(packets):
+        interpreter.packet(packet, (1000 + number) * SECOND)
+    interpreter.close()
+    counters = interpreter.counters["tcp_over_ipv4"]
+    assert counters["bytes:in"] == 4 and counters["bytes:discarded"] == 3 and conserved(counters)
+
+
+def test_a_program_that_embeds_the_stack_wants_the_bytes() -> None:
+    """Where it gets `data`, no handler on demand decides whether bytes are held."""
+    hooks = frozenset({Hook("tcp", "data")})
+    asked = Functions((function("demand", ON_DEMAND),))
+    for functions, decides in ((asked, True), (replace(asked, embedded=hooks), False)):
+        source = generate(build(find_stack("tcp_ip"), functions.hooks()), functions, weak=True).source
+        assert ("(watched & 0x1ull), &box->base.pool" in source) == decides
 
 
 def test_a_layer_above_wants_the_bytes() -> None:

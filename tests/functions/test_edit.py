@@ -5,6 +5,7 @@ The two ends here are models of TCP, which check every number that they get; tes
 
 from __future__ import annotations
 
+import json
 import random
 from functools import cache
 from pathlib import Path
@@ -127,6 +128,65 @@ def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path
     assert middle.end()["waited"] == 1
 
 
+@pytest.mark.parametrize("other", ["public", "known"])
+def test_the_length_of_a_body_of_http_1_0(other: str, tmp_path: Path) -> None:
+    """Its receiver knows no chunks, so only edits that leave the length alone are made."""
+    middle = Middle(tmp_path, f"pattern=secret,mode=replace,with={other}")
+    texts = b"GET / HTTP/1.0\r\n\r\n", b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\na secret."
+    ends = talk(middle, random.Random(1), texts, sizes=(100, 100))
+    same = len(other) == 6
+    assert bytes(ends[0].got) == (texts[1].replace(b"secret", other.encode()) if same else texts[1])
+    assert middle.end()["not_edited"] == (not same)
+
+
+def test_a_gap_in_a_body_that_leaves_in_chunks(tmp_path: Path) -> None:
+    """The server acknowledges bytes that the box has not seen: what follows would be taken for chunks."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove")
+    head = b"POST / HTTP/1.1\r\nContent-Length: 300\r\n\r\n"
+    client, server = pair((head + b"a" * 300, b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    for packet in middle.through(
+        [client.packet("A", 0, head + b"a" * 100), client.packet("A", len(head) + 200, b"a" * 100)]
+    ):
+        if packet[14 + 16 : 14 + 20] == server.address:
+            server.feed(packet)
+    seen = bytes(server.got)
+    server.got += b"?" * 300
+    left = middle.through([server.packet("A", 0), client.packet("A", len(client.text))])
+    assert seen.endswith(b"64\r\n" + b"a" * 100 + b"\r\n")
+    assert not any(b"a" * 100 in packet for packet in left)
+    assert middle.end()["closed"] == 1
+
+
+def test_no_byte_of_a_connection_that_was_reset_leaves_in_another(tmp_path: Path) -> None:
+    """The chunks of the second end in an error after "abc"; then the first one's "sec" has waited too long."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")
+    got: dict[int, bytes] = {}
+    for port, body in ((40000, b"6\r\nmy sec\r\n"), (40001, b"3\r\nabcX")):
+        head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+        client, server = pair((head + body, b""), random.Random(1), (6, 6), [])
+        client.port = server.peer_port = port
+        for sender, receiver in ((client, server), (server, client)):
+            for packet in middle.through([sender.syn()]):
+                receiver.feed(packet)
+        for packet in middle.through([client.packet("A", 0, head), client.packet("A", len(head), body)]):
+            if packet[14 + 16 : 14 + 20] == server.address:
+                server.feed(packet)
+        if port == 40000:
+            first = client, server, head
+        got[port] = bytes(server.got)[len(head) :]
+    assert got == {40000: b"3\r\nmy \r\n", 40001: b""}
+    client, server, head = first
+    middle.now += 300 * MS
+    for packet in middle.through([client.packet("A", len(client.text))]):
+        server.feed(packet)
+    assert bytes(server.got)[len(head) :] == b"3\r\nmy \r\n3\r\nsec\r\n"
+    reports = middle.end()
+    assert (reports["waited"], reports["closed"]) == (1, 1)
+
+
 @pytest.mark.parametrize(
     "options, said",
     [("pattern=", "give from 1 to 256"), ("pattern=\\q", "give from 1 to 256"), ("pattern=a,mode=eat", "mode=eat")],
@@ -139,14 +199,17 @@ def test_parameters_that_make_no_sense(
     assert said in capfd.readouterr().err
 
 
-def test_a_connection_in_a_tunnel_that_checks_its_content_is_not_edited(tmp_path: Path) -> None:
-    """Its packets pass as they are, and the verdict says so."""
-    middle = Middle(tmp_path, "pattern=secret,mode=remove")
-    client, server = pair((b"secret", b""), random.Random(1), (6, 6), [])
+@pytest.mark.parametrize("text", [b"secret", b"GET secret\r\n\r\n"])
+def test_a_connection_in_a_tunnel_that_checks_its_content_is_not_edited(text: bytes, tmp_path: Path) -> None:
+    """Its packets pass as they are, and the verdict and the row say so."""
+    middle = Middle(tmp_path, f"pattern=secret,mode=remove,out={tmp_path / 'rows'}")
+    client, server = pair((text, b""), random.Random(1), (6, 6), [])
     signed = bytes([19, 18]) + bytes(16)  # RFC 2385
     packets = [client.syn()]
     server.peer_isn, client.peer_isn = client.isn, server.isn
-    packets += [server.syn(), client.packet("A", 0, b"secret", signed)]
+    packets += [server.syn(), client.packet("A", 0, text, signed)]
     assert middle.through(packets) == packets
+    assert middle.box.function_counters()["edit"]["unable_signed"] == 1, "while the box runs"
     reports = middle.end()
     assert (reports["found"], reports["unable_signed"], reports["not_edited"]) == (1, 1, 1)
+    assert json.loads((tmp_path / "rows").read_text())["done"] is False

@@ -45,6 +45,7 @@ class report(layout):
     first = Bit(8)
     last = Bit(8)
     at = Bit(8)
+    before = Bit(8)
     text = Bytes()
     end = Bytes()
 
@@ -67,6 +68,7 @@ def station_parser() -> Any:
         + Assign(report.first, p.payload[0])
         + Assign(report.last, p.payload[-1])
         + Assign(report.at, p.payload[p.header.length])
+        + Assign(report.before, p.payload[-2])
         + Assign(report.text, p.sdu)
         + Assign(report.end, p.payload[-3:-1])
         + Callback(report)
@@ -116,11 +118,11 @@ def test_packet_time_when_an_instance_ends(stations: Compared) -> None:
 def test_a_byte_counted_from_the_end(stations: Compared) -> None:
     packets = [Packet(b"\1\2abcde\2", 0), Packet(b"\1\4abcd\0", 0), Packet(b"\1\0", 0), Packet(b"\1\0\7", 0)]
     values = seen(stations, packets, "report")
-    assert [(first, last, at) for _, first, last, at, *_ in values] == [
-        (ord("a"), 2, ord("c")),
-        (ord("a"), 0, 0),
-        (0, 0, 0),
-        (7, 7, 7),
+    assert [(first, last, at, before) for _, first, last, at, before, *_ in values] == [
+        (ord("a"), 2, ord("c"), ord("e")),
+        (ord("a"), 0, 0, ord("d")),
+        (0, 0, 0, 0),
+        (7, 7, 7, 0),
     ]
     assert [text for *_, text, _ in values] == [b"abcd", b"abcd\0", b"", b"\7"]
 

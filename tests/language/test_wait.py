@@ -87,7 +87,7 @@ def test_the_other_side_moves_time_too(streams: Compared) -> None:
 
 
 def test_no_byte_waits_longer_however_many_holes_there_are(streams: Compared) -> None:
-    """Every second byte is missing: each that was held is delivered within the time, by the next packet after it."""
+    """Every second byte is missing: each that was held is delivered within twice the time, by the next packet."""
     packets = [packet(2 * n, b"x", n / 2) for n in range(40)]
     came: list[float] = []
     got: list[float] = []
@@ -96,8 +96,8 @@ def test_no_byte_waits_longer_however_many_holes_there_are(streams: Compared) ->
         came.append((count - 1) / 2)
         got += [(count - 1) / 2] * (bytes_ - len(got))
     for arrival, delivery in zip(came, got, strict=False):
-        assert delivery - arrival <= WAIT + 0.5
-    assert len(got) >= len(packets) - 2 * WAIT - 1
+        assert delivery - arrival <= 2 * WAIT + 0.5
+    assert len(got) >= len(packets) - 4 * WAIT - 1
     assert_same(streams, packets, SETTINGS)
 
 
@@ -125,7 +125,7 @@ def test_the_interpreter_and_c_agree_on_random_arrivals(streams: Compared) -> No
 
 @pytest.mark.parametrize("wait", [0, -1, 4000, "1"])
 def test_wait_out_of_range_is_refused(wait: Any) -> None:
-    with pytest.raises(DescriptionError, match="wait is 0[.]000001 to 3600 seconds"):
+    with pytest.raises(DescriptionError, match=r"wait is 0\.000001 to 3600 seconds"):
         p: Any = Connectionless("p")
         p.header = numbered_hdr
         Sequence(meta=p.header.number, data=p.payload, wait=wait)

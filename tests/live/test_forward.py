@@ -287,3 +287,9 @@ def test_options_that_exclude_each_other(
 ) -> None:
     assert main(["run", str(folder / "stack.py"), "-f", "none", *words]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_several_workers_leave_no_function_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["-i", "b0", "--forward", "b1", "--workers", "2", "--on-overload", "shield=open"]
+    assert main(["run", str(folder / "stack.py"), "-f", str(folder / "shield.c"), *words]) == 2
+    assert "one worker can leave a function out: leave out --workers 2" in capsys.readouterr().err

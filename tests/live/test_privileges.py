@@ -28,7 +28,8 @@ def test_nothing_is_left(words: list[str], user: str, tmp_path: Path) -> None:
     """In any thread; packets are still forwarded, and the run ends as usual."""
     (tmp_path / "stack.py").write_text(STACK)
     tmp_path.chmod(0o755)
-    more = ["-f", "none", "--control", str(tmp_path / "box.sock"), *words]
+    log = f"flowlog:out={tmp_path / 'rows.csv'}"  # a thread writes it
+    more = ["-f", log, "--format", "csv", "--control", str(tmp_path / "box.sock"), *words]
     with Wire("liverights") as wire, Inline(wire, tmp_path, "run", str(tmp_path / "stack.py"), *more) as running:
         assert ping(wire, 2) == 2
         found = rights(running.process.pid)

@@ -12,6 +12,8 @@ import pytest
 
 from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
+from sluice.engine.compiler import RUNTIME
+from sluice.engine.options import WORK
 from sluice.lang import (
     Assemble,
     Assign,
@@ -306,6 +308,11 @@ def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
         made = compiled(s)
     _, counters = run_compiled(made, [packet(bytes(60000))], dataclasses.replace(SETTINGS, work=60000))
     assert counters["frame"]["packets"] == 60000
+    assert SETTINGS.work == WORK and f"SL_WORK = {WORK} " in (RUNTIME / "driver/embed.h").read_text()
+    full = [packet(bytes(1500)), packet(bytes(WORK + 1))]  # a packet of an Ethernet loses nothing
+    assert_same(made, full, SETTINGS)
+    _, counters = run_compiled(made, full, SETTINGS)
+    assert (counters["frame"]["packets"], counters["frame"]["lost:work"]) == (1500 + WORK, 1)
     packets = [packet(bytes(1000)), packet(bytes(65)), packet(bytes(64))]
     for work in (1, 8, 64):
         settings = dataclasses.replace(SETTINGS, work=work)

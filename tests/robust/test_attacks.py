@@ -121,7 +121,7 @@ def test_sctp_messages_that_never_end_beside_a_good_association() -> None:
     mixed: list[bytes] = []
     for number in range(max(len(good), len(attack))):
         mixed += [*good[number : number + 1], *attack[number : number + 1]]
-    both = run(made, mixed, settings=Settings(seed=1, max_instances=1 << 12, memory=1 << 24))
+    both = run(made, mixed, settings=Settings(seed=1, max_instances=1 << 12, memory=1 << 24, work=64))
     assert len(alone.named("message")) > 4
     assert len(both.named("message")) == len(alone.named("message"))
     assert both.count("sctp", "lost:work") == len(attack)

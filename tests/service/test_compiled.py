@@ -32,3 +32,31 @@ def test_random_programs(seed: int) -> None:
                 assert all(wanted.sent[place].startswith(data) for place, data in found.sent.items()), source
             else:
                 assert found == wanted, source
+
+
+REFERS = """\
+type t = unit { n : uint32; };
+type t: record
+  n : integer
+
+process P: (t/t c)
+  let m = ? c
+  c ! t(count(m.n))
+
+fun count: (n: integer) -> (integer)
+  local total : integer := 5
+  add(total, n)
+  add(total, n)
+  total
+
+fun add: (sum: ref integer, n: integer) -> ()
+  sum := sum + n
+"""
+
+
+def test_a_parameter_refers_to_a_functions_own_state() -> None:
+    service = load_source(REFERS)
+    given = {("c", 0): b"".join(n.to_bytes(4, "big") for n in (1, 2, 3))}
+    found = Compiled(service).run(given)
+    assert found == interpreted(service, given)
+    assert found.sent["c", 0] == b"".join(n.to_bytes(4, "big") for n in (7, 9, 11))

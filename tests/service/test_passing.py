@@ -122,11 +122,36 @@ def test_slow_clients_and_silent_backends_end_next_to_good_traffic() -> None:
     assert faults(counters) == {SLOW_BODY: 1, SLOW_READER: 1, SILENT: 1}
 
 
+def test_the_time_to_answer_begins_when_an_upload_is_complete() -> None:
+    def answer(accepted: socket.socket, got: bytes) -> None:
+        body = got + read_exactly(accepted, 8 - len(got))
+        accepted.sendall(HEAD % len(body) + body)
+
+    limits = Limits(timeout=1, body_time=10, body_rate=1)
+    with origin(answer) as port, Served(load_file("http_balancer"), [port], limits) as served:
+        with served.connect() as client:
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n")
+            for _ in range(8):
+                time.sleep(0.5)
+                client.sendall(b"x")
+            assert head_of(client) == HEAD % 8
+            assert read_exactly(client, 8) == b"xxxxxxxx"
+        counters = served.stop()
+    assert not faults(counters)
+
+
 def test_the_announced_memory_has_idle_connections() -> None:
     service = load_file("http_balancer")
     program = build_program("Balancer", lower(service, service.process()).source)
     few, many = (bounds_of(program, 3, Limits(keep=keep, workers=2)).total for keep in (0, 100))
     assert many - few >= 2 * 100 * 3 * 16
+
+
+def test_the_announced_memory_has_the_readers_of_files() -> None:
+    service = load_file("http_balancer")
+    program = build_program("Balancer", lower(service, service.process()).source)
+    without, folders = (bounds_of(program, 3, Limits(instances=10), folders=each).total for each in (False, True))
+    assert folders - without >= 10 * 3 * 768
 
 
 def _refuse_io_uring() -> None:

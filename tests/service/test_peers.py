@@ -6,6 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def servers() -> Iterator[list[int]]:
         yield list(found)
 
 
-def serve(backends: list[int], **limits: int) -> Served:
+def serve(backends: list[int], **limits: Any) -> Served:
     return Served(router_service(), backends, Limits(**limits))
 
 

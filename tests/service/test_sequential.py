@@ -222,3 +222,97 @@ def test_bytes_that_a_loop_keeps_outlive_its_iterations() -> None:
         found = compiled.run(given, budget=budget)
         assert found == interpreted(service, given)
         assert found.sent["c", 0] == b"\x03bbb" * 3
+
+
+LOOKING = """\
+type t = unit { n : uint32; };
+type t: record
+  n : integer
+
+process P: (t/t c)
+  let m = ? c
+  let x = for i in 1 .. 2 initially a = 0: a + look(c)
+  if x > 0: c ! m
+
+fun look: (t/t c) -> (integer)
+  let p = ?? c
+  p.n
+"""
+
+
+def test_a_loop_that_looks_at_a_message_does_not_give_back_the_one_before_it() -> None:
+    service = load_source(LOOKING)
+    given = {("c", 0): b"".join(n.to_bytes(4, "big") for n in range(1, 9))}
+    compiled = Compiled(service)
+    for budget in (5, 1000):
+        found = compiled.run(given, budget=budget)
+        assert found == interpreted(service, given)
+        assert found.sent["c", 0] == given["c", 0][:28]
+
+
+KEYED = """\
+type t = unit { n : uint8; len_ : uint8; key : string &length = self.len_; };
+type t: record
+  n : integer
+  len_ : integer
+  key : string
+
+"""
+ESCAPES = {
+    "what is returned": """\
+process P: (t/t c, t/t d, t/t e)
+  let r = pass(c, d)
+  e ! r
+
+fun pass: (t/- c, -/t d) -> (t)
+  let m = ? c
+  d ! m
+""",
+    "a branch assigns": """\
+process P: (t/t c, t/t d, t/t e): go(c, d, e)
+
+fun go: (t/- c, -/t d, -/t e) -> ()
+  local s : string := "none"
+  let m = ? c
+  if m.n > 1:
+    s := m.key
+    d ! m
+    let z = 0
+  let k = ? c
+  e ! t(1, 0, s)
+""",
+    "an iteration assigns": """\
+process P: (t/t c, t/t d, t/t e): go(c, d, e)
+
+fun go: (t/- c, -/t d, -/t e) -> ()
+  local s : string := "none"
+  for i in 1 .. 2:
+    let m = ? c
+    s := m.key
+    d ! m
+  e ! t(1, 0, s)
+""",
+    "a function assigns": """\
+process P: (t/t c, t/t d, t/t e): go(c, d, e)
+
+fun go: (t/- c, -/t d, -/t e) -> ()
+  local s : string := "none"
+  let m = ? c
+  give(d, m, s)
+  let k = ? c
+  e ! t(1, 0, s)
+
+fun give: (-/t d, m: t, s: ref string) -> ()
+  s := m.key
+  d ! m
+""",
+}
+
+
+@pytest.mark.parametrize("source", ESCAPES.values(), ids=ESCAPES)
+def test_a_message_whose_bytes_are_used_after_it_was_sent_is_not_forwarded(source: str) -> None:
+    service = load_source(KEYED + source)
+    given = {("c", 0): b"".join(bytes([n, n + 2]) + bytes([64 + n]) * (n + 2) for n in range(1, 7))}
+    compiled = Compiled(service, ("-O0",))
+    for budget in (1, 5, 1000):
+        assert compiled.run(given, budget=budget) == interpreted(service, given)

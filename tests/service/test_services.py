@@ -291,7 +291,7 @@ def test_several_services_in_one_process(tmp_path: Path) -> None:
     assert [each["connections accepted"] for each in counters] == [1, 1]
 
 
-def test_metrics_are_read_next_to_a_client_that_sends_nothing() -> None:
+def test_metrics_are_read_next_to_clients_that_send_nothing_or_slowly() -> None:
     command = [sys.executable, "-m", "sluice", "serve", "http_balancer", "--listen", "127.0.0.1:0", "--json"]
     command += ["--backends", f"127.0.0.1:{free_port()}", "--metrics", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
@@ -305,8 +305,17 @@ def test_metrics_are_read_next_to_a_client_that_sends_nothing() -> None:
         with socket.create_connection((host, int(port)), PATIENCE) as reader:
             reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
             head, _, body = read_to_end(reader).partition(b"\r\n\r\n")
+        silent.settimeout(0.01)
+        with pytest.raises((BrokenPipeError, ConnectionResetError)):  # also one that sends a byte at a time
+            for _ in range(200):
+                with contextlib.suppress(TimeoutError):
+                    assert silent.recv(1) == b""
+                silent.sendall(b"x")
+                time.sleep(0.1)
+    with socket.create_connection((host, int(port)), PATIENCE) as silent:
+        silent.sendall(b"x")
+        process.send_signal(signal.SIGTERM)
         assert silent.recv(1) == b""
-    process.send_signal(signal.SIGTERM)
     counters = json.loads(process.stdout.readline())["counters"]
     assert process.wait(PATIENCE) == 0
     assert head.startswith(b"HTTP/1.1 200 OK")

@@ -70,6 +70,8 @@ def ask(
         ("/in.txt", 200, "text/plain; charset=utf-8", b"words"),
         ("/sub/../index.html", 200, "text/html; charset=utf-8", b"<p>Hello"),
         ("/empty.css", 200, "text/css; charset=utf-8", b""),
+        ("HTTP://a:80/data.bin", 200, "application/octet-stream", DATA),
+        ("http://a", 200, "text/html; charset=utf-8", b"<p>Hello"),
         ("/sub", 301, None, b""),
         ("/absent", 404, None, b""),
         ("/../secret.txt", 404, None, b""),
@@ -111,6 +113,7 @@ def test_ranges(served: Served, range: str, status: int, part: tuple[int, int] |
     assert found[0] == status and found[2] == (DATA[slice(*part)] if part else b"")
     if status == 206 and part is not None:
         assert found[1]["content-range"] == f"bytes {part[0]}-{part[1] - 1}/{len(DATA)}"
+    assert ask(served, "/data.bin", f"Range: {range}", method="HEAD")[0] == 200
     if status == 416:
         assert found[1]["content-range"] == f"bytes */{len(DATA)}"
 

@@ -36,7 +36,7 @@ _PANELS = (
 def dashboard() -> dict[str, Any]:
     """The dashboard, which Grafana imports."""
     source = {"type": "prometheus", "uid": "${source}"}
-    panels = [
+    panels: list[dict[str, Any]] = [
         {
             "id": number + 1,
             "type": "timeseries",

@@ -87,7 +87,7 @@ def _of_all(given: list[tuple[str, str]], default: str) -> str:
 
 
 def check_policies(options: argparse.Namespace, functions: Sequence[CFunction]) -> None:
-    """Raise UsageError for a policy of a function that decides on no packets."""
+    """Raise UsageError for a policy of a function that decides on no packets, or that several workers do not have."""
     deciding = [function.name for function in functions if function.inline]
     for option in ("on_fault", "on_overload"):
         for name, policy in getattr(options, option):
@@ -95,6 +95,11 @@ def check_policies(options: argparse.Namespace, functions: Sequence[CFunction]) 
                 raise UsageError(
                     f"--{option.replace('_', '-')} {name}={policy}: no function in C of this name decides on packets"
                     + (f": {', '.join(deciding)} does" if deciding else "")
+                )
+            if name and option == "on_overload" and policy == "open" and options.workers > 1:
+                raise UsageError(
+                    f"--on-overload {name}=open: one worker can leave a function out: "
+                    f"leave out --workers {options.workers}"
                 )
 
 

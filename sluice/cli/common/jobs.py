@@ -74,7 +74,11 @@ class Jobs:
                     while waiting and (job := self._free()):
                         number = waiting.pop()
                         job.number, job.progress = number, (0, 0)
-                        job.connection.send((sets[number], str(rows[number])))
+                        try:
+                            job.connection.send((sets[number], str(rows[number])))
+                        except OSError:  # it died between two sets: another process takes this one
+                            waiting.append(number)
+                            self._remove(job)
                     self._receive()
                 except KeyboardInterrupt:
                     waiting.clear()
@@ -118,14 +122,19 @@ class Jobs:
             try:
                 received = connection.recv()
             except (EOFError, OSError):
-                job.process.join()
-                self._jobs.remove(job)
+                self._remove(job)
                 received = Outcome(job.progress[1], {}, {}, failure=_death(job.process.exitcode))
             if isinstance(received, Outcome):
                 self._done[job.number] = received
                 job.number = -1
             else:
                 job.progress = received
+
+    def _remove(self, job: _Job) -> None:
+        """Forget a process that has ended."""
+        job.process.join()
+        job.connection.close()
+        self._jobs.remove(job)
 
     def _progress(self, sizes: list[int]) -> tuple[int, int, int]:
         """Bytes read, bytes in all, and packets."""

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import socketserver
+import stat
 import sys
 import threading
 import time
@@ -116,15 +117,36 @@ def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observe
         if metrics_at:
             observer.servers.append(_metrics_server(metrics_at, observer))
         if control:
-            observer.servers.append(_control_server(control, observer))
+            observer.servers.append(control_server(control, observer))
             stack.callback(_remove, control)
         yield observer
 
 
+class _Bounded(socketserver.BaseServer):
+    """Answers one client after the other, each within PATIENCE in all.
+
+    So none holds up the others, or the end of the run.
+    """
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        def give_up() -> None:
+            with contextlib.suppress(OSError):
+                request.shutdown(socket.SHUT_RDWR)
+
+        timer = threading.Timer(PATIENCE, give_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            super().finish_request(request, client_address)
+        finally:
+            timer.cancel()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A client that goes away is no fault of the run."""
+
+
 def _metrics_server(at: tuple[str, int], observer: Observer) -> socketserver.BaseServer:
     class Page(http.server.BaseHTTPRequestHandler):
-        timeout = PATIENCE
-
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404, "the numbers are at /metrics")
@@ -139,11 +161,8 @@ def _metrics_server(at: tuple[str, int], observer: Observer) -> socketserver.Bas
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    class Server(http.server.HTTPServer):
+    class Server(_Bounded, http.server.HTTPServer):
         address_family = socket.AF_INET6 if ":" in at[0] else socket.AF_INET
-
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """A client that goes away is no fault of the run."""
 
     try:
         server = Server(at, Page)
@@ -154,10 +173,8 @@ def _metrics_server(at: tuple[str, int], observer: Observer) -> socketserver.Bas
     return server
 
 
-def _control_server(path: str, observer: Observer) -> socketserver.BaseServer:
+def control_server(path: str, observer: Observer) -> socketserver.BaseServer:
     class Request(socketserver.StreamRequestHandler):
-        timeout = PATIENCE
-
         def handle(self) -> None:
             line = self.rfile.readline(REQUEST_MOST)
             try:
@@ -168,14 +185,13 @@ def _control_server(path: str, observer: Observer) -> socketserver.BaseServer:
             answer = observer.snapshot.as_json() if known else {"error": 'the request is {"do": "snapshot"}'}
             self.wfile.write(json.dumps(answer).encode() + b"\n")
 
-    class Server(socketserver.UnixStreamServer):
-        def handle_error(self, request: Any, client_address: Any) -> None:
-            """As above."""
+    class Server(_Bounded, socketserver.UnixStreamServer):
+        pass
 
     if _answers(path):
         raise CommandError(f"--control {path}: another box has this socket")
     with contextlib.suppress(OSError):
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        if stat.S_ISSOCK(os.lstat(path).st_mode):
             os.unlink(path)  # of a box that was killed
     before = os.umask(0o177)  # for its owner alone
     try:

@@ -66,6 +66,11 @@ class Outputs:
     rows: list[Rows] = field(default_factory=lambda: [])
     files: list[Rotating] = field(default_factory=lambda: [])
 
+    def begin(self) -> None:
+        """Start to take rows, if that was left to the caller."""
+        for rows in self.rows:
+            rows.begin()
+
     def failed(self) -> bool:
         """Whether a file could not be written."""
         return any(rows.failure for rows in self.rows)
@@ -113,12 +118,16 @@ def log_file(options: argparse.Namespace, path: str, schema: Schema) -> Generato
 
 @contextlib.contextmanager
 def outputs(
-    wanted: Wanted, options: argparse.Namespace, stdout: str | None = None, joined: tuple[str, ...] = ()
+    wanted: Wanted,
+    options: argparse.Namespace,
+    stdout: str | None = None,
+    joined: tuple[str, ...] = (),
+    begins: bool = True,
 ) -> Generator[Outputs]:
     """While the context is active, the logs of `wanted` go to files of the requested format.
 
-    stdout: the path of standard output, for logs without a file. joined: key parts that `--key` added. Raises
-    CommandError and UsageError.
+    stdout: the path of standard output, for logs without a file. joined: key parts that `--key` added. begins: rows are
+    taken from now on; else from Outputs.begin on. Raises CommandError and UsageError.
     """
     found = Outputs()
     limits = _limits(options)
@@ -138,7 +147,7 @@ def outputs(
                 raise UsageError(f"--format {format.name}: needs a file: give {function.name}:out=FILE, or -o FILE")
             file = _open(path or stdout or "-", schema, format, limits)
             found.files.append(file)
-            found.rows.append(Rows(file))
+            found.rows.append(Rows(file, begins=begins))
             wanted.options[number] = {**texts, "out": found.rows[-1].path}
         if (options.format or limits) and not logs:
             raise UsageError("--format, --rotate-size, --rotate-time: are for logs (sluice functions lists them)")

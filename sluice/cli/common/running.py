@@ -139,13 +139,14 @@ def run_file(
     box: type[Box] = Box,
     report_to: Callable[[int, int, int], bool] | None = None,
     observed: argparse.Namespace | None = None,
+    begin: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
     packets. failed: stops the run if it returns True. box: the class of a single one. observed: the options by which
-    the run is shown while it lasts (observing.py), and of its rights (privileges.py). Raises BrokenPipeError if the
-    reader of the output is gone.
+    the run is shown while it lasts (observing.py), and of its rights (privileges.py). begin: starts threads, once these
+    rights were given up. Raises BrokenPipeError if the reader of the output is gone.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
@@ -164,6 +165,7 @@ def run_file(
         def ready() -> None:
             if observed is not None:
                 give_up_privileges(observed, inputs)
+            begin()
             if observer is not None:
                 observer.begin()  # threads, which have the rights that are left
             if inputs.live:

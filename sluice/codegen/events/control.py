@@ -7,6 +7,7 @@ instance has its own copy of the rules that can be controlled (runtime/control.h
 from __future__ import annotations
 
 from sluice.codegen.events.dispatch import Dispatcher, has_subscriber
+from sluice.codegen.events.functions import is_embedded
 from sluice.codegen.layer.instance_layout import Table
 from sluice.hooks.function import Functions
 from sluice.hooks.subscription import HookError, is_named
@@ -46,7 +47,8 @@ def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
     events = _stream_events(layer)
     if layer.above:
         return ""
-    if weak and any(layer.events[event].callback for event in events if event in layer.events):
+    defined = [event for event in events if event in layer.events]
+    if weak and any(layer.events[event].callback or is_embedded(layer, event, functions) for event in defined):
         return ""
     listening = [listener for event in events for listener in teller.listening(event)]
     return has_subscriber(listening) if listening else "false"

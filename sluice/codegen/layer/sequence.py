@@ -11,6 +11,9 @@ from sluice.ir import instruction as ir
 from sluice.ir.expression import Const, Expr, Flip
 from sluice.ir.graph import given_up_name
 
+NO_DATA = "&(struct sl_packet_data){.present = false}"
+"""No bytes of the packet being processed, in C."""
+
 
 def sequence_of(w: LayerWriter, side: Expr) -> str:
     assert w.table is not None
@@ -67,14 +70,21 @@ def begin_seq(w: LayerWriter, i: ir.BeginSeq) -> list[str]:
     )
     if w.layer.rules is None or not w.layer.rules.buffer_data or i.anew != Const(2):
         return [begin]
-    none = "&(struct sl_packet_data){.present = false}"
     out = [
         f"struct sl_sequence *sequence = {sequence_of(w, i.side)};",
-        f"uint64_t here = sl_sequence_bytes(sequence, {none});",
+        f"uint64_t here = sl_sequence_bytes(sequence, {NO_DATA});",
         begin,
-        w.count("bytes:discarded", f"here - sl_sequence_bytes(sequence, {none})"),
+        *_discarded(w, i.side),
     ]
     return ["{", *("    " + line for line in out), "}"]
+
+
+def _discarded(w: LayerWriter, side: Expr) -> list[str]:
+    """Statements that count the bytes that `sequence` held before (`here`) and holds no more. Those that nothing wants are
+    only extents there, and were counted as such when they came.
+    """
+    out = [w.count("bytes:discarded", f"here - sl_sequence_bytes(sequence, {NO_DATA})")]
+    return [f"if ({wanted_now(w, side)})", *("    " + line for line in out)] if w.controls_stream else out
 
 
 @writes(ir.PlaceSeq)
@@ -276,7 +286,7 @@ def acknowledge(w: LayerWriter, i: ir.AcknowledgeSeq) -> list[str]:
 
 @writes(ir.OverdueSeq)
 def overdue(w: LayerWriter, i: ir.OverdueSeq) -> list[str]:
-    arguments = f"{sequence_of(w, i.side)}, &box->base.pool, box->base.now, {number(i.wait)}"
+    arguments = f"{sequence_of(w, i.side)}, box->base.now, {number(i.wait)}"
     return [f"{variable(i.due)} = sl_sequence_overdue({arguments});"]
 
 
@@ -287,20 +297,18 @@ def settled(w: LayerWriter, i: ir.SettledSeq) -> list[str]:
 
 @writes(ir.UnplacedSeq)
 def unplaced(w: LayerWriter, i: ir.UnplacedSeq) -> list[str]:
-    counted = ""
+    counted: list[str] = []
     if w.layer.rules is not None and w.layer.rules.buffer_data:
-        counted = w.count(
-            "bytes:discarded", "here - sl_sequence_bytes(sequence, &(struct sl_packet_data){.present = false})"
-        )
+        counted = _discarded(w, i.side)
     out = [
         "struct sl_left_out left = {0, 0, 0};",
         f"struct sl_sequence *sequence = {sequence_of(w, i.side)};",
-        "uint64_t here = sl_sequence_bytes(sequence, &(struct sl_packet_data){.present = false});" if counted else "",
+        f"uint64_t here = sl_sequence_bytes(sequence, {NO_DATA});" if counted else "",
         f"{variable(i.any)} = sl_sequence_leave_out(sequence, {rules_of(w, i.side)}, &box->base.pool, &left);",
         f"{variable(i.before)} = left.before;",
         f"{variable(i.repeated)} = left.repeated;",
         f"{variable(i.outside)} = left.outside;",
-        counted,
+        *counted,
     ]
     return ["{", *("    " + line for line in out if line), "}"]
 

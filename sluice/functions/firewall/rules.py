@@ -251,9 +251,12 @@ def _policy(cursor: Cursor, chain: Chain) -> None:
 
 def _check(table: Table) -> None:
     """Jumps lead to chains without a hook, and never back."""
-    done: set[str] = set()
+    nested: dict[str, int] = {}  # the jumps that follow one another from a chain, at most
 
-    def visit(chain: Chain, path: tuple[str, ...]) -> None:
+    def visit(chain: Chain, path: tuple[str, ...]) -> int:
+        found = nested.get(chain.name, 0)
+        if chain.name in nested:
+            return found
         for rule in chain.rules:
             for step in rule.steps:
                 if not isinstance(step, Verdict) or step.kind not in ("jump", "goto"):
@@ -265,13 +268,13 @@ def _check(table: Table) -> None:
                     raise RuleError(step.place, f"'{step.kind} {step.chain}'", "it is a chain with a hook")
                 if step.chain in path:
                     raise RuleError(step.place, f"'{step.kind} {step.chain}'", "the chains jump in a circle")
-                if len(path) >= DEPTH_MOST:
+                found = max(found, 1 + (visit(to, (*path, step.chain)) if len(path) <= DEPTH_MOST else DEPTH_MOST))
+                if found > DEPTH_MOST:
                     raise RuleError(
                         step.place, f"'{step.kind} {step.chain}'", f"jumps are nested more than {DEPTH_MOST} deep"
                     )
-                if step.chain not in done:
-                    visit(to, (*path, step.chain))
-        done.add(chain.name)
+        nested[chain.name] = found
+        return found
 
     for chain in table.chains.values():
         visit(chain, (chain.name,))

@@ -104,7 +104,12 @@ def values(cursor: Cursor, names: Names, of: Type, depth: int = 0) -> Ranges:
             raise RuleError(token.place, f"'{token.text}'", "its elements have another type than the field")
         return ranges
     if not token.string and token.text.startswith("$"):
-        return values(_defined(cursor, names, depth), names, of, depth + 1)
+        defined = _defined(cursor, names, depth)
+        found = values(defined, names, of, depth + 1)
+        if not defined.done:
+            what = f"its definition goes on after one value, with '{defined.token.text}'"
+            raise RuleError(token.place, f"'{token.text}'", what, "write several values as a set: { A, B }")
+        return found
     return one(cursor, of)
 
 

@@ -6,7 +6,7 @@
  *
  * Packets have their lengths and times. What follows the transport header is zeroed, unless payload=keep; so are headers that
  * are not read. Frames that are neither IP nor ARP are dropped, and counted. Checksums are updated: one that was wrong is wrong
- * by the same difference, and that of a datagram in fragments does not hold. */
+ * by the same difference, and that of a datagram in fragments or in an ICMP error is zeroed. */
 #include "sluice.h"
 
 #include "anonymise_packet.h"
@@ -24,7 +24,7 @@ SLUICE_COUNTER(anonymise_dropped, "frames that were dropped, as they are neither
 SLUICE_COUNTER(anonymise_options, "options of IP and TCP that were removed")
 SLUICE_COUNTER(anonymise_quoted, "packets in ICMP errors, whose headers were anonymised too")
 SLUICE_COUNTER(anonymise_zeroed, "bytes of payload and of headers that were zeroed")
-SLUICE_COUNTER(anonymise_fragments, "fragments, whose datagram's checksum does not hold")
+SLUICE_COUNTER(anonymise_fragments, "fragments, whose datagram's checksum was zeroed")
 SLUICE_COUNTER(anonymise_not_written, "packets that were dropped for want of room or memory")
 
 enum { ANONYMISE_FRAME = 1 << 18, ANONYMISE_KEY = 16 };

@@ -93,8 +93,18 @@ static inline void anonymise_icmp6(struct anonymiser *with, struct anonymise_at 
     anonymise_zero(anonymise_after(icmp, known), done);
 }
 
+/* Zeroes a transport checksum that nothing updates: it is a sum over the addresses that were replaced. */
+static inline void anonymise_no_checksum(uint8_t protocol, struct anonymise_at body) {
+    uint32_t place = protocol == 6 ? 16 : protocol == 17 ? 6 : protocol == 1 || protocol == 58 ? 2 : body.length;
+    for (uint32_t i = place; i < body.length && i < place + 2; i++)
+        body.at[i] = 0;
+}
+
+/* `updated`: whether its checksum is. */
 static inline void anonymise_transport(struct anonymiser *with, uint8_t protocol, struct anonymise_at body, unsigned depth, bool first,
-                                       struct anonymised *done) {
+                                       bool updated, struct anonymised *done) {
+    if (first && !updated)
+        anonymise_no_checksum(protocol, body);
     if (!first)
         anonymise_rest(with, body, done);
     else if (protocol == 6)
@@ -112,7 +122,7 @@ static inline void anonymise_transport(struct anonymiser *with, uint8_t protocol
 }
 
 /* Extension headers: options become padding, addresses of a routing header are removed (RFC 8200, 4). Returns the protocol. */
-static inline uint8_t anonymise_extensions(uint8_t protocol, struct anonymise_at *body, bool *first, struct anonymised *done) {
+static inline uint8_t anonymise_extensions(uint8_t protocol, struct anonymise_at *body, bool *first, bool *last, struct anonymised *done) {
     while (protocol == 0 || protocol == 43 || protocol == 60 || protocol == 44) {
         if (body->length < 8) {
             anonymise_zero(*body, done);
@@ -121,6 +131,7 @@ static inline uint8_t anonymise_extensions(uint8_t protocol, struct anonymise_at
         uint32_t length = protocol == 44 ? 8 : 8 * ((uint32_t)body->at[1] + 1);
         if (protocol == 44) {
             *first = *first && !(sl_load_be16(body->at + 2) & 0xfff8);
+            *last = *last && !(body->at[3] & 1);
         } else {
             uint32_t from = protocol == 43 ? 4 : 2, to = length < body->length ? length : body->length;
             if (protocol == 43)
@@ -146,7 +157,7 @@ static inline void anonymise_header_checksum(uint8_t *ip, uint32_t header, bool 
 static inline void anonymise_ip_packet(struct anonymiser *with, struct anonymise_at ip, unsigned depth, bool quoted, struct anonymised *done) {
     unsigned version = ip.length ? ip.at[0] >> 4 : 0;
     uint32_t header = version == 4 ? 4 * (ip.at[0] & 15u) : 40;
-    bool first = true;
+    bool first = true, last = true;
     if (depth > ANONYMISE_DEPTH || (version != 4 && version != 6) || header < 20 || ip.length < header) {
         anonymise_zero(ip, done);
         return;
@@ -157,6 +168,7 @@ static inline void anonymise_ip_packet(struct anonymiser *with, struct anonymise
         uint32_t total = (uint32_t)sl_load_be16(ip.at + 2);
         bool right = sl_internet_checksum(ip.at, header, 0) == 0xffff;
         first = !(sl_load_be16(ip.at + 6) & 0x1fff);
+        last = !(sl_load_be16(ip.at + 6) & 0x2000);
         anonymise_ip(with, ip.at + 12, 4);
         anonymise_ip(with, ip.at + 16, 4);
         if (header > 20) {
@@ -177,9 +189,9 @@ static inline void anonymise_ip_packet(struct anonymiser *with, struct anonymise
             anonymise_zero(anonymise_after(body, payload), done);
             body.length = payload;
         }
-        protocol = anonymise_extensions(protocol, &body, &first, done);
+        protocol = anonymise_extensions(protocol, &body, &first, &last, done);
     }
-    anonymise_transport(with, protocol, body, depth, first, done);
+    anonymise_transport(with, protocol, body, depth, first, last && !quoted, done);
 }
 
 /* ARP for Ethernet and IPv4 (RFC 826); false: it is another one. */

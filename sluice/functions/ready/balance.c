@@ -91,6 +91,20 @@ static void balance_settle(struct sl_box *box, const struct balance_flow *flow, 
     }
 }
 
+/* Of the servers that are not down, the one with the fewest connections; 0: all are down. */
+static int64_t balance_least_up(struct sl_box *box, struct sl_object *active) {
+    const struct balance *balance = SLUICE_WORKER_OF(box);
+    int64_t found = 0, fewest = 0;
+    for (uint32_t i = 0; i < balance->count; i++) {
+        int64_t server = balance->server[i], count = 0;
+        if (balance_is_down(box, server) || sl_shared_map_read(active, server, &count) != SL_STORE_DONE || (found && count >= fewest))
+            continue;
+        found = server;
+        fewest = count;
+    }
+    return found;
+}
+
 /* Takes up what another instance has stored for a connection that it had before. False: it has no server. */
 static bool balance_take_up(const struct sl_event *event, struct balance_flow *flow) {
     struct sl_object *object = SLUICE_SHARED_OF(event, server);
@@ -108,27 +122,21 @@ static void balance_choose(const struct sl_event *event, struct balance_flow *fl
     if (balance_take_up(event, flow))
         return;
     struct sl_object *active = SLUICE_SHARED_ALL(event->box, active);
-    int64_t least = 0, passed[BALANCE_ATTEMPTS];
-    unsigned passed_count = 0;
+    int64_t least = 0;
     bool known = false, failed = false;
-    /* A server that is no parameter has one more connection after each attempt, so that another one has the fewest; so has one
-     * that is down, until another one was found. */
+    /* A server that is no parameter has one more connection after each attempt, so that another one has the fewest. */
     for (unsigned attempt = 0; attempt < BALANCE_ATTEMPTS && !known && !failed; attempt++) {
         failed = sl_shared_map_least(active, 1, &least) != SL_STORE_DONE;
         known = !failed && balance_is_server(SLUICE_WORKER_OF(event->box), (uint32_t)least);
-        if (known && balance_is_down(event->box, least)) {
-            passed[passed_count++] = least;
-            known = false;
+    }
+    if (known && balance_is_down(event->box, least)) {
+        int64_t up = balance_least_up(event->box, active);
+        SLUICE_COUNTER_OF(event->box, all_down) += !up;
+        if (up && sl_shared_map_add(active, up, 1, NULL) == SL_STORE_DONE) {
+            sl_shared_map_add(active, least, -1, NULL);
+            least = up;
         }
     }
-    if (!known && !failed && passed_count) {
-        least = passed[0];
-        known = true;
-        sl_shared_map_add(active, least, 1, NULL);
-        SLUICE_COUNTER_OF(event->box, all_down)++;
-    }
-    for (unsigned i = 0; i < passed_count; i++)
-        sl_shared_map_add(active, passed[i], -1, NULL);
     if (failed) {
         SLUICE_COUNTER_OF(event->box, no_server)++;
         return;

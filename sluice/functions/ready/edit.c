@@ -95,10 +95,24 @@ static void edit_arm(const struct sl_event *event, struct edit_flow *flow) {
     SLUICE_ARM(event, tcp, edit_wait, due > now ? due - now : 1);
 }
 
+/* What the edits have counted, as readers of a running box see it. */
+static void edit_count(struct sl_box *box, const struct edit *edit) {
+    SLUICE_COUNTER_OF(box, edited) = edit->box.edits;
+    SLUICE_COUNTER_OF(box, unable_tunnel) = edit->box.unable[SL_EDIT_TUNNEL];
+    SLUICE_COUNTER_OF(box, unable_fragment) = edit->box.unable[SL_EDIT_FRAGMENT];
+    SLUICE_COUNTER_OF(box, unable_cut) = edit->box.unable[SL_EDIT_CUT];
+    SLUICE_COUNTER_OF(box, unable_signed) = edit->box.unable[SL_EDIT_SIGNED];
+    SLUICE_COUNTER_OF(box, no_room) = edit->box.no_room;
+    SLUICE_COUNTER_OF(box, not_mapped) = edit->box.not_mapped;
+    SLUICE_COUNTER_OF(box, acknowledged) = edit->box.acknowledged;
+}
+
 SLUICE_TIMER(tcp, edit_wait) {
     struct edit_flow *flow = SLUICE_STATE_OF(event);
     const uint64_t now = sl_now(event->box), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
     flow->armed = false;
+    if (flow->closed)
+        return;
     edit_arm(event, flow);
     for (unsigned side = 0; side < 2 && flow->scans; side++) {
         struct sl_event of = *event;
@@ -108,7 +122,9 @@ SLUICE_TIMER(tcp, edit_wait) {
             continue;
         SLUICE_COUNTER_OF(event->box, waited)++;
         if (scan->http.reframes) {   /* within a body: what may be the beginning leaves, in a chunk */
-            edit_put(SLUICE_WORKER_OF(event->box), scan->part, scan->matched);
+            struct edit *edit = SLUICE_WORKER_OF(event->box);
+            edit->text_count = 0;   /* a connection that was reset may have left bytes */
+            edit_put(edit, scan->part, scan->matched);
             edit_chunk(&of, flow, scan, sl_edits_delivered(&flow->edits, side), false);
         } else if (scan->http.head) {
             edit_opaque(&of, flow, scan);
@@ -130,6 +146,7 @@ SLUICE_ON(tcp, packet) {
     }
     bool closing = flow->closed;
     sl_edits_packet(event, &flow->edits, &edit->box);
+    edit_count(event->box, edit);
     if (closing && !sl_edits_resets(&flow->edits, event->box))
         SLUICE_DROP(event->box);
 }
@@ -150,7 +167,11 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (flow && flow->scans) {
+    if (!flow || !flow->scans || flow->closed)
+        return;
+    if (flow->scans->side[event->side & 1].http.reframes) {   /* the receiver cannot tell where the chunks go on */
+        edit_reset(event, flow);
+    } else {
         sl_edits_flush(event, &flow->edits, event->side);
         edit_opaque(event, flow, &flow->scans->side[event->side & 1]);
     }
@@ -159,7 +180,7 @@ SLUICE_ON(tcp, gap) {
 SLUICE_DESTROY {
     sl_edits_close(box, &state->edits);
     for (unsigned side = 0; state->scans && side < 2; side++)
-        free(state->scans->side[side].http.head);
+        edit_free_head(SLUICE_WORKER_OF(box), &state->scans->side[side].http);
     free(state->scans);
 }
 
@@ -192,14 +213,7 @@ SLUICE_OPEN {
 
 SLUICE_CLOSE {
     struct edit *edit = SLUICE_WORKER_OF(box);
-    SLUICE_COUNTER_OF(box, edited) = edit->box.edits;
-    SLUICE_COUNTER_OF(box, unable_tunnel) = edit->box.unable[SL_EDIT_TUNNEL];
-    SLUICE_COUNTER_OF(box, unable_fragment) = edit->box.unable[SL_EDIT_FRAGMENT];
-    SLUICE_COUNTER_OF(box, unable_cut) = edit->box.unable[SL_EDIT_CUT];
-    SLUICE_COUNTER_OF(box, unable_signed) = edit->box.unable[SL_EDIT_SIGNED];
-    SLUICE_COUNTER_OF(box, no_room) = edit->box.no_room;
-    SLUICE_COUNTER_OF(box, not_mapped) = edit->box.not_mapped;
-    SLUICE_COUNTER_OF(box, acknowledged) = edit->box.acknowledged;
+    edit_count(box, edit);
     free(edit->box.bytes);
     free(edit->text);
     if (edit->out)

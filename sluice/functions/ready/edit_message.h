@@ -2,11 +2,6 @@
 #ifndef SLUICE_EDIT_MESSAGE_H
 #define SLUICE_EDIT_MESSAGE_H
 
-/* Does an edit of the pattern change the length? */
-static bool edit_resizes(const struct edit *edit) {
-    return edit->mode == EDIT_REMOVE || (edit->mode == EDIT_REPLACE && edit->with_length != edit->pattern.length);
-}
-
 /* A head is complete: searches it, and lets it leave, changed where its body will be. */
 static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsigned side, uint64_t end, bool possible) {
     struct edit *edit = SLUICE_WORKER_OF(event->box);
@@ -51,12 +46,11 @@ static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsi
     if (changes && !flow->closed && (edit->text_count != http->count || memcmp(edit->text, http->head, http->count)) &&
         !sl_edits_replace(&flow->edits, side, scan->from, http->count, edit->text, (uint32_t)edit->text_count))
         http->reframes = false;
+    http->fixed = http->fixed || !http->reframes;   /* the head that leaves names the length */
     sl_edits_decide(&flow->edits, side, end);
     scan->from = end;
     edit->text_count = 0;
-    free(http->head);
-    http->head = NULL;
-    http->room = http->count = 0;
+    edit_free_head(edit, http);
 }
 
 /* Collects bytes of a head. Returns how many were of it. */
@@ -64,7 +58,13 @@ static uint32_t edit_collect(const struct sl_event *event, struct edit_flow *flo
                              const uint8_t *at, uint32_t count, bool possible) {
     struct edit_scan *scan = &flow->scans->side[side];
     struct edit_http *http = &scan->http;
-    if (!sl_edit_reserve(&http->head, &http->room, sl_min(http->count + count, EDIT_HEAD_MOST))) {
+    struct edit *edit = SLUICE_WORKER_OF(event->box);
+    const size_t room = http->room;
+    const bool fits = edit->box.held <= sl_edit_held_most &&
+                      sl_edit_reserve(&http->head, &http->room, sl_min(http->count + count, EDIT_HEAD_MOST));
+    edit->box.held += http->room - room;
+    if (!fits) {
+        edit->box.no_room++;
         edit_opaque(event, flow, scan);
         return 0;
     }
@@ -106,10 +106,7 @@ static void edit_bytes(const struct sl_event *event, struct edit_flow *flow, uns
         bool body, ended, reframes = scan->http.reframes;
         uint32_t here = edit_http_next(&scan->http, at + done, left, &body, &ended);
         if (scan->http.state == EDIT_HTTP_NONE && reframes) {   /* no receiver could know what follows */
-            flow->closed = true;
-            SLUICE_COUNTER_OF(event->box, closed)++;
-            if (!sl_edits_reset(event, &flow->edits))
-                SLUICE_RESET(event->box);
+            edit_reset(event, flow);
             return;
         }
         if (reframes && body)

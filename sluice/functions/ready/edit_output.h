@@ -11,6 +11,14 @@ static void edit_put(struct edit *edit, const void *bytes, size_t count) {
     }
 }
 
+/* Forgets the bytes of a head. */
+static void edit_free_head(struct edit *edit, struct edit_http *http) {
+    edit->box.held -= http->room;
+    free(http->head);
+    http->head = NULL;
+    http->room = http->count = 0;
+}
+
 static void edit_report(const struct sl_event *event, const struct edit *edit, uint64_t offset, const char *done) {
     static const char *const modes[] = {"alert", "mask", "close", "remove", "replace"};
     if (!edit->out)
@@ -20,6 +28,14 @@ static void edit_report(const struct sl_event *event, const struct edit *edit, u
     fprintf(edit->out, ",\"offset\":%llu,\"mode\":\"%s\",\"done\":%s}\n", (unsigned long long)offset, modes[edit->mode], done);
 }
 
+/* Resets the connection: its streams cannot go on. */
+static void edit_reset(const struct sl_event *event, struct edit_flow *flow) {
+    flow->closed = true;
+    SLUICE_COUNTER_OF(event->box, closed)++;
+    if (!sl_edits_reset(event, &flow->edits))
+        SLUICE_RESET(event->box);
+}
+
 /* The pattern was found at `offset`. Returns whether its bytes are to be changed. */
 static bool edit_found(const struct sl_event *event, struct edit_flow *flow, uint64_t offset, bool possible) {
     struct edit *edit = SLUICE_WORKER_OF(event->box);
@@ -27,13 +43,14 @@ static bool edit_found(const struct sl_event *event, struct edit_flow *flow, uin
     bool changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
     SLUICE_COUNTER_OF(event->box, not_edited) += changes && !possible;
     edit_report(event, edit, offset, !changes || possible ? "true" : "false");
-    if (edit->mode == EDIT_CLOSE && !flow->closed) {
-        flow->closed = true;
-        SLUICE_COUNTER_OF(event->box, closed)++;
-        if (!sl_edits_reset(event, &flow->edits))
-            SLUICE_RESET(event->box);
-    }
+    if (edit->mode == EDIT_CLOSE && !flow->closed)
+        edit_reset(event, flow);
     return changes && possible;
+}
+
+/* Does an edit of the pattern change the length? */
+static bool edit_resizes(const struct edit *edit) {
+    return edit->mode == EDIT_REMOVE || (edit->mode == EDIT_REPLACE && edit->with_length != edit->pattern.length);
 }
 
 /* Searches bytes that leave as they are but for the pattern; `offset` is that of the first one. */
@@ -49,10 +66,13 @@ static void edit_plain(const struct sl_event *event, struct edit_flow *flow, str
             continue;
         scan->matched = 0;
         uint64_t begin = offset + i + 1 - length;
-        bool masks = edit->mode == EDIT_MASK;
-        if (edit_found(event, flow, begin, possible && (masks || !scan->http.fixed || scan->http.state == EDIT_HTTP_NONE ||
-                                                        scan->http.state == EDIT_HTTP_CLOSE)))
-            sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with, masks ? length : edit->with_length);
+        bool masks = edit->mode == EDIT_MASK, changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
+        bool done = possible && (!edit_resizes(edit) || !scan->http.fixed ||
+                                 scan->http.state == EDIT_HTTP_NONE || scan->http.state == EDIT_HTTP_CLOSE);
+        if (changes && done)   /* first, as it fails at a bound */
+            done = sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with,
+                                    masks ? length : edit->with_length);
+        edit_found(event, flow, begin, done);
     }
     sl_edits_decide(&flow->edits, event->side, offset + count - scan->matched);
     scan->from = offset + count;
@@ -109,12 +129,8 @@ static void edit_chunk(const struct sl_event *event, struct edit_flow *flow, str
     if (ends)
         edit_put(edit, "0\r\n\r\n", 5);
     if (to > scan->from && !sl_edits_replace(&flow->edits, event->side, scan->from, (uint32_t)(to - scan->from), edit->text,
-                                             (uint32_t)edit->text_count)) {
-        flow->closed = true;   /* at a bound: the message cannot go on */
-        SLUICE_COUNTER_OF(event->box, closed)++;
-        if (!sl_edits_reset(event, &flow->edits))
-            SLUICE_RESET(event->box);
-    }
+                                             (uint32_t)edit->text_count))
+        edit_reset(event, flow);   /* at a bound: the message cannot go on */
     sl_edits_decide(&flow->edits, event->side, to);
     scan->from = to;
     edit->text_count = 0;
@@ -126,10 +142,8 @@ static void edit_opaque(const struct sl_event *event, struct edit_flow *flow, st
     scan->http.reframes = false;
     scan->matched = 0;
     if (scan->http.count)
-        edit_plain(event, flow, scan, scan->from, scan->http.head, scan->http.count, true);
-    free(scan->http.head);
-    scan->http.head = NULL;
-    scan->http.room = scan->http.count = 0;
+        edit_plain(event, flow, scan, scan->from, scan->http.head, scan->http.count, flow->edits.open != NULL);
+    edit_free_head(SLUICE_WORKER_OF(event->box), &scan->http);
 }
 
 #endif

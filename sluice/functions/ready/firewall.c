@@ -116,11 +116,17 @@ static bool firewall_is_expected(struct sl_box *box, const struct firewall_packe
     int64_t hash = (int64_t)firewall_flow_hash(~box->seed, FIREWALL_TCP, from, packet->to), there = 0;
     if (!SLUICE_PARAMETER_OF(box, ftp) || sl_shared_contains(object, hash, &there) != SL_STORE_DONE || !there)
         return false;
-    for (uint32_t i = 0; i < FIREWALL_EXPECTED; i++)
-        if (firewall->expected.at[i].hash == (uint64_t)hash && firewall->expected.at[i].until < sl_now(box))
-            there = 0;
+    bool here = false, fresh = false;   /* announced here; less than FIREWALL_EXPECTED_FOR ago */
+    for (uint32_t i = 0; i < FIREWALL_EXPECTED; i++) {
+        struct firewall_expected *place = &firewall->expected.at[i];
+        if (place->hash != (uint64_t)hash)
+            continue;
+        here = true;
+        fresh |= place->until >= sl_now(box);
+        place->hash = 0;   /* the same ends may be announced again */
+    }
     sl_shared_remove(object, hash, NULL);
-    return there;
+    return fresh || !here;
 }
 
 /* The combinations of flags that segments have (RFC 9293, 3.10.7; as in Linux' connection tracking), without PSH, ECE, CWR. */
@@ -181,7 +187,7 @@ static void firewall_confirm(const struct sl_event *event, const struct firewall
     flow->confirmed = true;
     flow->original = (uint8_t)event->side;
     flow->related = packet->state == FIREWALL_RELATED;
-    flow->hash = firewall_flow_hash(box->seed, packet->protocol, packet->from, packet->to);
+    flow->hash = firewall_packet_hash(box->seed, packet, event->unit);
     sl_shared_insert(SLUICE_SHARED_ALL(box, connections), (int64_t)flow->hash, NULL);
     SLUICE_COUNTER_OF(box, firewall_connections)++;
     uint64_t port = SLUICE_PARAMETER_OF(box, ftp);
@@ -275,10 +281,11 @@ static void firewall_icmp(const struct sl_event *event, unsigned version) {
 /* --- IP --- */
 
 /* Is there a layer of TCP, UDP or ICMP for what a packet carries, once it is whole? `needs`: the bytes without which that layer
- * has no event. */
-static bool firewall_is_tracked(uint32_t protocol, uint32_t *needs) {
-    *needs = protocol == FIREWALL_TCP ? 14 : 4;
-    return protocol == FIREWALL_TCP || protocol == FIREWALL_UDP || protocol == FIREWALL_ICMP || protocol == FIREWALL_ICMP6;
+ * has no event. ICMP over IPv6, and ICMPv6 over IPv4, have none. */
+static bool firewall_is_tracked(const struct sl_ip_place *ip, uint32_t *needs) {
+    *needs = ip->protocol == FIREWALL_TCP ? 14 : 4;
+    return ip->protocol == FIREWALL_TCP || ip->protocol == FIREWALL_UDP ||
+           ip->protocol == (ip->version == 4 ? FIREWALL_ICMP : FIREWALL_ICMP6);
 }
 
 /* The outermost IP header of the current packet: decides on what no layer above does. */
@@ -299,7 +306,7 @@ static void firewall_ip(const struct sl_event *event) {
     uint32_t here = frame->captured > ip.payload ? frame->captured - ip.payload : 0;
     sl_bytes unit = {here ? frame->at + ip.payload : NULL, here, here};
     bool whole = ip.first && ip.last;
-    if (!firewall_is_tracked(ip.protocol, &needs))
+    if (!firewall_is_tracked(&ip, &needs))
         firewall_other(event, ip.first ? unit : (sl_bytes){0}, FIREWALL_UNTRACKED);
     else if (whole && here < needs)
         firewall_other(event, unit, FIREWALL_INVALID);

@@ -8,7 +8,7 @@
 
 #include <strings.h>
 
-enum { FIREWALL_LINE = 128, FIREWALL_EXPECTED = 4096 };
+enum { FIREWALL_LINE = 128, FIREWALL_EXPECTED = 4096, FIREWALL_PORT_LEAST = 1024 };
 #define FIREWALL_EXPECTED_FOR (300 * (uint64_t)1000000000)   /* nanoseconds */
 
 /* A control connection: the line that each side is sending. */
@@ -41,12 +41,13 @@ static inline bool firewall_announced(const struct firewall_ftp *ftp, unsigned s
                                           : false;
 }
 
-/* The hash of the data connection that a line announces: of the ends' addresses and the announced port. 0: there is none. */
+/* The hash of the data connection that a line announces: of the ends' addresses and the announced port. 0: there is none, or
+ * its port is one of services, which no announcement may open (RFC 2577, 3). */
 static inline uint64_t firewall_data_hash(const struct firewall_ftp *ftp, uint64_t seed, unsigned side) {
     struct ftp_end end;
     struct firewall_end from = side == ftp->client_side ? ftp->server : ftp->client;
     struct firewall_end to = side == ftp->client_side ? ftp->client : ftp->server;
-    if (!firewall_announced(ftp, side, &end))
+    if (!firewall_announced(ftp, side, &end) || end.port < FIREWALL_PORT_LEAST)
         return 0;
     if (end.size) {
         struct firewall_number address = firewall_address(end.address, end.size == 4 ? 4 : 6);

@@ -130,6 +130,17 @@ static inline uint64_t firewall_flow_hash(uint64_t seed, uint8_t protocol, struc
     return firewall_mix(hash, seed) >> 12;
 }
 
+/* The number in the place of ports: the identifier of an echo. */
+static inline uint16_t firewall_echo_id(const uint8_t *icmp) { return (uint16_t)sl_load_be16(icmp + 4); }
+
+/* The hash of the flow of a packet; `unit`: its transport header. */
+static inline uint64_t firewall_packet_hash(uint64_t seed, const struct firewall_packet *packet, sl_bytes unit) {
+    struct firewall_end from = packet->from, to = packet->to;
+    if (packet->has_type && unit.captured >= 6)
+        from.port = to.port = firewall_echo_id(unit.at);
+    return firewall_flow_hash(seed, packet->protocol, from, to);
+}
+
 /* The hash of the flow that an ICMP error quotes; 0 if it quotes none as far as it was captured (RFC 792; RFC 4443, 3). */
 static inline uint64_t firewall_quoted(uint64_t seed, sl_bytes unit, unsigned version) {
     if (unit.captured < 8 + 20 + 8)
@@ -148,7 +159,7 @@ static inline uint64_t firewall_quoted(uint64_t seed, sl_bytes unit, unsigned ve
         from.port = (uint16_t)sl_load_be16(transport);
         to.port = (uint16_t)sl_load_be16(transport + 2);
     } else if (protocol == FIREWALL_ICMP || protocol == FIREWALL_ICMP6) {
-        from.port = to.port = (uint16_t)sl_load_be16(transport + 4);   /* the identifier of an echo */
+        from.port = to.port = firewall_echo_id(transport);
     } else {
         return 0;
     }

@@ -1,5 +1,5 @@
 /* Limits packets or bytes per second of each source, destination or flow: token buckets by packet time, which drop what exceeds
- * the rate. A bucket that is full again says nothing more, and is given up when a flow of its key ends. */
+ * the rate. A bucket that is full again says nothing more, and is given up when a flow of its key ends, or room is needed. */
 #include "sluice.h"
 
 #include "endpoints.h"
@@ -28,7 +28,7 @@ SLUICE_SHARED(by_forth, struct ratelimit_bucket, flow, read_write, zero, "bucket
 SLUICE_SHARED(by_back, struct ratelimit_bucket, flow, read_write, zero, "buckets of the passive sides of flows")
 
 enum ratelimit_key { RATELIMIT_SRC, RATELIMIT_DST, RATELIMIT_FLOW };
-enum { RATELIMIT_PACKET = 1500 };
+enum { RATELIMIT_PACKET = 1500, RATELIMIT_SWEEP = 16 };   /* bytes; buckets that are looked at for room */
 #define RATELIMIT_QUIET 1000000000u   /* nanoseconds without a drop, after which another one is reported */
 
 struct ratelimit {
@@ -36,6 +36,7 @@ struct ratelimit {
     enum ratelimit_key key;
     struct token_rate packets, bytes;
     uint64_t done;      /* the number of the last packet that was decided on */
+    uint32_t hand;      /* the bucket that was looked at last */
 };
 SLUICE_WORKER(struct ratelimit)
 
@@ -44,6 +45,21 @@ static struct sl_object *ratelimit_object(const struct sl_event *event, unsigned
     case RATELIMIT_SRC: return SLUICE_SHARED_SIDE(event, by_src, side);
     case RATELIMIT_DST: return SLUICE_SHARED_SIDE(event, by_dst, side);
     default: return side ? SLUICE_SHARED_OF(event, by_back) : SLUICE_SHARED_OF(event, by_forth);
+    }
+}
+
+static bool ratelimit_is_full(const struct sl_box *box, const struct ratelimit_bucket *bucket) {
+    return bucket && bucket->packets <= sl_now(box) && bucket->bytes <= sl_now(box);
+}
+
+/* Gives up those of the next few buckets that are full again: what remains of flows that ended before theirs was. */
+static void ratelimit_sweep(struct sl_box *box) {
+    struct ratelimit *ratelimit = SLUICE_WORKER_OF(box);
+    struct sl_shared *of = ratelimit->key == RATELIMIT_SRC ? SL_SHARED_NAMED(box, by_src) : SL_SHARED_NAMED(box, by_dst);
+    for (unsigned i = 0; i < RATELIMIT_SWEEP; i++) {
+        struct sl_object *object = sl_shared_next(of, &ratelimit->hand);
+        if (ratelimit_is_full(box, sl_shared_struct(object)))
+            sl_shared_drop(object);
     }
 }
 
@@ -70,6 +86,10 @@ static void ratelimit_packet(const struct sl_event *event) {
         return;   /* within a tunnel: the outermost flow was decided on */
     ratelimit->done = sl_packet_number(event);
     struct sl_object *object = event->instance ? ratelimit_object(event, event->side & 1) : NULL;
+    if (event->instance && !object && ratelimit->key != RATELIMIT_FLOW) {
+        ratelimit_sweep(box);
+        object = ratelimit_object(event, event->side & 1);
+    }
     struct ratelimit_bucket *bucket = sl_shared_struct(object);
     if (!bucket) {
         SLUICE_COUNTER_OF(box, ratelimit_no_room)++;
@@ -102,9 +122,7 @@ static void ratelimit_end(const struct sl_event *event, uint64_t reason) {
         return;
     for (unsigned side = 0; side < 2; side++) {
         struct sl_object *object = ratelimit_object(event, side);
-        const struct ratelimit_bucket *bucket = sl_shared_struct(object);
-        uint64_t now = sl_now(event->box);
-        if (bucket && (SLUICE_WORKER_OF(event->box)->key == RATELIMIT_FLOW || (bucket->packets <= now && bucket->bytes <= now)))
+        if (object && (SLUICE_WORKER_OF(event->box)->key == RATELIMIT_FLOW || ratelimit_is_full(event->box, sl_shared_struct(object))))
             sl_shared_drop(object);
     }
 }

@@ -17,8 +17,8 @@ static inline bool reject_of_many(const struct sl_frame *frame, const uint8_t *a
 }
 
 /* Sends "destination unreachable" about the current packet, with a code of ICMP (`code4`) or ICMPv6, in the direction that
- * the packet came from. False where no datagram lies directly in the
- * outermost IP packet, where it may not be answered (RFC 1122, 3.2.2: ICMP, fragments but the first), or nothing can be sent. */
+ * the packet came from. False where no datagram lies directly in the outermost IP packet, where it may not be answered
+ * (RFC 1122, 3.2.2: ICMP, fragments but the first), or nothing can be sent. */
 static inline bool reject_unreachable(struct sl_box *box, uint8_t code4, uint8_t code6) {
     const struct sl_frame *frame = box->frame;
     struct sl_ip_place ip;

@@ -277,7 +277,12 @@ SLUICE_ON(tcp, packet) {
     uint8_t flags = event->unit.at[13] & (TCP_SYN | TCP_RST | TCP_ACK);
     bool client = event->side == 0, whole = tcp_place_of(event, sl_packet_frame(event), &place);
     struct synflood_splice *splice = flow->splice ? sl_shared_struct(flow->splice) : NULL;
-    if (splice && whole && !(client && flags == TCP_SYN && (uint32_t)sl_load_be32(place.at + 4) != splice->client)) {
+    if (splice && !whole) {   /* its numbers would be those of the other end */
+        SLUICE_COUNTER_OF(event->box, synflood_not_rewritten)++;
+        SLUICE_DROP(event->box);
+        return;
+    }
+    if (splice && !(client && flags == TCP_SYN && (uint32_t)sl_load_be32(place.at + 4) != splice->client)) {
         synflood_splices(event, flow, splice, client, &place);
         return;
     }

@@ -50,7 +50,7 @@ class LayerState:
     lost: Code | None = None
 
 
-WORK = 64
+WORK = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
 
 

@@ -47,9 +47,6 @@ FAR = 1 << 30
 EARLIER_MAX = 7
 """Ranges before the base that are remembered."""
 
-WAITS_MAX = 7
-"""Moments that are remembered of a side whose bytes wait for a limited time."""
-
 HOLD = 1 << 24
 """Bytes that a side may hold where its sequence has no limit of its own."""
 
@@ -331,22 +328,17 @@ class Sequence:
     def overdue(self, now: int, wait: int) -> bool:
         """Whether bytes have been held for `wait` nanoseconds after a hole at `next`; also records what is held now.
 
-        Moments that lie close together are one: bytes wait for `wait` at most, and a part less at least.
+        One moment is remembered, with the end of all that was held then: bytes wait for `wait` at least, and at most
+        twice as long.
         """
         self._unhold()
         ahead = self._ahead()
         if ahead is None or ahead.position == self.next:
             self.moments = []
             return False
-        moments = [(time, end) for time, end in self.moments if signed(end - self.next) > 0]
-        end = (self.pieces[-1].position + self.pieces[-1].length) & MASK
-        if not moments or signed(end - moments[-1][1]) > 0:
-            if moments and (len(moments) == WAITS_MAX or now - moments[-1][0] < wait // WAITS_MAX):
-                moments[-1] = moments[-1][0], end
-            else:
-                moments.append((now, end))
-        self.moments = moments
-        return now - moments[0][0] >= wait
+        if not self.moments or signed(self.moments[0][1] - self.next) <= 0:
+            self.moments = [(now, (self.pieces[-1].position + self.pieces[-1].length) & MASK)]
+        return now - self.moments[0][0] >= wait
 
     @holding
     def leave_out(self) -> tuple[int, int, int]:

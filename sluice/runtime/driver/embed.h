@@ -54,7 +54,10 @@ struct sl_options {
     uint64_t overload_open;      /* it is not called while sl_box_overloaded says so */
 };
 
-enum { SL_OPEN_MESSAGE = 256, SL_WORK = 64 };
+/* SL_WORK: more than a packet of an Ethernet has bytes. Clients of QUIC scatter frames of padding of one byte each, hundreds
+ * in a packet, among those with the first bytes of a handshake. Only longer packets, such as datagrams in fragments, reach
+ * this number. */
+enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */
 struct sl_event_info {

@@ -36,7 +36,7 @@ struct sl_edit_box {
     uint8_t *bytes;              /* where output is put together */
     size_t room;
     uint64_t open, open_most;    /* connections, and their bound; 0: 262,144 */
-    uint64_t held;               /* bytes that all of them hold: edits, and bytes that wait */
+    uint64_t held;               /* bytes that all of them hold: edits, bytes that wait, and what the function adds of its own */
     uint64_t edits;              /* that were made */
     uint64_t acknowledged;       /* acknowledgements that the box sent in the receiver's place */
     uint64_t unable[5];          /* connections whose segments cannot be made, by enum sl_edit_obstacle */
@@ -60,7 +60,7 @@ static const uint64_t sl_edit_held_most = 256 << 20;
 
 /* Counts again what a connection holds. */
 static inline void sl_edit_count(struct sl_edit_connection *c) {
-    uint64_t now = c->side[0].map.bytes + c->side[0].room + c->side[1].map.bytes + c->side[1].room;
+    uint64_t now = sl_edit_map_held(&c->side[0].map) + c->side[0].room + sl_edit_map_held(&c->side[1].map) + c->side[1].room;
     c->own->held += now - c->counted;
     c->counted = now;
 }

@@ -41,6 +41,11 @@ static inline int64_t sl_edit_shift_after(const struct sl_edit *edit) {
     return edit->shift + (int64_t)edit->now - (int64_t)edit->length;
 }
 
+/* Bytes of memory that it takes; an allocation costs some more than it has room for. */
+static inline uint64_t sl_edit_map_held(const struct sl_edit_map *map) {
+    return map->bytes + map->room * sizeof *map->edit + (uint64_t)(map->count - map->first) * 32;
+}
+
 /* Does the map change neither numbers nor bytes? */
 static inline bool sl_edit_map_is_identity(const struct sl_edit_map *map) { return map->first == map->count && !map->shift; }
 
@@ -171,6 +176,11 @@ static inline void sl_edit_fold(struct sl_edit_map *map, uint64_t acknowledged) 
     }
     if (map->first == map->count)
         map->first = map->count = 0;
+    if (!map->count && map->room > 1024) {   /* after many edits */
+        free(map->edit);
+        map->edit = NULL;
+        map->room = 0;
+    }
 }
 
 static inline void sl_edit_map_close(struct sl_edit_map *map) {

@@ -173,6 +173,13 @@ static inline struct sl_object *sl_shared_find(struct sl_shared *shared, const u
     return (struct sl_object *)(void *)((char *)found + shared->payload);
 }
 
+/* The object in the slot of a declaration's table that follows *hand, which goes round; NULL: the slot is free. */
+static inline struct sl_object *sl_shared_next(const struct sl_shared *shared, uint32_t *hand) {
+    *hand = *hand + 1 < shared->objects.high_water ? *hand + 1 : 0;
+    struct sl_instance *found = sl_table_at(&shared->objects, *hand);
+    return found ? (struct sl_object *)(void *)((char *)found + shared->payload) : NULL;
+}
+
 /* --- local values --- */
 
 /* Counts that a value does not fit. */

@@ -773,8 +773,6 @@ SL_COLD void sl_sequence_release_all(struct sl_sequence *seq, struct sl_pool *po
         sl_pool_give(pool, held->history, held->history_size);
     if (held->earlier)
         sl_pool_give(pool, held->earlier, sizeof *held->earlier);
-    if (held->waits)
-        sl_pool_give(pool, held->waits, sizeof *held->waits);
     sl_holder_remove(pool, &held->holder);
     sl_pool_give(pool, held, sizeof *held);
     seq->held = NULL;

@@ -42,13 +42,6 @@ struct sl_earlier {
     struct { uint64_t low, high; } range[SL_EARLIER_MOST];
 };
 
-/* Since when what is held has waited, see sequence_wait.h. */
-enum { SL_WAITS_MOST = 7 };
-struct sl_waits {
-    uint64_t count;
-    struct { uint64_t time, end; } moment[SL_WAITS_MOST];   /* ascending; all that was held at `time` lies before `end` */
-};
-
 struct sl_held {
     struct sl_ordered pieces;    /* disjoint */
     struct sl_ordered records;   /* of one position: in the order of their arrival */
@@ -68,7 +61,8 @@ struct sl_held {
     /* Bytes that have no place in the stream, since they were last reported: */
     uint64_t before, repeated, outside;
     struct sl_earlier *earlier;      /* NULL while there are none */
-    struct sl_waits *waits;          /* NULL while nothing waits, or may wait for ever */
+    uint64_t waits_since, waits_to;  /* while `waits`: since when all that is held before this position has waited */
+    bool waits;
     bool heard, armed;               /* edge, window and received are known; settled and since are */
     struct sl_holder holder;         /* in the order in which sides began to hold pieces or records, else anything */
     struct sl_sequence *owner;

@@ -89,8 +89,6 @@ static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *p
     if (seq->held && !seq->held->pieces.first && !seq->held->records.first && !seq->held->history &&
         !seq->held->earlier && !seq->held->outside) {
         sl_holder_remove(pool, &seq->held->holder);
-        if (SL_UNLIKELY(seq->held->waits != NULL))
-            sl_pool_give(pool, seq->held->waits, sizeof(struct sl_waits));
         sl_pool_give(pool, seq->held, sizeof(struct sl_held));
         seq->held = NULL;
     }

@@ -127,9 +127,9 @@ class Evaluator(ChannelEvaluator):
     def _name(self, node: tree.Name) -> Value:
         if node.binding is None:
             return zero(node.type)
-        if node.binding in self.names:
-            return self.names[node.binding]
         binding = self._kept(node.binding)
+        if binding in self.names:
+            return self.names[binding]
         if binding in self.states:
             return self._out(self.states[binding], binding.type)
         return node.binding.value or 0
@@ -304,11 +304,12 @@ class Evaluator(ChannelEvaluator):
                 del base[next(iter(base))]  # the entry that was inserted first
             base[key] = value
         elif isinstance(target, tree.Name) and target.binding is not None:
-            if target.binding in self.names:
-                self.names[target.binding] = value
+            binding = self._kept(target.binding)
+            if binding in self.names:  # a function's own, which begins anew with each call
+                self.names[binding] = value
             else:
                 self._fits(value)
-                self.states[self._kept(target.binding)] = value
+                self.states[binding] = value
         return ()
 
     def _fits(self, value: Value) -> None:

@@ -2,7 +2,8 @@
 
 `let m = ? c` can, if all that follows uses nothing but fields of `m`, up to one expression that sends it once at most,
 unchanged, as its last act; and if nothing is received in between. After it, the bytes of `m` are gone: what follows may use
-only integers of it. A message that is sent on none of the paths is skipped.
+only integers of it: also what is returned, and what is assigned to state that is not copied. A message that is sent on
+none of the paths is skipped.
 
 Where this holds for some branches of an `if` and not for others, a message that fits into a buffer is waited for, so that
 all branches can use it; a larger one is forwarded by the branches that can, and is a fault in the others.
@@ -43,34 +44,74 @@ class Forwarded:
 def forwarded(checked: Checked) -> Forwarded:
     """What the bodies of a program can forward."""
     found = Forwarded()
+    copied = {each for signature in checked.processes.values() for each in signature.states}
     for signature in (*checked.functions.values(), *checked.processes.values()):
         body = signature.declaration.body
+        returns = signature.name in checked.functions and signature.result not in FLAT
         for handler in body.handlers:
-            _Finder(checked, found, []).visit(handler.body)
-        _Finder(checked, found, [each.body for each in body.handlers]).visit(body.expression)
+            _Finder(checked, found, [], copied).visit(handler.body, returns)
+        _Finder(checked, found, [each.body for each in body.handlers], copied).visit(body.expression, returns)
     return found
 
 
 class _Finder:
-    def __init__(self, checked: Checked, found: Forwarded, handlers: list[tree.Expression]) -> None:
+    def __init__(self, checked: Checked, found: Forwarded, handlers: list[tree.Expression], copied: Names) -> None:
         self.checked = checked
         self.found = found
         self.handlers = handlers
+        self.copied = copied
+        """The state that does not refer to the bytes of what is assigned to it, besides the global one."""
         self.guards: list[tuple[tree.Expression, tree.Binding]] = []
         """The branches that need the current message as a whole."""
 
-    def visit(self, node: tree.Expression) -> None:
+    def visit(self, node: tree.Expression, used: bool) -> None:
+        """`used`: whether the value of an expression is."""
         if isinstance(node, tree.Sequence):
             for number, item in enumerate(node.items):
+                rest = node.items[number + 1 :]
                 if isinstance(item, tree.Let) and item.binding is not None and _receives(item.value):
-                    self.receipt(item.value, item.binding, node.items[number + 1 :])
+                    if not used or (rest and rest[-1].type in FLAT):
+                        self.receipt(item.value, item.binding, rest)
+                self.visit(item, used and not rest)
+            return
         if isinstance(node, tree.Pipe) and len(node.stages) == 1 and len(node.bindings) == 1:
-            self.pipeline(node)
+            if not used or node.type in FLAT:
+                self.pipeline(node)
         for each in children(node):
-            self.visit(each)
+            self.visit(each, self.uses(node, each, used))
+
+    def uses(self, node: tree.Expression, part: tree.Expression, used: bool) -> bool:
+        """Whether an expression uses the value of its part."""
+        match node:
+            case tree.If():
+                return part is node.condition or used
+            case tree.Switch():
+                return used or all(part is not case.body for case in node.cases)
+            case tree.For():
+                return part is not node.body or node.accumulated is not None
+            case tree.Parallel():
+                return False
+            case _:
+                return True
+
+    def keeps(self, node: tree.Expression, seen: set[str]) -> bool:
+        """Whether an expression, with the functions that it calls, assigns bytes to state that is not copied."""
+        if isinstance(node, tree.Assign) and node.value.type not in FLAT and isinstance(node.target, tree.Name):
+            target = node.target.binding
+            if target is None or (target.kind != "global" and target not in self.copied):
+                return True
+        if isinstance(node, tree.Call) and node.kind == "function" and node.function not in seen:
+            seen.add(node.function)
+            body = self.checked.functions[node.function].declaration.body
+            parts = [body.expression, *(each.body for each in body.handlers)]
+            if any(self.keeps(each, seen) for each in parts):
+                return True
+        return any(self.keeps(each, seen) for each in children(node))
 
     def receipt(self, node: tree.Expression, message: tree.Binding, rest: list[tree.Expression]) -> None:
         self.guards = []
+        if any(self.keeps(each, set()) for each in rest):
+            return
         if any(mentions(each, {message}) for each in self.handlers) or not self.forwards(rest, message, {message}):
             return
         self.found.wants[node] = Want.FITTING if self.guards else Want.FIELDS
@@ -81,6 +122,8 @@ class _Finder:
         stage, source = node.stages[0], node.sources[0]
         of_channels = all(isinstance(each.type, ChannelOf) for each in node.sources)
         if not of_channels and not (len(node.sources) == 1 and _receives(source)):
+            return
+        if self.keeps(stage, set()):
             return
         if isinstance(stage, tree.Call):
             sends = stage.type == UNIT and call_sends(stage, node.bindings[0], self.checked)
@@ -100,11 +143,8 @@ class _Finder:
             if isinstance(item, tree.Let) and item.binding is not None:
                 if mentions(item.value, names) and item.value.type not in FLAT:
                     names.add(item.binding)
-            elif (
-                isinstance(item, tree.Assign) and isinstance(item.target, tree.Name) and item.target.binding is not None
-            ):
-                if mentions(item.value, names) and item.value.type not in FLAT:
-                    names.add(item.target.binding)  # state of a function is not copied
+            elif isinstance(item, tree.Assign) and isinstance(item.target, tree.Name):
+                pass  # the bytes are copied, see keeps()
             elif keeps_bytes(item, self.checked, set()) and mentions(item, names):
                 return False
             elif last and mentions(item, names) and item.type not in FLAT:

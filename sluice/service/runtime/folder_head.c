@@ -60,6 +60,18 @@ static int digit(uint8_t c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
+/* A URI without its scheme and authority, which a client may name also to a server (RFC 9112, section 3.2.2). */
+static struct service_text origin_form(struct service_text uri)
+{
+    static const uint8_t root[] = "/", scheme[] = "http://";
+    const uint8_t *slash;
+
+    if (uri.length < 8 || !service_same_word((struct service_text){uri.at, 7}, (struct service_text){scheme, 7}))
+        return uri;
+    slash = memchr(uri.at + 7, '/', uri.length - 7);
+    return slash ? (struct service_text){slash, uri.length - (uint32_t)(slash - uri.at)} : (struct service_text){root, 1};
+}
+
 /* The path of a URI below the folder, decoded. False for one that is malformed, or too long. */
 static bool path_of(struct service_text uri, char *path)
 {
@@ -208,7 +220,8 @@ static void error(struct service_reader *reader, int status, const char *more)
 }
 
 /* The status for a file that is there, by the conditions of a request (RFC 9110, section 13.2.2). */
-static int status_of(struct service_text headers, const char *tag, int64_t changed, int64_t size, int64_t *from, int64_t *to)
+static int status_of(struct service_text headers, const char *tag, int64_t changed, int64_t size, bool get, int64_t *from,
+                     int64_t *to)
 {
     struct service_text none = service_header(headers, text_of("if-none-match"));
     struct service_text since = service_header(headers, text_of("if-modified-since"));
@@ -219,6 +232,8 @@ static int status_of(struct service_text headers, const char *tag, int64_t chang
     *to = size - 1;
     if (none.length ? has_tag(none, tag) : since.length && date_of(since) >= changed)
         return 304;
+    if (!get) /* a range is one of GET (section 14.2) */
+        return 200;
     if (still.length && !service_same(still, text_of(tag)) && date_of(still) != changed)
         return 200;
     return range_of(range, size, from, to);
@@ -240,14 +255,15 @@ void service_folder_answer(int folder, struct service_reader *reader, struct ser
         error(reader, 405, "Allow: GET, HEAD\r\n");
         return;
     }
+    uri = origin_form(uri);
     status = path_of(uri, path) ? open_file(folder, path, &reader->file, &found) : 400;
     if (status != 200) {
         const uint8_t *query = memchr(uri.at, '?', uri.length);
         uint32_t size = query ? (uint32_t)(query - uri.at) : uri.length;
 
         more[0] = 0;
-        if (status == 301 && (size > sizeof more - 20 || (size > 1 && uri.at[1] == '/')))
-            status = 404; /* `//name/` would name a server */
+        if (status == 301 && (size > sizeof more - 20 || (size > 1 && (uri.at[1] == '/' || uri.at[1] == '\\'))))
+            status = 404; /* `//name/` would name a server, and to browsers so does `/\name/` */
         if (status == 301)
             snprintf(more, sizeof more, "Location: %.*s/\r\n", (int)size, (const char *)uri.at);
         error(reader, status, more);
@@ -257,7 +273,7 @@ void service_folder_answer(int folder, struct service_reader *reader, struct ser
              (uint64_t)found.st_mtim.tv_nsec, (uint64_t)found.st_size);
     gmtime_r(&found.st_mtime, &time);
     strftime(date, sizeof date, DATE, &time);
-    status = status_of(headers, tag, found.st_mtime, found.st_size, &from, &to);
+    status = status_of(headers, tag, found.st_mtime, found.st_size, get, &from, &to);
     if (status == 206)
         snprintf(part, sizeof part, "Content-Range: bytes %" PRId64 "-%" PRId64 "/%" PRId64 "\r\n", from, to,
                  (int64_t)found.st_size);

@@ -53,6 +53,12 @@ static inline bool service_parks(const struct service_channel *c)
     return c->reopens && c->instance->core->program->ports[c->port].exact;
 }
 
+/* Counts bytes of a period, up to the largest number. */
+static inline void service_moved(uint32_t *bytes, uint64_t by)
+{
+    *bytes = by < UINT32_MAX - *bytes ? *bytes + (uint32_t)by : UINT32_MAX;
+}
+
 /* A connection does not take more for now. */
 static inline void service_blocked(struct service_channel *c)
 {
@@ -214,7 +220,10 @@ static inline enum service_outcome service_peek(struct service_channel *c, servi
     struct service_found found;
     enum service_outcome outcome = service_look(c, parse, want, message, &found);
 
-    c->pinned = c->pinned || outcome == SERVICE_STEP;
+    if (outcome == SERVICE_STEP) {
+        c->fresh = c->taken == 0 && !c->pinned; /* else what the step holds of the channel outlives an iteration */
+        c->pinned = true;
+    }
     return outcome;
 }
 

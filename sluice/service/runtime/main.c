@@ -1,22 +1,24 @@
 /* Services in one process: workers, signals, and the report at the end.
  *
  * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds), --events (epoll or
- * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the program's port that is
- * accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers, --buffer-size,
- * --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down, --splice, --share.
- * Prints `metrics ADDRESS PORT`, if it answers requests of them, and `ready ADDRESS PORT` for each service when it accepts connections, and JSON at the end: the counters of each
- * service. With --sizes alone it prints what an instance of each takes, in bytes.
+ * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the
+ * program's port that is accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers,
+ * --buffer-size, --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down,
+ * --splice, --share.
+ * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts
+ * connections, and JSON at the end: the counters of each service. With --sizes alone it prints what an instance of each
+ * takes, in bytes.
  */
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
-#include <sys/poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "folder.h"
 #include "metrics.h"
 #include "options.h"
 
@@ -88,41 +90,45 @@ static int print_sizes(void)
 {
     for (unsigned i = 0; i < service_program_count; i++)
         printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
-               "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu}%s",
+               "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
+               "\"reader\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
-               sizeof(struct service_backend) + sizeof(void *), i + 1 == service_program_count ? "]\n" : "");
+               sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
+               i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }
 
-/* Until a signal requests the end. Answers requests of metrics meanwhile; `metrics` is -1 without. */
-static void wait_for_end(const struct service_team *team, int metrics)
+/* Until a signal requests the end. Answers requests of metrics meanwhile; `metrics` is -1 without. Not 0 if
+ * signals cannot be read. */
+static int wait_for_end(const struct service_team *team, int metrics)
 {
     sigset_t signals;
-    struct pollfd wanted[2] = {{.events = POLLIN}, {.fd = metrics, .events = POLLIN}};
+    int stop;
 
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
-    wanted[0].fd = signalfd(-1, &signals, SFD_CLOEXEC);
-    while (wanted[0].fd >= 0 && !(wanted[0].revents & POLLIN)) {
-        if (poll(wanted, 2, -1) > 0 && wanted[1].revents)
-            service_metrics_answer(team, metrics);
-    }
-    close(wanted[0].fd);
+    stop = signalfd(-1, &signals, SFD_CLOEXEC);
+    if (stop < 0)
+        return die("signals", strerror(errno));
+    service_metrics_serve(team, metrics, stop);
+    close(stop);
+    return 0;
 }
 
 static int run(struct service_team *team, int metrics)
 {
     struct service_worker *workers = team->workers;
+    int status;
 
     for (uint32_t i = 0; i < team->count; i++)
         if (pthread_create(&workers[i].thread, NULL, service_worker_run, &workers[i]) != 0)
             return die("workers", "no thread could be started");
     for (unsigned i = 0; i < service_program_count; i++)
         announce("ready", &workers[0].lanes[i].config->listen);
-    wait_for_end(team, metrics);
+    status = wait_for_end(team, metrics);
     atomic_store(&team->stopping, true);
     for (uint32_t i = 0; i < team->count; i++) {
         uint64_t one = 1;
@@ -138,7 +144,7 @@ static int run(struct service_team *team, int metrics)
         report(team, i);
     for (uint32_t i = 0; i < team->count; i++)
         service_worker_free(&workers[i]);
-    return 0;
+    return status;
 }
 
 /* Makes all workers. Where io_uring cannot be used, epoll is, and the reason is printed. An error's text, or null. */

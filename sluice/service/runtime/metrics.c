@@ -1,12 +1,31 @@
-/* Counters and gauges over HTTP, in the text format of Prometheus. The main thread answers, one request after the other:
- * a client has a second for its request, and for taking each part of the answer. */
-#define _GNU_SOURCE 1 /* accept4 */
+/* Counters and gauges over HTTP, in the text format of Prometheus. The main thread answers some clients at a time; each
+ * has a fixed time for its request and for taking the answer. */
+#define _GNU_SOURCE 1 /* accept4, memmem */
 #include "metrics.h"
 
+#include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
-#include <sys/time.h>
+#include <stdlib.h>
 #include <unistd.h>
+
+enum {
+    READERS = 16,    /* clients at a time; others wait until they are accepted */
+    PATIENCE = 5000, /* milliseconds for a client */
+    PAUSE = 100,     /* milliseconds after a connection that could not be accepted */
+    REQUEST = 4096,  /* bytes of a request's head */
+};
+
+/* A client that reads metrics. */
+struct reader {
+    int fd;       /* -1: none */
+    uint64_t end; /* nanoseconds: then it is disconnected */
+    char *text;   /* the answer; null while the request is not there as a whole */
+    size_t size, at;
+    size_t held; /* bytes of the request */
+    char request[REQUEST];
+};
 
 #define SERVICE_TEXT(name, text) text,
 const char *const service_counter_texts[] = {SERVICE_COUNTERS(SERVICE_TEXT)};
@@ -64,42 +83,107 @@ static void write_service(FILE *out, const struct service_team *team, uint32_t s
         }
 }
 
-/* Whether a request has come as a whole. What it requests does not matter. */
-static bool read_request(int fd)
+/* The answer to a request. Null if there is no memory. */
+static char *answer(const struct service_team *team, size_t *size)
 {
-    char text[4096];
-    size_t held = 0;
+    char *text = NULL;
+    FILE *out = open_memstream(&text, size);
 
-    while (held < sizeof text) {
-        ssize_t got = recv(fd, text + held, sizeof text - held, 0);
-
-        if (got <= 0)
-            return false;
-        held += (size_t)got;
-        if (memmem(text, held, "\r\n\r\n", 4))
-            return true;
-    }
-    return false;
-}
-
-void service_metrics_answer(const struct service_team *team, int listener)
-{
-    struct timeval patience = {.tv_sec = 1};
-    int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    FILE *out;
-
-    if (fd < 0)
-        return;
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-    if (!read_request(fd) || !(out = fdopen(fd, "w"))) {
-        close(fd);
-        return;
-    }
+    if (!out)
+        return NULL;
     fprintf(out, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n\r\n"
                  "# TYPE sluice_events_total counter\n# TYPE sluice_backend_connections gauge\n"
                  "# TYPE sluice_backend_up gauge\n");
-    for (uint32_t i = 0; i < team->workers[0].lane_count && !ferror(out); i++)
+    for (uint32_t i = 0; i < team->workers[0].lane_count; i++)
         write_service(out, team, i);
-    fclose(out);
+    if (fclose(out) != 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+/* Reads what there is of a request. What it requests does not matter. False if the connection has ended. */
+static bool receive(struct reader *reader, const struct service_team *team)
+{
+    ssize_t got = recv(reader->fd, reader->request + reader->held, REQUEST - reader->held, MSG_DONTWAIT);
+
+    if (got <= 0)
+        return got < 0 && (errno == EAGAIN || errno == EINTR);
+    reader->held += (size_t)got;
+    if (!memmem(reader->request, reader->held, "\r\n\r\n", 4))
+        return reader->held < REQUEST;
+    reader->text = answer(team, &reader->size);
+    return reader->text;
+}
+
+/* Sends what the connection takes. False if nothing is left, or the connection has ended. */
+static bool send_rest(struct reader *reader)
+{
+    ssize_t sent = send(reader->fd, reader->text + reader->at, reader->size - reader->at, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+    if (sent < 0)
+        return errno == EAGAIN || errno == EINTR;
+    reader->at += (size_t)sent;
+    return reader->at < reader->size;
+}
+
+static void drop(struct reader *reader)
+{
+    if (reader->fd >= 0)
+        close(reader->fd);
+    free(reader->text);
+    reader->fd = -1;
+    reader->text = NULL;
+}
+
+/* Sets what to wait for. Milliseconds after which a client's time is over; -1 without any. */
+static int prepare(const struct reader *readers, struct pollfd *wanted, uint64_t now)
+{
+    int first = -1;
+
+    for (int i = 0; i < READERS; i++) {
+        int left = readers[i].end > now ? (int)((readers[i].end - now) / 1000000) + 1 : 0;
+
+        wanted[i] = (struct pollfd){.fd = readers[i].fd, .events = readers[i].text ? POLLOUT : POLLIN};
+        if (readers[i].fd >= 0 && (first < 0 || left < first))
+            first = left;
+    }
+    return first;
+}
+
+void service_metrics_serve(const struct service_team *team, int listener, int stop)
+{
+    struct reader readers[READERS];
+    struct pollfd wanted[READERS + 2]; /* the last ones: `stop` and the listener */
+
+    for (int i = 0; i < READERS; i++)
+        readers[i] = (struct reader){.fd = -1};
+    for (;;) {
+        struct reader *unused = NULL;
+        int patience = prepare(readers, wanted, service_nanoseconds());
+
+        for (int i = 0; i < READERS && !unused; i++)
+            unused = readers[i].fd < 0 ? &readers[i] : NULL;
+        wanted[READERS] = (struct pollfd){.fd = stop, .events = POLLIN};
+        wanted[READERS + 1] = (struct pollfd){.fd = unused ? listener : -1, .events = POLLIN};
+        if (poll(wanted, READERS + 2, patience) < 0)
+            continue;
+        if (wanted[READERS].revents)
+            break;
+        for (int i = 0; i < READERS; i++)
+            if (readers[i].fd >= 0 &&
+                (service_nanoseconds() >= readers[i].end ||
+                 (wanted[i].revents && !(readers[i].text ? send_rest(&readers[i]) : receive(&readers[i], team)))))
+                drop(&readers[i]);
+        if (wanted[READERS + 1].revents) {
+            unused->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+            unused->end = service_nanoseconds() + PATIENCE * UINT64_C(1000000);
+            unused->size = unused->at = unused->held = 0;
+            if (unused->fd < 0 && errno != EAGAIN)
+                poll(&wanted[READERS], 1, PAUSE); /* without a descriptor for it the listener stays readable */
+        }
+    }
+    for (int i = 0; i < READERS; i++)
+        drop(&readers[i]);
 }

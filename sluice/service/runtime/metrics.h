@@ -12,7 +12,7 @@ uint64_t service_counted(const struct service_team *team, uint32_t service, int 
 /* Listens for requests of metrics. The descriptor, or -1 with `errno`; the address is then that which the kernel chose. */
 int service_metrics_listen(struct service_address *address);
 
-/* Answers one request with all counters, in the text format of Prometheus. */
-void service_metrics_answer(const struct service_team *team, int listener);
+/* Answers requests with all counters, in the text format of Prometheus, until `stop` can be read. `listener`: -1 for none. */
+void service_metrics_serve(const struct service_team *team, int listener, int stop);
 
 #endif

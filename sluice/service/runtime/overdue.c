@@ -7,9 +7,11 @@
  * what moved fast before does not pay for a connection that stands still now. */
 static bool too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *since, uint32_t *bytes)
 {
+    uint64_t least = (uint64_t)rate * limit;
+
     if (limit == 0 || now - *since <= limit)
         return false;
-    if (*bytes < (uint64_t)rate * limit || *bytes == 0)
+    if (*bytes < (least < UINT32_MAX ? least : UINT32_MAX) || *bytes == 0) /* as far as they are counted */
         return true;
     *since = now;
     *bytes = 0;
@@ -18,6 +20,27 @@ static bool too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *sinc
 
 /* Whether what a channel sends stands because the other side takes nothing. */
 static bool blocked(const struct service_channel *c) { return c->to && c->to->out_since; }
+
+/* Whether a backend owes something: a connection, an answer to a request that it has as a whole, or the rest of one. */
+static bool owes(const struct service_channel *c)
+{
+    uint32_t due = c->sent > c->received ? c->sent - c->received : 0; /* a backend can also send unasked */
+
+    return c->reopens && c->link != SERVICE_CLOSED && !blocked(c) &&
+           (service_transit(c) || due > (c->from && c->link == SERVICE_OPEN));
+}
+
+/* Whether what a client sends passes too slowly. The time in which the other side takes nothing is not the client's. */
+static bool slow_body(struct service_channel *c, uint32_t now, const struct service_config *config)
+{
+    if (c->reopens || !service_transit(c))
+        return false;
+    if (!blocked(c))
+        return too_slow(now, config->body_time, config->body_rate, &c->waits_since, &c->pass_bytes);
+    c->waits_since = now;
+    c->pass_bytes = 0;
+    return false;
+}
 
 /* Why an instance has waited too long; 0 if it has not. */
 static enum service_counter overdue(struct service_lane *lane, struct service_instance *instance,
@@ -28,15 +51,12 @@ static enum service_counter overdue(struct service_lane *lane, struct service_in
 
     for (uint32_t i = 0; i < instance->channel_count; i++) {
         struct service_channel *c = *where = &instance->channels[i];
-        bool backend = c->reopens && c->link != SERVICE_CLOSED;
 
-        if (config->timeout && backend && (c->sent > c->received || service_transit(c)) && !blocked(c) &&
-            now - c->due_since > config->timeout)
+        if (config->timeout && owes(c) && now - c->due_since > config->timeout)
             return SERVICE_TIMEOUT;
         if (config->message_time && c->waits_since && !service_transit(c) && now - c->waits_since > config->message_time)
             return SERVICE_SLOW;
-        if (!c->reopens && service_transit(c) &&
-            too_slow(now, config->body_time, config->body_rate, &c->waits_since, &c->pass_bytes))
+        if (slow_body(c, now, config))
             return SERVICE_SLOW_BODY;
         if (c->out_since && too_slow(now, config->body_time, config->body_rate, &c->out_since, &c->out_bytes))
             return SERVICE_SLOW_READER;

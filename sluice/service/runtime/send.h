@@ -156,8 +156,11 @@ static inline bool service_more_parts(struct service_channel *c)
 /* A message has passed. */
 static inline void service_passed(struct service_channel *c)
 {
-    if (c->to)
+    if (c->to) {
         c->to->from = NULL;
+        if (c->to->sent - c->to->received == 1) /* the time to answer begins when the request is there as a whole */
+            c->to->due_since = c->instance->core->now;
+    }
     c->to = NULL;
     c->waits_since = 0;
 }
@@ -193,7 +196,7 @@ static inline void service_pass_bytes(struct service_channel *c)
         c->in->start += (uint32_t)size;
         c->passing -= size;
         if (!c->sums)
-            c->pass_bytes += (uint32_t)size;
+            service_moved(&c->pass_bytes, size);
         service_count(self, SERVICE_BYTES_PASSED, size);
         self->progressed = true;
     }

@@ -102,7 +102,7 @@ struct service_channel {
     bool parked : 1;      /* nothing is due, and nothing more is sent: another instance can use the connection */
     bool sums : 1;        /* its messages have a checksum at their end */
     bool finished : 1;    /* what ends a stream was sent */
-    bool fresh : 1;       /* the message received last is the first one of its step */
+    bool fresh : 1;       /* the message received or looked at last is the first one of its step */
     bool reused : 1;      /* the connection was idle before, and has not answered yet: its end says nothing of the backend */
     bool copies : 1;      /* the message that passes does so through buffers: no pipe was free */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */

@@ -194,7 +194,7 @@ bool service_io_flush(struct service_channel *c)
             return false;
         }
         c->out->start += (uint32_t)sent;
-        c->out_bytes += (uint32_t)sent;
+        service_moved(&c->out_bytes, (uint64_t)sent);
         self->progressed = true;
         service_count(self, SERVICE_BYTES_OUT, (uint64_t)sent);
     }

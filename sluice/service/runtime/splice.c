@@ -104,8 +104,8 @@ static bool pour(struct service_channel *c)
     if (sent > 0) {
         pipe->held -= (uint32_t)sent;
         c->passing -= (uint64_t)sent;
-        c->pass_bytes += (uint32_t)sent;
-        to->out_bytes += (uint32_t)sent;
+        service_moved(&c->pass_bytes, (uint64_t)sent);
+        service_moved(&to->out_bytes, (uint64_t)sent);
         if (!pipe->held)
             to->out_since = 0;
         c->instance->progressed = true;

@@ -140,6 +140,23 @@ def test_checksums_and_lengths_remain() -> None:
     assert {frame[:6] for frame in left} == {left[0][:6]} and left[0][0] & 3 == 2
 
 
+def test_no_checksum_over_original_addresses_remains() -> None:
+    """Of a datagram in fragments and of a quoted one, the sum is not updated, and would be one over the addresses."""
+    client, _ = pair(checksums=True)
+    six, _ = pair(version=6, checksums=True)
+    syn, syn6 = client.send("S"), six.send("S")
+    datagram = udp(1, 2, bytes(64))[:6] + b"\x12\x34" + bytes(64)
+    frames = [icmp4(3, 1, bytes(4) + syn[14:], OTHER4, SECRET4), icmp6(1, 0, bytes(4) + syn6[14:], OTHER6, SECRET6)]
+    frames += [icmp4(11, 0, bytes(4) + ip4(datagram, UDP, SECRET4, OTHER4)[:28], OTHER4, SECRET4)]
+    frames += [fragments4(datagram, 32, protocol=UDP)[0], fragments6(datagram, 32, protocol=UDP)[0]]
+    for parameters in (KEY, KEY + ",payload=keep"):
+        left = anonymise(frames, parameters).left
+        places = (42 + 20 + 16, 62 + 40 + 16, 42 + 20 + 6, 34 + 6, 54 + 8 + 6)
+        assert [frame[at : at + 2] for frame, at in zip(left, places, strict=True)] == [bytes(2)] * 5
+        assert all(frame[at : at + 2] != bytes(2) for frame, at in zip(frames, places, strict=True))
+        assert not any(map(wrong_checksums, left[:3]))
+
+
 def test_parameters_are_checked() -> None:
     for given in ("key=short", "", KEY + ",payload=some", KEY + ",macs=keep", "key_file=/nowhere/key"):
         with pytest.raises(RunError):

@@ -84,3 +84,14 @@ def test_all_are_tried_where_all_are_down() -> None:
     ran = balance(frames, [1000 + 0.01 * n for n in range(len(frames))])
     assert ran.reports["went_down"] == 2 and ran.reports["all_down"] == 3
     assert set(servers(ran)[-3:]) == {1, 2}
+
+
+def test_a_server_that_is_down_gets_none_however_few_it_has() -> None:
+    frames: list[bytes] = []
+    for port in (1000, 1001, 1002):
+        frames += [opening(port)[0], refusal(VIRTUAL, port)] if port != 1001 else opening(port)
+    for port in range(1100, 1250):
+        frames += opening(port)
+    ran = balance(frames, [1000 + 0.01 * n for n in range(len(frames))])
+    assert servers(ran)[3:] == [2] * 150
+    assert (ran.reports["went_down"], ran.reports["all_down"]) == (1, 0)

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.engine.box import RunError
 from tests.functions.security import icmp4, run
-from tests.support.connection import handshake, pair
+from tests.support.connection import Host, handshake, pair
 from tests.support.packets import A4, B4, eth, fragments4, ip4, udp
 
 
@@ -89,6 +89,20 @@ def test_buckets_are_given_up_with_their_flows() -> None:
     many = [datagram(bytes([10, 1, n // 250, n % 250 + 1])) for n in range(500)]
     ran = run("ratelimit", [*many, datagram(), datagram()], "packets=1", times=[*([1000.0] * 500), 5000.0, 5000.0])
     assert ran.reports["ratelimit_no_room"] == 0 and ran.reports["ratelimit_passed"] == 501
+
+
+def test_buckets_of_flows_that_ended_early_give_room() -> None:
+    """A sender that forges addresses does not end the limits of others for ever."""
+    frames: list[bytes] = []
+    for n in range(300):
+        forged = Host(bytes([10, 1, n // 250, n % 250 + 1]), 1000 + n, 5, peer=Host(B4, 80, 7))
+        frames += [forged.send("S"), forged.send("R")]
+    times = [1000 + 0.0001 * n for n in range(600)]
+    for n in range(40):
+        frames += 2 * [datagram(bytes([10, 9, 0, n + 1]))]
+        times += [9000.0 + 100 * n] * 2
+    ran = run("ratelimit", frames, "packets=1", times=times, most=64)
+    assert [frame for frame in ran.left if frame[28] == 0 and frame[27] == 9] == frames[600::2]
 
 
 def test_parameters_are_checked() -> None:

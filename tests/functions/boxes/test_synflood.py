@@ -7,7 +7,7 @@ import pytest
 from sluice.engine.box import RunError
 from tests.functions.security import Ran, run, wrong_checksums
 from tests.support.connection import Host, handshake, pair
-from tests.support.packets import A4, B4
+from tests.support.packets import A4, B4, fragments4
 
 SERVER_NUMBER = 700_000
 
@@ -127,6 +127,17 @@ def test_a_client_that_goes_on_opens_the_server_again_and_a_refusal_reaches_it()
     ran = flood([syn, ack, ack, refusal], "cookies=always")
     assert [flags(frame) for frame in ran.left] == [0x12, 2, 2, 0x14]
     assert number(ran.left[3]) == (cookie + 1) & 0xFFFFFFFF and not wrong_checksums(ran.left[3])
+
+
+def test_fragments_of_spliced_connections_do_not_pass_with_wrong_numbers() -> None:
+    client, server = pair(checksums=True)
+    syn = client.send("S")
+    cookie = number(flood([syn], "cookies=always").left[0])
+    opening = [syn, client.send("A", ack=cookie + 1), server.send("SA")]
+    segment = server.send("A", b"answer" * 20)
+    fragments = fragments4(segment[34:], 64, protocol=6, src=B4, dst=A4)
+    ran = flood([*opening, *fragments], "cookies=always")
+    assert fragments[-1] not in ran.left and ran.reports["synflood_not_rewritten"] == 1
 
 
 def test_connections_from_before_the_flood_go_on() -> None:

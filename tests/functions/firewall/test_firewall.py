@@ -24,13 +24,22 @@ def chain(rules: str, policy: str = "drop") -> str:
     return f"table inet t {{\n chain c {{\n type filter hook forward priority 0; policy {policy};\n {rules}\n }}\n}}\n"
 
 
-def fire(rules: str, frames: Sequence[bytes], parameters: str = "", *, whole: bool = False, step: float = 0.001) -> Ran:
+def fire(
+    rules: str,
+    frames: Sequence[bytes],
+    parameters: str = "",
+    *,
+    whole: bool = False,
+    step: float = 0.001,
+    times: Sequence[float] | None = None,
+) -> Ran:
     """Run the firewall with rules in one chain, or, if `whole`, with a whole file."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.nft")
         path.write_text(rules if whole else chain(rules))
         Path(folder, "table").write_bytes(table(read_rules(str(path))))
-        ran = run("firewall", frames, ",".join(filter(None, [f"table={folder}/table", parameters])), step=step)
+        given_ = ",".join(filter(None, [f"table={folder}/table", parameters]))
+        ran = run("firewall", frames, given_, step=step, times=times)
     assert ran.reports["firewall_undecided"] == 0
     decided = sum(ran.reports[f"firewall_{name}"] for name in ("accepted", "dropped", "rejected"))
     assert decided <= len(frames)
@@ -82,6 +91,10 @@ def test_icmp_errors_are_related_to_the_flow_that_they_quote() -> None:
     cut = icmp4(3, 3, bytes(4) + there[14:38], B4, A4)
     ran = fire("ct state related accept\n udp dport 53 accept", [error, there, error, other, cut])
     assert ran.left == [there, error] and ran.reports["firewall_related"] == 1
+    pings = [icmp4(8, 0, b"\0\7\0\1data", A4, B4), icmp4(8, 0, b"\0\x08\0\1data", A4, B4)]
+    expired = [icmp4(11, 0, bytes(4) + ping[14:], bytes([10, 9, 9, 9]), A4) for ping in pings]
+    left = fire("ct state related accept\n icmp type echo-request accept", [pings[0], *expired]).left
+    assert left == [pings[0], expired[0]]
     client, server = pair(version=6)
     syn = client.send("S")
     too_big = icmp6(2, 0, bytes(4) + syn[14:], server.address, client.address)
@@ -123,6 +136,14 @@ def test_other_protocols_are_not_tracked() -> None:
     rules = "ct state untracked ip protocol { 47, 4 } accept\n tcp dport 80 accept"
     assert fire(rules, [gre, tunnel, arp]).left == [gre, tunnel, arp]
     assert fire("ip saddr 10.0.0.2 accept", [gre, tunnel, arp]).left == [arp]  # the outer header alone decides
+
+
+def test_every_protocol_is_decided_on() -> None:
+    """Also ICMP over IPv6 and ICMPv6 over IPv4, for which the stack has no layer."""
+    frames = [
+        eth(ip(bytes(40), protocol)) for ip in (ip4, ip6) for protocol in range(256) if protocol not in (0, 43, 60)
+    ]
+    assert fire("", frames).left == []
 
 
 def test_fragments_share_the_verdict_of_their_datagram() -> None:
@@ -306,8 +327,28 @@ def test_data_connections_of_ftp() -> None:
     assert not ftp(
         [("<", b"227 Entering Passive Mode (10,0,0,3,195,80)\r\n")], (A4, bytes([10, 0, 0, 3]), 41000, 50000)
     )
+    assert not ftp([(">", b"PORT 10,0,0,1,0,22\r\n")], (B4, A4, 20, 22))
     assert not ftp([("<", b"228 x (10,0,0,2,195,80)\r\n")], to_server)
     assert not ftp([(">", b"227 x (10,0,0,1,195,80)\r\n")], to_client)
+
+
+def test_a_data_port_is_announced_again_later() -> None:
+    client, server = pair(port=40000)
+    server.port = 21
+    frames = handshake(client, server)
+    times = [1000.0] * len(frames)
+    opened: list[bytes] = []
+    for port, when in ((41000, 1001.0), (41001, 1350.0)):
+        frames += [client.data(b"EPSV\r\n"), server.data(b"229 Entering (|||50000|)\r\n")]
+        opener = Host(A4, port, 1, peer=Host(B4, 50000, 2))
+        opened.append(opener.send("S"))
+        frames.append(opened[-1])
+        times += [when] * 3
+    late = Host(A4, 41002, 1, peer=Host(B4, 50000, 2)).send("S")
+    frames += [client.data(b"EPSV\r\n"), server.data(b"229 Entering (|||50000|)\r\n"), late]
+    times += [1400.0, 1400.0, 1701.0]
+    left = fire(FTP_RULES, frames, times=times).left
+    assert [frame in left for frame in (*opened, late)] == [True, True, False]
 
 
 @given(st.lists(st.tuples(st.integers(0, 7), st.binary(max_size=60)), max_size=12), st.integers(0, 2**32))

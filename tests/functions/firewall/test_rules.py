@@ -142,6 +142,10 @@ def test_errors_of_rules(rule: str, what: str, tmp_path: Path) -> None:
         ("table inet t { chain a { accept", "it does not end"),
         ("table inet t { set s { ", "a set"),
         ("define x = $x\ntable inet t { chain a { tcp dport $x accept; } }", "refers to itself"),
+        (
+            "define x = 22, 80\ntable inet t { chain a { tcp dport $x accept; } }",
+            "'$x': its definition goes on after one value, with ','",
+        ),
         ("table inet t {\n chain a { tcp dport ? } }", "2: '?'"),
         ("", "no chain has a hook"),
     ],
@@ -150,6 +154,19 @@ def test_errors_of_files(text: str, what: str, tmp_path: Path) -> None:
     with pytest.raises(RuleError) as raised:
         read(text, tmp_path)
     assert what in str(raised.value)
+
+
+def test_jumps_are_nested_sixteen_deep_at_most(tmp_path: Path) -> None:
+    for last_first in (False, True):
+        for deep in (16, 17):
+            chains = [f"chain c{n} {{ jump c{n + 1}; }}\n" for n in range(1, deep)]
+            chains = [f"chain a {{ {BASE} jump c1; }}\n", *chains, f"chain c{deep} {{ accept; }}\n"]
+            text = "table inet t {\n" + "".join(chains[::-1] if last_first else chains) + "}\n"
+            if deep == 16:
+                assert table(read(text, tmp_path))
+                continue
+            with pytest.raises(RuleError, match="nested more than 16 deep"):
+                read(text, tmp_path)
 
 
 WORDS = (

@@ -251,20 +251,27 @@ end_cut_header:;
 
 struct sl_box *arp_open(const struct sl_options *options)
 {
+    sl_open_failed(options, NULL, "");
     struct sl_stack_box *box = calloc(1, sizeof *box);
-    if (!box)
+    if (!box) {
+        sl_open_failed(options, NULL, "there is no memory for the box");
         return NULL;
+    }
     box->slots = &box->waiting[0].slots;
     box->base.layers = layers;
     box->base.layer_count = 2;
     box->base.counters = box->counters;
     box->base.timeouts = box->timeouts;
     if (sl_box_open(&box->base, options, 0)) {
+        sl_open_failed(options, NULL, "there is no memory for what all sequences may hold (memory)");
         free(box);
         return NULL;
     }
+    SL_UNUSED const char *why = "";
     box->timeouts[0] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
     box->timeouts[1] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
+    why = "there is no memory to populate (prefault)";
+    why = "a function refuses, or there is no memory for it";
     return &box->base;
 }
 

@@ -69,6 +69,20 @@ def emit(expression: Expr) -> str:
     return _emit(expression)[0]
 
 
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def negated(expression: Expr) -> str:
+    """The C text of the condition that an expression is 0."""
+    match expression:
+        case Flip(operand, 1) if width(operand) == 1:
+            return emit(operand)
+        case Binary(operator, left, right, 0) if operator in _OPPOSITE:
+            return emit(Binary(_OPPOSITE[operator], left, right))
+        case _:
+            return f"!{inside(expression, 14)}"
+
+
 def operand(expression: Expr) -> str:
     """The same, for use next to an operator or a cast."""
     text = emit(expression)

@@ -30,8 +30,9 @@ from sluice.codegen.burst.stages import (
     stay_on_fast_path,
 )
 from sluice.codegen.c.control_flow import Structure
-from sluice.codegen.c.expressions import assigned, emit, handed, inside, place, stored
+from sluice.codegen.c.expressions import assigned, emit, handed, inside, negated, place, stored
 from sluice.codegen.c.names import comment, identifier, variable
+from sluice.codegen.c.statements import Condition
 from sluice.codegen.events.control import controls_stream
 from sluice.codegen.layer.packet_data import GIVEN, Direct
 from sluice.codegen.stack_names import StackNames
@@ -40,6 +41,7 @@ from sluice.ir import instruction as ir
 from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Reg, is_bytes
 from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.lower.scope import SIDE
+from sluice.passes.prediction import RARE
 
 
 class LayerWriter:
@@ -208,7 +210,7 @@ class LayerWriter:
                 taken.add(labels[name])
             return labels[name]
 
-        lines = Structure(graph, self._block, self._ways, self._finish, label, _case, self._chosen).lines()
+        lines = Structure(graph, self._block, self._branches, self._finish, label, _case, self._chosen).lines()
         out = ["", head, "{"]
         if kind == "turn":
             out.append("    const struct sl_pending *waiting = &box->waiting[box->base.ahead.packet];")
@@ -299,22 +301,24 @@ class LayerWriter:
     def count(self, name: str, amount: str = "") -> str:
         return self.names.counters.add(self.layer.name, name, amount)
 
-    def _ways(self, terminator: ir.Terminator) -> list[tuple[str | None, str]]:
+    def _branches(self, terminator: ir.Terminator) -> list[tuple[Condition | None, str]]:
         note = self._note(terminator)
         match terminator:
             case ir.Goto(to):
                 return [(None, to)]
             case ir.Branch(condition, yes, no):
-                return [(emit(condition) + note, yes), (None, no)]
+                tested = Condition(emit(condition), negated(condition), note, rare=condition == RARE)
+                return [(tested, yes), (None, no)]
             case ir.Check(mark, size, yes, cut, short) if cut == short:
                 if self._more and isinstance(size, Const):
                     size, self._more = Const(size.value + self._more), 0
-                return [(f"SL_LIKELY({self._fits(mark, size, 'captured')})" + note, yes), (None, short)]
+                return [(_likely(self._fits(mark, size, "captured"), note), yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short):
-                there, wire = self._fits(mark, size, "captured"), self._fits(mark, size, "length")
-                return [(f"SL_LIKELY({there})" + note, yes), (wire, cut), (None, short)]
+                wire = self._fits(mark, size, "length")
+                there = _likely(self._fits(mark, size, "captured"), note)
+                return [(there, yes), (Condition(wire, f"!({wire})"), cut), (None, short)]
             case ir.CheckWire(mark, size, yes, short):
-                return [(f"SL_LIKELY({self._fits(mark, size, 'length')})" + note, yes), (None, short)]
+                return [(_likely(self._fits(mark, size, "length"), note), yes), (None, short)]
             case _:
                 raise AssertionError(terminator)
 
@@ -447,6 +451,11 @@ class LayerWriter:
                 return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
             case _:
                 return []
+
+
+def _likely(condition: str, note: str) -> Condition:
+    """A condition that holds for nearly every packet."""
+    return Condition(f"SL_LIKELY({condition})", f"!SL_LIKELY({condition})", note)
 
 
 def _case(terminator: ir.Terminator) -> tuple[str, str] | None:

@@ -116,12 +116,12 @@ SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_pending *waiting,
         return;
     }
     mark_n0 = 0;   /* descriptions.py:33 */
-    if (SL_LIKELY(mark_n0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
+    if (SL_LIKELY(mark_n0 + 14 <= unit.captured)) {   /* descriptions.py:26 */
         mark_n1 = mark_n0 + 14;
         mark_end = mark_n1;   /* descriptions.py:33 */
         payload = sl_bytes_after(unit, mark_end);
         header_type = sl_load_be(unit.at + mark_n0 + 12, 2);   /* descriptions.py:29 */
-        if (header_type == 2054   /* descriptions.py:67 */) {
+        if (header_type == 2054) {   /* descriptions.py:67 */
             box->counters[4]++;                        /* eth: packets */
             box->counters[5] += unit.length;           /* eth: bytes */
             box->counters[9]++;                        /* eth: passed */
@@ -133,7 +133,8 @@ SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_pending *waiting,
         box->counters[5] += unit.length;           /* eth: bytes */
         box->counters[6]++;                        /* eth: ended */   /* descriptions.py:33 */
         return;
-    } else if (mark_n0 + 14 <= unit.length) {
+    }
+    if (mark_n0 + 14 <= unit.length) {
         box->counters[4]++;                        /* eth: packets */
         box->counters[5] += unit.length;           /* eth: bytes */
         box->counters[7]++;                        /* eth: cut:header */
@@ -152,7 +153,7 @@ SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_pending *waitin
     SL_UNUSED uint64_t mark_end = 0, mark_n0 = 0, mark_n1 = 0, word__n12__n2 = 0;
     SL_UNUSED sl_bytes payload = {0};
     mark_n0 = 0;   /* descriptions.py:33 */
-    if (SL_LIKELY(mark_n0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
+    if (SL_LIKELY(mark_n0 + 14 <= unit.captured)) {   /* descriptions.py:26 */
         word__n12__n2 = sl_load_le(unit.at + mark_n0 + 12, 2);
         if (word__n12__n2 == 1544) {
             mark_n1 = mark_n0 + 14;
@@ -175,12 +176,12 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     box->counters[4]++;                        /* eth: packets */
     box->counters[5] += unit.length;           /* eth: bytes */
     mark_n0 = 0;   /* descriptions.py:33 */
-    if (SL_LIKELY(mark_n0 + 14 <= unit.captured)   /* descriptions.py:26 */) {
+    if (SL_LIKELY(mark_n0 + 14 <= unit.captured)) {   /* descriptions.py:26 */
         mark_n1 = mark_n0 + 14;
         mark_end = mark_n1;   /* descriptions.py:33 */
         payload = sl_bytes_after(unit, mark_end);
         header_type = sl_load_be(unit.at + mark_n0 + 12, 2);   /* descriptions.py:29 */
-        if (header_type == 2054   /* descriptions.py:67 */) {
+        if (header_type == 2054) {   /* descriptions.py:67 */
             if (SL_LIKELY(box->base.depth < 32)) {
                 layer_arp(box, payload.at, payload.captured, payload.length);
             } else {
@@ -193,7 +194,8 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
         box->counters[6]++;                        /* eth: ended */
         box->base.depth--;
         return;
-    } else if (mark_n0 + 14 <= unit.length) {
+    }
+    if (mark_n0 + 14 <= unit.length) {
         box->counters[7]++;                        /* eth: cut:header */
         box->base.depth--;
         return;
@@ -213,15 +215,15 @@ SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
     SL_UNUSED sl_bytes header_sender = {0};
     box->counters[11] += unit.length;          /* arp: bytes */
     mark_n0 = 0;   /* descriptions.py:59 */
-    if (SL_LIKELY(mark_n0 + 8 <= unit.captured)   /* descriptions.py:41 */) {
+    if (SL_LIKELY(mark_n0 + 8 <= unit.captured)) {   /* descriptions.py:41 */
         mark_n1 = mark_n0 + 8;
         header_hardware_length = sl_load_be(unit.at + mark_n0 + 4, 1);   /* descriptions.py:44 */
         header_protocol_length = sl_load_be(unit.at + mark_n0 + 5, 1);   /* descriptions.py:45 */
-        if (SL_LIKELY(mark_n1 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_n1)   /* descriptions.py:47 */) {
+        if (SL_LIKELY(mark_n1 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_n1)) {   /* descriptions.py:47 */
             mark_n2 = mark_n1 + (((header_hardware_length + header_protocol_length) << 3) >> 3);
-            if (SL_LIKELY(mark_n2 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_n2)   /* descriptions.py:48 */) {
+            if (SL_LIKELY(mark_n2 <= unit.captured && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.captured - mark_n2)) {   /* descriptions.py:48 */
                 header_operation = sl_load_be(unit.at + mark_n0 + 6, 2);   /* descriptions.py:46 */
-                if (header_operation <= 2   /* descriptions.py:61 */) {
+                if (header_operation <= 2) {   /* descriptions.py:61 */
                     header_sender = sl_bytes_slice(unit, mark_n1, mark_n1 + (((header_hardware_length + header_protocol_length) << 3) >> 3));   /* descriptions.py:47 */
                     {   /* descriptions.py:64 */
                         struct sl_event event = {&box->base, &layers[1], NULL, (uint32_t)0, &layers[1], unit};
@@ -231,9 +233,9 @@ SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
                 }
                 box->counters[14]++;                       /* arp: ended */   /* descriptions.py:59 */
                 return;
-            } else if (mark_n2 <= unit.length && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.length - mark_n2) {
-                goto end_cut_header;
             }
+            if (mark_n2 <= unit.length && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.length - mark_n2)
+                goto end_cut_header;
         } else if (mark_n1 <= unit.length && ((header_hardware_length + header_protocol_length) << 3) >> 3 <= unit.length - mark_n1) {
             goto end_cut_header;
         }

@@ -65,7 +65,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         layer = writer.layer
         bodies += ["", f"/* --- layer {layer.name} (parser {layer.prototype}) --- */", *layer_text(writer)]
     told = [*records(names), *columns(names)]  # events are numbered here
-    ways_in = interface(names)
+    entries = interface(names)
     counted = len(names.counters.names)  # all counters: the box has an array of this size
     counts_units = any(layer.rules is not None and layer.rules.units for layer in program.layers.values())
     out = [
@@ -98,7 +98,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *watch(names),
         *timers(names),
         *bodies,
-        *ways_in,
+        *entries,
         *(weak_functions(names) if weak else []),
     ]
     assert len(names.counters.names) == counted

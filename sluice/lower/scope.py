@@ -41,7 +41,7 @@ BY_ALIAS = Reg("local.by_alias", 1)
 STATE = Reg("inst.state", 8)
 REFUSED = Reg("local.refused", 8)
 """The number of the reason why the function that p.sdu calls refused the packet; 0 if it did not."""
-WAY = Reg("local.way", 32)
+PATH = Reg("local.path", 32)
 LAST = Const(MASK)
 
 PROPERTY_BITS = {
@@ -319,7 +319,7 @@ class Scope:
         if name == "created":
             return CREATED
         if name == "way":
-            return WAY
+            return PATH
         if name == "refused":
             if not native_calls(self.prototype.sdu_choice):
                 raise DescriptionError(

@@ -30,6 +30,7 @@ from sluice.ir.graph import (
     Rules,
     State,
 )
+from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.hook import Hook
 from sluice.ir.instruction import Return
 from sluice.ir.interpreter import Interpreter
@@ -128,15 +129,7 @@ FULL = Program(
             layer="a layer",
             prototype="p'",
             main=graph("main one", SIDE),
-            drain=graph("d", SIDE),
-            end=graph("e", SIDE),
-            frame=graph("f", SIDE),
-            lost=graph("l", SIDE),
-            stateless=graph("s", SIDE),
-            template=graph("t", SIDE),
-            turn=graph("o", SIDE),
-            ahead=graph("a", SIDE),
-            dispatch=graph("w", SIDE),
+            others={kind: graph(kind, SIDE) for kind in KINDS if kind != MAIN},
             resyncs=True,
             of_streams=True,
             of_packets=True,

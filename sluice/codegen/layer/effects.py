@@ -10,6 +10,7 @@ from sluice.codegen.events.dispatch import Dispatcher
 from sluice.codegen.events.functions import callback_name, event_struct
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
+from sluice.ir.graph_kinds import LOST, MAIN
 
 
 def instance_pointer(w: LayerWriter) -> str:
@@ -29,9 +30,9 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     for value, (_, bits) in zip(i.values, shape.fields, strict=True):
         values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
     side = f"(uint32_t){operand(i.side)}"
-    if w.kind != "lost" and w.table is not None:
+    if w.kind != LOST and w.table is not None:
         instance = instance_pointer(w)
-        if w.kind == "main" and "malformed" in layer.events:  # malformed may precede any instance
+        if w.kind == MAIN and "malformed" in layer.events:  # malformed may precede any instance
             instance = f"!inst ? NULL : {instance}"
         where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
     elif layer.frame is not None:
@@ -65,10 +66,10 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
 
 @writes(ir.LookAhead)
 def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
-    ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
+    lookahead = handed(i.sdu, lambda sdu: f"lookahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
     if w.names.path_is_known:  # stage 2 writes this entry of the path again
-        ahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
-    return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in ahead), "}"]
+        lookahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
+    return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in lookahead), "}"]
 
 
 @writes(ir.NextMessages)

@@ -84,13 +84,13 @@ class Table:
     @property
     def predicted(self) -> bool:
         """Whether a graph that runs before stage 2 prefetches its instances."""
-        graphs = [graph for layer in self.layers for graph in (layer.ahead, layer.stateless) if graph is not None]
+        graphs = [graph for layer in self.layers for graph in (layer.lookahead, layer.stateless) if graph is not None]
         return any(isinstance(instruction, Prefetch) for graph in graphs for instruction in graph.instructions())
 
     @property
     def deferred(self) -> bool:
         """Whether a layer of the table defers the processing of its instances to stage 2."""
-        return any(layer.turn is not None for layer in self.layers)
+        return any(layer.deferred is not None for layer in self.layers)
 
     @property
     def wanted(self) -> str:

@@ -47,11 +47,15 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
     for block in graph.blocks.values():
         match block.terminator:
             case Branch(condition, yes, no, where=where) if condition == SIDE and yes != no:
-                ways = _Ways(graph)
-                if ways.alike(no, yes) and ways.are_led_to_by(block.name, before) and _pair(ways.fields, fields, pairs):
+                paths = _Paths(graph)
+                if (
+                    paths.alike(no, yes)
+                    and paths.are_led_to_by(block.name, before)
+                    and _pair(paths.fields, fields, pairs)
+                ):
                     blocks[block.name] = Block(block.name, [*block.body, Goto(no, where=where)])
-                    of_side = {one: _of_side(one, other, pairs) for one, other in ways.fields.items() if one != other}
-                    for name, twin in ways.twins.items():
+                    of_side = {one: _of_side(one, other, pairs) for one, other in paths.fields.items() if one != other}
+                    for name, twin in paths.twins.items():
                         blocks[name] = Block(name, [_renamed(i, of_side) for i in graph.blocks[name].instructions])
                         del blocks[twin]
             case _:
@@ -59,7 +63,7 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
     return graph if len(blocks) == len(graph.blocks) else Graph(graph.name, graph.entry, graph.parameters, blocks)
 
 
-class _Ways:
+class _Paths:
     """The paths of both sides, traversed in step."""
 
     def __init__(self, graph: Graph) -> None:
@@ -86,13 +90,13 @@ class _Ways:
             if len(ones) != len(others) or not all(map(self._same, ones, others)):
                 return False
             left += zip(self.blocks[no].terminator.targets(), self.blocks[yes].terminator.targets(), strict=True)
-        ways = [*self.twins, *self.twins.values(), *met]
-        return len(ways) == len(set(ways))
+        paths = [*self.twins, *self.twins.values(), *met]
+        return len(paths) == len(set(paths))
 
     def are_led_to_by(self, branch: str, before: dict[str, list[str]]) -> bool:
         """Whether these paths are entered only from this branch."""
-        ways = {branch, *self.twins, *self.twins.values()}
-        return all(ways.issuperset(before[name]) for name in ways - {branch})
+        paths = {branch, *self.twins, *self.twins.values()}
+        return all(paths.issuperset(before[name]) for name in paths - {branch})
 
     def _same(self, one: Instruction, other: Instruction) -> bool:
         """Whether two instructions differ only in the fields that they name and in their target blocks."""

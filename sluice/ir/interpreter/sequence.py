@@ -221,13 +221,13 @@ class Sequence:
     # --- where things lie -----------------------------------------------------------------------------------
 
     @holding
-    def begin(self, meta: int, anew: int) -> None:
-        """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 what
+    def begin(self, meta: int, rebase: int) -> None:
+        """The first packet sets the base; so does one with `rebase` 1, while nothing is held or delivered. With 2 what
         is held beyond it stays.
         """
-        if self.rules.linear or (self.based and not anew):
+        if self.rules.linear or (self.based and not rebase):
             return
-        if self.based and anew == 2:
+        if self.based and rebase == 2:
             self._move(meta)
             return
         if self.based:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sluice.ir.dataflow import forward
 from sluice.ir.expression import Binary, Const, Expr, Flip, Reg
 from sluice.ir.graph import OF_EVERY_INSTANCE, Block, Graph
+from sluice.ir.graph_kinds import KINDS
 from sluice.ir.instruction import (
     AddAlias,
     Branch,
@@ -25,7 +26,7 @@ from sluice.ir.instruction import (
     Lookup,
     Prefetch,
 )
-from sluice.ir.verify.subject import DRAIN, END, Subject
+from sluice.ir.verify.subject import Subject
 
 RULE = "instance"
 
@@ -49,7 +50,7 @@ MAYBE = Presence("on some paths there is none")
 def check(subject: Subject) -> None:
     """Refuses the use of an instance that may not exist, and of fields that it does not have."""
     _layout(subject)
-    start = PRESENT if subject.kind in (DRAIN, END) else ABSENT
+    start = PRESENT if KINDS[subject.kind].has_instance else ABSENT
     facts = forward(subject.graph, start, _flow, _meet)
     for name, known in facts.items():
         for block, instruction, written, read in subject.steps[name]:

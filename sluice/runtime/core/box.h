@@ -177,7 +177,7 @@ struct sl_box {
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
     struct sl_pool pool;
     struct sl_scratch scratch;
-    struct sl_lookahead ahead;
+    struct sl_lookahead lookahead;
     uint64_t *counters;          /* both are in the stack's own box, where generated code accesses them directly */
     uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
     const struct sl_layer_info *layers;

@@ -139,14 +139,14 @@ SL_COLD void sl_sequence_move(struct sl_sequence *seq, const struct sl_sequence_
     }
 }
 
-/* Sets the base. Without one, meta becomes it. With one, `anew` moves it to meta, but only while nothing was
+/* Sets the base. Without one, meta becomes it. With one, `rebase` moves it to meta, but only while nothing was
  * delivered or given up: 1 while no bytes are held either, and records and other pieces are then discarded; with 2 what
  * is held stays where it lies. A linear sequence always begins at 0. */
 static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                     struct sl_pool *pool, uint64_t meta, uint64_t anew) {
-    if (SL_LIKELY(seq->based && !anew) || rules->linear)
+                                     struct sl_pool *pool, uint64_t meta, uint64_t rebase) {
+    if (SL_LIKELY(seq->based && !rebase) || rules->linear)
         return;
-    if (seq->based && anew == 2) {
+    if (seq->based && rebase == 2) {
         sl_sequence_move(seq, rules, pool, meta);
         return;
     }

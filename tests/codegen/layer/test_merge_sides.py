@@ -129,12 +129,12 @@ def ended(graph: Graph, pairs: Fields, state: dict[Reg, int]) -> dict[Reg, int]:
 def check(graph: Graph, choose: random.Random) -> bool:
     """What a graph does is done by one way for both sides; whether there is one."""
     pairs: Fields = {}
-    one_way = mirrored(graph, FIELDS, pairs)
+    one_path = mirrored(graph, FIELDS, pairs)
     for _ in range(20):
         state = {reg: choose.randrange(4) for reg in (*FIELDS, OTHER)} | {SIDE: choose.randrange(2)}
-        assert ended(one_way, pairs, state) == ended(graph, {}, state)
+        assert ended(one_path, pairs, state) == ended(graph, {}, state)
     assert all(first in MINE and second in ITS for first, second in pairs.items()), "the first ones, in their order"
-    return one_way is not graph
+    return one_path is not graph
 
 
 def test_ways_that_are_mirror_images_become_one() -> None:
@@ -241,5 +241,5 @@ def test_tcp_takes_the_windows_of_both_sides_by_one_way() -> None:
 
     layer = program.layers["tcp_over_ipv4"]
     assert layer.instance is not None
-    one_way = mirrored(layer.main, [reg for reg, _ in layer.instance.fields], {})
-    assert len(one_way.blocks) < len(layer.main.blocks)
+    one_path = mirrored(layer.main, [reg for reg, _ in layer.instance.fields], {})
+    assert len(one_path.blocks) < len(layer.main.blocks)

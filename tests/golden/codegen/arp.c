@@ -68,7 +68,7 @@ static inline void wait_for(struct sl_pending *waiting, sl_layer *layer, const u
 }
 
 /* By which way a packet came, before it enters a layer in its turn where somebody may ask. */
-static inline void note_way(struct sl_stack_box *box, const struct sl_pending *waiting)
+static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)
 {
     box->base.depth = waiting->depth;
     memcpy(box->base.path, waiting->path, sizeof waiting->path);
@@ -76,7 +76,7 @@ static inline void note_way(struct sl_stack_box *box, const struct sl_pending *w
 
 static void enter_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
-    note_way(box, &box->waiting[box->base.ahead.packet]);
+    store_path(box, &box->waiting[box->base.lookahead.packet]);
     layer_eth(box, at, captured, length);
 }
 
@@ -293,11 +293,11 @@ SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_pending *waiting,
     stateless_eth(box, waiting, at, captured, length, depth);
 }
 
-/* The first half of a packet's way, before the packets of its group before it are processed. */
+/* The first half of a packet's path, before the packets of its group before it are processed. */
 static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)
 {
     struct sl_pending *waiting = &box->waiting[packet];
-    box->base.ahead.packet = packet;
+    box->base.lookahead.packet = packet;
     if (SL_LIKELY(frame->link_type == 1)) {
         if (!SL_LIKELY(template_eth(box, waiting, frame->at, frame->captured, frame->length, 0))) otherwise_eth(box, waiting, frame->at, frame->captured, frame->length, 0);
     } else {
@@ -309,7 +309,7 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
 }
 
 /* The second half of the way of packet `i` of a group, in order, begins. */
-SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,
+SL_INLINED void begin_packet(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,
                            SL_UNUSED bool asked)   /* which packet it is */
 {
     const struct sl_frame *frame = &frames[i];
@@ -318,12 +318,12 @@ SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *fram
     if (asked)
         box->base.frame = frame;
     box->base.scratch.used = 0;
-    box->base.ahead.packet = (uint32_t)i;
+    box->base.lookahead.packet = (uint32_t)i;
     box->slots = &box->waiting[i].slots;
 }
 
 /* And ends. */
-static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)
+static inline void end_packet(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)
 {
 }
 
@@ -339,8 +339,8 @@ static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
             box->counters[10] += i + 1 - first;        /* arp: packets */
             return i;
         }
-        end_turn(box, &frames[i++]);
-        begin_turn(box, frames, i, group, true);
+        end_packet(box, &frames[i++]);
+        begin_packet(box, frames, i, group, true);
         at = waiting->at;
         captured = waiting->captured;
         length = waiting->length;
@@ -373,14 +373,14 @@ void arp_process(struct sl_box *base, const struct sl_frame *frames, size_t coun
         box->counters[9] += passed;                /* eth: passed */
         box->waiting[group].layer = NULL;
         for (size_t i = 0; i < group; i++) {
-            begin_turn(box, frame, i, group, true);
+            begin_packet(box, frame, i, group, true);
             struct sl_pending *waiting = &box->waiting[i];
             if (SL_LIKELY(waiting->layer == layer_arp)) {
                 i = series_arp(box, waiting->at, waiting->captured, waiting->length, frame, i, group);
             } else {
                 waiting->layer(box, waiting->at, waiting->captured, waiting->length);
             }
-            end_turn(box, &frame[i]);
+            end_packet(box, &frame[i]);
         }
     }
     if (SL_UNLIKELY(verdicts != NULL))

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 from sluice.codegen.burst.arrive import context, waiting
-from sluice.codegen.burst.fast_path import counted_per_burst
 from sluice.codegen.c.names import boolean, identifier
 from sluice.codegen.events.boxed import function_members, function_texts, numbered
 from sluice.codegen.events.columns import columns
@@ -26,6 +25,7 @@ from sluice.codegen.layer.relief import relief
 from sluice.hooks.function import Functions
 from sluice.ir.graph import CONTEXTS_GAVE_UP, NativeModule, Program, Rules, alias_tables
 from sluice.lang.events import END_REASONS
+from sluice.passes.analysis.fast_path import counted_per_burst
 
 
 @dataclass

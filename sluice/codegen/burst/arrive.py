@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sluice.codegen.burst.fast_path import counted_per_burst, fast_path_stage, first_root, templates
 from sluice.codegen.burst.stages import (
     PASSED_MAX,
     UNIT,
@@ -29,6 +28,7 @@ from sluice.codegen.c.names import identifier, member, storage, variable
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
 from sluice.ir.instruction import LookAhead, NextStateless
+from sluice.passes.analysis.fast_path import counted_per_burst, fast_path_stage, first_root, templates
 
 FRAME = "frame->at, frame->captured, frame->length"
 

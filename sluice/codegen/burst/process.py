@@ -9,8 +9,6 @@ reads.
 from __future__ import annotations
 
 from sluice.codegen.burst.arrive import FRAME, arrive, by_link_type
-from sluice.codegen.burst.fast_path import counted_per_burst, lead
-from sluice.codegen.burst.header_prefetch import begins_at, header_bytes, knows_bytes
 from sluice.codegen.burst.stages import (
     UNIT,
     has_one_path,
@@ -28,6 +26,8 @@ from sluice.codegen.events.shared import flush_shared
 from sluice.codegen.layer.relief import has_holders
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import LayerProgram
+from sluice.passes.analysis.fast_path import counted_per_burst, lead
+from sluice.passes.analysis.header_prefetch import begins_at, header_bytes, knows_bytes
 
 
 def process(names: StackNames) -> list[str]:

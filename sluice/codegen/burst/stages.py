@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluice.codegen.burst.fast_path import fast_path_stage, is_path_implicit, templates
 from sluice.codegen.c.names import identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.codegen.stack_names import StackNames
 from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program, layers_above
+from sluice.passes.analysis.fast_path import fast_path_stage, is_path_implicit, templates
 
 UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
 """How a unit is passed to a layer. A struct larger than a pointer would be packed and unpacked at every call."""

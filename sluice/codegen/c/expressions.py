@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.codegen.c.names import member, pair_member, storage, variable
-from sluice.codegen.c.short_circuit import groups
 from sluice.codegen.layer.merge_sides import OfSide
 from sluice.ir.expression import (
     COMPARISONS,
@@ -23,6 +22,7 @@ from sluice.ir.expression import (
     width,
 )
 from sluice.ir.instruction import Assign
+from sluice.passes.analysis.short_circuit import groups
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so these never count as tighter than each other.

@@ -9,8 +9,6 @@ from collections.abc import Callable
 from itertools import chain, count
 from typing import Any, TypeVar
 
-from sluice.codegen.burst.fast_path import counted_per_burst, is_path_implicit, lead, templates
-from sluice.codegen.burst.header_prefetch import header_of, knows_bytes
 from sluice.codegen.burst.stages import (
     IN_HAND,
     PASSED_MAX,
@@ -42,6 +40,8 @@ from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Reg, is
 from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.graph_kinds import DEFERRED, END, LOOKAHEAD, LOST, MAIN, STATELESS, TEMPLATE
 from sluice.lower.scope import SIDE
+from sluice.passes.analysis.fast_path import counted_per_burst, is_path_implicit, lead, templates
+from sluice.passes.analysis.header_prefetch import header_of, knows_bytes
 from sluice.passes.prediction import RARE
 
 

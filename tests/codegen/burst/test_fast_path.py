@@ -1,17 +1,17 @@
-"""The way of most packets (sluice.codegen.burst.fast_path): what is counted once for a group, and what nobody notes."""
+"""The fast path (sluice.passes.analysis.fast_path): what is counted once per group, and which paths are not stored."""
 
 import re
 from dataclasses import replace
 
 import pytest
 
-from sluice.codegen.burst.fast_path import counted_per_burst, first_root, is_path_implicit, templates
-from sluice.codegen.burst.header_prefetch import begins_at, knows_bytes
 from sluice.codegen.stack import generate
 from sluice.engine.c_function import read_c_function
 from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram
 from sluice.lower.build import build
+from sluice.passes.analysis.fast_path import counted_per_burst, first_root, is_path_implicit, templates
+from sluice.passes.analysis.header_prefetch import begins_at, knows_bytes
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sluice.ir.expression import (
     MASK,
+    SIDE,
     ZERO,
     Binary,
     Const,
@@ -34,7 +35,6 @@ from sluice.lang.where import Where
 UNIT = Reg("local.unit", 0)
 PAYLOAD = Reg("local.payload", 0)
 SDU = Reg("local.sdu", 0)
-SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
 BY_ALIAS = Reg("local.by_alias", 1)
 """Whether the packet found its instance by an alias that does not have the shape of the selector."""

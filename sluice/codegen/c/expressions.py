@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.codegen.c.names import member, pair_member, storage, variable
-from sluice.codegen.layer.merge_sides import OfSide
 from sluice.ir.expression import (
     COMPARISONS,
     MASK,
+    STORED,
     Binary,
     Const,
     Crc,
@@ -18,6 +18,7 @@ from sluice.ir.expression import (
     Reg,
     Slice,
     Sum,
+    fields_of,
     is_bytes,
     width,
 )
@@ -48,8 +49,8 @@ _ATOM = 20
 
 def place(register: Reg) -> str:
     """The C text of a register's storage."""
-    if isinstance(register, OfSide):
-        return f"inst->{pair_member(register)}[side{' ^ 1' if register.turned else ''}]"
+    if (pair := fields_of(register)) is not None:
+        return f"inst->{pair_member(pair[0])}[side{' ^ 1' if register.space == 'other' else ''}]"
     if register.space in ("perm", "inst"):
         return f"inst->{member(register)}"
     if register.space == "slot":
@@ -103,7 +104,7 @@ def _emit(expression: Expr) -> tuple[str, int]:
             return number(value), _ATOM
         case Reg():
             text = place(expression)
-            if expression.space in ("perm", "inst") or (expression.space == "slot" and not expression.is_bytes):
+            if expression.space in STORED or (expression.space == "slot" and not expression.is_bytes):
                 return f"(uint64_t){text}", 15
             return text, _ATOM
         case Flip(operand, bits):
@@ -235,7 +236,7 @@ def assigned(i: Assign) -> str:
         return emit(i.value)
     text = stored(i.value, i.target.bits)
     size = 8 * storage(i.target.bits)
-    return f"(uint{size}_t)({text})" if size < 64 and i.target.space in ("perm", "inst", "slot") else text
+    return f"(uint{size}_t)({text})" if size < 64 and i.target.space in (*STORED, "slot") else text
 
 
 def stored(expression: Expr, bits: int) -> str:

@@ -36,7 +36,7 @@ from sluice.codegen.layer.packet_data import GIVEN, Direct
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.c_words import C_WORDS
 from sluice.ir import instruction as ir
-from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Reg, is_bytes
+from sluice.ir.expression import COMPARISONS, STORED, ZERO, Binary, Const, Expr, Reg, is_bytes
 from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.graph_kinds import DEFERRED, END, LOOKAHEAD, LOST, MAIN, STATELESS, TEMPLATE
 from sluice.lower.scope import SIDE
@@ -116,8 +116,7 @@ class LayerWriter:
                 out += self._owed(graph)
             elif kind != MAIN:
                 out += self._function(graph, self._head(kind), kind)
-        main = self.table.mains[self.layer.name] if self.table is not None else self.layer.main
-        return out + self._function(main, self._head(MAIN), MAIN)
+        return out + self._function(self.layer.main, self._head(MAIN), MAIN)
 
     def _owed(self, graph: Graph) -> list[str]:
         """The functions for a layer's deferred work and the rest of stage 2, which are separate in a series."""
@@ -187,7 +186,7 @@ class LayerWriter:
         numbers: list[str] = []
         slices: list[str] = []
         for reg in graph.registers().values():
-            if reg.name in parameters or reg.space in ("perm", "inst", "slot"):
+            if reg.name in parameters or reg.space in (*STORED, "slot"):
                 continue
             (slices if reg.is_bytes else numbers).append(variable(reg))
         # unused: some are never read if the pass that removes dead code is off
@@ -268,7 +267,9 @@ class LayerWriter:
         """
         match terminator, then.body:
             case ir.Branch(Binary(operator, left, right) as condition), [ir.Assign(target, value) as assign] if (
-                operator in COMPARISONS and target.space == "perm" and {left, right} == {target, value}
+                operator in COMPARISONS
+                and target.space in ("perm", "own", "other")
+                and {left, right} == {target, value}
             ):
                 chosen = f"{emit(condition)} ? {assigned(assign)} : {place(target)}"
                 return f"{place(target)} = {chosen};{self._note(terminator)}"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluice.ir.dataflow import forward
-from sluice.ir.expression import Binary, Const, Expr, Flip, Reg
+from sluice.ir.expression import STORED, Binary, Const, Expr, Flip, Reg, fields_of
 from sluice.ir.graph import OF_EVERY_INSTANCE, Block, Graph
 from sluice.ir.graph_kinds import KINDS
 from sluice.ir.instruction import (
@@ -75,7 +75,7 @@ def _uses(instruction: Instruction, registers: tuple[Reg, ...]) -> str | None:
     if instruction.NEEDS_INSTANCE:
         return instruction.__class__.__name__
     for reg in registers:
-        if reg.space in ("perm", "inst"):
+        if reg.space in STORED:
             return reg.name
     return None
 
@@ -140,7 +140,8 @@ def _layout(subject: Subject) -> None:
                 if reg in OF_EVERY_INSTANCE:
                     subject.fail(RULE, f"{reg.name} is not for instructions to write", block, instruction)
             for reg in read + written:
-                if reg.space in ("perm", "inst") and fields.get(reg.name) != reg.bits:
+                stored = (fields_of(reg) or (reg,)) if reg.space in STORED else ()
+                if any(fields.get(each.name) != each.bits for each in stored):
                     subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
             if layout is not None and isinstance(instruction, (Lookup, CreateInst, Prefetch)):
                 parts = len(layout.key)

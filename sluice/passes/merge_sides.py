@@ -1,4 +1,4 @@
-"""Merging of the two sides: two paths for the sides of a connection that are mirror images become one path in C, which
+"""Merging of the two sides: two paths for the sides of a connection that are mirror images become one path, which
 selects fields by the number of the side.
 
 A description says what a packet of one side does to the fields of that side and of the other. Then it says the same
@@ -14,26 +14,32 @@ more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from sluice.ir.copy import with_operands
-from sluice.ir.expression import Expr, Reg, rewrite
-from sluice.ir.graph import Block, Graph
+from sluice.ir.expression import SIDE, Expr, Reg, of_side, rewrite
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Branch, Goto, Instruction
-from sluice.lower.scope import SIDE
 
 Fields = dict[Reg, Reg]
 """Fields that the paths of side 0 name, and the fields that the paths of side 1 name in their place."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfSide(Reg):
-    """The field of a pair that belongs to the side of the packet or, if `turned`, to the other side.
-
-    Its name is that of the first field of the pair, which is the field of side 0.
-    """
-
-    turned: bool
+def run(program: Program) -> Program:
+    """The program with one path for both sides in main graphs, where possible."""
+    fields: dict[str, list[Reg]] = {}  # by table, the fields of the layers that share it
+    pairs: dict[str, Fields] = {}
+    layers: dict[str, LayerProgram] = {}
+    for name, layer in program.layers.items():
+        layers[name] = layer
+        if layer.instance is None:
+            continue
+        known = fields.setdefault(layer.instance.table, [])
+        known += [reg for reg, _ in layer.instance.fields if reg not in known]
+        main = mirrored(layer.main, known, pairs.setdefault(layer.instance.table, {}))
+        if main is not layer.main:
+            layers[name] = layer.with_graphs(main=main)
+    return replace(program, layers=layers)
 
 
 def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
@@ -132,12 +138,12 @@ def _pair(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
     return True
 
 
-def _of_side(one: Reg, other: Reg, pairs: Fields) -> OfSide:
+def _of_side(one: Reg, other: Reg, pairs: Fields) -> Reg:
     """The register that is `one` for a packet of side 0, and `other` for a packet of side 1."""
-    return OfSide(one.name, one.bits, turned=False) if one in pairs else OfSide(other.name, other.bits, turned=True)
+    return of_side(one, other) if one in pairs else of_side(other, one, other=True)
 
 
-def _renamed(instruction: Instruction, names: dict[Reg, OfSide] | Fields) -> Instruction:
+def _renamed(instruction: Instruction, names: Fields) -> Instruction:
     """The instruction with its fields replaced by `names`."""
 
     def named(node: Expr) -> Expr:

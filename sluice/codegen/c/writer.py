@@ -45,6 +45,10 @@ from sluice.passes.analysis.header_prefetch import header_of, knows_bytes
 from sluice.passes.prediction import RARE
 
 
+WIDTH = 140
+"""Characters of a line of declarations."""
+
+
 class LayerWriter:
     """Writes the functions of one layer."""
 
@@ -190,13 +194,8 @@ class LayerWriter:
                 continue
             (slices if reg.is_bytes else numbers).append(variable(reg))
         # unused: some are never read if the pass that removes dead code is off
-        out = [
-            f"SL_UNUSED uint64_t {', '.join(f'{name} = 0' for name in chunk)};" for chunk in _chunks(sorted(numbers), 6)
-        ]
-        out += [
-            f"SL_UNUSED sl_bytes {', '.join(f'{name} = {{0}}' for name in chunk)};"
-            for chunk in _chunks(sorted(slices), 4)
-        ]
+        out = _declared("SL_UNUSED uint64_t", [f"{name} = 0" for name in sorted(numbers)])
+        out += _declared("SL_UNUSED sl_bytes", [f"{name} = {{0}}" for name in sorted(slices)])
         if self.table is not None and HEADS[self.kind].finds:
             out.append(f"{self.table.struct} *inst = NULL;")
             out.append(f"uint64_t key[{self.table.words}];")
@@ -289,7 +288,11 @@ class LayerWriter:
 
     def _left(self, outcome: str, terminator: ir.Terminator) -> list[str]:
         """Statements that count a packet that has passed the layer by its stateless graph or template."""
-        return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
+        counters = self.names.counters
+        packets, bytes_ = (counters.index(self.layer.name, name) for name in ("packets", "bytes"))
+        assert bytes_ == packets + 1
+        left = f"count_packet(box, {packets}, {counters.index(self.layer.name, outcome)}, unit.length);"
+        return [f"{left:<42} /* {comment(f'{self.layer.name}: {outcome}')} */{self._note(terminator)}"]
 
     def _header_behind(self) -> int:
         """The bytes of the header that the next template reads.
@@ -440,8 +443,15 @@ def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
     return register
 
 
-def _chunks(items: list[str], size: int) -> list[list[str]]:
-    return [items[at : at + size] for at in range(0, len(items), size)]
+def _declared(kind: str, variables: list[str]) -> list[str]:
+    """Declarations of variables, as many on a line as fit."""
+    out: list[str] = []
+    for name in variables:
+        if out and len(out[-1]) + len(name) < WIDTH:
+            out[-1] = f"{out[-1][:-1]}, {name};"
+        else:
+            out.append(f"{kind} {name};")
+    return out
 
 
 def _begins_in_place(body: list[ir.Instruction], at: int) -> bool:

@@ -89,14 +89,13 @@ def cut_messages(w: LayerWriter, i: ir.CutMessages) -> list[str]:
 def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
     """Statements that continue with the next layer, unless layers are nested too deep."""
     # tested even if the layers form no loop, as instances that end during processing nest further
-    deep = [w.names.counters.add("box", "too deep"), *otherwise]
-    return [
-        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth})) {{",
-        *("    " + line for line in on),
-        "} else {",
-        *("    " + line for line in deep),
-        "}",
-    ]
+    nested = "if (SL_LIKELY(may_nest(box)))"
+    if len(on) == 1 and not otherwise:
+        return [nested, "    " + on[0]]
+    out = [f"{nested} {{", *("    " + line for line in on), "}"]
+    if otherwise:
+        out[-1:] = ["} else {", *("    " + line for line in otherwise), "}"]
+    return out
 
 
 @writes(ir.LoseMessages)

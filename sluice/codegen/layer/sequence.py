@@ -335,5 +335,7 @@ def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
         # what it forwards leaves values of other packets in the slots
         own = "struct sl_slots *own = box->slots, others = *own;"
         out = [own, "box->slots = &others;", *out, "box->slots = own;"]
-    idle = f"if (SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))) {{"
-    return [idle, f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]
+    idle = f"SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))"
+    if len(out) == 1:
+        return [f"{variable(i.progress)} = {idle} ? 0 : drain_{w.word}({arguments});"]
+    return [f"if ({idle}) {{", f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]

@@ -6,7 +6,7 @@
 
 const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
 
-void sl_box_coming(struct sl_box *box, uint32_t packets) { box->ahead.coming = packets; }
+void sl_box_coming(struct sl_box *box, uint32_t packets) { box->lookahead.coming = packets; }
 
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)
 {

@@ -396,7 +396,7 @@ BAD = {
     ),
     "a debt to itself": Bad(
         "structure",
-        "a packet that goes on to 'g' owes that a turn, too",
+        "a packet that goes on to 'g' has work deferred there, too",
         stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [7])\n",
         deferred=DEFERRED + "  Return(0)\n",
     ),

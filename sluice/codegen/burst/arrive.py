@@ -67,13 +67,13 @@ def context(names: StackNames) -> list[str]:
 
 def _owed(names: StackNames) -> list[str]:
     """Members for a packet whose layer defers to stage 2: the function to call afterwards, and the layer's operands."""
-    turns = [
+    deferring = [
         (layer, layer.deferred.parameters) for layer in names.program.layers.values() if layer.deferred is not None
     ]
-    if not turns:
+    if not deferring:
         return []
     out = ["    sl_layer *then;   /* behind the turn of a layer that it has passed */", "    union {"]
-    for layer, parameters in turns:
+    for layer, parameters in deferring:
         out.append("        struct {")
         for reg in sorted(parameters, key=lambda reg: -storage(reg.bits)):
             out.append(f"            uint{8 * storage(reg.bits)}_t {variable(reg)};")
@@ -161,11 +161,11 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
     """The function that makes a packet pending for a layer. Stage 2 enters the layer by the C function `enter`."""
     # Inlined at the end of the fast path, where nearly every packet becomes pending. Not inlined in a stack that defers
     # to stage 2: the loop is long already, and inlining makes it slower.
-    turns = any(item.deferred is not None for item in names.program.layers.values())
+    deferring = any(item.deferred is not None for item in names.program.layers.values())
     most = ends_templates(layer, names.program) or enter == most_of(layer)
     out = [
         "",
-        f"{'SL_INLINED' if most and not turns else 'static'} void {name}("
+        f"{'SL_INLINED' if most and not deferring else 'static'} void {name}("
         f"{'SL_UNUSED ' if layer.lookahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
         "{",
         f"    {'wait_for' if noted else 'wait_quietly'}(waiting, {enter}, at, captured, length{', depth' if noted else ''});",

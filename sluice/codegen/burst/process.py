@@ -35,7 +35,7 @@ def process(names: StackNames) -> list[str]:
     header = header_bytes(names.program)
     return [
         *arrive(names),
-        *_turn(names),
+        *_packet(names),
         *_series(names),
         "",
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)",
@@ -197,7 +197,7 @@ def _series(names: StackNames) -> list[str]:
     return out
 
 
-def _turn(names: StackNames) -> list[str]:
+def _packet(names: StackNames) -> list[str]:
     """The functions that begin and end the processing of a packet in stage 2."""
     timers: list[str] = []
     if names.functions.timers:

@@ -184,10 +184,10 @@ def _binary(expression: Binary) -> tuple[str, int]:
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
     if operator == "|" and isinstance(right, Const) and right.value == (1 << width(left)) - 1:
         return number(right.value), _ATOM  # compilers warn about it
-    in_turn = groups(expression)
-    if len(in_turn) > 1:
+    parts = groups(expression)
+    if len(parts) > 1:
         short, own = _SHORT[operator]
-        return f" {short} ".join(inside(group, 6) for group in in_turn), own
+        return f" {short} ".join(inside(group, 6) for group in parts), own
     if operator in _BITWISE:
         own = _BITWISE[operator]
         sides = [

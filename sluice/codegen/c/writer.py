@@ -44,7 +44,6 @@ from sluice.passes.analysis.fast_path import counted_per_burst, is_path_implicit
 from sluice.passes.analysis.header_prefetch import header_of, knows_bytes
 from sluice.passes.prediction import RARE
 
-
 WIDTH = 140
 """Characters of a line of declarations."""
 

@@ -65,7 +65,7 @@ def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
 
 
 @writes(ir.LookAhead)
-def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
+def next_lookahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
     lookahead = handed(i.sdu, lambda sdu: f"lookahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
     if w.names.path_is_known:  # stage 2 writes this entry of the path again
         lookahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")

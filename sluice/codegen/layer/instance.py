@@ -130,7 +130,7 @@ def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
 
 
 @writes(ir.LayerPath)
-def way(w: LayerWriter, i: ir.LayerPath) -> list[str]:
+def layer_path(w: LayerWriter, i: ir.LayerPath) -> list[str]:
     if w.kind != LOOKAHEAD:
         return [f"{variable(i.target)} = sl_path(&box->base);"]
     # The last layer of the path is this one. Stage 2 stores it again when the packet is in the layer.

@@ -277,9 +277,9 @@ def _looked_up(lookup: ir.Lookup | ir.FindAlias, look: Callable[[Frame], tuple[b
 
 
 @_for(ir.LayerPath)
-def _way(way: ir.LayerPath, compiler: Compiler) -> Operation:
-    box, put = compiler.box, set_number(way.target)
-    return lambda frame: put(frame, box.way())
+def _layer_path(path: ir.LayerPath, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(path.target)
+    return lambda frame: put(frame, box.path_number())
 
 
 @_for(ir.FindAlias)
@@ -777,7 +777,7 @@ def _prefetch(_: ir.Prefetch, __: Compiler) -> Operation:
 
 
 @_for(ir.LookAhead)
-def _look_ahead(_: ir.LookAhead, __: Compiler) -> Operation:
+def _next_lookahead(_: ir.LookAhead, __: Compiler) -> Operation:
     return lambda _: None
 
 

@@ -72,12 +72,12 @@ def _check_layer(
 
 def _check_deferred(subject: Subject, block: Block, instruction: NextDeferring) -> None:
     """The carried values match the parameters of the deferred graph, and no layer further up defers work too."""
-    turn, layers = subject.layer.deferred, subject.whole.program.layers
-    if turn is None:
+    deferred, layers = subject.layer.deferred, subject.whole.program.layers
+    if deferred is None:
         subject.fail(RULE, "the layer has no deferred graph", block, instruction)
-    wanted, given = [reg.bits for reg in turn.parameters], [width(value) for value in instruction.carried]
+    wanted, given = [reg.bits for reg in deferred.parameters], [width(value) for value in instruction.carried]
     if len(wanted) != len(given) or any(most < bits for most, bits in zip(wanted, given, strict=True)):
         subject.fail(RULE, f"carries numbers of {given} bits, the deferred graph takes {wanted}", block, instruction)
     for name in layers_above(layers, instruction.layer):
         if layers[name].deferred is not None:
-            subject.fail(RULE, f"a packet that goes on to '{name}' owes that a turn, too", block, instruction)
+            subject.fail(RULE, f"a packet that goes on to '{name}' has work deferred there, too", block, instruction)

@@ -177,7 +177,7 @@ static inline void sl_lookahead_lead(const struct sl_table *table, size_t packet
     for (uint32_t k = 0; k < count; k++) {
         if (!seq[k].held)
             continue;
-        __builtin_prefetch(seq[k].held->ahead);
+        __builtin_prefetch(seq[k].held->beyond);
         if (seq[k].held->pieces.root)
             sl_index_prefetch(seq[k].held->pieces.root);
     }

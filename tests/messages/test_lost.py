@@ -65,8 +65,8 @@ def describe(resync: bool = True, split: bool = False) -> Stack:
     on, over = PSMState(start=True), PSMState(accept=True)
     s.psm = PSM(on, over)
     s.psm.last = (on >> over) + Pred(s.header.kind == LAST)
-    s.psm.rebase = (on >> on) + Pred((s.header.kind == FIRST) & ~s.created)
-    s.psm.rebase.restart = True
+    s.psm.anew = (on >> on) + Pred((s.header.kind == FIRST) & ~s.created)
+    s.psm.anew.restart = True
     s.seq = Sequence(meta=s.header.number, data=s.payload, zero_based=False, limit=60)
     s.event.asm = Assemble()
     stack = Stack("lost")

@@ -16,7 +16,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "lower": {"lang", "ir"},
     "passes": {"ir"},
     "hooks": {"ir", "lang"},
-    "codegen": {"hooks", "lower", "ir", "lang"},
+    "codegen": {"hooks", "passes", "lower", "ir", "lang"},
     "runtime": set(),
     "engine": {"codegen", "hooks", "passes", "lower", "ir", "lang"},
     "protocols": {"lang"},

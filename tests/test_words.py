@@ -2,8 +2,10 @@
 back in code or manual.
 """
 
+import io
 import re
 import subprocess
+import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -24,3 +26,31 @@ def test_no_banned_word() -> None:
         for match in BANNED.finditer(line)
     ]
     assert found == []
+
+
+RENAMED = {"turn", "turns", "ahead", "foresee", "foreseen", "way", "ways", "anew"}
+"""Words that are no part of a name: the field says stage 2 or deferred, lookahead, predicted, path, rebase."""
+OF_THE_IR = ("sluice/ir", "sluice/passes", "sluice/codegen", "sluice/lower", "sluice/runtime/core")
+
+
+def names(path: Path) -> set[str]:
+    """The names in a source file, without comments and texts."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        return {token.string for token in tokens if token.type == tokenize.NAME}
+    return set(re.findall(r"[A-Za-z_]\w*", re.sub(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\]|\\.)*"', "", text, flags=re.DOTALL)))
+
+
+def test_no_renamed_word_in_a_name() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", *OF_THE_IR], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    found = {
+        f"{file}: {name}"
+        for file in listed.split()
+        if file.endswith((".py", ".c", ".h"))
+        for name in {Path(file).stem, *names(ROOT / file)}
+        if RENAMED.intersection(name.lower().split("_"))
+    }
+    assert not found

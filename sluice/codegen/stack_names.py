@@ -71,5 +71,5 @@ class StackNames:
     @cached_property
     def path_is_known(self) -> bool:
         """Whether a lookahead graph reads the path of a packet, as a part of a key."""
-        graphs = [layer.ahead for layer in self.program.layers.values() if layer.ahead is not None]
-        return any(isinstance(i, ir.Way) for graph in graphs for i in graph.instructions())
+        graphs = [layer.lookahead for layer in self.program.layers.values() if layer.lookahead is not None]
+        return any(isinstance(i, ir.LayerPath) for graph in graphs for i in graph.instructions())

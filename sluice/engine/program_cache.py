@@ -48,7 +48,7 @@ def outline(program: Program) -> Program:
     """A copy of a program with empty graphs, which is sufficient once its C is generated."""
     empty = Graph("", "", (), {"": Block("", [End("")])})
     layers = {
-        name: replace(layer, **{kind: empty for kind, _ in layer.graphs_by_kind()})
+        name: layer.with_graphs(**{kind: empty for kind, _ in layer.graphs_by_kind()})
         for name, layer in program.layers.items()
     }
     return replace(program, layers=layers)

@@ -37,7 +37,7 @@ def _map_layer(layer: LayerProgram, change: Callable[[LayerProgram, Graph], Grap
     changed = {kind: change(layer, graph) for kind, graph in layer.graphs_by_kind()}
     if all(changed[kind] is graph for kind, graph in layer.graphs_by_kind()):
         return layer
-    return dataclasses.replace(layer, **changed)
+    return layer.with_graphs(**changed)
 
 
 def copy_program(program: Program) -> Program:

@@ -30,6 +30,7 @@ class Reg:
 
     header, v, temp, local, mark: with the packet, in this layer. Marks are positions in the unit, in bytes.
     perm, inst: in the instance (the user's fields; the compiler's).
+    own, other: one of two fields of the instance, by the packet's side; see `of_side`.
     slot: in the context, where a layer stores values for the layers above.
     """
 
@@ -109,6 +110,27 @@ class Octet:
 
 
 Expr = Const | Reg | Binary | Flip | Slice | Length | Sum | Crc | Octet
+
+SIDE = Reg("local.side", 1)
+"""The side of the packet."""
+
+STORED = ("perm", "inst", "own", "other")
+"""Spaces of registers in the instance."""
+
+
+def of_side(first: Reg, second: Reg, other: bool = False) -> Reg:
+    """The field `first` for a packet of side 0 and `second` for one of side 1; with `other`, the other one of them."""
+    one, its = (field.name.removeprefix("perm.") for field in (first, second))
+    return Reg(f"{'other' if other else 'own'}.{one}#{its}", first.bits)
+
+
+def fields_of(register: Reg) -> tuple[Reg, Reg] | None:
+    """The pair of fields that a register of space own or other is one of; None for other registers."""
+    if register.space not in ("own", "other"):
+        return None
+    first, _, second = register.name.partition(".")[2].partition("#")
+    return Reg(f"perm.{first}", register.bits), Reg(f"perm.{second}", register.bits)
+
 
 NAME = re.compile(r"[^\W\d][\w.*#@]*")
 """The names of registers that the text form writes without quotes."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluice.ir.expression import Reg
+from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
 GATHERED = "slot.gathered."
@@ -204,7 +205,15 @@ CUT_BYTES = ("bytes:of packets", "bytes:lost")
 no message. Together with the bytes of the messages (`bytes`) they conserve.
 """
 
-GRAPH_KINDS = ("main", "drain", "end", "frame", "lost", "stateless", "template", "turn", "ahead", "dispatch")
+
+class _GraphOf:
+    """An attribute of a layer: its graph of the kind that has the attribute's name, or None."""
+
+    def __set_name__(self, _: type[LayerProgram], name: str) -> None:
+        self._kind = name
+
+    def __get__(self, layer: LayerProgram, _: type[LayerProgram]) -> Graph | None:
+        return layer.others.get(self._kind)
 
 
 @dataclass
@@ -214,22 +223,15 @@ class LayerProgram:
     `name` is unique in the program, `layer` is the user's name for it, and `prototype` is the parser's name. `resyncs`:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
     cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
-    stream, whose instance and side its events carry.
+    stream, whose instance and side its events carry. `others`: its graphs besides the main one, by the name of their
+    kind (graph_kinds.py).
     """
 
     name: str
     layer: str
     prototype: str
     main: Graph
-    drain: Graph | None = None
-    end: Graph | None = None
-    frame: Graph | None = None
-    lost: Graph | None = None
-    stateless: Graph | None = None
-    template: Graph | None = None
-    turn: Graph | None = None
-    ahead: Graph | None = None
-    dispatch: Graph | None = None
+    others: dict[str, Graph] = field(default_factory=lambda: {})
     resyncs: bool = False
     of_streams: bool = False
     of_packets: bool = False
@@ -243,26 +245,31 @@ class LayerProgram:
     above: tuple[str, ...] = ()
     home: int = 0
 
+    drain, end = _GraphOf(), _GraphOf()
+    frame, lost = _GraphOf(), _GraphOf()
+    stateless, template = _GraphOf(), _GraphOf()
+    deferred, lookahead, dispatch = _GraphOf(), _GraphOf(), _GraphOf()
+
     @property
     def takes_stream(self) -> bool:
         """Whether it is given the stream, or packet of an instance, that its bytes are from."""
         return self.frame is not None or self.carried
 
     def graphs(self) -> Iterator[Graph]:
-        """The graphs that the layer has, in the order of GRAPH_KINDS.
-
-        main: the path of a packet. drain, end: deliver held data, end an instance. frame, lost: the length of the next
-        message, and the report of bytes that form no message. stateless, template: stage 1 of a packet. turn: the work
-        that stage 1 defers to stage 2. ahead: lookahead. dispatch: the choice of the packet's worker.
-        """
+        """The graphs that the layer has, in the order of KINDS."""
         yield from (graph for _, graph in self.graphs_by_kind())
 
     def graphs_by_kind(self) -> Iterator[tuple[str, Graph]]:
-        """Its graphs with the names of their fields, in the order of GRAPH_KINDS."""
-        for kind in GRAPH_KINDS:
-            graph = getattr(self, kind)
-            if graph is not None:
-                yield kind, graph
+        """Its graphs with the names of their kinds, in the order of KINDS."""
+        yield MAIN, self.main
+        for kind in KINDS:
+            if kind in self.others:
+                yield kind, self.others[kind]
+
+    def with_graphs(self, **graphs: Graph) -> LayerProgram:
+        """The layer with other graphs of these kinds."""
+        others = {**self.others, **graphs}
+        return replace(self, main=others.pop(MAIN, self.main), others=others)
 
     def outcomes(self) -> list[str]:
         """All outcomes that packets can have in this layer, in order of appearance."""

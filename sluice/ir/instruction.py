@@ -297,7 +297,7 @@ class Prefetch(Instruction):
 
 
 @effects(reads=(R.CONTEXT,))
-class Way(Instruction):
+class LayerPath(Instruction):
     """A number that identifies the packet's path of layers, from the first to this one. Distinct paths have distinct
     numbers.
     """
@@ -417,13 +417,13 @@ class InWindow(Instruction):
 
 @effects(writes=(R.SEQUENCE,), instance=True, sequence=True)
 class BeginSeq(Instruction):
-    """Set the base of the sequence if it has none, or if `anew` is 1 while nothing is held or delivered. With `anew` 2
-    move the base if nothing was delivered; held bytes after it stay.
+    """Set the base of the sequence if it has none, or if `rebase` is 1 while nothing is held or delivered. With
+    `rebase` 2 move the base if nothing was delivered; held bytes after it stay.
     """
 
     side: Expr = read()
     meta: Expr = read()
-    anew: Expr = read()
+    rebase: Expr = read()
 
 
 @effects(instance=True, sequence=True)
@@ -711,7 +711,7 @@ class NextOfSide(NextLayer):
 
 @effects(reads=(R.CONTEXT,), writes=(R.CONTEXT, R.CACHE))
 class LookAhead(Instruction):
-    """Run the ahead graph of `layer` on `sdu`. Only in ahead graphs."""
+    """Run the lookahead graph of `layer` on `sdu`. Only in lookahead graphs."""
 
     layer: str
     sdu: Expr = read()
@@ -864,7 +864,7 @@ class NextStateless(Terminator):
 
 @effects(reads=(R.CONTEXT,), writes=(R.COUNTERS, R.CONTEXT, R.CACHE))
 class NextDeferring(NextStateless):
-    """A NextStateless whose packet runs the turn graph of this layer first in stage 2 (deferral). `carried` are the
+    """A NextStateless whose packet runs the deferred graph of this layer first in stage 2 (deferral). `carried` are the
     values of its parameters. Only in stateless graphs.
     """
 

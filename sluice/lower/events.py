@@ -10,10 +10,10 @@ from sluice.ir.instruction import (
     Call,
     Count,
     Goto,
+    LayerPath,
     LoseMessages,
     SwapSides,
     UnplacedSeq,
-    Way,
 )
 from sluice.lang.action import Assemble as AssembleAction
 from sluice.lang.action import Assign as AssignAction
@@ -28,7 +28,7 @@ from sluice.lang.native import NativeCall
 from sluice.lower.builder import GraphBuilder
 from sluice.lower.layer_state import ASSEMBLED, SDU_OFFSET, SEQUENCED, LayerState, callbacks, initial, nothing
 from sluice.lower.native import call_native
-from sluice.lower.scope import BY_ALIAS, CREATED, LAST, SDU, SIDE, WAY, Scope
+from sluice.lower.scope import BY_ALIAS, CREATED, LAST, PATH, SDU, SIDE, Scope
 
 
 class EventBuilder:
@@ -154,8 +154,8 @@ class EventBuilder:
         """The packet's own key and, if the parser is connection-oriented, the key of packets in the other direction."""
         layer = self.layer
         halves = [tuple(self.scope.resolve(item) for item in half) for half in layer.keys]
-        if any(WAY in registers(part) for part in halves[0]):
-            self.out.emit(Way(WAY))
+        if any(PATH in registers(part) for part in halves[0]):
+            self.out.emit(LayerPath(PATH))
         if not layer.prototype.oriented:
             self._give_alias(action, layer.more_keys, ZERO, halves[0])
             return

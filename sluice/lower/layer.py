@@ -6,6 +6,7 @@ import warnings
 
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, registers
 from sluice.ir.graph import Graph, InstanceLayout, KeyPart, LayerProgram, Rules, State
+from sluice.ir.graph_kinds import DRAIN, END, FRAME, LOST
 from sluice.ir.instruction import (
     Branch,
     CreateInst,
@@ -14,11 +15,11 @@ from sluice.ir.instruction import (
     FindAlias,
     FreshInst,
     Goto,
+    LayerPath,
     Lookup,
     SettleSeq,
     Touch,
     WaitingSeq,
-    Way,
 )
 from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError, DescriptionWarning
@@ -58,13 +59,13 @@ from sluice.lower.psm import MachineBuilder
 from sluice.lower.scope import (
     BY_ALIAS,
     CREATED,
+    PATH,
     PAYLOAD,
     REFUSED,
     SDU,
     SIDE,
     STATE,
     UNIT,
-    WAY,
     Scope,
     nested,
     serial_width,
@@ -80,10 +81,14 @@ def build_layer(context: LayerContext) -> LayerProgram:
     """The program of one layer. Raises DescriptionError for an invalid description."""
     layer = LayerState(context)
     check(layer)
-    main = _MainBuilder(layer).build()
-    drain = drain_graph(layer) if layer.drains else None
-    end = end_graph(layer) if layer.has_instance else None
+    main, others = _MainBuilder(layer).build(), dict[str, Graph]()
+    if layer.drains:
+        others[DRAIN] = drain_graph(layer)
+    if layer.has_instance:
+        others[END] = end_graph(layer)
     framing = layer.prototype.framing
+    if framing is not None:
+        others |= {FRAME: frame_graph(layer), LOST: lost_graph(layer)}
     states: tuple[State, ...] = ()
     if layer.machine is not None:
         states = tuple(State(s.name, s.accept, s.closed) for s in layer.machine.states())
@@ -92,10 +97,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         layer=layer.scope.layer.name,
         prototype=layer.prototype.name,
         main=main,
-        drain=drain,
-        end=end,
-        frame=frame_graph(layer) if framing is not None else None,
-        lost=lost_graph(layer) if framing is not None else None,
+        others=others,
         resyncs=framing is not None and framing.resync is not None,
         of_streams=context.of_streams,
         of_packets=context.of_packets,
@@ -498,8 +500,8 @@ class _MainBuilder:
 
     def _record_path(self, key: tuple[Expr, ...]) -> None:
         """Compute the number of the packet's path of layers if it is part of the key."""
-        if any(WAY in registers(part) for part in key):
-            self.out.emit(Way(WAY))
+        if any(PATH in registers(part) for part in key):
+            self.out.emit(LayerPath(PATH))
 
     def _dropped(self, why: str) -> str:
         """The block that ends a packet that goes no further, for a reason in DROP_REASONS."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from sluice.ir.expression import (
     MASK,
+    SIDE,
     ZERO,
     Binary,
     Const,
@@ -36,14 +37,13 @@ from sluice.lower.builder import TIME
 UNIT = Reg("local.unit", 0)
 PAYLOAD = Reg("local.payload", 0)
 SDU = Reg("local.sdu", 0)
-SIDE = Reg("local.side", 1)
 CREATED = Reg("local.created", 1)
 BY_ALIAS = Reg("local.by_alias", 1)
 """Whether the packet found its instance by an alias that does not have the shape of the selector."""
 STATE = Reg("inst.state", 8)
 REFUSED = Reg("local.refused", 8)
 """The number of the reason why the function that p.sdu calls refused the packet; 0 if it did not."""
-WAY = Reg("local.way", 32)
+PATH = Reg("local.path", 32)
 LAST = Const(MASK)
 
 PROPERTY_BITS = {
@@ -325,7 +325,7 @@ class Scope:
         if name == "created":
             return CREATED
         if name == "way":
-            return WAY
+            return PATH
         if name == "refused":
             if not native_calls(self.prototype.sdu_choice):
                 raise DescriptionError(

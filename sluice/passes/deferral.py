@@ -6,7 +6,7 @@ packet to the layer above whatever its state is. But `split_stateless` stops at 
 in the order of packets, and all layers above (in a tunnel, a second stack) are left to stage 2. If the state of the
 layer and the rest of its main graph are independent of each other, this pass therefore splits the graph into two slices
 (Weiser, "Program Slicing", 1981). One slice is what the packet's path depends on, without any state; packets follow it
-in stage 1. The other one, the layer's deferred graph (`turn`), contains the lookup and everything that depends on it.
+in stage 1. The other one, the layer's deferred graph, contains the lookup and everything that depends on it.
 Its inputs are numbers that the packet carries along (not bytes, as an IPv6 address is). In stage 2, the packet runs the
 deferred graph first, and then the layer that it waits for.
 
@@ -28,6 +28,7 @@ from sluice.ir.copy import copy_graph, with_expressions
 from sluice.ir.dataflow import forward, leaves_trace
 from sluice.ir.expression import ZERO, Expr, Reg, rewrite
 from sluice.ir.graph import Block, Graph, LayerProgram, Program, layers_above
+from sluice.ir.graph_kinds import DEFERRED, KINDS
 from sluice.ir.instruction import (
     Again,
     Assign,
@@ -48,7 +49,6 @@ from sluice.ir.instruction import (
     SwapSides,
     Touch,
 )
-from sluice.ir.verify.traces import IN_TURN
 from sluice.passes import constants, dead_code, split_stateless, tails
 from sluice.passes.analysis.blocks import behind, remove_unreachable
 
@@ -58,7 +58,7 @@ OF_INSTANCES = (Lookup, EndInst, CreateInst, Touch, SwapSides)
 
 def run(program: Program) -> Program:
     """The program with deferred graphs in the layers for which packets need not wait."""
-    if any(layer.turn is not None for layer in program.layers.values()):
+    if any(layer.deferred is not None for layer in program.layers.values()):
         return program
     waiting = list(dict.fromkeys([*(name for _, name in program.roots), *_led(program)]))
     for name in waiting:
@@ -72,7 +72,7 @@ def run(program: Program) -> Program:
         spread = split_stateless.spread(program, split_stateless.leads_to(graph))
         if all(spread.layers[above].stateless is None for above in split_stateless.leads_to(graph)):
             continue
-        layer = dataclasses.replace(layer, stateless=graph, turn=parted.turn)
+        layer = layer.with_graphs(stateless=graph, deferred=parted.deferred)
         program = dataclasses.replace(spread, layers={**spread.layers, name: layer})
         waiting += [other for other in _led(program) if other not in waiting]
     return program
@@ -91,10 +91,10 @@ def _is_independent(program: Program, layer: LayerProgram) -> bool:
     if own is None or layer.rules is not None or layer.frame is not None:
         return False
     above = _reached(program, layer)
-    if any(other.turn is not None for other in map(program.layers.__getitem__, above)):
+    if any(other.deferred is not None for other in map(program.layers.__getitem__, above)):
         return False
     for other in program.layers.values():
-        if other.turn is not None and layer.name in _reached(program, other):
+        if other.deferred is not None and layer.name in _reached(program, other):
             return False
         if other.instance is not None and other.instance.table == own.table:
             if other.name in above or (other.end is not None and not all(map(_is_quiet, other.end.instructions()))):
@@ -132,7 +132,7 @@ class _Parted:
         self.behind = {begin, *behind(main, begin)}
         """The blocks after the lookup; `begin` is the block that begins with it."""
         self.early = main
-        self.turn = Graph(f"{layer.name}.turn", begin, (), {})
+        self.deferred = Graph(f"{layer.name}.deferred", begin, (), {})
         self.carried: tuple[Reg, ...] = ()
 
     @classmethod
@@ -143,7 +143,7 @@ class _Parted:
         if len(places) != 1:
             return None
         block, lookup = places[0]
-        begin = f"{block.name} turn"
+        begin = f"{block.name} deferred"
         at = block.instructions.index(lookup)
         if begin in main.blocks or block.name in behind(main, block.name):
             return None
@@ -156,7 +156,7 @@ class _Parted:
         """Whether all state belongs to instances and is accessed only between the lookup and the layers above, and
         whether no slot passes it to these.
         """
-        before = {self.early.entry, *behind(self.early, self.early.entry, self.turn.entry)}
+        before = {self.early.entry, *behind(self.early, self.early.entry, self.deferred.entry)}
         for name, block in self.early.blocks.items():
             above = False
             for instruction in block.instructions:
@@ -186,13 +186,13 @@ class _Parted:
         """Build the deferred graph: everything from the lookup to the layers above, without what stage 1 does. False
         if it needs more than numbers of the packet.
         """
-        self.turn.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.behind)}
-        remove_unreachable(self.turn)
-        constants.change(self.layer, self.turn)
-        dead_code.change(self.layer, self.turn)
-        tails.change(self.layer, self.turn)
-        dead_code.change(self.layer, self.turn)
-        if not all(isinstance(instruction, IN_TURN) for instruction in self.turn.instructions()):
+        self.deferred.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.behind)}
+        remove_unreachable(self.deferred)
+        constants.change(self.layer, self.deferred)
+        dead_code.change(self.layer, self.deferred)
+        tails.change(self.layer, self.deferred)
+        dead_code.change(self.layer, self.deferred)
+        if not all(isinstance(instruction, KINDS[DEFERRED].only) for instruction in self.deferred.instructions()):
             return False
         needed = self._needed()
         written = {reg.name for i in self._instructions(self.behind) for reg in i.written()}
@@ -200,12 +200,12 @@ class _Parted:
             return False
         self.carried = tuple(sorted(needed, key=lambda reg: reg.name))
         taken: dict[Expr, Reg] = {reg: _carried(reg) for reg in self.carried}
-        self.turn.parameters = tuple(taken.values())
+        self.deferred.parameters = tuple(taken.values())
 
         def from_carried(value: Expr) -> Expr:
             return rewrite(value, lambda part: taken.get(part, part))
 
-        for block in self.turn.blocks.values():
+        for block in self.deferred.blocks.values():
             block.instructions = [with_expressions(i, from_carried) for i in block.instructions]
         return True
 
@@ -227,9 +227,9 @@ class _Parted:
                 yield target, now
 
         needed: set[Reg] = set()
-        for name, known in forward(self.turn, nothing, flow, frozenset[Reg].__and__).items():
+        for name, known in forward(self.deferred, nothing, flow, frozenset[Reg].__and__).items():
             now = set(known)
-            for instruction in self.turn.blocks[name].instructions:
+            for instruction in self.deferred.blocks[name].instructions:
                 of_packet = (reg for reg in instruction.read_registers() if not _is_field(reg))
                 needed |= {reg for reg in of_packet if reg not in now}
                 now |= set(instruction.written())
@@ -270,8 +270,8 @@ class _Parted:
         """The first block that all paths from a block reach. None if there is none, or if anything but state is changed
         before it.
         """
-        ways = behind(self.early, name) - {name}
-        for candidate in filter(ways.__contains__, self.early.order()):
+        paths = behind(self.early, name) - {name}
+        for candidate in filter(paths.__contains__, self.early.order()):
             between = behind(self.early, name, candidate)
             ends = any(not self.early.blocks[other].terminator.targets() for other in between)
             if not ends and name not in between:

@@ -53,7 +53,7 @@ def run(program: Program) -> Program:
         constants.change(layers[name], graph)
         dead_code.change(layers[name], graph)
         tails.change(layers[name], graph)
-        layers[name] = dataclasses.replace(layers[name], dispatch=graph)
+        layers[name] = layers[name].with_graphs(dispatch=graph)
     return dataclasses.replace(program, layers=layers) if leading else program
 
 
@@ -120,9 +120,9 @@ def _drop_refusals(graph: Graph) -> None:
     decided = _decided(graph)
     for block in graph.blocks.values():
         last = block.terminator
-        ways = [target for target in last.targets() if target in decided]
-        if isinstance(last, Branch) and len(ways) == 1:
-            block.instructions[-1] = Goto(ways[0], where=last.where)
+        paths = [target for target in last.targets() if target in decided]
+        if isinstance(last, Branch) and len(paths) == 1:
+            block.instructions[-1] = Goto(paths[0], where=last.where)
 
 
 def _decide_early(graph: Graph) -> None:

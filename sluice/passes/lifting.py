@@ -103,8 +103,8 @@ def split_conditions(graph: Graph) -> bool:
         behind = Block(next(names[block.name]), [Branch(chain(operator, parts), last.yes, last.no, where=last.where)])
         graph.blocks[behind.name] = behind
         names[behind.name] = names[block.name]
-        ways = (behind.name, last.no) if operator == "&" else (last.yes, behind.name)
-        block.instructions[-1] = Branch(first, *ways, where=last.where)
+        paths = (behind.name, last.no) if operator == "&" else (last.yes, behind.name)
+        block.instructions[-1] = Branch(first, *paths, where=last.where)
         waiting.append(behind)
         changed = True
     return changed
@@ -117,7 +117,7 @@ Place = tuple[int, Facts]
 
 
 @dataclass
-class Ways:
+class Paths:
     """A graph with paths separated.
 
     leads: for every place, the places that follow it. decided: the branches and instructions that are decided. lost:
@@ -130,7 +130,7 @@ class Ways:
     lost: Facts
 
 
-def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | None:
+def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Paths | None:
     """The places of a graph if the registers `apart` keep paths separate; None if there are more than `most`."""
     entry: Place = 0, 0
     known: dict[Place, Facts] = {entry: 0}
@@ -143,12 +143,12 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
             continue
         led: list[Place] = []
         before = known[at]
-        ways = decisions.ways(at[0], before)
+        paths = decisions.paths(at[0], before)
         if met != len(decisions.facts):
             met, kept = len(decisions.facts), decisions.all_of(apart)
-        for way in ways:
-            facts = before & way.keeps | way.brings
-            to = way.target, facts & kept
+        for path in paths:
+            facts = before & path.keeps | path.brings
+            to = path.target, facts & kept
             led.append(to)
             old = known.get(to)
             if old is None:
@@ -171,7 +171,7 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Ways | No
             decided += 1
         if known[at] & alone == alone:
             decided += decisions.spared[at[0]]
-    return Ways({at: leads[at] for at in reached}, entry, decided, lost)
+    return Paths({at: leads[at] for at in reached}, entry, decided, lost)
 
 
 def _reached(leads: dict[Place, list[Place]], entry: Place) -> list[Place]:
@@ -197,7 +197,7 @@ def lift(layer: LayerProgram, graph: Graph, most: int) -> bool:
     return True
 
 
-def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | None]:
+def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Paths | None]:
     """The registers that are worth keeping paths separate, and the resulting graph."""
     first = follow(decisions, (), most)
     if first is None:
@@ -215,33 +215,33 @@ def _choose(decisions: Decisions, most: int) -> tuple[tuple[str, ...], Ways | No
 
 
 def _best(
-    decisions: Decisions, apart: tuple[str, ...], ways: Ways, most: int, hopes: dict[str, float]
-) -> tuple[str, Ways] | None:
+    decisions: Decisions, apart: tuple[str, ...], paths: Paths, most: int, hopes: dict[str, float]
+) -> tuple[str, Paths] | None:
     """The additional register that is most worth keeping paths separate, and the resulting graph; None if none is.
 
     `hopes`: the worth of each register in its last trial. Choosing other registers seldom increases it, so the
     candidates are tried again in descending order, until the best result is at least the estimate of the next one (lazy
     greedy: Minoux 1978).
     """
-    for name in decisions.known(ways.lost):
+    for name in decisions.known(paths.lost):
         if not name.startswith("perm."):  # the values of fields are rarely known
             hopes.setdefault(name, math.inf)
-    best: tuple[int, str, Ways] | None = None
+    best: tuple[int, str, Paths] | None = None
     for name in sorted(hopes, key=lambda name: (-hopes[name], name)):
         if name in apart or hopes[name] < 0 or (best is not None and hopes[name] <= best[0]):
             continue
         tried = follow(decisions, (*apart, name), most)
-        if tried is None or tried.decided == ways.decided:
+        if tried is None or tried.decided == paths.decided:
             hopes[name] = -1
             continue
-        worth = tried.decided - ways.decided - (len(tried.leads) - len(ways.leads))
+        worth = tried.decided - paths.decided - (len(tried.leads) - len(paths.leads))
         hopes[name] = worth
         if worth >= 0 and (best is None or worth > best[0]):
             best = worth, name, tried
     return best and best[1:]
 
 
-def _write(decisions: Decisions, apart: tuple[str, ...], ways: Ways) -> None:
+def _write(decisions: Decisions, apart: tuple[str, ...], paths: Paths) -> None:
     """Give every place a block of its own."""
     graph, order = decisions.graph, decisions.order
 
@@ -252,24 +252,24 @@ def _write(decisions: Decisions, apart: tuple[str, ...], ways: Ways) -> None:
     names = fresh_names(graph)
     called: dict[Place, str] = {}
     first: set[str] = set()
-    for at in sorted(ways.leads, key=lambda at: (at != ways.entry, told(at))):
+    for at in sorted(paths.leads, key=lambda at: (at != paths.entry, told(at))):
         name = order[at[0]]
         called[at] = next(names[name]) if name in first else name
         first.add(name)
     blocks: dict[str, Block] = {}
-    for at in sorted(ways.leads, key=lambda at: called[at]):
+    for at in sorted(paths.leads, key=lambda at: called[at]):
         old = graph.blocks[order[at[0]]]
         last = old.terminator
-        match last, [called[target] for target in ways.leads[at]]:
+        match last, [called[target] for target in paths.leads[at]]:
             case Branch(), [to]:
                 last = Goto(to, where=last.where)
             case Branch(condition), [yes, no]:
                 last = Branch(condition, yes, no, where=last.where)
             case _:
-                to = {order[target[0]]: called[target] for target in ways.leads[at]}
+                to = {order[target[0]]: called[target] for target in paths.leads[at]}
                 last = with_targets(last, to.__getitem__)
         block = Block(called[at], [*old.body, last])
         blocks[block.name] = block
-    graph.entry = called[ways.entry]
+    graph.entry = called[paths.entry]
     graph.blocks = blocks
     remove_unreachable(graph)

@@ -28,13 +28,13 @@ from sluice.ir.instruction import (
     CheckWire,
     Goto,
     Instruction,
+    LayerPath,
     LookAhead,
     Lookup,
     NextLayer,
     Prefetch,
     Return,
     Terminator,
-    Way,
 )
 from sluice.passes import constants, dead_code, tails
 from sluice.passes.analysis.blocks import PURE, drop_slots, loops
@@ -45,18 +45,18 @@ Names = frozenset[str]
 
 def run(program: Program) -> Program:
     """The program with lookahead graphs in the layers with a lookup, and in those below them."""
-    if any(layer.ahead is not None for layer in program.layers.values()):
+    if any(layer.lookahead is not None for layer in program.layers.values()):
         return program
     leading = _leading(program)
-    ahead = {name: _Ahead(program.layers[name], leading).graph() for name in leading}
-    read = {reg.name for graph in ahead.values() for i in graph.instructions() for reg in i.read_registers()}
+    lookahead = {name: _Lookahead(program.layers[name], leading).graph() for name in leading}
+    read = {reg.name for graph in lookahead.values() for i in graph.instructions() for reg in i.read_registers()}
     layers = dict(program.layers)
-    for name, graph in ahead.items():
+    for name, graph in lookahead.items():
         drop_slots(graph, read)
         constants.change(layers[name], graph)
         dead_code.change(layers[name], graph)
         tails.change(layers[name], graph)
-        layers[name] = dataclasses.replace(layers[name], ahead=graph)
+        layers[name] = layers[name].with_graphs(lookahead=graph)
     return dataclasses.replace(program, layers=layers) if leading else program
 
 
@@ -80,7 +80,7 @@ def _is_target(instruction: Instruction, leading: set[str]) -> bool:
     return type(instruction) is NextLayer and instruction.layer in leading
 
 
-class _Ahead:
+class _Lookahead:
     """Makes the lookahead graph of a layer."""
 
     def __init__(self, layer: LayerProgram, leading: set[str]) -> None:
@@ -113,7 +113,7 @@ class _Ahead:
                 kept.append(self._lead_on(self.main.blocks[name].terminator, there))
             blocks[name] = Block(name, kept)
             waiting += blocks[name].terminator.targets()
-        return Graph(f"{self.layer.name}.ahead", self.main.entry, self.layer.main.parameters, blocks)
+        return Graph(f"{self.layer.name}.lookahead", self.main.entry, self.layer.main.parameters, blocks)
 
     def _known(self) -> dict[str, Names]:
         """For every reachable block, the registers that are known there on every path."""
@@ -138,7 +138,7 @@ class _Ahead:
         for instruction in self.main.blocks[name].body:
             written = {reg.name for reg in instruction.written()}
             readable = self._readable(instruction, now)
-            if isinstance(instruction, (*PURE, Way)) and readable and not any(map(_is_field, written)):
+            if isinstance(instruction, (*PURE, LayerPath)) and readable and not any(map(_is_field, written)):
                 kept.append(with_expressions(instruction, _to_its_end))
                 now |= written
                 continue

@@ -46,9 +46,9 @@ def _change(layer: LayerProgram, graph: Graph) -> bool:
     changed = False
     for name in list(graph.blocks):
         found = _list(graph, name)
-        if found is not None and (way := _padded(layer, graph, found)) is not None:
-            _go_on(layer, graph, found, way)
-            _write(graph, found, way)
+        if found is not None and (path := _padded(layer, graph, found)) is not None:
+            _go_on(layer, graph, found, path)
+            _write(graph, found, path)
             changed = True
     if changed:
         dead_code.change(layer, graph)
@@ -195,7 +195,7 @@ def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, t
 
 
 @dataclass
-class _Way:
+class _Path:
     """The path through a list with certain bytes.
 
     known: these bytes, by their offset in the list; instructions: those on the path, with marks relative to the
@@ -210,13 +210,13 @@ class _Way:
     to: str = ""
 
 
-def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Way | None:
+def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Path | None:
     """The path through the longest option of fixed length, with padding in front."""
     sizes: dict[int, int] = {}
     for first in _firsts(graph, found):
-        way = _Walk(layer, graph, found, LONGEST, {0: first}).item()
-        if way is not None and way.size:
-            sizes[first] = way.size
+        path = _Walk(layer, graph, found, LONGEST, {0: first}).item()
+        if path is not None and path.size:
+            sizes[first] = path.size
     word = gcd(*found.lengths)
     pads = [first for first, size in sizes.items() if size == 1 and first]  # kind 0 pads at the end of a list
     for first, size in sorted(sizes.items(), key=lambda item: -item[1]):
@@ -224,9 +224,9 @@ def _padded(layer: LayerProgram, graph: Graph, found: _List) -> _Way | None:
         if size == 1 or size + missing not in found.lengths or (missing and not pads):
             continue
         known = {**dict.fromkeys(range(missing), pads[0] if pads else 0), missing: first}
-        way = _Walk(layer, graph, found, size + missing, known).all()
-        if way is not None:
-            return way
+        path = _Walk(layer, graph, found, size + missing, known).all()
+        if path is not None:
+            return path
     return None
 
 
@@ -258,24 +258,24 @@ class _Walk:
         self.list = found
         self.length = length
         self.facts = found.facts(length)
-        self.way = _Way(dict(known))
+        self.path = _Path(dict(known))
         self.read: dict[str, int] = {}  # registers that hold a byte of the list, with its offset
 
-    def item(self) -> _Way | None:
+    def item(self) -> _Path | None:
         """The path through the first option."""
         return self._go(self.list.item, self.list.head)
 
-    def all(self) -> _Way | None:
+    def all(self) -> _Path | None:
         """The path through the whole list, if its options fill it."""
-        way = self._go(self.list.head, self.list.done)
-        if way is None or way.size != self.length:
+        path = self._go(self.list.head, self.list.done)
+        if path is None or path.size != self.length:
             return None
-        way.instructions = [self._settled(instruction) for instruction in way.instructions]
-        way.facts = self.facts
-        way.to = self.list.done
-        return way
+        path.instructions = [self._settled(instruction) for instruction in path.instructions]
+        path.facts = self.facts
+        path.to = self.list.done
+        return path
 
-    def _go(self, name: str, to: str) -> _Way | None:
+    def _go(self, name: str, to: str) -> _Path | None:
         for _ in range(STEPS):
             block = self.graph.blocks[name]
             if not all(self._pass(instruction) for instruction in block.body):
@@ -285,8 +285,8 @@ class _Walk:
                 return None
             if following == to:
                 end = self._place(self.list.here)
-                self.way.size = -1 if end is None else end
-                return self.way
+                self.path.size = -1 if end is None else end
+                return self.path
             name = following
         return None
 
@@ -323,23 +323,23 @@ class _Walk:
                 place = self._place(target)
                 if place is None:
                     return False
-                self.way.instructions.append(Mark(target, self.list.start, Const(place), where=instruction.where))
+                self.path.instructions.append(Mark(target, self.list.start, Const(place), where=instruction.where))
                 return True
             case Assign():
                 told = instruction
             case _:
                 return False
-        self.way.instructions.append(told)
+        self.path.instructions.append(told)
         step(self.layer, told, self.facts)
         return True
 
     def _value(self, load: Load) -> int | None:
         """The value of a load relative to the beginning of the list, if its bytes are known."""
         first, behind = load.at // 8, (load.at + load.bits + 7) // 8
-        if not all(place in self.way.known for place in range(first, behind)):
+        if not all(place in self.path.known for place in range(first, behind)):
             return None
         order = "little" if load.order == "little" else "big"
-        number = int.from_bytes(bytes(self.way.known[place] for place in range(first, behind)), order)
+        number = int.from_bytes(bytes(self.path.known[place] for place in range(first, behind)), order)
         return number >> (8 * behind - load.at - load.bits) & ((1 << load.bits) - 1)
 
     def _decide(self, block: Block) -> str | None:
@@ -352,7 +352,7 @@ class _Walk:
                 place = self._place(mark)
                 return yes if place is not None and place + size <= self.length else None
             case Branch(Binary("==", Reg() as byte, Const(value)), yes) if byte.name in self.read and value < 256:
-                if self.way.known.setdefault(self.read.pop(byte.name), value) != value:
+                if self.path.known.setdefault(self.read.pop(byte.name), value) != value:
                     return None
                 self.facts.set(byte, Const(value))
                 return yes
@@ -366,14 +366,14 @@ class _Walk:
         return instruction
 
 
-def _go_on(layer: LayerProgram, graph: Graph, found: _List, way: _Way) -> None:
+def _go_on(layer: LayerProgram, graph: Graph, found: _List, path: _Path) -> None:
     """Extend the path beyond the end of the list, as far as the list's length decides the branches."""
-    checked = found.begin + way.size  # bytes of the unit that are there
+    checked = found.begin + path.size  # bytes of the unit that are there
     for _ in range(STEPS):
-        block = graph.blocks[way.to]
+        block = graph.blocks[path.to]
         if not all(isinstance(i, PURE) and found.start not in i.written() for i in block.body):
             return
-        facts = way.facts.copy()
+        facts = path.facts.copy()
         body: list[Instruction] = []
         for instruction in block.body:
             body.append(evaluate(layer, instruction, facts))
@@ -387,23 +387,23 @@ def _go_on(layer: LayerProgram, graph: Graph, found: _List, way: _Way) -> None:
                     return
             case _:
                 return
-        way.instructions += body
-        way.facts, way.to = facts, to
+        path.instructions += body
+        path.facts, path.to = facts, to
 
 
-def _write(graph: Graph, found: _List, way: _Way) -> None:
+def _write(graph: Graph, found: _List, path: _Path) -> None:
     """Insert the tests that send a list with the bytes of `way` to its path."""
-    wanted = {found.begin + place: (255, value) for place, value in way.known.items()}
+    wanted = {found.begin + place: (255, value) for place, value in path.known.items()}
     asked = graph.blocks[found.head].terminator
-    words = compares(wanted, found.begin + way.size, found.start, found.begin, asked)
+    words = compares(wanted, found.begin + path.size, found.start, found.begin, asked)
     more = fresh_names(graph)[found.head]
     name, *names = [next(more) for _ in range(len(words) + 3)]
     entry = graph.blocks[found.entry]
     entry.instructions[-1] = with_targets(entry.terminator, lambda to: name if to == found.head else to)
-    as_long = Binary("==", found.end, Const(found.begin + way.size))
+    as_long = Binary("==", found.end, Const(found.begin + path.size))
     graph.blocks[name] = Block(name, [Branch(as_long, names[0], found.head, where=asked.where)])
-    check = Check(found.start, Const(way.size), names[1], found.head, found.head, where=asked.where)
+    check = Check(found.start, Const(path.size), names[1], found.head, found.head, where=asked.where)
     graph.blocks[names[0]] = Block(names[0], [check])
     for here, behind, (load, holds) in zip(names[1:], names[2:], words, strict=False):
         graph.blocks[here] = Block(here, [load, Branch(simplify(holds), behind, found.head, where=asked.where)])
-    graph.blocks[names[-1]] = Block(names[-1], [*way.instructions, Goto(way.to, where=asked.where)])
+    graph.blocks[names[-1]] = Block(names[-1], [*path.instructions, Goto(path.to, where=asked.where)])

@@ -22,6 +22,7 @@ from sluice.passes import (
     forwarding,
     lifting,
     lookahead,
+    merge_sides,
     padding,
     prediction,
     sinking,
@@ -69,8 +70,11 @@ PASSES = (
     Pass("template", template.run),
     # As `split_stateless`. Loads are next to their uses by now, so a lookahead graph has only those that keys need.
     Pass("lookahead", lookahead.run),
-    # Last: `lookahead` skips lists, whatever they contain, and would follow only the path that this pass adds.
+    # `lookahead` skips lists, whatever they contain, and would follow only the path that this pass adds.
     Pass("padding", padding.run),
+    # Last of all: other passes need not know fields that depend on the packet's side. Only main graphs change, which no
+    # other pass copies any more.
+    Pass("merge_sides", merge_sides.run),
 )
 
 

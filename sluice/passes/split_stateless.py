@@ -46,7 +46,7 @@ def spread(program: Program, names: Iterable[str]) -> Program:
         seen.add(name)
         graph = Stateless(layer, layer.main).graph() if layer.frame is None else None
         if graph is not None:
-            found[name] = dataclasses.replace(layer, stateless=graph)
+            found[name] = layer.with_graphs(stateless=graph)
             waiting += leads_to(graph)
     if not found:
         return program

@@ -62,7 +62,7 @@ def run(program: Program) -> Program:
         if found is None:
             break
         graph, above = found
-        layers[name] = dataclasses.replace(layer, template=graph)
+        layers[name] = layer.with_graphs(template=graph)
         name = above
     return dataclasses.replace(program, layers=layers)
 
@@ -80,10 +80,10 @@ def _template(layer: LayerProgram, stateless: Graph) -> tuple[Graph, str] | None
 
 def template_of(name: str, stateless: Graph) -> Graph | None:
     """The shortest path of a stateless graph as a graph of its own, with word comparisons in place of known fields."""
-    way = _nearest(stateless)
-    if way is None or _adds_to_slots(way):
+    path = _nearest(stateless)
+    if path is None or _adds_to_slots(path):
         return None
-    return Graph(f"{name}.template", stateless.entry, stateless.parameters, _Line(stateless, way).blocks())
+    return Graph(f"{name}.template", stateless.entry, stateless.parameters, _Line(stateless, path).blocks())
 
 
 def _nearest(graph: Graph) -> list[Block] | None:
@@ -101,13 +101,13 @@ def _nearest(graph: Graph) -> list[Block] | None:
             if nearest < distance[block.name]:
                 distance[block.name] = nearest
                 changed = True
-    way = [graph.blocks[graph.entry]]
+    path = [graph.blocks[graph.entry]]
     if distance[graph.entry] >= far:
         return None
-    while not isinstance(way[-1].terminator, NextStateless):
+    while not isinstance(path[-1].terminator, NextStateless):
         # of equally short paths the last: where a condition does not hold, the packet has no special property
-        way.append(graph.blocks[min(reversed(_goes_on(way[-1])), key=lambda name: distance[name])])
-    return way
+        path.append(graph.blocks[min(reversed(_goes_on(path[-1])), key=lambda name: distance[name])])
+    return path
 
 
 def _goes_on(block: Block) -> tuple[str, ...]:
@@ -120,11 +120,11 @@ def _goes_on(block: Block) -> tuple[str, ...]:
     return (last.yes,) if isinstance(last, (Check, CheckWire)) else last.targets()
 
 
-def _adds_to_slots(way: list[Block]) -> bool:
+def _adds_to_slots(path: list[Block]) -> bool:
     """Whether the path reads a slot that it also writes. Its new value may depend on the old one, so that the stateless
     graph could not write it again.
     """
-    instructions = [instruction for block in way for instruction in block.instructions]
+    instructions = [instruction for block in path for instruction in block.instructions]
     read = {reg.name for instruction in instructions for reg in instruction.read_registers() if reg.space == "slot"}
     return any(reg.name in read for instruction in instructions for reg in instruction.written())
 
@@ -160,24 +160,24 @@ class _Field:
 class _Line:
     """Writes a path as a graph of its own; a packet that leaves the path returns."""
 
-    def __init__(self, graph: Graph, way: list[Block]) -> None:
-        self.way = way
+    def __init__(self, graph: Graph, path: list[Block]) -> None:
+        self.path = path
         self.other = "other"
         while self.other in graph.blocks:
             self.other += "."
         self.fields: dict[str, _Field] = {}
         self.position: dict[str, int] = {}
         self.made: dict[str, Block] = {}
-        self.name = way[0].name
+        self.name = path[0].name
         self.open: list[Instruction] = []
         self.compared: set[str] = set()
-        instructions = [instruction for block in way for instruction in block.body]
+        instructions = [instruction for block in path for instruction in block.body]
         written = Counter(reg.name for instruction in instructions for reg in instruction.written())
         for instruction in instructions:
             # a register that is set twice has no single value on the path
             if all(written[reg.name] == 1 for reg in instruction.written()):
                 self._find(instruction)
-        for block, following in pairwise(way):
+        for block, following in pairwise(path):
             last = block.terminator
             if isinstance(last, Branch):
                 self._narrow(last.condition, following.name == last.yes)
@@ -228,7 +228,7 @@ class _Line:
 
     def blocks(self) -> dict[str, Block]:
         """The blocks of the graph."""
-        for block, following in zip(self.way, [*self.way[1:], None], strict=True):
+        for block, following in zip(self.path, [*self.path[1:], None], strict=True):
             self.open += [self._known(instruction) for instruction in block.body]
             last = block.terminator
             if following is None:
@@ -244,11 +244,11 @@ class _Line:
                     CheckWire(last.mark, last.size, following.name, self.other, where=last.where), following.name
                 )
             elif isinstance(last, Branch) and last.yes != last.no:
-                ways = (following.name, self.other) if following.name == last.yes else (self.other, following.name)
-                self._close(Branch(last.condition, *ways, where=last.where), following.name)
+                paths = (following.name, self.other) if following.name == last.yes else (self.other, following.name)
+                self._close(Branch(last.condition, *paths, where=last.where), following.name)
             else:
                 self._close(Goto(following.name, where=last.where), following.name)
-        where = self.way[0].terminator.where
+        where = self.path[0].terminator.where
         self.made[self.other] = Block(self.other, [Return(ZERO, where=where)])
         return self.made
 

@@ -474,7 +474,7 @@ def tunnel(rnd: random.Random) -> Stack:
 
 def has_stream(p: Any) -> bool:
     """Whether messages above it are cut from a stream."""
-    return p.sequence is not None and not p.sequence.units
+    return p.sequence is not None and not p.sequence.units and not p.sequence.whole
 
 
 def fits(below: Any, above: Any) -> bool:

@@ -87,7 +87,7 @@ def handshake(port: int) -> list[bytes]:
 def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
     stack = dns_over_tcp()
     made = compared(compile_stack(stack, python=frozenset({Hook("*", "message"), Hook("*", "asked")})), stack)
-    assert "note_way_of_most" in made.generated.source
+    assert "store_fast_path" in made.generated.source
 
     def segment(port: int, questions: int, *tags: int) -> bytes:
         question = b"\x01a\0" + struct.pack(">HH", 1, 1)

@@ -21,7 +21,8 @@ from sluice.lang.where import Where
 
 A, B, MARK = Reg("local.a", 8), Reg("local.b", 8), Reg("mark.0", 32)
 
-RUN_GRAPHS = {"CreateInst", "EndInst", "Drain", "NextLayer", "NextMessages", "CutMessages", "CloseMessages", "Again"}
+RUN_GRAPHS = {"CreateInst", "EndInst", "Drain", "NextLayer", "NextOfSide", "NextMessages", "CutMessages"}
+RUN_GRAPHS |= {"CloseMessages", "Again"}
 KEEP_SLOTS = {"CreateInst", "EndInst", "Drain"}
 CHANGE_INSTANCE = RUN_GRAPHS | {"Lookup", "FindAlias", "FreshInst", "DestroyInst", "SwapSides"}
 

@@ -30,6 +30,7 @@ from sluice.ir.graph import (
     Rules,
     State,
 )
+from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.hook import Hook
 from sluice.ir.instruction import Return
 from sluice.ir.interpreter import Interpreter
@@ -135,15 +136,7 @@ FULL = Program(
             layer="a layer",
             prototype="p'",
             main=graph("main one", SIDE),
-            drain=graph("d", SIDE),
-            end=graph("e", SIDE),
-            frame=graph("f", SIDE),
-            lost=graph("l", SIDE),
-            stateless=graph("s", SIDE),
-            template=graph("t", SIDE),
-            turn=graph("o", SIDE),
-            ahead=graph("a", SIDE),
-            dispatch=graph("w", SIDE),
+            others={kind: graph(kind, SIDE) for kind in KINDS if kind != MAIN},
             resyncs=True,
             of_streams=True,
             of_packets=True,
@@ -238,7 +231,8 @@ def changes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
         case dict():
             for key, item in value.items():
                 for to, new in changes(item, path):
-                    yield to, {(new.name if old == key else old): (new if old == key else value[old]) for old in value}
+                    name = key if isinstance(item, Graph) else new.name  # graphs are found by their kind
+                    yield to, {(name if old == key else old): (new if old == key else value[old]) for old in value}
         case _:
             for item in dataclasses.fields(value) if type(value) in HELD else ():
                 name = f"{type(value).__name__}.{item.name}"

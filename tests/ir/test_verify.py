@@ -36,23 +36,19 @@ def program_of(
     lower: str = "",
     stateless: str = "",
     template: str = "",
-    turn: str = "",
-    ahead: str = "",
+    deferred: str = "",
+    lookahead: str = "",
     dispatch: str = "",
 ) -> Program:
     """A program of one layer with these graphs, and below it, if given, another layer."""
+    others = {"drain": drain, "end": end, "stateless": stateless, "template": template, "deferred": deferred}
+    others |= {"lookahead": lookahead, "dispatch": dispatch}
     layer = LayerProgram(
         "g",
         "g",
         "p",
         parse_graph(main) if isinstance(main, str) else main,
-        parse_graph(drain) if drain else None,
-        parse_graph(end) if end else None,
-        stateless=parse_graph(stateless) if stateless else None,
-        template=parse_graph(template) if template else None,
-        turn=parse_graph(turn) if turn else None,
-        ahead=parse_graph(ahead) if ahead else None,
-        dispatch=parse_graph(dispatch) if dispatch else None,
+        {kind: parse_graph(text) for kind, text in others.items() if text},
         instance=instance,
         rules=rules,
         events=EVENTS,
@@ -64,7 +60,7 @@ def program_of(
 
 
 HEAD = "graph g (local.unit:bytes) uses (header.a:u16, perm.n:u16, inst.state:u8, slot.x:u16, slot.y:u16)\nentry:\n"
-TURN = "graph g (local.carried:u16) uses (slot.x:u16)\nentry:\n"
+DEFERRED = "graph g (local.carried:u16) uses (slot.x:u16)\nentry:\n"
 NONE = "graph g ()\nentry:\n  End('ended')\n"
 CHECKED = """graph g (local.unit:bytes)
 entry:
@@ -104,8 +100,8 @@ class Bad:
     rules: Rules | None = SEQUENCE
     stateless: str = ""
     template: str = ""
-    turn: str = ""
-    ahead: str = ""
+    deferred: str = ""
+    lookahead: str = ""
     dispatch: str = ""
 
 
@@ -339,17 +335,17 @@ BAD = {
     "unknown slot": Bad("slots", "slot.y is no slot", HEAD + "  slot.y:u16 = Assign(1)\n" + END),
     # traces
     "effect ahead of the packet's turn": Bad(
-        "traces", "Count in the ahead graph, before the packet's turn", ahead=HEAD + "  Count('x')\n  Return(0)\n"
+        "traces", "Count in the lookahead graph, before stage 2", lookahead=HEAD + "  Count('x')\n  Return(0)\n"
     ),
     "effect before it is known whose packet it is": Bad(
-        "traces", "Count in the dispatch graph, before the packet's turn", dispatch=HEAD + "  Count('x')\n  Return(0)\n"
+        "traces", "Count in the dispatch graph, before stage 2", dispatch=HEAD + "  Count('x')\n  Return(0)\n"
     ),
     "decision in a main graph": Bad(
         "structure", "Dispatch in the main graph, it belongs in dispatch", HEAD + "  Dispatch([7], [])\n"
     ),
     "look-up in a stateless graph": Bad(
         "traces",
-        "Lookup in the stateless graph, before the packet's turn",
+        "Lookup in the stateless graph, before stage 2",
         stateless=HEAD + "  local.f:u1, local.e:u1, local.s:u1 = Lookup([7], [])\n" + END,
     ),
     "counted, then begun anew": Bad("traces", "returns behind a trace", stateless=HEAD + "  Count('x')\n  Return(0)\n"),
@@ -363,46 +359,48 @@ BAD = {
     ),
     "counted by a template": Bad(
         "traces",
-        "Count in the template graph, before the packet's turn",
+        "Count in the template graph, before stage 2",
         template=HEAD + "  Count('x')\n  NextStateless('passed', 'g', local.unit)\n",
     ),
     "a turn that is not there": Bad(
         "structure",
-        "the layer has no turn graph",
+        "the layer has no deferred graph",
         stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [])\n",
     ),
     "less than the turn takes": Bad(
         "structure",
-        "carries numbers of [] bits, the turn graph takes [16]",
+        "carries numbers of [] bits, the deferred graph takes [16]",
         stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [])\n",
-        turn=TURN + "  Return(0)\n",
+        deferred=DEFERRED + "  Return(0)\n",
     ),
     "more bits than the turn takes": Bad(
         "structure",
-        "carries numbers of [17] bits, the turn graph takes [16]",
+        "carries numbers of [17] bits, the deferred graph takes [16]",
         stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [65536])\n",
-        turn=TURN + "  Return(0)\n",
+        deferred=DEFERRED + "  Return(0)\n",
     ),
     "the packet of another layer": Bad(
         "traces",
-        "Payload in the turn graph, when others have the packet",
-        turn=TURN + "  mark.0:u32 = Assign(0)\n  local.p:bytes = Payload(mark.0)\n  Return(0)\n",
+        "Payload in the deferred graph, when others have the packet",
+        deferred=DEFERRED + "  mark.0:u32 = Assign(0)\n  local.p:bytes = Payload(mark.0)\n  Return(0)\n",
     ),
     "slots of another layer": Bad(
         "traces",
-        "Assign in the turn graph, when others have the packet",
-        turn=TURN + "  slot.x:u16 = Assign(1)\n  Return(0)\n",
+        "Assign in the deferred graph, when others have the packet",
+        deferred=DEFERRED + "  slot.x:u16 = Assign(1)\n  Return(0)\n",
     ),
     "counted twice": Bad(
-        "traces", "Count in the turn graph, when others have the packet", turn=TURN + "  Count('x')\n  Return(0)\n"
+        "traces",
+        "Count in the deferred graph, when others have the packet",
+        deferred=DEFERRED + "  Count('x')\n  Return(0)\n",
     ),
     "a debt to itself": Bad(
         "structure",
-        "a packet that goes on to 'g' owes that a turn, too",
+        "a packet that goes on to 'g' has work deferred there, too",
         stateless=HEAD + "  NextDeferring('passed', 'g', local.unit, [7])\n",
-        turn=TURN + "  Return(0)\n",
+        deferred=DEFERRED + "  Return(0)\n",
     ),
-    "ended in its turn": Bad("structure", "End in the turn graph, it belongs in main", turn=TURN + END),
+    "ended in its turn": Bad("structure", "End in the deferred graph, it belongs in main", deferred=DEFERRED + END),
     # native modules
     "unknown module": Bad("native", "no native module 'n'", _calls("n", "f", "7, local.unit", 1)),
     "unknown function": Bad("native", "has no function 'g'", _calls("m", "g", "7, local.unit", 1)),
@@ -425,8 +423,8 @@ def test_refused(bad: Bad):
         bad.rules,
         stateless=bad.stateless,
         template=bad.template,
-        turn=bad.turn,
-        ahead=bad.ahead,
+        deferred=bad.deferred,
+        lookahead=bad.lookahead,
         dispatch=bad.dispatch,
     )
     with pytest.raises(VerifyError) as caught:

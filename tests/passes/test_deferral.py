@@ -46,12 +46,12 @@ def gtp() -> Program:
 
 def turns(program: Program) -> set[str]:
     """The layers that packets owe a turn."""
-    return {name for name, layer in program.layers.items() if layer.turn is not None}
+    return {name for name, layer in program.layers.items() if layer.deferred is not None}
 
 
 def test_golden(gtp: Program):
     """The way of a datagram to GTP and, for its turn, the look-up of its conversation."""
-    check_graphs("deferral.txt", [gtp.layers["udp"].stateless, gtp.layers["udp"].turn])
+    check_graphs("deferral.txt", [gtp.layers["udp"].stateless, gtp.layers["udp"].deferred])
 
 
 def test_packets_pass_the_outer_udp_before_their_turn(gtp: Program):

@@ -74,7 +74,7 @@ def test_it_leaves_no_trace_and_leads_to_layers_that_know(tcp_ip: Program):
     parameters = eth_layer.main.parameters
     for instructions in ([Count("x"), Return(ZERO)], [NextDispatch("arp", parameters[0])]):
         broken = Graph("eth.dispatch", "entry", parameters, {"entry": Block("entry", [*instructions])})
-        layers = {**tcp_ip.layers, "eth": dataclasses.replace(eth_layer, dispatch=broken)}
+        layers = {**tcp_ip.layers, "eth": eth_layer.with_graphs(dispatch=broken)}
         with pytest.raises(VerifyError, match=r"Count in the dispatch graph|layer 'arp' has no dispatch graph"):
             verify(dataclasses.replace(tcp_ip, layers=layers))
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluice.ir.expression import ZERO
-from sluice.ir.graph import Block, Graph, LayerProgram, Program
+from sluice.ir.graph import Block, Graph, Program
 from sluice.ir.hook import Hook
 from sluice.ir.instruction import Branch, Count, Goto, LookAhead, NextLayer, Prefetch, Return
 from sluice.ir.verify import VerifyError, verify
@@ -27,14 +27,14 @@ def tcp_ip() -> Program:
 
 def test_golden(tcp_ip: Program):
     """The way of a packet to its connection, through lists of options and refusals that are not asked for."""
-    graphs = [tcp_ip.layers[name].ahead for name in ("eth", "ipv4", "tcp_over_ipv4", "tcp_over_ipv6")]
+    graphs = [tcp_ip.layers[name].lookahead for name in ("eth", "ipv4", "tcp_over_ipv4", "tcp_over_ipv6")]
     check_graphs("lookahead.txt", graphs)
 
 
 def test_every_look_up_is_foreseen_also_of_fragments(tcp_ip: Program):
     for layer in tcp_ip.layers.values():
-        if layer.ahead is not None and layer.layer in ("tcp", "udp", "ipv4", "frag"):
-            assert any(isinstance(i, Prefetch) for i in layer.ahead.instructions()), layer.name
+        if layer.lookahead is not None and layer.layer in ("tcp", "udp", "ipv4", "frag"):
+            assert any(isinstance(i, Prefetch) for i in layer.lookahead.instructions()), layer.name
 
 
 def test_nobody_is_asked_for_whom_no_look_up_comes():
@@ -57,7 +57,7 @@ def test_through_a_tunnel_to_the_second_table():
     waiting, found, tables = ["eth"], set[str](), set[str]()
     while waiting:
         name = waiting.pop()
-        graph = gtp.layers[name].ahead
+        graph = gtp.layers[name].lookahead
         if graph is None or name in found:
             continue
         found.add(name)
@@ -67,14 +67,14 @@ def test_through_a_tunnel_to_the_second_table():
 
 
 def test_it_leaves_no_trace(tcp_ip: Program):
-    """The verifier refuses what does, in an ahead graph."""
+    """The verifier refuses what does, in a lookahead graph."""
     verify(tcp_ip)
     eth = tcp_ip.layers["eth"]
     for instruction in (Count("x"), NextLayer("ipv4", eth.main.parameters[0])):
         broken = Graph(
-            "eth.ahead", "entry", eth.main.parameters, {"entry": Block("entry", [instruction, Return(ZERO)])}
+            "eth.lookahead", "entry", eth.main.parameters, {"entry": Block("entry", [instruction, Return(ZERO)])}
         )
-        layer = LayerProgram(**{**vars(eth), "ahead": broken})
+        layer = eth.with_graphs(lookahead=broken)
         program = Program(
             tcp_ip.name, {**tcp_ip.layers, "eth": layer}, tcp_ip.roots, tcp_ip.slots, tcp_ip.depth, tcp_ip.natives
         )
@@ -108,8 +108,8 @@ def test_nothing_is_foreseen_of_a_key_behind_a_list():
     stack = Stack("listed")
     stack.p = p
     made = watch_all(stack)
-    ahead = run(build(stack, made.functions.hooks())).layers["p"].ahead
-    assert ahead is not None and not any(isinstance(i, (Prefetch, LookAhead)) for i in ahead.instructions())
+    lookahead = run(build(stack, made.functions.hooks())).layers["p"].lookahead
+    assert lookahead is not None and not any(isinstance(i, (Prefetch, LookAhead)) for i in lookahead.instructions())
     assert made.compiled.messages == ""
     result = run_packets(made, [b"\1a\0\7", b"\0\7", b"\0\x08"])
     assert len([event for event in result.events if event.name == "created"]) == 2

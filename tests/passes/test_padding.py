@@ -51,10 +51,10 @@ def test_the_options_of_most_segments(passes: str):
 
 
 def test_only_main_graphs():
-    """An ahead graph goes past a list whatever is in it: the pass would have it look at lists for nothing."""
+    """A lookahead graph goes past a list whatever is in it: the pass would have it look at lists for nothing."""
     program = run(build(find_stack("tcp_ip"), STREAMS))
     for layer in program.layers.values():
-        assert layer.ahead is None or not compared_words(layer.ahead)
+        assert layer.lookahead is None or not compared_words(layer.lookahead)
 
 
 def test_padding_of_zeros_stands_behind():

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sluice.codegen.burst.fast_path import counted_per_burst, fast_path_stage, first_root, templates
 from sluice.codegen.burst.stages import (
     PASSED_MAX,
     UNIT,
@@ -17,8 +16,8 @@ from sluice.codegen.burst.stages import (
     ends_templates,
     enter_of,
     fast_path,
+    has_one_path,
     is_entered_noted,
-    is_led_one_way,
     is_quiet,
     most_of,
     otherwise_head,
@@ -29,6 +28,7 @@ from sluice.codegen.c.names import identifier, member, storage, variable
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
 from sluice.ir.instruction import LookAhead, NextStateless
+from sluice.passes.analysis.fast_path import counted_per_burst, fast_path_stage, first_root, templates
 
 FRAME = "frame->at, frame->captured, frame->length"
 
@@ -67,17 +67,19 @@ def context(names: StackNames) -> list[str]:
 
 def _owed(names: StackNames) -> list[str]:
     """Members for a packet whose layer defers to stage 2: the function to call afterwards, and the layer's operands."""
-    turns = [(layer, layer.turn.parameters) for layer in names.program.layers.values() if layer.turn is not None]
-    if not turns:
+    deferring = [
+        (layer, layer.deferred.parameters) for layer in names.program.layers.values() if layer.deferred is not None
+    ]
+    if not deferring:
         return []
     out = ["    sl_layer *then;   /* behind the turn of a layer that it has passed */", "    union {"]
-    for layer, parameters in turns:
+    for layer, parameters in deferring:
         out.append("        struct {")
         for reg in sorted(parameters, key=lambda reg: -storage(reg.bits)):
             out.append(f"            uint{8 * storage(reg.bits)}_t {variable(reg)};")
         out.append(f"        }} of_{identifier(layer.name)};")
     out.append("    } carried;")
-    return [*out, "    uint32_t turn_depth;"] if names.functions.needs_path else out
+    return [*out, "    uint32_t deferred_depth;"] if names.functions.needs_path else out
 
 
 def waiting(names: StackNames) -> list[str]:
@@ -110,7 +112,7 @@ def waiting(names: StackNames) -> list[str]:
         "}",
         "",
         "/* By which way a packet came, before it enters a layer in its turn where somebody may ask. */",
-        "static inline void note_way(struct sl_stack_box *box, const struct sl_pending *waiting)",
+        "static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)",
         "{",
         "    box->base.depth = waiting->depth;",
         "    memcpy(box->base.path, waiting->path, sizeof waiting->path);",
@@ -127,30 +129,32 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     out: list[str] = []
     enter = enter_of(layer, names)
     if is_entered_noted(layer, names):
-        of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, (struct sl_stream){{&layers[{list(names.program.layers).index(layer.name)}], NULL, 0}});"
+        index = list(names.program.layers).index(layer.name)
+        stream = f"(struct sl_stream){{&layers[{index}], NULL, 0}}"
+        of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, {stream});"
         out += [
             "",
             f"static void {enter}(struct sl_stack_box *box, {UNIT})",
             "{",
-            "    note_way(box, &box->waiting[box->base.ahead.packet]);",
+            "    store_path(box, &box->waiting[box->base.lookahead.packet]);",
             f"    {of_messages if layer.takes_stream else f'layer_{word}(box, at, captured, length);'}",
             "}",
         ]
-    if is_led_one_way(layer, names):
-        way = fast_path(names)
+    if has_one_path(layer, names):
+        path = fast_path(names)
         out += [
             "",
             "/* By which way a packet came that templates led to where it waits, and that it has entered that layer. */",
-            "static inline void note_way_of_most(struct sl_stack_box *box)",
+            "static inline void store_fast_path(struct sl_stack_box *box)",
             "{",
-            f"    box->base.depth = {len(way)};",
-            *(f"    box->base.path[{at}] = {index};" for at, index in enumerate(way)),
+            f"    box->base.depth = {len(path)};",
+            *(f"    box->base.path[{at}] = {index};" for at, index in enumerate(path)),
             "}",
             "",
             f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT});",
         ]
     out += _wait_function(names, layer, f"wait_{word}", enter, not is_quiet(layer, names))
-    if is_led_one_way(layer, names):
+    if has_one_path(layer, names):
         out += _wait_function(names, layer, f"wait_{most_of(layer)}", most_of(layer), noted=False)
     return out
 
@@ -159,27 +163,27 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
     """The function that makes a packet pending for a layer. Stage 2 enters the layer by the C function `enter`."""
     # Inlined at the end of the fast path, where nearly every packet becomes pending. Not inlined in a stack that defers
     # to stage 2: the loop is long already, and inlining makes it slower.
-    turns = any(item.turn is not None for item in names.program.layers.values())
+    deferring = any(item.deferred is not None for item in names.program.layers.values())
     most = ends_templates(layer, names.program) or enter == most_of(layer)
     out = [
         "",
-        f"{'SL_INLINED' if most and not turns else 'static'} void {name}("
-        f"{'SL_UNUSED ' if layer.ahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
+        f"{'SL_INLINED' if most and not deferring else 'static'} void {name}("
+        f"{'SL_UNUSED ' if layer.lookahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
         "{",
         f"    {'wait_for' if noted else 'wait_quietly'}(waiting, {enter}, at, captured, length{', depth' if noted else ''});",
     ]
-    if layer.ahead is not None:
+    if layer.lookahead is not None:
         slots = "&waiting->slots"
         if _fills_slots(names.program, layer):  # the layers below must not see what lookahead fills
             out.append("    struct sl_slots predicted = waiting->slots;")
             slots = "&predicted"
-        out.append(f"    ahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
+        out.append(f"    lookahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
     return [*out, "}"]
 
 
 def _fills_slots(program: Program, layer: LayerProgram) -> bool:
     """Whether the lookahead graph of a layer, or of a layer that it continues to, fills slots."""
-    graphs = _foreseen(program, [layer.name])
+    graphs = _lookahead_graphs(program, [layer.name])
     return any(reg.space == "slot" for graph in graphs for i in graph.instructions() for reg in i.written())
 
 
@@ -209,16 +213,16 @@ def arrive(names: StackNames) -> list[str]:
         "static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_pending *waiting)",
         "{",
         "    waiting->layer = ended;",
-        *(["    sl_lookahead_want_none(&box->base.ahead);"] if table_of_each(names) is not None else []),
+        *(["    sl_lookahead_want_none(&box->base.lookahead);"] if table_of_each(names) is not None else []),
         *(f"    {text}" for text in _empty(names.program)),
         "}",
         *_otherwise(names, late),
         "",
-        "/* The first half of a packet's way, before the packets of its group before it are processed. */",
+        "/* The first half of a packet's path, before the packets of its group before it are processed. */",
         "static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
         "{",
         "    struct sl_pending *waiting = &box->waiting[packet];",
-        "    box->base.ahead.packet = packet;",
+        "    box->base.lookahead.packet = packet;",
         *([] if late else ["    begin_waiting(box, waiting);"]),
         *("    " + line for line in by_link_type(names, enter, unknown, others)),
         "}",
@@ -262,18 +266,18 @@ def _is_lazy(program: Program) -> bool:
         return False
     graphs = [layer.template for layer in templates(program) if layer.template is not None]
     used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
-    for graph in _foreseen(program, [behind.name]):
+    for graph in _lookahead_graphs(program, [behind.name]):
         used |= {reg for i in graph.instructions() for reg in i.read_registers()}
     return not any(reg.space == "slot" and reg.is_bytes for reg in used)
 
 
-def _foreseen(program: Program, names: list[str]) -> list[Graph]:
+def _lookahead_graphs(program: Program, names: list[str]) -> list[Graph]:
     """The lookahead graphs of layers, and of the layers that these graphs continue to."""
     seen: dict[str, Graph] = {}
     to_see = list(names)
     while to_see:
         name = to_see.pop()
-        graph = program.layers[name].ahead
+        graph = program.layers[name].lookahead
         if name in seen or graph is None:
             continue
         seen[name] = graph
@@ -308,15 +312,15 @@ def by_link_type(
     `enter`: gives the statement that enters a layer. `default`: the statement for link types that the stack does not
     know. `others_first`: statements that run first for all link types but the first.
     """
-    ways = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
-    cases = [(link_type, way) for link_type, way in ways if link_type is not None]
-    default = next((way for link_type, way in ways if link_type is None), default)
+    paths = [(link_type, enter(names.program.layers[name])) for link_type, name in names.program.roots]
+    cases = [(link_type, path) for link_type, path in paths if link_type is not None]
+    default = next((path for link_type, path in paths if link_type is None), default)
     if not cases:
         return [default]
-    (first, way), *others = cases
-    out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {way}"]
+    (first, path), *others = cases
+    out = [f"if (SL_LIKELY(frame->link_type == {first})) {{", f"    {path}"]
     if others:
         out += ["} else {", *("    " + line for line in others_first), "    switch (frame->link_type) {"]
-        out += [f"    case {link_type}: {way} break;" for link_type, way in others]
+        out += [f"    case {link_type}: {path} break;" for link_type, path in others]
         return [*out, f"    default: {default}", "    }", "}"]
     return [*out, "} else {", *("    " + line for line in others_first), f"    {default}", "}"]

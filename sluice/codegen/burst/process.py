@@ -9,12 +9,10 @@ reads.
 from __future__ import annotations
 
 from sluice.codegen.burst.arrive import FRAME, arrive, by_link_type
-from sluice.codegen.burst.fast_path import counted_per_burst, lead
-from sluice.codegen.burst.header_prefetch import begins_at, header_bytes, knows_bytes
 from sluice.codegen.burst.stages import (
     UNIT,
+    has_one_path,
     is_entered_noted,
-    is_led_one_way,
     main_head,
     most_of,
     needs_packet,
@@ -28,6 +26,8 @@ from sluice.codegen.events.shared import flush_shared
 from sluice.codegen.layer.relief import has_holders
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import LayerProgram
+from sluice.passes.analysis.fast_path import counted_per_burst, lead
+from sluice.passes.analysis.header_prefetch import begins_at, header_bytes, knows_bytes
 
 
 def process(names: StackNames) -> list[str]:
@@ -35,20 +35,22 @@ def process(names: StackNames) -> list[str]:
     header = header_bytes(names.program)
     return [
         *arrive(names),
-        *_turn(names),
+        *_packet(names),
         *_series(names),
         "",
         f"void {names.prefix}_process(struct sl_box *base, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         *(["    sl_output_begin(base, frames, verdicts);"] if names.functions.inline else []),
-        *_looking(names, f"    sl_lookahead_burst(&base->ahead, frames, count, {header});"),
+        *_looking(names, f"    sl_lookahead_burst(&base->lookahead, frames, count, {header});"),
         *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
         "        uint64_t bytes = 0;",
-        *_looking(names, f"        sl_lookahead_group(&base->ahead, frame, group, count - first - group, {header});"),
+        *_looking(
+            names, f"        sl_lookahead_group(&base->lookahead, frame, group, count - first - group, {header});"
+        ),
         *_begin_counting(names),
         "        for (size_t i = 0; i < group; i++) {",
         "            bytes += frame[i].length;",
@@ -57,12 +59,12 @@ def process(names: StackNames) -> list[str]:
         "        " + names.counters.add("box", "packets", "group"),
         "        " + names.counters.add("box", "bytes", "bytes"),
         *_count_at_once(names),
-        *_turns(names),
+        *_between_stages(names),
         "        for (size_t i = 0; i < group; i++) {",
-        "            begin_turn(box, frame, i, group, true);",
+        "            begin_packet(box, frame, i, group, true);",
         "            struct sl_pending *waiting = &box->waiting[i];",
         *_go_on(names),
-        "            end_turn(box, &frame[i]);",
+        "            end_packet(box, &frame[i]);",
         "        }",
         *_relief(names),
         "    }",
@@ -110,8 +112,10 @@ def _count_at_once(names: StackNames) -> list[str]:
 
 def _looking(names: StackNames, line: str) -> list[str]:
     """The line, if the stack looks ahead; otherwise nothing."""
-    ahead = any(layer.ahead is not None or layer.turn is not None for layer in names.program.layers.values())
-    return [line] if ahead else []
+    lookahead = any(
+        layer.lookahead is not None or layer.deferred is not None for layer in names.program.layers.values()
+    )
+    return [line] if lookahead else []
 
 
 def _go_on(names: StackNames) -> list[str]:
@@ -121,7 +125,7 @@ def _go_on(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return ["            " + alone]
-    before = ["note_way_of_most(box);"] if is_led_one_way(layer, names) else _before_each(layer, names)
+    before = ["store_fast_path(box);"] if has_one_path(layer, names) else _before_each(layer, names)
     return [
         f"            if (SL_LIKELY({row_of(names, 'waiting')})) {{",
         *("                " + line for line in before),
@@ -137,8 +141,8 @@ def _before_each(layer: LayerProgram, names: StackNames) -> list[str]:
     owed = owed_in_series(names)
     if owed is not None:
         return [f"owed_{identifier(owed.name)}(box);"]
-    noted = is_entered_noted(layer, names) and not is_led_one_way(layer, names)
-    return ["note_way(box, waiting);"] if noted else []
+    noted = is_entered_noted(layer, names) and not has_one_path(layer, names)
+    return ["store_path(box, waiting);"] if noted else []
 
 
 def _series(names: StackNames) -> list[str]:
@@ -146,7 +150,7 @@ def _series(names: StackNames) -> list[str]:
     layer = series_of(names)
     if layer is None:
         return []
-    word, one_way = identifier(layer.name), is_led_one_way(layer, names)
+    word, one_path = identifier(layer.name), has_one_path(layer, names)
     owed = owed_in_series(names)
     asked = any(needs_packet(item, names) for item in (layer, owed) if item is not None)
     alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the current packet alone */"
@@ -165,8 +169,8 @@ def _series(names: StackNames) -> list[str]:
         "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
         "            return i;",
         "        }",
-        "        end_turn(box, &frames[i++]);",
-        f"        begin_turn(box, frames, i, group, {str(asked).lower()});",
+        "        end_packet(box, &frames[i++]);",
+        f"        begin_packet(box, frames, i, group, {str(asked).lower()});",
         *("        " + line for line in _before_each(layer, names)),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
@@ -176,24 +180,24 @@ def _series(names: StackNames) -> list[str]:
         "",
         main_head(layer),
         "{",
-        *([f"    box->base.path[box->base.depth++] = {index};"] if one_way else []),
+        *([f"    box->base.path[box->base.depth++] = {index};"] if one_path else []),
         "    " + alone,
-        *(["    box->base.depth--;"] if one_way else []),
+        *(["    box->base.depth--;"] if one_path else []),
         "}",
     ]
-    if one_way:
+    if one_path:
         out += [
             "",
             f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT})",
             "{",
-            "    note_way_of_most(box);",
+            "    store_fast_path(box);",
             "    " + alone,
             "}",
         ]
     return out
 
 
-def _turn(names: StackNames) -> list[str]:
+def _packet(names: StackNames) -> list[str]:
     """The functions that begin and end the processing of a packet in stage 2."""
     timers: list[str] = []
     if names.functions.timers:
@@ -204,23 +208,23 @@ def _turn(names: StackNames) -> list[str]:
     return [
         "",
         "/* The second half of the way of packet `i` of a group, in order, begins. */",
-        "SL_INLINED void begin_turn(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,",
+        "SL_INLINED void begin_packet(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,",
         "                           SL_UNUSED bool asked)   /* which packet it is */",
         "{",
         "    const struct sl_frame *frame = &frames[i];",
-        *_ask_ahead(names),
+        *_prefetch_later(names),
         "    box->base.now = sl_max(box->base.now, frame->time);",
         *([f"    if (asked) {{ {time} }}"] if asks else []),
         *timers,
         *(["    if (asked)", "        box->base.frame = frame;"] if asks else []),
         "    box->base.scratch.used = 0;",
         *(["    box->base.work = 0;"] if any(layer.of_packets for layer in names.program.layers.values()) else []),
-        "    box->base.ahead.packet = (uint32_t)i;",
+        "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
         "}",
         "",
         "/* And ends. */",
-        "static inline void end_turn(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
+        "static inline void end_packet(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
         "{",
         *(["    sl_batch_flush(&box->base.batch);"] if flushes else []),
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
@@ -228,33 +232,33 @@ def _turn(names: StackNames) -> list[str]:
     ]
 
 
-def _ask_ahead(names: StackNames) -> list[str]:
+def _prefetch_later(names: StackNames) -> list[str]:
     """Statements that prefetch memory for later packets."""
     header = header_bytes(names.program)
-    ask = f"sl_lookahead_packet(&box->base.ahead, &frames[group], i, {header});"
+    ask = f"sl_lookahead_packet(&box->base.lookahead, &frames[group], i, {header});"
     table = table_of_each(names)
     if table is None:
         return _looking(names, "    " + ask)
-    held = f"if (SL_UNLIKELY(box->base.ahead.held_much)) sl_lookahead_held_each(&box->base.ahead, &box->{table.variable}, i);"
+    held = f"if (SL_UNLIKELY(box->base.lookahead.held_much)) sl_lookahead_held_each(&box->base.lookahead, &box->{table.variable}, i);"
     size = f"sizeof({table.struct})"
     return [
-        f"    sl_lookahead_each(&box->base.ahead, &box->{table.variable}, i + SL_INSTANCE_LEAD, {size});",
-        "    if (SL_LIKELY(i < box->base.ahead.plain)) {",
+        f"    sl_lookahead_each(&box->base.lookahead, &box->{table.variable}, i + SL_INSTANCE_LEAD, {size});",
+        "    if (SL_LIKELY(i < box->base.lookahead.plain)) {",
         f"        sl_lookahead_header(&frames[group + i], {header}, true);",
-        "    } else if (i < box->base.ahead.others) {",
+        "    } else if (i < box->base.lookahead.others) {",
         f"        {ask}",
         *([f"        {held}"] if table.sides else []),
         "    }",
     ]
 
 
-def _turns(names: StackNames) -> list[str]:
+def _between_stages(names: StackNames) -> list[str]:
     """Statements between the two loops over a group."""
     holds = any(table.predicted and table.sides for table in names.tables.values())
     much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
-    out = _looking(names, f"        sl_lookahead_turns(&base->ahead, {much});")
+    out = _looking(names, f"        sl_lookahead_stage2(&base->lookahead, {much});")
     if (table := table_of_each(names)) is not None:
-        given = f"&base->ahead, &box->{table.variable}, group, sizeof({table.struct})"
+        given = f"&base->lookahead, &box->{table.variable}, group, sizeof({table.struct})"
         out.append(f"        sl_lookahead_each_begin({given});")
     return out + (["        box->waiting[group].layer = NULL;"] if series_of(names) is not None else [])
 

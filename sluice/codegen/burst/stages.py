@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluice.codegen.burst.fast_path import fast_path_stage, is_path_implicit, templates
 from sluice.codegen.c.names import identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.codegen.stack_names import StackNames
 from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program, layers_above
+from sluice.passes.analysis.fast_path import fast_path_stage, is_path_implicit, templates
 
 UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
 """How a unit is passed to a layer. A struct larger than a pointer would be packed and unpacked at every call."""
@@ -22,7 +22,7 @@ PASSED_MAX = 8
 WAITING = "struct sl_stack_box *box, struct sl_pending *waiting"
 """The parameters that are passed along with an arriving packet."""
 
-IN_HAND = "box->waiting[box->base.ahead.packet]"
+IN_HAND = "box->waiting[box->base.lookahead.packet]"
 """The pending state of the current packet, in functions that do not have it as a parameter."""
 
 
@@ -45,7 +45,7 @@ def series_of(names: StackNames) -> LayerProgram | None:
     layer = fast_path_stage(names.program)
     if layer is None or layer.stateless is not None or layer.takes_stream:
         return None
-    owed = [item for item in [*templates(names.program), layer] if item.turn is not None]
+    owed = [item for item in [*templates(names.program), layer] if item.deferred is not None]
     if owed and (len(owed) > 1 or owed[0] is layer or not is_unnoted(layer, names)):
         return None
     return layer
@@ -55,7 +55,7 @@ def owed_in_series(names: StackNames) -> LayerProgram | None:
     """The layer below whose deferred work is done for each packet of a series before its main graph."""
     if series_of(names) is None:
         return None
-    return next((layer for layer in templates(names.program) if layer.turn is not None), None)
+    return next((layer for layer in templates(names.program) if layer.deferred is not None), None)
 
 
 def row_of(names: StackNames, waiting: str) -> str:
@@ -63,9 +63,9 @@ def row_of(names: StackNames, waiting: str) -> str:
     layer, owed = series_of(names), owed_in_series(names)
     assert layer is not None
     if owed is not None:
-        owing = f"{waiting}->layer == turn_{identifier(owed.name)}"
+        owing = f"{waiting}->layer == deferred_{identifier(owed.name)}"
         return f"{owing} && {waiting}->then == {enter_of(layer, names)}"
-    enter = most_of(layer) if is_led_one_way(layer, names) else enter_of(layer, names)
+    enter = most_of(layer) if has_one_path(layer, names) else enter_of(layer, names)
     return f"{waiting}->layer == {enter}"
 
 
@@ -74,7 +74,7 @@ def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
     return layer.takes_stream or not is_unnoted(layer, names)
 
 
-def is_led_one_way(layer: LayerProgram, names: StackNames) -> bool:
+def has_one_path(layer: LayerProgram, names: StackNames) -> bool:
     """Whether the path may be read in a layer that processes series, and is the same for all packets from templates.
 
     The path is then stored once for a whole series.
@@ -104,9 +104,9 @@ def enter_of(layer: LayerProgram, names: StackNames) -> str:
 def table_of_each(names: StackNames) -> Table | None:
     """The table in which nearly every packet is looked up, if lookahead prefetches it: at the end of the fast path."""
     layer = fast_path_stage(names.program)
-    if layer is None or layer.instance is None or layer.ahead is None:
+    if layer is None or layer.instance is None or layer.lookahead is None:
         return None
-    predicted = any(isinstance(i, ir.Prefetch) for i in layer.ahead.instructions())
+    predicted = any(isinstance(i, ir.Prefetch) for i in layer.lookahead.instructions())
     return names.tables[layer.instance.table] if predicted else None
 
 
@@ -133,7 +133,7 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     layers = [layer]
     if layer.instance is not None:
         layers += names.tables[layer.instance.table].layers
-    asking = (ir.Way, ir.TooDeep)
+    asking = (ir.LayerPath, ir.TooDeep)
     asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
     return not asks and not any(item.above for item in layers)
 
@@ -145,7 +145,9 @@ def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
 
 def _is_path_known(layer: LayerProgram) -> bool:
     """Whether the lookahead graph of a layer reads the path of a packet, or continues to another layer."""
-    return layer.ahead is not None and any(isinstance(i, (ir.Way, ir.LookAhead)) for i in layer.ahead.instructions())
+    return layer.lookahead is not None and any(
+        isinstance(i, (ir.LayerPath, ir.LookAhead)) for i in layer.lookahead.instructions()
+    )
 
 
 def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
@@ -169,8 +171,8 @@ def copied_units(names: StackNames) -> list[str]:
 
 def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
     """The statement that takes an arriving packet to a layer: to its stateless graph, or pending for its main graph."""
-    way = "wait" if layer.stateless is None else "stateless"
-    return f"{way}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
+    kind = "wait" if layer.stateless is None else "stateless"
+    return f"{kind}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
 
 
 def stay_on_fast_path(layer: LayerProgram, unit: str, depth: str, otherwise: Sequence[str] = ()) -> str:

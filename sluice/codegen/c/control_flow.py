@@ -12,20 +12,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sluice.codegen.c.statements import (
+    Body,
+    Condition,
+    Goto,
+    Label,
+    Line,
+    Plain,
+    Switch,
+    branch,
+    joined,
+    text,
+    without_labels,
+)
 from sluice.ir.dataflow import immediate_dominators
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Terminator
 
 CASES = 5
 """The least number of tests of one number that become a switch."""
-
-
-@dataclass
-class Line:
-    """A line of C, indented by `level`."""
-
-    level: int
-    text: str
 
 
 @dataclass
@@ -52,7 +57,7 @@ class Structure:
         self,
         graph: Graph,
         body: Callable[[Block], list[str]],
-        branch: Callable[[Terminator], list[tuple[str | None, str]]],
+        branch: Callable[[Terminator], list[tuple[Condition | None, str]]],
         finish: Callable[[Terminator], list[str]],
         label: Callable[[str], str],
         case: Callable[[Terminator], tuple[str, str] | None],
@@ -75,24 +80,20 @@ class Structure:
         for name in self.order:
             if name in dominator and name in self.merges:
                 self.children[dominator[name]].append(name)
-        self.used: set[str] = set()
+        self.used: dict[str, str] = {}
+        """The labels that gotos name, by block."""
 
     def lines(self) -> list[Line]:
         """The whole graph as lines of C."""
-        out = self._tree(self.graph.entry, None, 1)
-        return [line for line in out if not line.text.startswith("@") or line.text[1:] in self.used] and [
-            Line(0, self.label(line.text[1:]) + ":;") if line.text.startswith("@") else line
-            for line in out
-            if not line.text.startswith("@") or line.text[1:] in self.used
-        ]
+        body = self._tree(self.graph.entry, None)
+        return text(joined(without_labels(body, set(self.used))), 1, self.used)
 
-    def _tree(self, name: str, follow: str | None, level: int) -> list[Line]:
+    def _tree(self, name: str, follow: str | None) -> Body:
         """Block `name` and what it dominates; `follow` is the block that is written next."""
-        out: list[Line] = []
-        if name in self.merges:
-            out.append(Line(0, "@" + name))
+        out: Body = [Label(name)] if name in self.merges else []
         block = self.graph.blocks[name]
-        out += [Line(level, text) for text in self.body(block)]
+        if lines := self.body(block):
+            out.append(Plain(lines))
         switch = self._switched(name)
         # The blocks that a chain dominates follow the switch, those of its last block first, as they would follow
         # nested ifs.
@@ -100,15 +101,14 @@ class Structure:
         children = [child for head in reversed(heads) for child in self.children[head]]
         inner = children[0] if children else follow
         if switch is not None:
-            out += self._switch(switch, inner, level)
-        elif (text := self._chosen(block)) is not None:
-            out.append(Line(level, text))
-            out += self._to(block.terminator.targets()[1], inner, level)
+            out.append(self._switch(switch, inner))
+        elif (chosen := self._chosen(block)) is not None:
+            out += [Plain([chosen]), *self._to(block.terminator.targets()[1], inner)]
         else:
-            out += self._terminator(block.terminator, inner, level)
+            out += self._terminator(block.terminator, inner)
         for index, child in enumerate(children):
             after = children[index + 1] if index + 1 < len(children) else follow
-            out += self._tree(child, after, level)
+            out += self._tree(child, after)
         return out
 
     def _chosen(self, block: Block) -> str | None:
@@ -134,73 +134,31 @@ class Structure:
                 break
         return _Switch(first[0], cases, name, heads) if len(cases) >= CASES else None
 
-    def _switch(self, switch: _Switch, follow: str | None, level: int) -> list[Line]:
-        ways = [(f"case {value}", target) for value, target in switch.cases.items()]
-        out = [Line(level, f"switch ({switch.subject}) {{")]
-        for label, target in [*ways, ("default", switch.default)]:
-            inner = self._to(target, follow, level + 1)
-            if not inner or not _leaves(inner):
-                inner.append(Line(level + 1, "break;"))
-            out += [Line(level, f"{label}: {{"), *inner, Line(level, "}")]
-        return [*out, Line(level, "}")]
+    def _switch(self, switch: _Switch, follow: str | None) -> Switch:
+        cases: dict[str, list[str]] = {}  # by target, its constants; those of the default target need no case
+        for value, target in switch.cases.items():
+            if target != switch.default:
+                cases.setdefault(target, []).append(value)
+        bodies = [(values, self._to(target, follow)) for target, values in cases.items()]
+        return Switch(switch.subject, bodies, self._to(switch.default, follow))
 
-    def _to(self, target: str, follow: str | None, level: int) -> list[Line]:
+    def _to(self, target: str, follow: str | None) -> Body:
         if target not in self.merges:
-            return self._tree(target, follow, level)
+            return self._tree(target, follow)
         if target == follow:
             return []
-        self.used.add(target)
-        return [Line(level, f"goto {self.label(target)};")]
+        self.used[target] = self.label(target)
+        return [Goto(target, f"goto {self.used[target]};")]
 
-    def _terminator(self, terminator: Terminator, follow: str | None, level: int) -> list[Line]:
-        ends = self.finish(terminator)
-        if ends:
-            return [Line(level, text) for text in ends]
-        ways = self.branch(terminator)
-        if len(ways) == 1:
-            return self._to(ways[0][1], follow, level)
-        out: list[Line] = []
-        opened = False
-        leaving = True  # every path so far leaves, so the last one needs no else
-        for condition, target in ways:
-            inner = self._to(target, follow, level + 1)
-            if condition is None:
-                if inner and opened and leaving:
-                    out.append(Line(level, "}"))
-                    out += [Line(line.level - 1 if line.level else 0, line.text) for line in inner]
-                    return out
-                if inner and _is_single_if(inner, level + 1):
-                    first = inner[0]
-                    out.append(Line(level, "} else " + first.text))
-                    out += [Line(line.level - 1 if line.level else 0, line.text) for line in inner[1:]]
-                    return out
-                if inner:
-                    out.append(Line(level, "} else {"))
-                    out += inner
-            else:
-                out.append(Line(level, f"{'} else ' if opened else ''}if ({condition}) {{"))
-                out += inner
-                opened = True
-                leaving = leaving and bool(inner) and _leaves(inner)
-        out.append(Line(level, "}"))
-        return out
+    def _terminator(self, terminator: Terminator, follow: str | None) -> Body:
+        if ends := self.finish(terminator):
+            return [Plain(ends)]
+        return self._branches(self.branch(terminator), follow)
 
-
-def _leaves(lines: list[Line]) -> bool:
-    """Whether control never reaches the end of these lines."""
-    last = lines[-1].text
-    return last.startswith(("goto ", "return"))
-
-
-def _is_single_if(lines: list[Line], level: int) -> bool:
-    """Whether the lines are one if statement, so that it may follow an else."""
-    if not lines[0].text.startswith("if (") or lines[0].level != level:
-        return False
-    for index, line in enumerate(lines):
-        if line.level == level and line.text == "}":
-            return index == len(lines) - 1
-        if line.level == level and index and not line.text.startswith("} else"):
-            return False
-        if line.level == 0:
-            return False
-    return False
+    def _branches(self, targets: list[tuple[Condition | None, str]], follow: str | None) -> Body:
+        condition, target = targets[0]
+        if condition is not None and condition.rare and target == follow:
+            self.used[target] = self.label(target)
+            return branch(condition, [Goto(target, f"goto {self.used[target]};")], self._branches(targets[1:], follow))
+        yes = self._to(target, follow)
+        return yes if condition is None else branch(condition, yes, self._branches(targets[1:], follow))

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sluice.codegen.c.names import member, pair_member, storage, variable
-from sluice.codegen.c.short_circuit import groups
-from sluice.codegen.layer.merge_sides import OfSide
 from sluice.ir.expression import (
     COMPARISONS,
     MASK,
+    STORED,
     Binary,
     Const,
     Crc,
@@ -20,10 +19,12 @@ from sluice.ir.expression import (
     Reg,
     Slice,
     Sum,
+    fields_of,
     is_bytes,
     width,
 )
 from sluice.ir.instruction import Assign
+from sluice.passes.analysis.short_circuit import groups
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so these never count as tighter than each other.
@@ -49,8 +50,8 @@ _ATOM = 20
 
 def place(register: Reg) -> str:
     """The C text of a register's storage."""
-    if isinstance(register, OfSide):
-        return f"inst->{pair_member(register)}[side{' ^ 1' if register.turned else ''}]"
+    if (pair := fields_of(register)) is not None:
+        return f"inst->{pair_member(pair[0])}[side{' ^ 1' if register.space == 'other' else ''}]"
     if register.space in ("perm", "inst"):
         return f"inst->{member(register)}"
     if register.space == "slot":
@@ -68,6 +69,20 @@ def number(value: int) -> str:
 def emit(expression: Expr) -> str:
     """The C text of an expression."""
     return _emit(expression)[0]
+
+
+_OPPOSITE = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+
+
+def negated(expression: Expr) -> str:
+    """The C text of the condition that an expression is 0."""
+    match expression:
+        case Flip(operand, 1) if width(operand) == 1:
+            return emit(operand)
+        case Binary(operator, left, right, 0) if operator in _OPPOSITE:
+            return emit(Binary(_OPPOSITE[operator], left, right))
+        case _:
+            return f"!{inside(expression, 14)}"
 
 
 def operand(expression: Expr) -> str:
@@ -90,7 +105,7 @@ def _emit(expression: Expr) -> tuple[str, int]:
             return number(value), _ATOM
         case Reg():
             text = place(expression)
-            if expression.space in ("perm", "inst") or (expression.space == "slot" and not expression.is_bytes):
+            if expression.space in STORED or (expression.space == "slot" and not expression.is_bytes):
                 return f"(uint64_t){text}", 15
             return text, _ATOM
         case Flip(operand, bits):
@@ -172,10 +187,10 @@ def _binary(expression: Binary) -> tuple[str, int]:
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
     if operator == "|" and isinstance(right, Const) and right.value == (1 << width(left)) - 1:
         return number(right.value), _ATOM  # compilers warn about it
-    in_turn = groups(expression)
-    if len(in_turn) > 1:
+    parts = groups(expression)
+    if len(parts) > 1:
         short, own = _SHORT[operator]
-        return f" {short} ".join(inside(group, 6) for group in in_turn), own
+        return f" {short} ".join(inside(group, 6) for group in parts), own
     if operator in _BITWISE:
         own = _BITWISE[operator]
         sides = [
@@ -224,7 +239,7 @@ def assigned(i: Assign) -> str:
         return emit(i.value)
     text = stored(i.value, i.target.bits)
     size = 8 * storage(i.target.bits)
-    return f"(uint{size}_t)({text})" if size < 64 and i.target.space in ("perm", "inst", "slot") else text
+    return f"(uint{size}_t)({text})" if size < 64 and i.target.space in (*STORED, "slot") else text
 
 
 def stored(expression: Expr, bits: int) -> str:

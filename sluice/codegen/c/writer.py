@@ -9,17 +9,14 @@ from collections.abc import Callable
 from itertools import chain, count
 from typing import Any, TypeVar
 
-from sluice.codegen.burst.fast_path import counted_per_burst, is_path_implicit, lead, templates
-from sluice.codegen.burst.header_prefetch import header_of, knows_bytes
 from sluice.codegen.burst.stages import (
     IN_HAND,
     PASSED_MAX,
     UNIT,
-    WAITING,
     copied_units,
     ends_templates,
     go_on,
-    is_led_one_way,
+    has_one_path,
     is_quiet,
     is_unnoted,
     main_head,
@@ -30,16 +27,25 @@ from sluice.codegen.burst.stages import (
     stay_on_fast_path,
 )
 from sluice.codegen.c.control_flow import Structure
-from sluice.codegen.c.expressions import assigned, emit, handed, inside, place, stored
+from sluice.codegen.c.expressions import assigned, emit, handed, inside, negated, place, stored
+from sluice.codegen.c.heads import HEADS
 from sluice.codegen.c.names import comment, identifier, variable
+from sluice.codegen.c.statements import Condition
 from sluice.codegen.events.control import controls_stream
 from sluice.codegen.layer.packet_data import GIVEN, Direct
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.c_words import C_WORDS
 from sluice.ir import instruction as ir
-from sluice.ir.expression import COMPARISONS, ZERO, Binary, Const, Expr, Reg, is_bytes
+from sluice.ir.expression import COMPARISONS, STORED, ZERO, Binary, Const, Expr, Reg, is_bytes
 from sluice.ir.graph import Block, Graph, LayerProgram
+from sluice.ir.graph_kinds import DEFERRED, END, LOOKAHEAD, LOST, MAIN, STATELESS, TEMPLATE
 from sluice.lower.scope import SIDE
+from sluice.passes.analysis.fast_path import counted_per_burst, is_path_implicit, lead, templates
+from sluice.passes.analysis.header_prefetch import header_of, knows_bytes
+from sluice.passes.prediction import RARE
+
+WIDTH = 140
+"""Characters of a line of declarations."""
 
 
 class LayerWriter:
@@ -63,7 +69,7 @@ class LayerWriter:
         self.in_series = series_of(names) is layer
         self.is_owed_in_series = owed_in_series(names) is layer
         # The main graph does not store that the packet is in the layer: its caller does, or nothing reads it.
-        self.is_noted_outside = self.is_unnoted or is_led_one_way(layer, names)
+        self.is_noted_outside = self.is_unnoted or has_one_path(layer, names)
         self.in_place = False  # whether the instruction ends an instance that is replaced, or creates its replacement
         self._line = ""
 
@@ -72,129 +78,66 @@ class LayerWriter:
         # unused if passes found that no packet reaches the layer
         out = [f"SL_UNUSED {main_head(self.layer)};"]
         if self.in_series:
-            out.append(self._main_head() + ";")
-        if self.layer.stateless is not None:
-            out.append(self._stateless_head() + ";")
+            out.append(self._head(MAIN) + ";")
+        out += [self._head(kind) + ";" for kind, _ in self.layer.graphs_by_kind() if kind != MAIN]
         if self.layer.template is not None:
-            out.append(self._template_head() + ";")
             out.append(f"{otherwise_head(self.word)};")
-        if self.layer.turn is not None:
-            out.append(self._turn_head() + ";")
-            out += [self._owed_head() + ";"] if self.is_owed_in_series else []
-        if self.layer.ahead is not None:
-            out.append(self._ahead_head() + ";")
-        if self.layer.dispatch is not None:
-            out.append(self._dispatch_head() + ";")
-        if self.layer.drain is not None:
-            out.append(self._drain_head() + ";")
-        if self.layer.end is not None:
-            out.append(self._end_head() + ";")
+        if self.is_owed_in_series:
+            out.append(self._owed_head() + ";")
         if self.layer.frame is not None:
-            out.append(
-                f"static uint64_t frame_{self.word}(struct sl_stack_box *box, sl_bytes unit, uint64_t searching);"
-            )
-            out.append(self._lost_head() + ";")
             out += [head + ";" for head in messages_heads(self.word) if self.layer.of_streams]
             out += [packet_head(self.word) + ";"] if self.layer.of_packets else []
         return out
 
-    def _main_head(self) -> str:
-        if self.in_series:
-            return f"SL_INLINED void main_{self.word}(struct sl_stack_box *box, {UNIT})"
-        return main_head(self.layer)
+    def _head(self, kind: str) -> str:
+        """The head of the C function of the layer's graph of a kind."""
+        if kind == MAIN:
+            series = f"SL_INLINED void main_{self.word}({HEADS[MAIN].parameters})"
+            return series if self.in_series else main_head(self.layer)
+        head = HEADS[kind]
+        instance = self.table.struct if self.table is not None else ""
+        return f"{self._storage(kind)} {head.result} {kind}_{self.word}({head.parameters.format(instance=instance)})"
 
-    def _stateless_head(self) -> str:
-        # cold if there is a template: only the few packets that do not match the template take it
-        kind = "static" if self.layer.template is None else "SL_COLD"
-        return f"{kind} void stateless_{self.word}({WAITING}, {UNIT}, unsigned depth)"
-
-    def _template_head(self) -> str:
-        # inlined, so that the C compiler knows here what it knows of the packet in the layer below
-        given = f"{WAITING}, {UNIT}, unsigned depth"
-        return f"SL_INLINED bool template_{self.word}({given})"
-
-    def _turn_head(self) -> str:
-        return f"static void turn_{self.word}(struct sl_stack_box *box, {UNIT})"
+    def _storage(self, kind: str) -> str:
+        """The storage class of the function of a graph."""
+        if kind == STATELESS and self.layer.template is not None:
+            return "SL_COLD"  # only the few packets that do not match the template take it
+        if kind == LOOKAHEAD:
+            # nearly every packet's lookup is prefetched at the end of the fast path
+            ends = ends_templates(self.layer, self.names.program) or has_one_path(self.layer, self.names)
+            return "SL_INLINED" if ends else "SL_UNUSED static"
+        return HEADS[kind].storage
 
     def _owed_head(self) -> str:
         return f"SL_INLINED void owed_{self.word}(struct sl_stack_box *box)"
 
-    def _turn(self) -> list[str]:
-        """The function for a layer's deferred work and the rest of stage 2. In a series, the two are separate."""
-        assert self.layer.turn is not None
-        if not self.is_owed_in_series:
-            return self._function(self.layer.turn, self._turn_head(), "turn")
+    def functions(self) -> list[str]:
+        """The layer's functions."""
+        out: list[str] = []
+        for kind, graph in self.layer.graphs_by_kind():
+            if kind == DEFERRED and self.is_owed_in_series:
+                out += self._owed(graph)
+            elif kind != MAIN:
+                out += self._function(graph, self._head(kind), kind)
+        return out + self._function(self.layer.main, self._head(MAIN), MAIN)
+
+    def _owed(self, graph: Graph) -> list[str]:
+        """The functions for a layer's deferred work and the rest of stage 2, which are separate in a series."""
         return [
-            *self._function(self.layer.turn, self._owed_head(), "turn"),
+            *self._function(graph, self._owed_head(), DEFERRED),
             "",
-            self._turn_head(),
+            self._head(DEFERRED),
             "{",
             f"    owed_{self.word}(box);",
             f"    {IN_HAND}.then(box, at, captured, length);",
             "}",
         ]
 
-    def _ahead_head(self) -> str:
-        given = (
-            f"SL_UNUSED struct sl_stack_box *box, SL_UNUSED struct sl_slots *slots, {UNIT}, SL_UNUSED unsigned depth"
-        )
-        # nearly every packet's lookup is prefetched at the end of the fast path
-        ends = ends_templates(self.layer, self.names.program) or is_led_one_way(self.layer, self.names)
-        kind = "SL_INLINED" if ends else "SL_UNUSED static"
-        return f"{kind} void ahead_{self.word}({given})"
-
-    def _dispatch_head(self) -> str:
-        given = f"SL_UNUSED struct sl_slots *slots, SL_UNUSED uint64_t secret, {UNIT}, SL_UNUSED unsigned depth"
-        return f"SL_UNUSED static uint64_t dispatch_{self.word}({given})"
-
-    def _lost_head(self) -> str:
-        return (
-            f"SL_COLD uint64_t lost_{self.word}(struct sl_stack_box *box, SL_UNUSED sl_bytes unit, "
-            "SL_UNUSED struct sl_stream stream, SL_UNUSED uint64_t offset, SL_UNUSED uint64_t length, "
-            "SL_UNUSED uint64_t cause)"
-        )
-
-    def _drain_head(self) -> str:
-        assert self.table is not None
-        return (
-            f"static uint64_t drain_{self.word}(struct sl_stack_box *box, {self.table.struct} *inst, struct sl_packet_data *direct, "
-            "SL_UNUSED sl_bytes unit, SL_UNUSED uint64_t side, SL_UNUSED uint64_t cause, uint64_t all)"
-        )
-
-    def _end_head(self) -> str:
-        assert self.table is not None
-        return f"static void end_{self.word}(struct sl_stack_box *box, {self.table.struct} *inst, SL_UNUSED struct sl_packet_data *direct, SL_UNUSED sl_bytes unit, uint64_t reason)"
-
-    def functions(self) -> list[str]:
-        """The layer's functions."""
-        out: list[str] = []
-        if self.layer.drain is not None:
-            out += self._function(self.layer.drain, "__attribute__((noinline)) " + self._drain_head(), "drain")
-        if self.layer.end is not None:
-            out += self._function(self.layer.end, "__attribute__((noinline)) " + self._end_head(), "end")
-        if self.layer.frame is not None and self.layer.lost is not None:
-            head = f"static uint64_t frame_{self.word}(SL_UNUSED struct sl_stack_box *box, sl_bytes unit, SL_UNUSED uint64_t searching)"
-            out += self._function(self.layer.frame, head, "frame")
-            out += self._function(self.layer.lost, self._lost_head(), "lost")
-        if self.layer.stateless is not None:
-            out += self._function(self.layer.stateless, self._stateless_head(), "stateless")
-        if self.layer.template is not None:
-            out += self._function(self.layer.template, self._template_head(), "template")
-        if self.layer.turn is not None:
-            out += self._turn()
-        if self.layer.ahead is not None:
-            out += self._function(self.layer.ahead, self._ahead_head(), "ahead")
-        if self.layer.dispatch is not None:
-            out += self._function(self.layer.dispatch, self._dispatch_head(), "dispatch")
-        main = self.table.mains[self.layer.name] if self.table is not None else self.layer.main
-        out += self._function(main, self._main_head(), "main")
-        return out
-
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
         self.kind = kind
         self._line = ""
-        self._more = self._header_behind() if kind == "template" else 0
-        has_own = kind in ("main", "turn") and self.table is not None and bool(self.table.sides)
+        self._more = self._header_behind() if kind == TEMPLATE else 0
+        has_own = HEADS[kind].finds and self.table is not None and bool(self.table.sides)
         self._direct = Direct(graph) if has_own else None
         self.direct = GIVEN
         labels: dict[str, str] = {}
@@ -208,26 +151,25 @@ class LayerWriter:
                 taken.add(labels[name])
             return labels[name]
 
-        lines = Structure(graph, self._block, self._ways, self._finish, label, _case, self._chosen).lines()
+        lines = Structure(graph, self._block, self._branches, self._finish, label, _case, self._chosen).lines()
         out = ["", head, "{"]
-        if kind == "turn":
-            out.append("    const struct sl_pending *waiting = &box->waiting[box->base.ahead.packet];")
+        if kind == DEFERRED:
+            out.append("    const struct sl_pending *waiting = &box->waiting[box->base.lookahead.packet];")
             out += [f"    const uint64_t {variable(reg)} = {self._carried(reg)};" for reg in graph.parameters]
             if self.names.functions.needs_path:  # for functions that read the path when an instance ends
-                out.append("    box->base.depth = waiting->turn_depth;")
+                out.append("    box->base.depth = waiting->deferred_depth;")
                 out.append("    memcpy(box->base.path, waiting->path, sizeof waiting->path);")
                 out += copied_units(self.names)
         elif UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
-        if kind not in ("turn", "ahead", "dispatch"):
-            slots = "&waiting->slots" if kind in ("stateless", "template") else "box->slots"
+        if slots := HEADS[kind].slots:
             out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
         out += ["    " + text for text in self._locals(graph)]
-        if kind == "end":
+        if kind == END:
             out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
-        if kind in ("main", "lost") and SIDE in graph.parameters:
+        if kind in (MAIN, LOST) and SIDE in graph.parameters:
             out.append("    SL_UNUSED uint64_t side = stream.side;")
-        if kind == "main":
+        if kind == MAIN:
             if not self.is_noted_outside:
                 if self.names.functions.needs_units:
                     out.append("    box->base.units[box->base.depth] = unit;")
@@ -235,7 +177,7 @@ class LayerWriter:
             packets = "    " + self.count("packets")  # gets its number here, even if a series counts its packets
             out += [] if self.in_series else [packets]
             out.append("    " + self.count("bytes", "unit.length"))
-        if kind == "stateless":
+        if kind == STATELESS:
             wait = ["        " + text for text in self._wait()]
             out += [f"    if (depth >= {min(PASSED_MAX, self.names.program.depth - 1)}) {{", *wait, "    }"]
         out += ["    " * line.level + line.text for line in lines]
@@ -247,18 +189,13 @@ class LayerWriter:
         numbers: list[str] = []
         slices: list[str] = []
         for reg in graph.registers().values():
-            if reg.name in parameters or reg.space in ("perm", "inst", "slot"):
+            if reg.name in parameters or reg.space in (*STORED, "slot"):
                 continue
             (slices if reg.is_bytes else numbers).append(variable(reg))
         # unused: some are never read if the pass that removes dead code is off
-        out = [
-            f"SL_UNUSED uint64_t {', '.join(f'{name} = 0' for name in chunk)};" for chunk in _chunks(sorted(numbers), 6)
-        ]
-        out += [
-            f"SL_UNUSED sl_bytes {', '.join(f'{name} = {{0}}' for name in chunk)};"
-            for chunk in _chunks(sorted(slices), 4)
-        ]
-        if self.table is not None and self.kind in ("main", "turn"):
+        out = _declared("SL_UNUSED uint64_t", [f"{name} = 0" for name in sorted(numbers)])
+        out += _declared("SL_UNUSED sl_bytes", [f"{name} = {{0}}" for name in sorted(slices)])
+        if self.table is not None and HEADS[self.kind].finds:
             out.append(f"{self.table.struct} *inst = NULL;")
             out.append(f"uint64_t key[{self.table.words}];")
             out.append("uint32_t hash;")
@@ -299,22 +236,24 @@ class LayerWriter:
     def count(self, name: str, amount: str = "") -> str:
         return self.names.counters.add(self.layer.name, name, amount)
 
-    def _ways(self, terminator: ir.Terminator) -> list[tuple[str | None, str]]:
+    def _branches(self, terminator: ir.Terminator) -> list[tuple[Condition | None, str]]:
         note = self._note(terminator)
         match terminator:
             case ir.Goto(to):
                 return [(None, to)]
             case ir.Branch(condition, yes, no):
-                return [(emit(condition) + note, yes), (None, no)]
+                tested = Condition(emit(condition), negated(condition), note, rare=condition == RARE)
+                return [(tested, yes), (None, no)]
             case ir.Check(mark, size, yes, cut, short) if cut == short:
                 if self._more and isinstance(size, Const):
                     size, self._more = Const(size.value + self._more), 0
-                return [(f"SL_LIKELY({self._fits(mark, size, 'captured')})" + note, yes), (None, short)]
+                return [(_likely(self._fits(mark, size, "captured"), note), yes), (None, short)]
             case ir.Check(mark, size, yes, cut, short):
-                there, wire = self._fits(mark, size, "captured"), self._fits(mark, size, "length")
-                return [(f"SL_LIKELY({there})" + note, yes), (wire, cut), (None, short)]
+                wire = self._fits(mark, size, "length")
+                there = _likely(self._fits(mark, size, "captured"), note)
+                return [(there, yes), (Condition(wire, f"!({wire})"), cut), (None, short)]
             case ir.CheckWire(mark, size, yes, short):
-                return [(f"SL_LIKELY({self._fits(mark, size, 'length')})" + note, yes), (None, short)]
+                return [(_likely(self._fits(mark, size, "length"), note), yes), (None, short)]
             case _:
                 raise AssertionError(terminator)
 
@@ -326,7 +265,9 @@ class LayerWriter:
         """
         match terminator, then.body:
             case ir.Branch(Binary(operator, left, right) as condition), [ir.Assign(target, value) as assign] if (
-                operator in COMPARISONS and target.space == "perm" and {left, right} == {target, value}
+                operator in COMPARISONS
+                and target.space in ("perm", "own", "other")
+                and {left, right} == {target, value}
             ):
                 chosen = f"{emit(condition)} ? {assigned(assign)} : {place(target)}"
                 return f"{place(target)} = {chosen};{self._note(terminator)}"
@@ -346,7 +287,11 @@ class LayerWriter:
 
     def _left(self, outcome: str, terminator: ir.Terminator) -> list[str]:
         """Statements that count a packet that has passed the layer by its stateless graph or template."""
-        return [self.count("packets"), self.count("bytes", "unit.length"), self.count(outcome) + self._note(terminator)]
+        counters = self.names.counters
+        packets, bytes_ = (counters.index(self.layer.name, name) for name in ("packets", "bytes"))
+        assert bytes_ == packets + 1
+        left = f"count_packet(box, {packets}, {counters.index(self.layer.name, outcome)}, unit.length);"
+        return [f"{left:<42} /* {comment(f'{self.layer.name}: {outcome}')} */{self._note(terminator)}"]
 
     def _header_behind(self) -> int:
         """The bytes of the header that the next template reads.
@@ -369,9 +314,9 @@ class LayerWriter:
             below = [item.name for item in templates(program)]
             below = below[: below.index(self.layer.name) + 1]
             noted = [f"waiting->path[{at}] = {list(program.layers).index(name)};" for at, name in enumerate(below)]
-            late = layer.template is not None or is_quiet(layer, self.names) or is_led_one_way(layer, self.names)
+            late = layer.template is not None or is_quiet(layer, self.names) or has_one_path(layer, self.names)
             path, otherwise = ([], noted) if late else (noted, [])
-        if is_led_one_way(layer, self.names):
+        if has_one_path(layer, self.names):
             on = handed(terminator.sdu, lambda sdu: f"wait_{most_of(layer)}(box, waiting, {sdu}, depth + 1);")
         else:
             on = handed(terminator.sdu, lambda sdu: stay_on_fast_path(layer, sdu, "depth + 1", otherwise))
@@ -388,18 +333,18 @@ class LayerWriter:
         return [f"wait_{self.word}(box, waiting, at, captured, length, depth);", "return;"]
 
     def _defer(self, terminator: ir.NextDeferring, on: list[str]) -> list[str]:
-        """Statements that forward a packet by `on`, and defer the layer's graph `turn` to stage 2.
+        """Statements that forward a packet by `on`, and defer the layer's graph `deferred` to stage 2.
 
         The operands of this graph are stored first, with the values that they have before the packet is forwarded.
         """
-        assert self.layer.turn is not None
-        carried = zip(self.layer.turn.parameters, terminator.carried, strict=True)
+        assert self.layer.deferred is not None
+        carried = zip(self.layer.deferred.parameters, terminator.carried, strict=True)
         return [
             *(f"{self._carried(reg)} = {stored(value, reg.bits)};" for reg, value in carried),
             *on,
-            *(["waiting->turn_depth = depth + 1;"] if self.names.functions.needs_path else []),
+            *(["waiting->deferred_depth = depth + 1;"] if self.names.functions.needs_path else []),
             "waiting->then = waiting->layer;",
-            f"waiting->layer = turn_{self.word};",
+            f"waiting->layer = deferred_{self.word};",
         ]
 
     def _carried(self, reg: Reg) -> str:
@@ -408,11 +353,11 @@ class LayerWriter:
 
     def _finish(self, terminator: ir.Terminator) -> list[str]:
         match terminator:
-            case ir.End(outcome) if self.kind == "stateless":
+            case ir.End(outcome) if self.kind == STATELESS:
                 return [*self._left(outcome, terminator), "return;"]
             case ir.NextStateless(outcome, name, sdu):
                 layer = self.names.program.layers[name]
-                if self.kind == "template":
+                if self.kind == TEMPLATE:
                     return [*self._lead(terminator, layer), "return true;"]
                 path = f"waiting->path[depth] = {self.index};"
                 on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
@@ -435,18 +380,19 @@ class LayerWriter:
             case ir.NextDispatch(name, sdu):
                 on = handed(sdu, lambda sdu: f"return dispatch_{identifier(name)}(slots, secret, {sdu}, depth + 1);")
                 return [f"if (depth + 1 >= {self.names.program.depth})", "    return 0;", *on]
-            case ir.Return() if self.kind == "stateless":
+            case ir.Return() if self.kind == STATELESS:
                 return self._wait()
-            case ir.Return() if self.kind == "template":
-                return ["return false;"]
-            case ir.Return() if self.kind == "turn" and self.is_owed_in_series:
-                return ["return;"]
-            case ir.Return() if self.kind == "turn":
+            case ir.Return() if self.kind == DEFERRED and not self.is_owed_in_series:
                 return ["waiting->then(box, at, captured, length);", "return;"]
             case ir.Return(result):
-                return ["return;"] if self.kind in ("end", "ahead") else [f"return {emit(result)};"]
+                return [HEADS[self.kind].leave.format(emit(result))]
             case _:
                 return []
+
+
+def _likely(condition: str, note: str) -> Condition:
+    """A condition that holds for nearly every packet."""
+    return Condition(f"SL_LIKELY({condition})", f"!SL_LIKELY({condition})", note)
 
 
 def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
@@ -496,8 +442,15 @@ def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
     return register
 
 
-def _chunks(items: list[str], size: int) -> list[list[str]]:
-    return [items[at : at + size] for at in range(0, len(items), size)]
+def _declared(kind: str, variables: list[str]) -> list[str]:
+    """Declarations of variables, as many on a line as fit."""
+    out: list[str] = []
+    for name in variables:
+        if out and len(out[-1]) + len(name) < WIDTH:
+            out[-1] = f"{out[-1][:-1]}, {name};"
+        else:
+            out.append(f"{kind} {name};")
+    return out
 
 
 def _begins_in_place(body: list[ir.Instruction], at: int) -> bool:

@@ -10,6 +10,7 @@ from sluice.codegen.events.dispatch import Dispatcher
 from sluice.codegen.events.functions import callback_name, embedded_struct, event_struct, is_embedded
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
+from sluice.ir.graph_kinds import LOST, MAIN
 
 
 def instance_pointer(w: LayerWriter) -> str:
@@ -29,9 +30,9 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     for value, (_, bits) in zip(i.values, shape.fields, strict=True):
         values.append(emit(value) if bits in (0, 64) else f"(uint{8 * storage(bits)}_t)({emit(value)})")
     side = f"(uint32_t){operand(i.side)}"
-    if w.kind != "lost" and w.table is not None:
+    if w.kind != LOST and w.table is not None:
         instance = instance_pointer(w)
-        if w.kind == "main" and "malformed" in layer.events:  # malformed may precede any instance
+        if w.kind == MAIN and "malformed" in layer.events:  # malformed may precede any instance
             instance = f"!inst ? NULL : {instance}"
         where = f"{{&box->base, &layers[{w.index}], {instance}, {side}, &layers[{w.index}], unit}}"
     elif layer.takes_stream:
@@ -81,11 +82,11 @@ writes(ir.NextOfSide)(next_layer)
 
 
 @writes(ir.LookAhead)
-def look_ahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
-    ahead = handed(i.sdu, lambda sdu: f"ahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
+def next_lookahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
+    lookahead = handed(i.sdu, lambda sdu: f"lookahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
     if w.names.path_is_known:  # stage 2 writes this entry of the path again
-        ahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
-    return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in ahead), "}"]
+        lookahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
+    return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in lookahead), "}"]
 
 
 @writes(ir.NextMessages)
@@ -105,14 +106,13 @@ def cut_messages(w: LayerWriter, i: ir.CutMessages) -> list[str]:
 def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
     """Statements that continue with the next layer, unless layers are nested too deep."""
     # tested even if the layers form no loop, as instances that end during processing nest further
-    deep = [w.names.counters.add("box", "too deep"), *otherwise]
-    return [
-        f"if (SL_LIKELY(box->base.depth < {w.names.program.depth})) {{",
-        *("    " + line for line in on),
-        "} else {",
-        *("    " + line for line in deep),
-        "}",
-    ]
+    nested = "if (SL_LIKELY(may_nest(box)))"
+    if len(on) == 1 and not otherwise:
+        return [nested, "    " + on[0]]
+    out = [f"{nested} {{", *("    " + line for line in on), "}"]
+    if otherwise:
+        out[-1:] = ["} else {", *("    " + line for line in otherwise), "}"]
+    return out
 
 
 @writes(ir.LoseMessages)

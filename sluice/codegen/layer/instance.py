@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sluice.codegen.burst.stages import IN_HAND, table_of_each
 from sluice.codegen.c.expressions import emit, number, operand, place, stored
+from sluice.codegen.c.heads import HEADS
 from sluice.codegen.c.names import boolean, identifier, variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.control import is_controlled
@@ -14,6 +15,7 @@ from sluice.codegen.layer.lifetime import leave
 from sluice.ir import instruction as ir
 from sluice.ir.expression import ZERO, Expr, is_bytes
 from sluice.ir.graph import alias_tables
+from sluice.ir.graph_kinds import DEFERRED, KINDS, LOOKAHEAD
 from sluice.lang.events import END_REASONS
 
 
@@ -63,14 +65,14 @@ def keyed(w: LayerWriter, i: ir.Lookup | ir.Prefetch) -> list[str]:
 def prefetch(w: LayerWriter, i: ir.Prefetch) -> list[str]:
     table = w.table
     assert table is not None
-    assert w.kind in ("stateless", "template", "ahead"), "what is wanted is known before the turns of a group begin"
+    assert ir.Prefetch in KINDS[w.kind].restricted, "what stage 2 reads is known before it begins"
     at = f"&box->{table.variable}"
     out = [f"uint64_t key[{table.words}];", *keyed(w, i)]
-    if w.layer.turn is not None and w.kind != "ahead":
-        out.append(f"sl_lookahead_want_other(&box->base.ahead, {at}, key, {table.words}, box->{table.wanted});")
+    if w.layer.deferred is not None and w.kind != LOOKAHEAD:
+        out.append(f"sl_lookahead_want_other(&box->base.lookahead, {at}, key, {table.words}, box->{table.wanted});")
     else:
         want = "sl_lookahead_want_each" if table is table_of_each(w.names) else "sl_lookahead_want"
-        out.append(f"{want}(&box->base.ahead, {at}, sl_table_hash({at}, key, {table.words}));")
+        out.append(f"{want}(&box->base.lookahead, {at}, sl_table_hash({at}, key, {table.words}));")
     return ["{", *("    " + line for line in out), "}"]
 
 
@@ -88,8 +90,8 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
     ]
     if table.predicted:
         confirmed = f"key, {table.words}, {boolean(table.spare)}"
-        predicted = f"inst = ({table.struct} *)sl_table_find_predicted(&{at}, box->base.ahead.packet, {confirmed});"
-        out += _latest_first(w, predicted) if w.kind == "turn" else [predicted]
+        predicted = f"inst = ({table.struct} *)sl_table_find_predicted(&{at}, box->base.lookahead.packet, {confirmed});"
+        out += _latest_first(w, predicted) if w.kind == DEFERRED else [predicted]
         out += [
             "if (SL_UNLIKELY(!inst))",
             f"    inst = ({table.struct} *)sl_table_confirm({at}.newest, {confirmed});",
@@ -101,7 +103,7 @@ def lookup(w: LayerWriter, i: ir.Lookup) -> list[str]:
         out += [*("    " + line for line in find), "}"]
     else:
         out += find
-    if w.kind == "turn":
+    if w.kind == DEFERRED:
         out.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     out += looked_up(i, "inst ? (uint64_t)flip ^ inst->swapped : 0" if table.oriented else "0")
     return ["{", *("    " + line for line in out), "}"]
@@ -127,9 +129,9 @@ def looked_up(i: ir.Lookup | ir.FindAlias, side: str) -> list[str]:
     ]
 
 
-@writes(ir.Way)
-def way(w: LayerWriter, i: ir.Way) -> list[str]:
-    if w.kind != "ahead":
+@writes(ir.LayerPath)
+def layer_path(w: LayerWriter, i: ir.LayerPath) -> list[str]:
+    if w.kind != LOOKAHEAD:
         return [f"{variable(i.target)} = sl_path(&box->base);"]
     # The last layer of the path is this one. Stage 2 stores it again when the packet is in the layer.
     return [f"{IN_HAND}.path[depth] = {w.index};", f"{variable(i.target)} = sl_path_of({IN_HAND}.path, depth + 1);"]
@@ -199,7 +201,7 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
     ]
     if table.messages:
         stored.append("inst->messages = NULL;")
-    if w.kind == "turn":
+    if w.kind == DEFERRED:
         stored.append(f"box->{table.latest} = (struct sl_instance *)inst;")
     if table.busy:  # all instances may be in use by the packets that contain this one
         out.append(f"{variable(i.made)} = inst != NULL;")
@@ -294,7 +296,7 @@ def end_inst(w: LayerWriter, i: ir.EndInst) -> list[str]:
     if w.in_place:
         return [end]
     # An instance that takes its place has its key, and so its hash.
-    again = ["hash = inst->head.hash;"] if w.kind in ("main", "turn") and w.same_key else []
+    again = ["hash = inst->head.hash;"] if HEADS[w.kind].finds and w.same_key else []
     return [*again, end, *_if_stored(w, [leave(w.table)]), "inst = NULL;"]
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sluice.codegen.c.names import identifier, member, pair_member, storage
-from sluice.codegen.layer.merge_sides import Fields, mirrored
-from sluice.ir.expression import Reg
-from sluice.ir.graph import Graph, KeyPart, LayerProgram, Program
+from sluice.ir.expression import Reg, fields_of
+from sluice.ir.graph import KeyPart, LayerProgram, Program
 from sluice.ir.instruction import CloseMessages, LoseMessages, NextMessages, Prefetch
 
 
@@ -58,10 +57,8 @@ class Table:
     sides: int
     most: int
     takers: list[LayerProgram] = field(default_factory=lambda: [])
-    mains: dict[str, Graph] = field(default_factory=lambda: {})
-    """By layer, its main graph with one path for both sides where possible."""
-    pairs: Fields = field(default_factory=lambda: {})
-    """The pairs of fields in `mains`: by the first field of a pair, the second one."""
+    pairs: dict[Reg, Reg] = field(default_factory=lambda: {})
+    """The fields of which instructions select one by the packet's side: by the first field of a pair, the second one."""
 
     @property
     def messages(self) -> bool:
@@ -84,13 +81,13 @@ class Table:
     @property
     def predicted(self) -> bool:
         """Whether a graph that runs before stage 2 prefetches its instances."""
-        graphs = [graph for layer in self.layers for graph in (layer.ahead, layer.stateless) if graph is not None]
+        graphs = [graph for layer in self.layers for graph in (layer.lookahead, layer.stateless) if graph is not None]
         return any(isinstance(instruction, Prefetch) for graph in graphs for instruction in graph.instructions())
 
     @property
     def deferred(self) -> bool:
         """Whether a layer of the table defers the processing of its instances to stage 2."""
-        return any(layer.turn is not None for layer in self.layers)
+        return any(layer.deferred is not None for layer in self.layers)
 
     @property
     def wanted(self) -> str:
@@ -168,7 +165,8 @@ def tables(program: Program) -> dict[str, Table]:
         _add_takers(table, layer, program)
         known = {reg.name for reg, _ in table.fields}
         table.fields += [(reg, init) for reg, init in instance.fields if reg.name not in known]
-        table.mains[layer.name] = mirrored(layer.main, [reg for reg, _ in table.fields], table.pairs)
+        registers = {reg for i in layer.main.instructions() for reg in (*i.written(), *i.read_registers())}
+        table.pairs |= dict(pair for reg in registers if (pair := fields_of(reg)) is not None)
     return found
 
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sluice.codegen.layer.lazy_init import BEFORE, behind, lazily_initialised
 from sluice.ir import instruction as ir
 from sluice.ir.graph import Block, Graph
+from sluice.passes.analysis.lazy_init import BEFORE, behind, lazily_initialised
 
 GIVING = (ir.InsertNext, ir.InsertSeq)
 """Instructions that insert the bytes of the current packet into a sequence."""

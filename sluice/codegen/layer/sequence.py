@@ -65,10 +65,8 @@ def in_window(w: LayerWriter, i: ir.InWindow) -> list[str]:
 
 @writes(ir.BeginSeq)
 def begin_seq(w: LayerWriter, i: ir.BeginSeq) -> list[str]:
-    begin = (
-        f"sl_sequence_begin({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.meta)}, {emit(i.anew)});"
-    )
-    if w.layer.rules is None or not w.layer.rules.buffer_data or i.anew != Const(2):
+    begin = f"sl_sequence_begin({sequence_of(w, i.side)}, {rules_of(w)}, &box->base.pool, {emit(i.meta)}, {emit(i.rebase)});"
+    if w.layer.rules is None or not w.layer.rules.buffer_data or i.rebase != Const(2):
         return [begin]
     out = [
         f"struct sl_sequence *sequence = {sequence_of(w, i.side)};",
@@ -224,7 +222,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
 def _ask_behind(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     """Statements by which a packet whose bytes will be held prefetches the bytes of the next packets."""
     assert w.table is not None
-    given = f"&box->base.ahead, &box->{w.table.variable}, &inst->head"
+    given = f"&box->base.lookahead, &box->{w.table.variable}, &inst->head"
     return [
         f"if ({emit(i.data)}.captured > SL_BEHIND_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
         f"    const struct sl_pending *here = &{IN_HAND};",
@@ -351,5 +349,7 @@ def drain(w: LayerWriter, i: ir.Drain) -> list[str]:
         # what it forwards leaves values of other packets in the slots
         own = "struct sl_slots *own = box->slots, others = *own;"
         out = [own, "box->slots = &others;", *out, "box->slots = own;"]
-    idle = f"if (SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))) {{"
-    return [idle, f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]
+    idle = f"SL_LIKELY(sl_sequence_idle({sequence_of(w, i.side)}))"
+    if len(out) == 1:
+        return [f"{variable(i.progress)} = {idle} ? 0 : drain_{w.word}({arguments});"]
+    return [f"if ({idle}) {{", f"    {variable(i.progress)} = 0;", "} else {", *("    " + line for line in out), "}"]

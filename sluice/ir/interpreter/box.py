@@ -110,12 +110,12 @@ class Box:
         self.enter(layer.program.name, unit, frame.context, frame.depth, frame.stream)
         self.path.append(layer.program.home)
 
-    def way(self) -> int:
+    def path_number(self) -> int:
         """A number for the layers that the packet is in."""
-        way = 2166136261
+        result = 2166136261
         for number in self.path:
-            way = (way ^ number) * 16777619 & 0xFFFFFFFF
-        return way
+            result = (result ^ number) * 16777619 & 0xFFFFFFFF
+        return result
 
     def drain(self, layer: LayerState, frame: Frame, side: int, cause: int, everything: int) -> int:
         """Run the drain graph for the current instance; its result."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from sluice.ir.expression import (
     MASK,
+    SIDE,
+    STORED,
     Binary,
     Const,
     Crc,
@@ -18,6 +20,7 @@ from sluice.ir.expression import (
     Slice,
     Sum,
     calculate,
+    fields_of,
     is_bytes,
 )
 from sluice.ir.interpreter.frame import Frame, Number, Operation, String
@@ -84,10 +87,21 @@ def _number_register(register: Reg) -> Number:
     match register.space:
         case "perm" | "inst":
             return lambda frame: frame.fields[name]
+        case "own" | "other":
+            names = _by_side(register)
+            return lambda frame: frame.fields[names[frame.numbers[SIDE.name]]]
         case "slot":
             return lambda frame: frame.context.numbers[name]
         case _:
             return lambda frame: frame.numbers[name]
+
+
+def _by_side(register: Reg) -> tuple[str, str]:
+    """The names of the fields that a register of space own or other is, by the side of the packet."""
+    pair = fields_of(register)
+    assert pair is not None
+    first, second = pair if register.space == "own" else pair[::-1]
+    return first.name, second.name
 
 
 def _binary(expression: Binary) -> Number:
@@ -156,6 +170,13 @@ def set_number(register: Reg) -> Callable[[Frame, int], None]:
     match register.space:
         case "perm" | "inst":
             return field
+        case "own" | "other":
+            names = _by_side(register)
+
+            def of_side(frame: Frame, value: int) -> None:
+                frame.fields[names[frame.numbers[SIDE.name]]] = value & mask
+
+            return of_side
         case "slot":
             return slot
         case _:
@@ -194,7 +215,7 @@ def assign(register: Reg, expression: Expr) -> Operation:
         text, put = string(expression), set_string(register)
         return lambda frame: put(frame, text(frame))
     compute, mask = number(expression), (1 << register.bits) - 1
-    if register.space not in ("perm", "inst", "slot"):
+    if register.space not in (*STORED, "slot"):
 
         def plain(frame: Frame) -> None:
             frame.numbers[name] = compute(frame) & mask

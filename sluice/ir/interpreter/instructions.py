@@ -285,10 +285,10 @@ def _looked_up(lookup: ir.Lookup | ir.FindAlias, look: Callable[[Frame], tuple[b
     return operation
 
 
-@_for(ir.Way)
-def _way(way: ir.Way, compiler: Compiler) -> Operation:
-    box, put = compiler.box, set_number(way.target)
-    return lambda frame: put(frame, box.way())
+@_for(ir.LayerPath)
+def _layer_path(path: ir.LayerPath, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(path.target)
+    return lambda frame: put(frame, box.path_number())
 
 
 @_for(ir.Time)
@@ -410,13 +410,13 @@ def _in_window(instruction: ir.InWindow, compiler: Compiler) -> Operation:
 
 @_for(ir.BeginSeq)
 def _begin(begin: ir.BeginSeq, compiler: Compiler) -> Operation:
-    sequence, meta, anew = _sequence(begin.side), number(begin.meta), number(begin.anew)
+    sequence, meta, rebase = _sequence(begin.side), number(begin.meta), number(begin.rebase)
     rules, counters = compiler.rules, compiler.layer.counters
 
     def operation(frame: Frame) -> None:
         which = sequence(frame)
         here = which.bytes
-        which.begin(meta(frame), anew(frame))
+        which.begin(meta(frame), rebase(frame))
         if rules.buffer_data and which.bytes != here:
             counters["bytes:discarded"] += here - which.bytes
 
@@ -791,14 +791,14 @@ def _lose_messages(lose: ir.LoseMessages, compiler: Compiler) -> Operation:
     return lambda frame: frame.current.messages[side(frame)].gap(end(frame))
 
 
-# Ahead graphs change no result, so the interpreter runs none.
+# Lookahead graphs change no result, so the interpreter runs none.
 @_for(ir.Prefetch)
 def _prefetch(_: ir.Prefetch, __: Compiler) -> Operation:
     return lambda _: None
 
 
 @_for(ir.LookAhead)
-def _look_ahead(_: ir.LookAhead, __: Compiler) -> Operation:
+def _next_lookahead(_: ir.LookAhead, __: Compiler) -> Operation:
     return lambda _: None
 
 

@@ -223,13 +223,13 @@ class Sequence:
     # --- where things lie -----------------------------------------------------------------------------------
 
     @holding
-    def begin(self, meta: int, anew: int) -> None:
-        """The first packet sets the base; so does one with `anew` 1, while nothing is held or delivered. With 2 what
+    def begin(self, meta: int, rebase: int) -> None:
+        """The first packet sets the base; so does one with `rebase` 1, while nothing is held or delivered. With 2 what
         is held beyond it stays.
         """
-        if self.rules.linear or (self.based and not anew):
+        if self.rules.linear or (self.based and not rebase):
             return
-        if self.based and anew == 2:
+        if self.based and rebase == 2:
             self._move(meta)
             return
         if self.based:
@@ -312,8 +312,8 @@ class Sequence:
         if not self.heard or signed(self.received - to) < 0:
             self.received = to
         self.heard = True
-        ahead = self._ahead()
-        if ahead is None or ahead.position == self.next or signed(self.received - self.next) <= 0:
+        beyond = self._beyond()
+        if beyond is None or beyond.position == self.next or signed(self.received - self.next) <= 0:
             self.armed = False
             return False
         if not self.armed or signed(self.settled - self.next) <= 0:
@@ -332,8 +332,8 @@ class Sequence:
         twice as long.
         """
         self._unhold()
-        ahead = self._ahead()
-        if ahead is None or ahead.position == self.next:
+        beyond = self._beyond()
+        if beyond is None or beyond.position == self.next:
             self.moments = []
             return False
         if not self.moments or signed(self.moments[0][1] - self.next) <= 0:
@@ -376,14 +376,14 @@ class Sequence:
 
     def cut(self) -> bool:
         """Whether the next expected bytes are missing by the snap length."""
-        piece = self._ahead()
+        piece = self._beyond()
         return piece is not None and piece.kind == CUT and piece.position == self.next
 
     def waiting(self) -> bool:
         """Whether contiguous bytes wait to be delivered."""
         return self.delivered != self.next
 
-    def _ahead(self) -> Piece | None:
+    def _beyond(self) -> Piece | None:
         """The first piece that does not lie before `next`."""
         waiting = (self.next - self.delivered) & MASK
         for piece in self.pieces:
@@ -519,7 +519,7 @@ class Sequence:
         captured, length = clip(data, 0, units)
         cut, phantom, end = position + len(captured), position + length, position + units
         in_order = position == self.next and not self.pieces
-        ahead = signed(position - self.next) > 0
+        beyond = signed(position - self.next) > 0
         if in_order:
             if captured and self.rules.buffer_data:
                 self.fresh = captured
@@ -538,7 +538,7 @@ class Sequence:
             self._fill(DATA, position, cut, captured)
         self._fill(CUT, cut, phantom)
         self._fill(PHANTOM, phantom, end)
-        if ahead:
+        if beyond:
             self._join(self._distance(position), self._distance(end))
         self._advance()
 

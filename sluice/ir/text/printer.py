@@ -20,6 +20,7 @@ from sluice.ir.graph import (
     Rules,
     State,
 )
+from sluice.ir.graph_kinds import MAIN
 from sluice.ir.instruction import Instruction
 from sluice.ir.text.line import BLOCK
 
@@ -112,7 +113,7 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         out.append("  resyncs")
     out += [_event(shape, lines) for shape in layer.events.values()]
     graphs = [
-        ("" if kind == "main" else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()
+        ("" if kind == MAIN else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()
     ]
     return "\n".join(out) + "\n" + "\n".join(graphs)
 

@@ -6,7 +6,8 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-from sluice.ir.graph import GRAPH_KINDS, EventShape, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
+from sluice.ir.graph import EventShape, Graph, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
+from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.text.graphs import read_graph
 from sluice.ir.text.line import BLOCK, STRING, IrSyntaxError, Line, in_line
 from sluice.ir.text.natives import read_function, read_module
@@ -17,7 +18,7 @@ from sluice.lang.where import NOWHERE
 Lines = list[tuple[int, str]]
 """Lines of the text with their numbers."""
 
-_GRAPH = re.compile(rf"(?:({'|'.join(GRAPH_KINDS)}) )?graph (?:{STRING}|{BLOCK}) \(")
+_GRAPH = re.compile(rf"(?:({'|'.join(KINDS)}) )?graph (?:{STRING}|{BLOCK}) \(")
 _LAYER = re.compile(rf"layer (?:{STRING}|{BLOCK}) \(")
 
 
@@ -115,7 +116,7 @@ def _layer(lines: Lines) -> LayerProgram:
     number, text = head[0]
     if not graphs:
         raise IrSyntaxError(f"line {number}: a layer without graphs: it needs 'graph NAME (PARAMETERS)' at least")
-    values: dict[str, object] = {}
+    found: dict[str, Graph] = {}
     with in_line(number):
         line = Line(text)
         line.expect("layer")
@@ -125,7 +126,7 @@ def _layer(lines: Lines) -> LayerProgram:
         line.words(",", "parser")
         prototype = line.name("the name of the parser")
         line.words(",", "home")
-        values["home"] = line.number()
+        home = line.number()
         line.expect(")")
         line.end()
     for part in graphs:
@@ -133,13 +134,13 @@ def _layer(lines: Lines) -> LayerProgram:
         with in_line(number):
             match = _GRAPH.match(text)
             assert match is not None
-            kind = match[1] or "main"
-            if kind in values:
+            kind = match[1] or MAIN
+            if kind in found:
                 raise IrSyntaxError(f"layer '{name}' has a {kind} graph already: it has one of each kind")
-        values[kind] = read_graph([(number, text[len(match[1]) + 1 :] if match[1] else text), *part[1:]])
-    if "main" not in values:
+        found[kind] = read_graph([(number, text[len(match[1]) + 1 :] if match[1] else text), *part[1:]])
+    if MAIN not in found:
         raise IrSyntaxError(f"line {head[0][0]}: layer '{name}' has no main graph: one begins with 'graph NAME ('")
-    layer = LayerProgram(name, title, prototype, **values)  # pyright: ignore[reportArgumentType]
+    layer = LayerProgram(name, title, prototype, found.pop(MAIN), found, home=home)
     for number, text in head[1:]:
         with in_line(number):
             _property(layer, text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluice.ir.dataflow import forward
+from sluice.ir.expression import SIDE
 from sluice.ir.graph import Block
 from sluice.ir.verify.subject import Subject
 
@@ -37,5 +38,8 @@ def check(subject: Subject) -> None:
             for reg in read:
                 if not known & bit(reg.name) and reg.space in PACKET_SPACES:
                     subject.fail(RULE, f"{reg.name} may be read before it is set", block, instruction)
+            for reg in read + written:
+                if reg.space in ("own", "other") and not known & bit(SIDE.name):
+                    subject.fail(RULE, f"{reg.name} needs the packet's side, which may not be set", block, instruction)
             for reg in written:
                 known |= bit(reg.name)

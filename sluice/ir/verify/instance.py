@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sluice.ir.dataflow import forward
-from sluice.ir.expression import Binary, Const, Expr, Flip, Reg
+from sluice.ir.expression import STORED, Binary, Const, Expr, Flip, Reg, fields_of
 from sluice.ir.graph import OF_EVERY_INSTANCE, Block, Graph
+from sluice.ir.graph_kinds import KINDS
 from sluice.ir.instruction import (
     AddAlias,
     Branch,
@@ -25,7 +26,7 @@ from sluice.ir.instruction import (
     Lookup,
     Prefetch,
 )
-from sluice.ir.verify.subject import DRAIN, END, Subject
+from sluice.ir.verify.subject import Subject
 
 RULE = "instance"
 
@@ -49,7 +50,7 @@ MAYBE = Presence("on some paths there is none")
 def check(subject: Subject) -> None:
     """Refuses the use of an instance that may not exist, and of fields that it does not have."""
     _layout(subject)
-    start = PRESENT if subject.kind in (DRAIN, END) else ABSENT
+    start = PRESENT if KINDS[subject.kind].has_instance else ABSENT
     facts = forward(subject.graph, start, _flow, _meet)
     for name, known in facts.items():
         for block, instruction, written, read in subject.steps[name]:
@@ -74,7 +75,7 @@ def _uses(instruction: Instruction, registers: tuple[Reg, ...]) -> str | None:
     if instruction.NEEDS_INSTANCE:
         return instruction.__class__.__name__
     for reg in registers:
-        if reg.space in ("perm", "inst"):
+        if reg.space in STORED:
             return reg.name
     return None
 
@@ -139,7 +140,8 @@ def _layout(subject: Subject) -> None:
                 if reg in OF_EVERY_INSTANCE:
                     subject.fail(RULE, f"{reg.name} is not for instructions to write", block, instruction)
             for reg in read + written:
-                if reg.space in ("perm", "inst") and fields.get(reg.name) != reg.bits:
+                stored = (fields_of(reg) or (reg,)) if reg.space in STORED else ()
+                if any(fields.get(each.name) != each.bits for each in stored):
                     subject.fail(RULE, f"{reg.name} is no field of the layer's instance", block, instruction)
             if layout is not None and isinstance(instruction, (Lookup, CreateInst, Prefetch)):
                 parts = len(layout.key)

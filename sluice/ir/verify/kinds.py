@@ -9,6 +9,7 @@ from sluice.ir.expression import (
     ARITHMETIC,
     COMPARISONS,
     MASK,
+    STORED,
     Binary,
     Const,
     Crc,
@@ -26,7 +27,7 @@ from sluice.ir.verify.subject import Subject
 
 RULE = "kinds"
 
-SPACES = ("header", "v", "temp", "local", "mark", "perm", "inst", "slot")
+SPACES = ("header", "v", "temp", "local", "mark", *STORED, "slot")
 OPERATORS = frozenset(ARITHMETIC + COMPARISONS)
 
 # Operands that are bytes, not numbers.

@@ -5,8 +5,9 @@ graphs.
 from __future__ import annotations
 
 from sluice.ir.expression import is_bytes
+from sluice.ir.graph_kinds import END
 from sluice.ir.instruction import CallNative, EndNative
-from sluice.ir.verify.subject import END, Subject
+from sluice.ir.verify.subject import Subject
 
 RULE = "native"
 

@@ -7,12 +7,11 @@ from functools import cached_property
 from typing import NamedTuple, NoReturn
 
 from sluice.ir.expression import Reg
-from sluice.ir.graph import GRAPH_KINDS, Block, Graph, KeyPart, LayerProgram, Program, alias_tables
+from sluice.ir.graph import Block, Graph, KeyPart, LayerProgram, Program, alias_tables
+from sluice.ir.graph_kinds import KINDS
 from sluice.ir.instruction import Instruction, NextLayer
 from sluice.ir.text import print_instruction
 from sluice.lang.where import NOWHERE, Where
-
-MAIN, DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, TURN, AHEAD, DISPATCH = GRAPH_KINDS
 
 
 class VerifyError(Exception):
@@ -102,7 +101,7 @@ class Whole:
             reg.name
             for name in self.reached
             for kind, graph in self.program.layers[name].graphs_by_kind()
-            if kind not in (AHEAD, DISPATCH)
+            if not KINDS[kind].predicts
             for instruction in graph.instructions()
             for reg in instruction.written()
             if reg.space == "slot"
@@ -111,7 +110,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Subject:
-    """One graph in its layer and program. `kind` is its entry in GRAPH_KINDS."""
+    """One graph in its layer and program. `kind` is the name of its kind in KINDS."""
 
     whole: Whole
     layer: LayerProgram

@@ -123,7 +123,7 @@ class Decisions:
         for name in self.order:
             for reg in self._concern(name):
                 self._concerns[reg].append(name)
-        self._ways: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
+        self._paths: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
         self._concerning: list[Facts] = [0] * len(self.order)
         """All facts about the registers that a block's exits depend on, by the number of the block."""
 
@@ -259,13 +259,13 @@ class Decisions:
             found |= self.live[name] - self.live[target]
         return found
 
-    def ways(self, number: int, facts: Facts) -> list[Exit]:
+    def paths(self, number: int, facts: Facts) -> list[Exit]:
         """The exits of a block that can be taken, and the facts on each."""
         asked = facts & self._concerning[number]
-        ways = self._ways[number].get(asked)
-        if ways is None:
-            ways = self._ways[number][asked] = self._calculate(number, self.known(asked))
-        return ways
+        paths = self._paths[number].get(asked)
+        if paths is None:
+            paths = self._paths[number][asked] = self._calculate(number, self.known(asked))
+        return paths
 
     def _calculate(self, number: int, now: Known) -> list[Exit]:
         name = self.order[number]

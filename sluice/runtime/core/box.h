@@ -7,7 +7,9 @@
 
 #include "core/prefetch.h"
 #include "core/alias.h"
+#include "core/box_parts.h"
 #include "core/crc.h"
+#include "core/layer_info.h"
 #include "driver/embed.h"
 #include "stream/messages.h"
 #include "core/pool.h"
@@ -26,156 +28,6 @@ enum {
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
 
-/* Why an instance ended, why bytes are not forwarded to the next layer, and why they were given up: the numbers of
- * END_REASONS, DROP_REASONS and GAP_CAUSES in the language. */
-enum sl_end_reason { SL_END_ACCEPT, SL_END_TIMEOUT, SL_END_REUSED, SL_END_EVICTED, SL_END_EOF, SL_END_LIMIT };
-enum sl_drop_reason { SL_DROP_TOO_DEEP, SL_DROP_NESTED_IN_ITSELF, SL_DROP_NO_INSTANCE };
-enum sl_gap_cause {
-    SL_GAP_LIMIT, SL_GAP_TIMEOUT, SL_GAP_CLOSE, SL_GAP_SNAPLEN, SL_GAP_SKIPPED, SL_GAP_ACKNOWLEDGED, SL_GAP_MEMORY
-};
-
-/* --- what is known about a layer at compile time --- */
-
-struct sl_key_part {
-    const char *name;
-    uint32_t bits;   /* of a number; if more than 64, it is a value of bits / 8 bytes */
-    uint32_t word;   /* the word of its half of the key in which it begins */
-    uint32_t shift;  /* position in that word of the lowest bit of a number */
-};
-
-struct sl_field_info {
-    const char *name;    /* as in the description, without `perm.` */
-    uint32_t offset;     /* in the instance */
-    uint8_t bytes;       /* 1, 2, 4 or 8; 0: a bit field in one byte */
-    uint8_t bit, bits;   /* its lowest bit, and its number of bits */
-};
-
-/* The lowest bit of a bit field of so many bits that follows `before` bits of other fields in its byte. */
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define SL_BIT(before, bits) (before)
-#else
-#define SL_BIT(before, bits) (8 - (before) - (bits))
-#endif
-
-struct sl_state_info {
-    const char *name;
-    bool accept, closed;
-};
-
-struct sl_layer_info {
-    const char *name;        /* unique in the program */
-    const char *layer;       /* its name in the stack */
-    const char *prototype;   /* the name of its parser */
-    uint32_t index;
-    const char *const *malformed;   /* the reasons for malformed packets, by number; NULL if they are not reported */
-    bool has_sequence;       /* its instances deliver streams */
-    bool oriented;           /* the key has two halves, the lower one first */
-    uint32_t half_words;     /* words of one half */
-    uint32_t key_parts, fields, states;
-    const struct sl_key_part *key_part;
-    const struct sl_field_info *field;
-    const struct sl_state_info *state;
-    uint32_t number_offset;  /* of the uint64_t number of an instance */
-    uint32_t swapped_offset; /* of the uint8_t that is 1 when the higher half is the active side's */
-    uint32_t state_offset;   /* of the uint8_t state, when it has states */
-    const uint32_t *function_state; /* offset of each function's state in the instance, 0: none */
-    uint32_t watch_offset;   /* of the struct sl_watch, 0: no handler may be registered for one instance */
-    const uint32_t *timer;   /* offset of each timer in the instance, 0: none */
-    const struct sl_sequence_rules *rules;   /* of its streams of bytes; NULL: it has none */
-    uint32_t sides, sequence_offset;         /* number of them, and offset of the first struct sl_sequence */
-    uint32_t control_offset; /* of the struct sl_control, 0: no function controls single instances */
-};
-
-/* --- a box --- */
-
-struct sl_batch {
-    uint8_t *at;
-    size_t size, used;
-    void (*deliver)(void *user, const uint8_t *at, size_t used);
-    void *user;
-};
-
-/* --- timers of functions, see timers.h --- */
-
-/* A timer of an instance, or of the box. Entries whose time differs from `entry` are obsolete. */
-struct sl_timer {
-    uint64_t at;      /* when it fires; SL_NEVER: it is not set */
-    uint64_t entry;   /* the time of its entry in the heap; SL_NEVER: it has none */
-};
-
-/* An entry of the heap. */
-struct sl_timer_entry {
-    uint64_t time;
-    uint64_t number;   /* of the instance; 0: a timer of the box */
-    uint32_t slot;     /* in its table */
-    uint16_t layer;    /* index of the layer whose instance it is */
-    uint16_t timer;    /* number of the timer among those of the box's functions */
-};
-
-struct sl_timers {
-    struct sl_timer_entry *entry;   /* a heap: the earliest first */
-    uint32_t count, room;
-    struct sl_timer *own;           /* the box's own */
-    struct sl_timer *(*find)(struct sl_box *box, const struct sl_timer_entry *entry);   /* NULL: it no longer exists */
-};
-
-/* --- the output of the box, see output.h --- */
-
-struct sl_held_packets;
-
-struct sl_output {
-    bool forwards;               /* the caller applies verdicts and transmits what functions send */
-    bool dropped, changed, reset, redirected;   /* of the current packet; `reset`: its connection is reset */
-    bool in_burst;               /* a burst is processed */
-    bool taken;                  /* the caller has taken what is in `sent` */
-    uint64_t dropped_by;         /* bits of the functions that dropped the current packet */
-    uint16_t port;               /* where the current packet is redirected to */
-    uint16_t link_type;          /* of the last packet */
-    uint16_t last_port;          /* where it was received */
-    const struct sl_frame *frames;   /* of the burst */
-    struct sl_verdict *verdicts; /* of these; NULL: the caller does not need them */
-    uint32_t place;              /* of the current packet in the burst */
-    uint8_t *bytes;              /* the changed bytes of the burst's packets, one packet after the other, and free
-                                  * room */
-    size_t used, room;
-    size_t current;              /* offset of those of the current packet, and their number */
-    uint32_t length;
-    bool withheld;               /* the current packet is not transmitted, as nothing of it is left (edit.h) */
-    bool not_edited;             /* a function edits its connection, which is not possible for this packet */
-    void (*at_end)(struct sl_box *box, const struct sl_frame *frame, void *of);   /* called before its verdict; or NULL */
-    void *at_end_of;
-    uint64_t withholds;
-    struct sl_sent *sent;        /* packets that functions sent; frame.at is an offset in sent_bytes until they are taken */
-    uint32_t sent_count, sent_room;
-    uint8_t *sent_bytes;
-    size_t sent_used, sent_bytes_room;
-    uint32_t packet_sent, packet_sent_bytes;   /* by functions during the current packet */
-    uint64_t drops, changes, sends, not_sent;
-    /* Packets that functions hold, see held.h: */
-    struct sl_held_packets *waiting;     /* NULL before the first one */
-    uint64_t held_bytes, held_nanoseconds;   /* the bounds */
-    bool held_open;              /* at a bound: packets pass; else they are dropped */
-    uint64_t holders, held_for;  /* functions that hold the current packet, and for which instance; 0: none */
-    uint64_t releasing, release_for;         /* functions that release packets at its end, and of which instance */
-    uint32_t packet_from;        /* entries of `sent` that precede those of the current packet */
-    uint64_t holds, released, discarded, expired, held_ended, held_refused;
-    /* Functions with a policy of their own, as bits (sl_options): */
-    uint64_t fault_open, fault_closed, overload_open;
-    uint64_t failed;             /* those that have failed */
-    uint64_t off;                /* those that are not called: they have failed, or are left out while the box is congested */
-    uint64_t failed_passed, failed_dropped, overload_passed;   /* packets that passed or were dropped without them */
-    char failure[256];           /* of the first that failed; empty: none */
-};
-
-/* --- the end of input in steps, see NAME_finish_step --- */
-
-struct sl_finish {
-    uint32_t table, slot;   /* where the next step continues */
-    uint32_t round;
-    bool again;             /* this round has ended instances: another one follows */
-    bool done;
-};
-
 struct sl_box {
     uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
     /* These are only maintained if a function, or code made for one, may read them (Functions.needs_packet): */
@@ -190,7 +42,7 @@ struct sl_box {
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
     struct sl_pool pool;
     struct sl_scratch scratch;
-    struct sl_lookahead ahead;
+    struct sl_lookahead lookahead;
     uint64_t *counters;          /* both are in the stack's own box, where generated code accesses them directly */
     uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
     const struct sl_layer_info *layers;
@@ -225,10 +77,10 @@ struct sl_box {
 
 /* A hash that identifies the layers that the packet is in: FNV-1a of their indices. */
 static inline uint32_t sl_path_of(const uint8_t *path, uint32_t depth) {
-    uint32_t way = 2166136261u;
+    uint32_t number = 2166136261u;
     for (uint32_t i = 0; i < depth; i++)
-        way = (way ^ path[i]) * 16777619u;
-    return way;
+        number = (number ^ path[i]) * 16777619u;
+    return number;
 }
 
 /* The path of the current packet. */

@@ -63,32 +63,32 @@ struct sl_lookahead {
 };
 
 /* Records that the current packet will be looked up by this hash, and prefetches its home bucket. */
-SL_PREFETCH void sl_lookahead_want(struct sl_lookahead *ahead, struct sl_table *table, uint32_t hash) {
+SL_PREFETCH void sl_lookahead_want(struct sl_lookahead *lookahead, struct sl_table *table, uint32_t hash) {
     const struct sl_bucket *home = sl_table_home(table, hash);
     sl_table_prefetch_home(table, home);
-    if (ahead->count < SL_WANTED_MAX)
-        ahead->wanted[ahead->count++] = (struct sl_wanted){table, home, hash, ahead->packet};
+    if (lookahead->count < SL_WANTED_MAX)
+        lookahead->wanted[lookahead->count++] = (struct sl_wanted){table, home, hash, lookahead->packet};
 }
 
 /* The same for the table in which nearly every packet is looked up. */
-SL_PREFETCH void sl_lookahead_want_each(struct sl_lookahead *ahead, const struct sl_table *table, uint32_t hash) {
+SL_PREFETCH void sl_lookahead_want_each(struct sl_lookahead *lookahead, const struct sl_table *table, uint32_t hash) {
     const struct sl_bucket *home = sl_table_home(table, hash);
     sl_table_prefetch_home(table, home);
-    ahead->each[ahead->packet] = (struct sl_each){home, hash};
+    lookahead->each[lookahead->packet] = (struct sl_each){home, hash};
 }
 
 /* Records that the current packet may not be looked up in that table. */
-static inline void sl_lookahead_want_none(struct sl_lookahead *ahead) { ahead->each[ahead->packet].home = NULL; }
+static inline void sl_lookahead_want_none(struct sl_lookahead *lookahead) { lookahead->each[lookahead->packet].home = NULL; }
 
 /* The current packet will be looked up by this key, which is usually the key of its neighbours: most packets of a
  * tunnel belong to one conversation. The key is hashed, and its bucket prefetched, only if it differs from the last
  * one, of which `wanted` is a copy. */
-SL_PREFETCH void sl_lookahead_want_other(struct sl_lookahead *ahead, struct sl_table *table, const uint64_t *key, unsigned key_words,
+SL_PREFETCH void sl_lookahead_want_other(struct sl_lookahead *lookahead, struct sl_table *table, const uint64_t *key, unsigned key_words,
                                      uint64_t *wanted) {
     if (sl_key_same(wanted, key, key_words))
         return;
     memcpy(wanted, key, 8 * (size_t)key_words);
-    sl_lookahead_want(ahead, table, sl_table_hash(table, key, key_words));
+    sl_lookahead_want(lookahead, table, sl_table_hash(table, key, key_words));
 }
 
 /* Prefetches the bytes of a packet from offset `from` up to `to`, and no further line. `from` may lie beyond the end of
@@ -106,51 +106,51 @@ SL_PREFETCH void sl_lookahead_header(const struct sl_frame *frame, unsigned byte
 
 /* Begins a burst of `count` packets: prefetches those headers of its first group that the last burst has not
  * prefetched. `header`: bytes that the stack's layers read of nearly every packet. */
-SL_PREFETCH void sl_lookahead_burst(struct sl_lookahead *ahead, const struct sl_frame *frames, size_t count, unsigned header) {
-    for (size_t i = ahead->headers; i < sl_min(SL_GROUP, count); i++)
+SL_PREFETCH void sl_lookahead_burst(struct sl_lookahead *lookahead, const struct sl_frame *frames, size_t count, unsigned header) {
+    for (size_t i = lookahead->headers; i < sl_min(SL_GROUP, count); i++)
         sl_lookahead_header(&frames[i], header, true);
     if (count > 1)   /* of one packet: unchanged; a step backwards, as at the end of a ring, counts as apart */
-        ahead->apart = (uintptr_t)frames[count - 1].at - (uintptr_t)frames[0].at > SL_APART * (count - 1);
+        lookahead->apart = (uintptr_t)frames[count - 1].at - (uintptr_t)frames[0].at > SL_APART * (count - 1);
     if (!count)
-        ahead->coming = 0;   /* it would be used for the burst after this empty one */
+        lookahead->coming = 0;   /* it would be used for the burst after this empty one */
 }
 
 /* Begins a group of `count` packets, followed by `rest` more in the burst, with no look-ups recorded.
- * sl_lookahead_turns begins their stage 2. */
-SL_PREFETCH void sl_lookahead_group(struct sl_lookahead *ahead, const struct sl_frame *frames, size_t count, size_t rest,
+ * sl_lookahead_stage2 begins their stage 2. */
+SL_PREFETCH void sl_lookahead_group(struct sl_lookahead *lookahead, const struct sl_frame *frames, size_t count, size_t rest,
                                 unsigned header) {
-    if (ahead->apart)
-        for (size_t i = 0; i < sl_min(count, ahead->headers); i++)   /* these have arrived in the second level */
+    if (lookahead->apart)
+        for (size_t i = 0; i < sl_min(count, lookahead->headers); i++)   /* these have arrived in the second level */
             sl_lookahead_header(&frames[i], header, true);
-    ahead->headers = (uint32_t)sl_min(count, rest ? rest : ahead->coming);
-    ahead->count = 0;
+    lookahead->headers = (uint32_t)sl_min(count, rest ? rest : lookahead->coming);
+    lookahead->count = 0;
     if (!rest)
-        ahead->coming = 0;
+        lookahead->coming = 0;
 }
 
 /* Stage 1 of the group is finished: no more look-ups are recorded. `held_much`: see struct sl_lookahead. */
-static inline void sl_lookahead_turns(struct sl_lookahead *ahead, bool held_much) {
-    ahead->wanted[ahead->count].packet = UINT32_MAX;
-    ahead->predicted = ahead->held = ahead->led = ahead->wanted;
-    ahead->held_much = held_much;
-    ahead->others = held_much || ahead->count ? SL_GROUP : ahead->headers;
-    ahead->plain = held_much || ahead->count || ahead->apart ? 0 : ahead->headers;
+static inline void sl_lookahead_stage2(struct sl_lookahead *lookahead, bool held_much) {
+    lookahead->wanted[lookahead->count].packet = UINT32_MAX;
+    lookahead->predicted = lookahead->held = lookahead->led = lookahead->wanted;
+    lookahead->held_much = held_much;
+    lookahead->others = held_much || lookahead->count ? SL_GROUP : lookahead->headers;
+    lookahead->plain = held_much || lookahead->count || lookahead->apart ? 0 : lookahead->headers;
 }
 
 /* Prefetches the instance that a packet will need from the table of `each`. instance_bytes, a literal, is the table's
  * own. */
-SL_PREFETCH void sl_lookahead_each(struct sl_lookahead *ahead, struct sl_table *table, size_t packet, size_t instance_bytes) {
-    const struct sl_each *each = &ahead->each[packet];
+SL_PREFETCH void sl_lookahead_each(struct sl_lookahead *lookahead, struct sl_table *table, size_t packet, size_t instance_bytes) {
+    const struct sl_each *each = &lookahead->each[packet];
     if (SL_LIKELY(each->home))
         sl_table_predict(table, (unsigned)packet, each->home, each->hash, instance_bytes);
 }
 
 /* Begins stage 2 of a group of `count` packets for that table. */
-SL_PREFETCH void sl_lookahead_each_begin(struct sl_lookahead *ahead, struct sl_table *table, size_t count, size_t instance_bytes) {
+SL_PREFETCH void sl_lookahead_each_begin(struct sl_lookahead *lookahead, struct sl_table *table, size_t count, size_t instance_bytes) {
     for (size_t i = count; i < count + SL_INSTANCE_LEAD; i++)
-        ahead->each[i].home = NULL;
+        lookahead->each[i].home = NULL;
     for (size_t i = 0; i < SL_INSTANCE_LEAD; i++)
-        sl_lookahead_each(ahead, table, i, instance_bytes);
+        sl_lookahead_each(lookahead, table, i, instance_bytes);
 }
 
 /* The sequences of the instance that was predicted for a packet. *count receives their number, 0 if there are none. */
@@ -177,25 +177,25 @@ static inline void sl_lookahead_lead(const struct sl_table *table, size_t packet
     for (uint32_t k = 0; k < count; k++) {
         if (!seq[k].held)
             continue;
-        __builtin_prefetch(seq[k].held->ahead);
+        __builtin_prefetch(seq[k].held->beyond);
         if (seq[k].held->pieces.root)
             sl_index_prefetch(seq[k].held->pieces.root);
     }
 }
 
 /* While much data is held: prefetches what the instances of the next packets hold. */
-SL_COLD void sl_lookahead_held(struct sl_lookahead *ahead, size_t i) {
-    for (; ahead->held < ahead->predicted && ahead->held->packet <= i + SL_HELD_LEAD; ahead->held++)
-        sl_lookahead_hold(ahead->held->table, ahead->held->packet);
-    for (; ahead->led < ahead->held && ahead->led->packet <= i + SL_INDEX_LEAD; ahead->led++)
-        sl_lookahead_lead(ahead->led->table, ahead->led->packet);
+SL_COLD void sl_lookahead_held(struct sl_lookahead *lookahead, size_t i) {
+    for (; lookahead->held < lookahead->predicted && lookahead->held->packet <= i + SL_HELD_LEAD; lookahead->held++)
+        sl_lookahead_hold(lookahead->held->table, lookahead->held->packet);
+    for (; lookahead->led < lookahead->held && lookahead->led->packet <= i + SL_INDEX_LEAD; lookahead->led++)
+        sl_lookahead_lead(lookahead->led->table, lookahead->led->packet);
 }
 
 /* The same for the table of `each`. */
-SL_COLD void sl_lookahead_held_each(const struct sl_lookahead *ahead, const struct sl_table *table, size_t i) {
-    for (size_t packet = i ? i + SL_HELD_LEAD : 0; packet <= i + SL_HELD_LEAD && ahead->each[packet].home; packet++)
+SL_COLD void sl_lookahead_held_each(const struct sl_lookahead *lookahead, const struct sl_table *table, size_t i) {
+    for (size_t packet = i ? i + SL_HELD_LEAD : 0; packet <= i + SL_HELD_LEAD && lookahead->each[packet].home; packet++)
         sl_lookahead_hold(table, packet);
-    for (size_t packet = i ? i + SL_INDEX_LEAD : 0; packet <= i + SL_INDEX_LEAD && ahead->each[packet].home; packet++)
+    for (size_t packet = i ? i + SL_INDEX_LEAD : 0; packet <= i + SL_INDEX_LEAD && lookahead->each[packet].home; packet++)
         sl_lookahead_lead(table, packet);
 }
 
@@ -203,10 +203,10 @@ SL_COLD void sl_lookahead_held_each(const struct sl_lookahead *ahead, const stru
  * with `captured` bytes at `at`, will probably be held as well if it belongs to the same instance: prefetches all of it
  * after its headers, because the copy would otherwise wait for each line. Returns whether it belongs to the same
  * instance. */
-SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *ahead, const struct sl_table *table, const struct sl_instance *instance,
+SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *lookahead, const struct sl_table *table, const struct sl_instance *instance,
                              uint32_t behind, const uint8_t *at, uint32_t captured) {
-    uint32_t packet = ahead->packet + behind;
-    if (!ahead->each[packet].home || table->predicted[packet] != instance)
+    uint32_t packet = lookahead->packet + behind;
+    if (!lookahead->each[packet].home || table->predicted[packet] != instance)
         return false;
     sl_lookahead_bytes(at, SL_BEHIND_FROM, captured, false);
     return true;
@@ -215,19 +215,19 @@ SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *ahead, const struct 
 /* Called before packet `i` of a group is processed, unless it is one of the `plain` ones: prefetches what one of the
  * next packets needs, and the first `header` bytes of a packet of the next group. The instance is predicted only now,
  * and not in stage 1, so that an instance that was created in this group is found, too. */
-SL_PREFETCH void sl_lookahead_packet(struct sl_lookahead *ahead, const struct sl_frame *next_group, size_t i, unsigned header) {
-    const struct sl_wanted *wanted = ahead->predicted;
+SL_PREFETCH void sl_lookahead_packet(struct sl_lookahead *lookahead, const struct sl_frame *next_group, size_t i, unsigned header) {
+    const struct sl_wanted *wanted = lookahead->predicted;
     if (wanted->packet <= i + SL_INSTANCE_LEAD) {
         do {
             sl_table_predict(wanted->table, wanted->packet, wanted->home, wanted->hash, wanted->table->instance_bytes);
             wanted++;
         } while (wanted->packet <= i + SL_INSTANCE_LEAD);
-        ahead->predicted = wanted;
+        lookahead->predicted = wanted;
     }
-    if (__builtin_expect(ahead->held_much, 0))
-        sl_lookahead_held(ahead, i);
-    if (i < ahead->headers)
-        sl_lookahead_header(&next_group[i], header, !ahead->apart);
+    if (__builtin_expect(lookahead->held_much, 0))
+        sl_lookahead_held(lookahead, i);
+    if (i < lookahead->headers)
+        sl_lookahead_header(&next_group[i], header, !lookahead->apart);
 }
 
 #endif

@@ -18,7 +18,7 @@ const uint64_t *sl_box_function_counters(const struct sl_box *box, uint32_t func
     return function < box->function_count ? box->function_counters[function] : NULL;
 }
 
-void sl_box_coming(struct sl_box *box, uint32_t packets) { box->ahead.coming = packets; }
+void sl_box_coming(struct sl_box *box, uint32_t packets) { box->lookahead.coming = packets; }
 
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)
 {

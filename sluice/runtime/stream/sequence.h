@@ -88,7 +88,7 @@ static inline bool sl_sequence_idle(const struct sl_sequence *seq) {
 
 /* Does `next` stand before bytes that the snap length took? */
 static inline bool sl_sequence_cut(const struct sl_sequence *seq) {
-    const struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;
+    const struct sl_piece *piece = seq->held ? seq->held->beyond : NULL;
     return piece && piece->node.position == seq->next && piece->kind == SL_PIECE_CUT;
 }
 
@@ -133,21 +133,21 @@ SL_COLD void sl_sequence_move(struct sl_sequence *seq, const struct sl_sequence_
     seq->skipped = seq->trailing = 0;
     if (seq->held) {
         sl_sequence_drop_before(seq, rules, pool, base);
-        seq->held->ahead = sl_piece_first(seq->held);
+        seq->held->beyond = sl_piece_first(seq->held);
         seq->held->armed = false;
         sl_sequence_advance(seq, rules, pool);
         sl_sequence_unhold(seq, pool);
     }
 }
 
-/* Sets the base. Without one, meta becomes it. With one, `anew` moves it to meta, but only while nothing was
+/* Sets the base. Without one, meta becomes it. With one, `rebase` moves it to meta, but only while nothing was
  * delivered or given up: 1 while no bytes are held either, and records and other pieces are then discarded; with 2 what
  * is held stays where it lies. A linear sequence always begins at 0. */
 static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
-                                     struct sl_pool *pool, uint64_t meta, uint64_t anew) {
-    if (SL_LIKELY(seq->based && !anew) || rules->linear)
+                                     struct sl_pool *pool, uint64_t meta, uint64_t rebase) {
+    if (SL_LIKELY(seq->based && !rebase) || rules->linear)
         return;
-    if (seq->based && anew == 2) {
+    if (seq->based && rebase == 2) {
         sl_sequence_move(seq, rules, pool, meta);
         return;
     }
@@ -241,7 +241,7 @@ static inline bool sl_sequence_has_memory(const struct sl_sequence *seq, const s
 
 /* How many small pieces a side may hold before it may hold no further one. A piece of one byte takes some 90 bytes, with its
  * part of the index, and a packet of 60 brings it: where many scatter them no cache has what is held, and each packet waits for
- * memory. So while much is held a side may have fewer; all together then have some 100,000, and 8 each (`ahead`, 1,000,000
+ * memory. So while much is held a side may have fewer; all together then have some 100,000, and 8 each (`beyond`, 1,000,000
  * packets of 512 connections: 250 ns without, 68 with it). Large ones come no faster than their bytes do. FreeBSD holds 100
  * segments of any size unless told otherwise, since its list of them was attacked so (CVE-2018-6922). */
 static inline uint64_t sl_sequence_small_most(const struct sl_sequence_rules *rules, const struct sl_pool *pool) {
@@ -296,7 +296,7 @@ SL_COLD bool sl_sequence_settle_direct(struct sl_sequence *seq, struct sl_pool *
     }
     /* Behind direct bytes and before `next` lie pieces, or else phantoms, if anything. */
     struct sl_piece *behind = sl_piece_first(seq->held);
-    uint64_t end = seq->delivered + direct->data.captured, phantoms = behind == seq->held->ahead ? seq->next - end : 0;
+    uint64_t end = seq->delivered + direct->data.captured, phantoms = behind == seq->held->beyond ? seq->next - end : 0;
     bool complete =
         sl_sequence_add(seq, pool, behind, SL_PIECE_DATA, seq->delivered, direct->data.captured, direct->data.at) &&
         sl_sequence_add(seq, pool, behind, SL_PIECE_PHANTOM, end, phantoms, NULL);
@@ -489,7 +489,7 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
     uint64_t total = lent ? direct->data.captured : 0, most = sl_min(scratch->size - scratch->used, UINT32_MAX);
     uint64_t unknown = 0;   /* units from the first CUT of a datagram on */
     bool alone = total > most;
-    for (struct sl_piece *piece = sl_piece_first(held); piece != held->ahead && !alone; piece = sl_piece_next(piece)) {
+    for (struct sl_piece *piece = sl_piece_first(held); piece != held->beyond && !alone; piece = sl_piece_next(piece)) {
         uint64_t length = piece->kind == SL_PIECE_DATA ? piece->length : 0;
         if (rules->whole && (unknown || piece->kind == SL_PIECE_CUT)) {
             unknown += piece->length;
@@ -512,7 +512,7 @@ SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const stru
         total -= own.captured;
     }
     struct sl_piece *piece;
-    while ((piece = sl_piece_first(held)) != held->ahead) {
+    while ((piece = sl_piece_first(held)) != held->beyond) {
         uint64_t length = piece->length;
         if (rules->whole && piece->kind == SL_PIECE_CUT)
             break;   /* what is held beyond it is discarded with the instance */
@@ -545,7 +545,7 @@ static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struc
                                             struct sl_pool *pool, struct sl_packet_data *direct, struct sl_scratch *scratch,
                                             uint64_t *offset) {
     *offset = sl_sequence_offset(seq, seq->delivered);
-    if (SL_LIKELY(direct->present && seq->lent && (!seq->held || sl_piece_first(seq->held) == seq->held->ahead))) {
+    if (SL_LIKELY(direct->present && seq->lent && (!seq->held || sl_piece_first(seq->held) == seq->held->beyond))) {
         uint64_t phantoms = seq->next - seq->delivered - direct->data.captured;
         sl_bytes all = sl_sequence_assemble_direct(seq, rules, pool, direct);
         if (phantoms)
@@ -562,7 +562,7 @@ static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struc
  * there. */
 SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                  uint64_t position, struct sl_gap *gap) {
-    struct sl_piece *piece = seq->held ? seq->held->ahead : NULL;
+    struct sl_piece *piece = seq->held ? seq->held->beyond : NULL;
     if (piece && sl_position_before(piece->node.position, position))
         position = piece->node.position;
     if (seq->delivered != seq->next || !sl_position_before(seq->next, position))
@@ -585,7 +585,7 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
     struct sl_held *held = seq->held;
     if (!held || seq->delivered != seq->next)
         return false;
-    struct sl_piece *piece = held->ahead;
+    struct sl_piece *piece = held->beyond;
     uint64_t length = UINT64_MAX;
     bool cut = sl_sequence_cut(seq);
     if (cut) {
@@ -606,8 +606,8 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
     sl_sequence_pass(seq, length);
     seq->next = seq->delivered;
     sl_sequence_advance(seq, rules, pool);
-    if (held->ahead)   /* behind it the next hole ends: while a limit is reached every packet gives one up */
-        __builtin_prefetch(held->ahead->node.next);
+    if (held->beyond)   /* behind it the next hole ends: while a limit is reached every packet gives one up */
+        __builtin_prefetch(held->beyond->node.next);
     sl_sequence_unhold(seq, pool);
     return true;
 }
@@ -628,7 +628,7 @@ SL_COLD bool sl_sequence_acknowledge_held(struct sl_sequence *seq, const struct 
     if (!held->heard || sl_position_before(held->received, to))
         held->received = to;
     held->heard = true;
-    if (!held->ahead || held->ahead->node.position == seq->next || !sl_position_before(seq->next, held->received)) {
+    if (!held->beyond || held->beyond->node.position == seq->next || !sl_position_before(seq->next, held->received)) {
         held->armed = false;
         return false;
     }
@@ -669,15 +669,15 @@ SL_COLD bool sl_sequence_leave_out(struct sl_sequence *seq, const struct sl_sequ
         uint64_t most = held->heard ? seq->next + held->window : seq->next + SL_FAR;
         if (held->heard && sl_position_before(most, held->edge))
             most = held->edge;
-        if (held->ahead && sl_position_before(most, held->ahead->node.position)) {
+        if (held->beyond && sl_position_before(most, held->beyond->node.position)) {
             struct sl_piece *piece;
-            while ((piece = held->ahead)) {
+            while ((piece = held->beyond)) {
                 if (piece->kind == SL_PIECE_DATA)
                     held->outside += piece->length;
                 sl_pieces_remove(held, pool, piece);
             }
         }
-        if (!held->ahead) {
+        if (!held->beyond) {
             struct sl_node *record;
             while ((record = held->records.last) && sl_position_before(most, record->position)) {
                 sl_ordered_remove(&held->records, pool, record);
@@ -739,7 +739,7 @@ SL_COLD uint64_t sl_sequence_pass_bytes(struct sl_sequence *seq, struct sl_pool 
     if (!held)
         return 0;
     uint64_t bytes = held->bytes;
-    while ((piece = sl_piece_first(held)) != held->ahead) {
+    while ((piece = sl_piece_first(held)) != held->beyond) {
         uint64_t next = seq->next;
         if (piece->kind == SL_PIECE_DATA)
             sl_sequence_pass(seq, piece->length);
@@ -757,7 +757,7 @@ SL_COLD uint64_t sl_sequence_pass_bytes(struct sl_sequence *seq, struct sl_pool 
 SL_COLD void sl_sequence_forget_bytes(struct sl_sequence *seq) {
     if (!seq->held)
         return;
-    for (struct sl_piece *piece = seq->held->ahead; piece; piece = sl_piece_next(piece))
+    for (struct sl_piece *piece = seq->held->beyond; piece; piece = sl_piece_next(piece))
         if (piece->kind == SL_PIECE_DATA)
             piece->kind = SL_PIECE_CUT;
     seq->held->bytes = 0;

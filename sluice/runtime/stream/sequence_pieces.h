@@ -47,7 +47,7 @@ struct sl_held {
     struct sl_ordered records;   /* of one position: in the order of their arrival */
     struct sl_piece *hint;       /* where the last search ended: the first that ends behind each position of    */
     uint64_t hint_from, hint_to; /* [hint_from, hint_to), so that the next one there need not look at any piece */
-    struct sl_piece *ahead;      /* the first piece that does not lie before `next`, or NULL */
+    struct sl_piece *beyond;     /* the first piece that does not lie before `next`, or NULL */
     uint8_t *history;                /* the last delivered bytes, the newest at history[history_used - 1] */
     uint64_t history_end;            /* the position behind the newest */
     uint32_t history_used, history_size;
@@ -162,7 +162,7 @@ static inline void sl_piece_fill(struct sl_held *held, struct sl_piece *piece, c
 }
 
 /* A new piece with room for `room` bytes in front of `behind` (NULL: at the end). NULL when there is no memory. Its
- * bytes, and `ahead`, are left to the caller. */
+ * bytes, and `beyond`, are left to the caller. */
 static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
                                                    uint8_t kind, uint64_t position, uint64_t length, size_t room) {
     struct sl_piece *piece = sl_piece_take(pool, kind, position, length, room);
@@ -182,7 +182,7 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
 }
 
 /* A new piece in front of `behind` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
- * when there is no memory. `ahead` is left to the caller. */
+ * when there is no memory. `beyond` is left to the caller. */
 static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
                                              uint8_t kind, uint64_t position, uint64_t length, const uint8_t *bytes) {
     struct sl_piece *piece = sl_pieces_add_block(held, pool, behind, kind, position, length, bytes ? (size_t)length : 0);
@@ -219,8 +219,8 @@ SL_COLD bool sl_pieces_add_apart(struct sl_held *held, struct sl_pool *pool, uin
         return false;
     }
     sl_pieces_count_small(held, piece, 1);
-    if (held->ahead == sl_piece_next(piece))
-        held->ahead = piece;
+    if (held->beyond == sl_piece_next(piece))
+        held->beyond = piece;
     sl_piece_fill(held, piece, bytes);
     sl_pieces_remember(held, piece, from);
     return true;
@@ -231,8 +231,8 @@ static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, 
     sl_pieces_count_small(held, piece, -1u);
     if (held->hint == piece)
         held->hint_to = held->hint_from;
-    if (held->ahead == piece)
-        held->ahead = sl_piece_next(piece);
+    if (held->beyond == piece)
+        held->beyond = sl_piece_next(piece);
     if (piece->kind == SL_PIECE_DATA)
         held->bytes -= piece->length;
     sl_pool_give(pool, piece, piece->node.size);
@@ -252,7 +252,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
         memcpy(joined, piece, offsetof(struct sl_piece, bytes) + (size_t)piece->length);
         joined->node.size = (uint32_t)size;
         sl_ordered_replace(&held->pieces, &piece->node, &joined->node);
-        held->ahead = held->ahead == piece ? joined : held->ahead;
+        held->beyond = held->beyond == piece ? joined : held->beyond;
         sl_pool_give(pool, piece, piece->node.size);
     }
     if (bytes)

@@ -2,7 +2,7 @@
  *
  *     - the pieces are ascending and disjoint, none is empty, and none lies before `delivered`;
  *     - those before `next` leave no hole in [delivered, next), are no CUT, and the first is DATA;
- *     - `ahead` is the first of the others; when it lies at `next`, it is a CUT;
+ *     - `beyond` is the first of the others; when it lies at `next`, it is a CUT;
  *     - while bytes are lent to the packet's stack, those before `next` lie behind these bytes.
  *
  * Stacks call sequence.h, not this. */
@@ -173,7 +173,7 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
                                        struct sl_pool *pool) {
     struct sl_held *held = seq->held;
     struct sl_piece *piece;
-    while ((piece = held->ahead) && piece->node.position == seq->next && (piece->kind != SL_PIECE_CUT || rules->whole)) {
+    while ((piece = held->beyond) && piece->node.position == seq->next && (piece->kind != SL_PIECE_CUT || rules->whole)) {
         uint64_t length = piece->length;
         if (piece->kind == SL_PIECE_PHANTOM && seq->delivered == seq->next) {
             sl_pieces_remove(held, pool, piece);
@@ -183,7 +183,7 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
             sl_sequence_pass(seq, length);
             seq->next = seq->delivered;
         } else {
-            held->ahead = sl_piece_next(piece);
+            held->beyond = sl_piece_next(piece);
             seq->next += length;
         }
     }
@@ -193,7 +193,7 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
 static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t position, struct sl_piece *behind) {
     if (position - seq->delivered < seq->next - seq->delivered) {
         seq->next = position;
-        seq->held->ahead = behind;
+        seq->held->beyond = behind;
     }
 }
 
@@ -208,8 +208,8 @@ static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool
             sl_sequence_retreat(seq, position, behind);
             return false;
         }
-        if (held->ahead == behind && position - seq->delivered >= seq->next - seq->delivered)
-            held->ahead = piece;
+        if (held->beyond == behind && position - seq->delivered >= seq->next - seq->delivered)
+            held->beyond = piece;
         position += part;
         length -= part;
         if (bytes)

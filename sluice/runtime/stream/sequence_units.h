@@ -119,7 +119,7 @@ static inline bool sl_units_settle(struct sl_sequence *seq, const struct sl_sequ
         return true;
     seq->next = seq->delivered;
     if (seq->held)
-        seq->held->ahead = sl_piece_first(seq->held);
+        seq->held->beyond = sl_piece_first(seq->held);
     return false;
 }
 
@@ -145,8 +145,8 @@ SL_COLD bool sl_units_insert_any(struct sl_sequence *seq, const struct sl_sequen
             return complete;   /* the first copy stays */
         if (!sl_units_add(seq, pool, behind, position, data))
             return false;
-        if (seq->held->ahead == behind)
-            seq->held->ahead = behind ? sl_piece_previous(behind) : sl_piece_last(seq->held);
+        if (seq->held->beyond == behind)
+            seq->held->beyond = behind ? sl_piece_previous(behind) : sl_piece_last(seq->held);
     }
     if (seq->held)
         sl_sequence_advance(seq, rules, pool);

@@ -10,7 +10,7 @@
 /* Is a hole at `next` overdue at packet time `now`? Also records what is held now. */
 SL_COLD bool sl_sequence_overdue_held(struct sl_sequence *seq, uint64_t now, uint64_t wait) {
     struct sl_held *held = seq->held;
-    if (!held->ahead || held->ahead->node.position == seq->next) {
+    if (!held->beyond || held->beyond->node.position == seq->next) {
         held->waits = false;
         return false;
     }

@@ -1,17 +1,17 @@
-"""The way of most packets (sluice.codegen.burst.fast_path): what is counted once for a group, and what nobody notes."""
+"""The fast path (sluice.passes.analysis.fast_path): what is counted once per group, and which paths are not stored."""
 
 import re
 from dataclasses import replace
 
 import pytest
 
-from sluice.codegen.burst.fast_path import counted_per_burst, first_root, is_path_implicit, templates
-from sluice.codegen.burst.header_prefetch import begins_at, knows_bytes
 from sluice.codegen.stack import generate
 from sluice.engine.c_function import read_c_function
 from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram
 from sluice.lower.build import build
+from sluice.passes.analysis.fast_path import counted_per_burst, first_root, is_path_implicit, templates
+from sluice.passes.analysis.header_prefetch import begins_at, knows_bytes
 from sluice.stacks.find import find_stack
 from tests.support.stacks import optimised
 
@@ -75,8 +75,8 @@ def test_the_table_of_most_packets(stack: str) -> None:
     """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
     text = generate(optimised(stack), Functions()).source
     assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == ["tcp_32_16"]
-    assert set(re.findall(r"sl_lookahead_want_each\(&box->base.ahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
-    assert "sl_lookahead_want(&box->base.ahead, &box->table_tcp_32_16," not in text
+    assert set(re.findall(r"sl_lookahead_want_each\(&box->base.lookahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
+    assert "sl_lookahead_want(&box->base.lookahead, &box->table_tcp_32_16," not in text
 
 
 ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(event->box); }", "asks.c"),))
@@ -86,19 +86,21 @@ ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(
     ("stack", "functions", "enter", "noted"),
     [
         pytest.param("tcp_ip", Functions(), "layer_tcp_over_ipv4", [], id="nobody asks by which way they came"),
-        pytest.param("tcp_ip", ASKS_WAY, "enter_tcp_over_ipv4", ["note_way(box, waiting);"] * 2, id="a function asks"),
         pytest.param(
-            "everything", Functions(), "most_tcp_over_ipv4", ["note_way_of_most(box);"] * 2, id="layers above may ask"
+            "tcp_ip", ASKS_WAY, "enter_tcp_over_ipv4", ["store_path(box, waiting);"] * 2, id="a function asks"
         ),
-        pytest.param("gtp", Functions(), "turn_udp", [], id="the tunnel's UDP is owed a turn"),
+        pytest.param(
+            "everything", Functions(), "most_tcp_over_ipv4", ["store_fast_path(box);"] * 2, id="layers above may ask"
+        ),
+        pytest.param("gtp", Functions(), "deferred_udp", [], id="the tunnel's UDP is owed a turn"),
         pytest.param("gtp", ASKS_WAY, "", [], id="a turn, and a function that asks"),
     ],
 )
 def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
     text = generate(optimised(stack, functions.hooks()), functions).source
     assert re.findall(r"waiting->layer == (\w+)", text) == [enter] * (2 if enter else 0)
-    assert text.count(" owed_udp(box);") == (3 if enter == "turn_udp" else 0)
-    assert re.findall(r"^ +(note_way(?:\(box, waiting|_of_most\(box)\);)", text, re.MULTILINE) == noted
+    assert text.count(" owed_udp(box);") == (3 if enter == "deferred_udp" else 0)
+    assert re.findall(r"^ +((?:store_path\(box, waiting|store_fast_path\(box)\);)", text, re.MULTILINE) == noted
 
 
 def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
@@ -106,7 +108,7 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
     layers = list(program.layers)
     way = [layers.index(name) for name in ("eth", "ipv4", "tcp_over_ipv4")]
     text = generate(program, Functions()).source
-    noted = re.search(r"void note_way_of_most\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
+    noted = re.search(r"void store_fast_path\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
     assert noted is not None
     assert (
         noted[1].split()
@@ -119,7 +121,7 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
 def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
     """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
     text = generate(optimised("everything"), Functions()).source
-    assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["false", "true"]
+    assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["false", "true"]
     asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_packet_time(event); }", "asks.c"),))
     text = generate(optimised("everything", asks.hooks()), asks).source
-    assert re.findall(r"begin_turn\(.*(true|false)\);", text) == ["true", "true"]
+    assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["true", "true"]

@@ -2,9 +2,11 @@
 
 import random
 import subprocess
+from itertools import pairwise
 from pathlib import Path
 
 from sluice.codegen.c.control_flow import CASES, Structure
+from sluice.codegen.c.statements import Condition
 from sluice.engine.compiler import compiler
 from sluice.ir.expression import Binary, Const, Reg
 from sluice.ir.graph import Block, Graph
@@ -32,12 +34,13 @@ def body(block: Block) -> list[str]:
     return ["steps++;"] * len(block.body)
 
 
-def ways(terminator: Terminator) -> list[tuple[str | None, str]]:
+def branches(terminator: Terminator) -> list[tuple[Condition | None, str]]:
     if isinstance(terminator, Goto):
         return [(None, terminator.to)]
     left, value = question(terminator)
     yes, no = terminator.targets()
-    return [(f"{left.name[2:]} == {value}", yes), (None, no)]
+    name = left.name[2:]
+    return [(Condition(f"{name} == {value}", f"{name} != {value}", rare=value == 0), yes), (None, no)]
 
 
 def finish(terminator: Terminator) -> list[str]:
@@ -55,7 +58,7 @@ def chosen(terminator: Terminator, then: Block) -> str | None:
 
 def written(graph: Graph) -> list[str]:
     """The lines of C of a graph."""
-    lines = Structure(graph, body, ways, finish, lambda name: f"at_{name}", case, chosen).lines()
+    lines = Structure(graph, body, branches, finish, lambda name: f"at_{name}", case, chosen).lines()
     return ["    " * line.level + line.text for line in lines]
 
 
@@ -137,4 +140,13 @@ def test_few_questions_are_no_switch() -> None:
 
 def test_what_is_asked_again_has_one_case() -> None:
     lines = written(chain([*range(CASES), 0]))
-    assert sum(line.strip() == "case 0: {" for line in lines) == 1 and sum("default" in line for line in lines) == 1
+    assert (
+        sum(line.strip().startswith("case 0:") for line in lines) == 1 and sum("default" in line for line in lines) == 1
+    )
+
+
+def test_no_branch_is_empty() -> None:
+    """A branch that does nothing is not written."""
+    for seed in range(300):
+        lines = [line.strip() for line in written(any_graph(random.Random(seed)))]
+        assert not any(line.endswith("{") and after.startswith("}") for line, after in pairwise(lines))

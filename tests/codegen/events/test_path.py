@@ -67,7 +67,7 @@ def test_a_header_of_its_own_counts(tmp_path: Path, header: str, needs: bool):
 def keeps_packet(functions: Functions, stack: str = "tcp_ip") -> bool:
     """Whether a box notes which packet is in hand."""
     text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
-    turn = text[text.index("void begin_turn(") :]
+    turn = text[text.index("void begin_packet(") :]
     noted = [f"box->base.{word} = frame" in turn[: turn.index("\n}")] for word in ("time", "number", "frame")]
     assert len(set(noted)) == 1
     return noted[0]

@@ -55,6 +55,6 @@ def test_bits_mean_what_a_dictionary_means(layer: str, data: st.DataObject) -> N
     known = data.draw(st.fixed_dictionaries({}, optional={reg: st.sampled_from(values[reg]) for reg in live}), "known")
     before = decisions.bits(known)
     assert decisions.known(before) == known
-    taken = decisions.ways(decisions.number[name], before)
+    taken = decisions.paths(decisions.number[name], before)
     found = [(decisions.order[way.target], decisions.known(before & way.keeps | way.brings)) for way in taken]
     assert found == ways(decisions, name, known)

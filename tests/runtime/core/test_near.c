@@ -25,12 +25,12 @@ static unsigned predicted;
 
 static bool asks_near(struct sl_table *table, uint64_t key) {
     uint32_t hash = sl_table_hash(table, &key, 1);
-    struct sl_lookahead ahead = {.packet = 3};
+    struct sl_lookahead lookahead = {.packet = 3};
     asked_near = asked_far = 0;
     table->predicted[3] = NULL;
-    sl_lookahead_want_each(&ahead, table, hash);
+    sl_lookahead_want_each(&lookahead, table, hash);
     CHECK_EQUAL(asked_near + asked_far, 1);
-    sl_lookahead_each(&ahead, table, 3, sizeof(struct large));
+    sl_lookahead_each(&lookahead, table, 3, sizeof(struct large));
     CHECK(asked_near == 0 || asked_far == 0);
     if (table->predicted[3]) {   /* else there is none, or it is behind an overflow bucket */
         CHECK(table->predicted[3] == sl_table_find(table, &key, 1, hash));

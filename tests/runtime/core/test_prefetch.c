@@ -1,4 +1,4 @@
-/* ahead.h: what is asked for leaves no trace but how far it has come, and looks at nothing that is gone. */
+/* prefetch.h: what is asked for leaves no trace but how far it has come, and looks at nothing that is gone. */
 #include "core/prefetch.h"
 #include "stream/sequence.h"
 
@@ -48,21 +48,21 @@ static void test_held(void) {
     hold(made[0], &pool, 2);     /* a list without an index */
     hold(made[1], &pool, 90);    /* with one */
     hold(made[3], &pool, 20);
-    struct sl_lookahead ahead = {.count = 0};
+    struct sl_lookahead lookahead = {.count = 0};
     struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
-    sl_lookahead_group(&ahead, frames, 10, 0, 58);
+    sl_lookahead_group(&lookahead, frames, 10, 0, 58);
     for (uint32_t packet = 0; packet < 10; packet++) {
         uint64_t key = packet % 5;   /* of 4 there is none */
-        ahead.packet = packet;
-        sl_lookahead_want(&ahead, &table, sl_table_hash(&table, &key, 1));
+        lookahead.packet = packet;
+        sl_lookahead_want(&lookahead, &table, sl_table_hash(&table, &key, 1));
     }
-    sl_lookahead_turns(&ahead, false);
+    sl_lookahead_stage2(&lookahead, false);
     for (size_t i = 0; i < 10; i++) {
-        ahead.held_much = i >= 2;
-        sl_lookahead_packet(&ahead, frames, i, 58);
-        CHECK_EQUAL((size_t)(ahead.predicted - ahead.wanted), sl_min(10, i + 1 + SL_INSTANCE_LEAD));
-        CHECK_EQUAL((size_t)(ahead.held - ahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
-        CHECK_EQUAL((size_t)(ahead.led - ahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
+        lookahead.held_much = i >= 2;
+        sl_lookahead_packet(&lookahead, frames, i, 58);
+        CHECK_EQUAL((size_t)(lookahead.predicted - lookahead.wanted), sl_min(10, i + 1 + SL_INSTANCE_LEAD));
+        CHECK_EQUAL((size_t)(lookahead.held - lookahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
+        CHECK_EQUAL((size_t)(lookahead.led - lookahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
         if (i == 3) {   /* one ends that was predicted, with all that it held */
             for (unsigned side = 0; side < 2; side++)
                 sl_sequence_clear(&made[3]->sequence[side], &rules, &pool);
@@ -86,38 +86,38 @@ static void test_each(void) {
     open_four(&table, &pool, made);
     hold(made[0], &pool, 2);
     hold(made[1], &pool, 90);
-    struct sl_lookahead ahead = {.count = 0};
+    struct sl_lookahead lookahead = {.count = 0};
     struct sl_frame frames[SL_GROUP] = {{.at = NULL}};
     for (unsigned group = 0; group < 2; group++) {   /* the second is shorter */
         const size_t count = group ? 9 : SL_GROUP;
         memset(table.predicted, 0, sizeof table.predicted);
-        sl_lookahead_group(&ahead, frames, count, 0, 58);
-        for (ahead.packet = 0; ahead.packet < count; ahead.packet++) {
-            uint64_t key = (ahead.packet + group) % 5;   /* of 4 there is none */
-            if (ahead.packet % 7 == 6)
-                sl_lookahead_want_none(&ahead);
+        sl_lookahead_group(&lookahead, frames, count, 0, 58);
+        for (lookahead.packet = 0; lookahead.packet < count; lookahead.packet++) {
+            uint64_t key = (lookahead.packet + group) % 5;   /* of 4 there is none */
+            if (lookahead.packet % 7 == 6)
+                sl_lookahead_want_none(&lookahead);
             else
-                sl_lookahead_want_each(&ahead, &table, sl_table_hash(&table, &key, 1));
+                sl_lookahead_want_each(&lookahead, &table, sl_table_hash(&table, &key, 1));
         }
-        sl_lookahead_turns(&ahead, group);
-        CHECK_EQUAL(ahead.others, group ? SL_GROUP : 0);
-        sl_lookahead_each_begin(&ahead, &table, count, sizeof(struct kept));
+        sl_lookahead_stage2(&lookahead, group);
+        CHECK_EQUAL(lookahead.others, group ? SL_GROUP : 0);
+        sl_lookahead_each_begin(&lookahead, &table, count, sizeof(struct kept));
         for (size_t i = 0; i < count; i++) {
-            sl_lookahead_each(&ahead, &table, i + SL_INSTANCE_LEAD, sizeof(struct kept));
+            sl_lookahead_each(&lookahead, &table, i + SL_INSTANCE_LEAD, sizeof(struct kept));
             for (size_t packet = 0; packet < SL_GROUP; packet++) {
                 uint64_t key = (packet + group) % 5;
                 bool asked = packet < count && packet <= i + SL_INSTANCE_LEAD && packet % 7 != 6 && key != 4;
                 CHECK(table.predicted[packet] == (asked ? &made[key]->head : NULL));
             }
-            sl_lookahead_packet(&ahead, frames, i, 58);
-            sl_lookahead_held_each(&ahead, &table, i);
-            ahead.packet = (uint32_t)i;
+            sl_lookahead_packet(&lookahead, frames, i, 58);
+            sl_lookahead_held_each(&lookahead, &table, i);
+            lookahead.packet = (uint32_t)i;
             for (unsigned k = 0; k < 4; k++)   /* one that holds it asks for the packets behind, if they are its own */
                 for (uint32_t behind = 1; behind <= 2; behind++) {
                     size_t other = i + behind;
                     bool its = other < count && other % 7 != 6 && (other + group) % 5 == k;
                     const uint8_t bytes[100] = {0};
-                    CHECK(sl_lookahead_behind(&ahead, &table, &made[k]->head, behind, bytes, (uint32_t)(i % 3 * 50)) == its);
+                    CHECK(sl_lookahead_behind(&lookahead, &table, &made[k]->head, behind, bytes, (uint32_t)(i % 3 * 50)) == its);
                 }
         }
     }
@@ -132,18 +132,18 @@ static void test_other(void) {
     CASE("a key is asked for where it is another than the one before");
     struct sl_table table;
     CHECK(sl_table_open(&table, sizeof(struct kept), 2, 8, 7) == 0);
-    struct sl_lookahead ahead = {.count = 0};
+    struct sl_lookahead lookahead = {.count = 0};
     uint64_t wanted[2] = {0, 0};
     const uint64_t keys[][2] = {{1, 2}, {1, 2}, {1, 3}, {2, 3}, {2, 3}, {1, 2}};
     const uint32_t asked[] = {1, 1, 2, 3, 3, 4};
-    sl_lookahead_group(&ahead, NULL, 6, 0, 58);
-    for (ahead.packet = 0; ahead.packet < 6; ahead.packet++) {
-        sl_lookahead_want_other(&ahead, &table, keys[ahead.packet], 2, wanted);
-        CHECK_EQUAL(ahead.count, asked[ahead.packet]);
-        CHECK(memcmp(wanted, keys[ahead.packet], sizeof wanted) == 0);
+    sl_lookahead_group(&lookahead, NULL, 6, 0, 58);
+    for (lookahead.packet = 0; lookahead.packet < 6; lookahead.packet++) {
+        sl_lookahead_want_other(&lookahead, &table, keys[lookahead.packet], 2, wanted);
+        CHECK_EQUAL(lookahead.count, asked[lookahead.packet]);
+        CHECK(memcmp(wanted, keys[lookahead.packet], sizeof wanted) == 0);
     }
-    CHECK_EQUAL(ahead.wanted[3].packet, 5);
-    CHECK_EQUAL(ahead.wanted[3].hash, sl_table_hash(&table, keys[5], 2));
+    CHECK_EQUAL(lookahead.wanted[3].packet, 5);
+    CHECK_EQUAL(lookahead.wanted[3].hash, sl_table_hash(&table, keys[5], 2));
     sl_table_close(&table);
 
     CASE("an instance is confirmed while it is live and has the key");

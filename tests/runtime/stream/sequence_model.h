@@ -189,7 +189,7 @@ static inline void sequence_check(const struct sl_sequence *seq) {
     }
     if (!ahead && !seq->lent)
         CHECK(at == seq->next || (!previous && seq->delivered == seq->next));
-    CHECK(sl_piece_last(held) == previous && held->ahead == ahead && hint);
+    CHECK(sl_piece_last(held) == previous && held->beyond == ahead && hint);
     CHECK(held->bytes == bytes && held->pieces.count == pieces && held->pieces.small == small);
     ordered_check(&held->pieces, held->pieces.count);
     ordered_check(&held->records, held->records.count);

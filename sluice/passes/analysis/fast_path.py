@@ -57,4 +57,6 @@ def is_path_implicit(program: Program) -> bool:
     stage 2, as the deferred work would read the path before that.
     """
     led = templates(program)
-    return len(counted_per_burst(program)) == len(led) and all(layer.turn is None for layer in program.layers.values())
+    return len(counted_per_burst(program)) == len(led) and all(
+        layer.deferred is None for layer in program.layers.values()
+    )

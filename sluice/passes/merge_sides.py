@@ -1,4 +1,4 @@
-"""Merging of the two sides: two paths for the sides of a connection that are mirror images become one path in C, which
+"""Merging of the two sides: two paths for the sides of a connection that are mirror images become one path, which
 selects fields by the number of the side.
 
 A description says what a packet of one side does to the fields of that side and of the other. Then it says the same
@@ -14,26 +14,32 @@ more.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from sluice.ir.copy import with_operands
-from sluice.ir.expression import Expr, Reg, rewrite
-from sluice.ir.graph import Block, Graph
+from sluice.ir.expression import SIDE, Expr, Reg, of_side, rewrite
+from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Branch, Goto, Instruction
-from sluice.lower.scope import SIDE
 
 Fields = dict[Reg, Reg]
 """Fields that the paths of side 0 name, and the fields that the paths of side 1 name in their place."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfSide(Reg):
-    """The field of a pair that belongs to the side of the packet or, if `turned`, to the other side.
-
-    Its name is that of the first field of the pair, which is the field of side 0.
-    """
-
-    turned: bool
+def run(program: Program) -> Program:
+    """The program with one path for both sides in main graphs, where possible."""
+    fields: dict[str, list[Reg]] = {}  # by table, the fields of the layers that share it
+    pairs: dict[str, Fields] = {}
+    layers: dict[str, LayerProgram] = {}
+    for name, layer in program.layers.items():
+        layers[name] = layer
+        if layer.instance is None:
+            continue
+        known = fields.setdefault(layer.instance.table, [])
+        known += [reg for reg, _ in layer.instance.fields if reg not in known]
+        main = mirrored(layer.main, known, pairs.setdefault(layer.instance.table, {}))
+        if main is not layer.main:
+            layers[name] = layer.with_graphs(main=main)
+    return replace(program, layers=layers)
 
 
 def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
@@ -47,11 +53,15 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
     for block in graph.blocks.values():
         match block.terminator:
             case Branch(condition, yes, no, where=where) if condition == SIDE and yes != no:
-                ways = _Ways(graph)
-                if ways.alike(no, yes) and ways.are_led_to_by(block.name, before) and _pair(ways.fields, fields, pairs):
+                paths = _Paths(graph)
+                if (
+                    paths.alike(no, yes)
+                    and paths.are_led_to_by(block.name, before)
+                    and _pair(paths.fields, fields, pairs)
+                ):
                     blocks[block.name] = Block(block.name, [*block.body, Goto(no, where=where)])
-                    of_side = {one: _of_side(one, other, pairs) for one, other in ways.fields.items() if one != other}
-                    for name, twin in ways.twins.items():
+                    of_side = {one: _of_side(one, other, pairs) for one, other in paths.fields.items() if one != other}
+                    for name, twin in paths.twins.items():
                         blocks[name] = Block(name, [_renamed(i, of_side) for i in graph.blocks[name].instructions])
                         del blocks[twin]
             case _:
@@ -59,7 +69,7 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
     return graph if len(blocks) == len(graph.blocks) else Graph(graph.name, graph.entry, graph.parameters, blocks)
 
 
-class _Ways:
+class _Paths:
     """The paths of both sides, traversed in step."""
 
     def __init__(self, graph: Graph) -> None:
@@ -86,13 +96,13 @@ class _Ways:
             if len(ones) != len(others) or not all(map(self._same, ones, others)):
                 return False
             left += zip(self.blocks[no].terminator.targets(), self.blocks[yes].terminator.targets(), strict=True)
-        ways = [*self.twins, *self.twins.values(), *met]
-        return len(ways) == len(set(ways))
+        paths = [*self.twins, *self.twins.values(), *met]
+        return len(paths) == len(set(paths))
 
     def are_led_to_by(self, branch: str, before: dict[str, list[str]]) -> bool:
         """Whether these paths are entered only from this branch."""
-        ways = {branch, *self.twins, *self.twins.values()}
-        return all(ways.issuperset(before[name]) for name in ways - {branch})
+        paths = {branch, *self.twins, *self.twins.values()}
+        return all(paths.issuperset(before[name]) for name in paths - {branch})
 
     def _same(self, one: Instruction, other: Instruction) -> bool:
         """Whether two instructions differ only in the fields that they name and in their target blocks."""
@@ -128,12 +138,12 @@ def _pair(named: Fields, fields: list[Reg], pairs: Fields) -> bool:
     return True
 
 
-def _of_side(one: Reg, other: Reg, pairs: Fields) -> OfSide:
+def _of_side(one: Reg, other: Reg, pairs: Fields) -> Reg:
     """The register that is `one` for a packet of side 0, and `other` for a packet of side 1."""
-    return OfSide(one.name, one.bits, turned=False) if one in pairs else OfSide(other.name, other.bits, turned=True)
+    return of_side(one, other) if one in pairs else of_side(other, one, other=True)
 
 
-def _renamed(instruction: Instruction, names: dict[Reg, OfSide] | Fields) -> Instruction:
+def _renamed(instruction: Instruction, names: Fields) -> Instruction:
     """The instruction with its fields replaced by `names`."""
 
     def named(node: Expr) -> Expr:

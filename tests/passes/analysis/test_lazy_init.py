@@ -1,12 +1,12 @@
-"""Where something begins as late as may be (sluice.codegen.layer.lazy_init)."""
+"""Where something begins as late as may be (sluice.passes.analysis.lazy_init)."""
 
 import random
 from collections.abc import Iterator
 
-from sluice.codegen.layer.lazy_init import BEFORE, behind, lazily_initialised
 from sluice.ir.expression import ONE, Reg
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Assign, Branch, Return
+from sluice.passes.analysis.lazy_init import BEFORE, behind, lazily_initialised
 
 NEEDS = Assign(Reg("v.needs", 8), ONE)
 OTHER = Assign(Reg("v.other", 8), ONE)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sluice.codegen.burst.header_prefetch import LIST, UNKNOWN, header_bytes
 from sluice.lang import AnyUntil, Bit, Connectionless, Pred, Stack, UInt, layout
 from sluice.lower.build import build
+from sluice.passes.analysis.header_prefetch import LIST, UNKNOWN, header_bytes
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.support.stacks import optimised

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from sluice.ir.expression import (
     COMPARISONS,
+    STORED,
     Binary,
     Const,
     Crc,
@@ -32,7 +33,7 @@ def cost(expression: Expr) -> int:
         case Const():
             own = 0
         case Reg():
-            own = 2 if expression.space in ("perm", "inst", "slot") else 0
+            own = 2 if expression.space in (*STORED, "slot") else 0
         case Binary(operator, _, _, serial) if serial and operator in COMPARISONS:
             own = 5
         case Length():

@@ -6,10 +6,10 @@ program waits for. `http32k` with cold packets is slower if three lines are pref
 
 from __future__ import annotations
 
-from sluice.codegen.burst.fast_path import counted_per_burst, fast_path_stage, lead, templates
 from sluice.ir.expression import Const, Expr, Reg
 from sluice.ir.graph import Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Check, Goto, Instruction, Mark, Payload
+from sluice.passes.analysis.fast_path import counted_per_burst, fast_path_stage, lead, templates
 
 UNKNOWN = 192
 """Bytes to prefetch where no template predicts the headers, and the maximum. Headers with a tunnel often fill it."""

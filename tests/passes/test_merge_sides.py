@@ -1,18 +1,24 @@
-"""One way for both sides (sluice.codegen.layer.merge_sides), and what it does of the fields of each."""
+"""One path for both sides (sluice.passes.merge_sides), and what it does of the fields of each."""
 
 import random
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from sluice.codegen.layer.merge_sides import Fields, OfSide, mirrored
 from sluice.codegen.stack import generate
 from sluice.hooks.function import Functions
-from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Reg, calculate, rewrite
-from sluice.ir.graph import Block, Graph
+from sluice.ir.copy import copy_graph
+from sluice.ir.expression import ONE, SIDE, ZERO, Binary, Const, Expr, Reg, calculate, fields_of, of_side, rewrite
+from sluice.ir.graph import Block, Graph, Program
 from sluice.ir.instruction import Assign, Branch, Count, Goto, Instruction, Return
+from sluice.ir.interpreter.expressions import number, set_number
+from sluice.ir.text import parse_graph, print_graph
+from sluice.ir.verify import VerifyError, verify
 from sluice.lower.build import build
-from sluice.lower.scope import SIDE
-from sluice.passes.pipeline import run
+from sluice.passes.merge_sides import Fields, mirrored
+from sluice.passes.pipeline import PASSES, run
 from sluice.stacks.find import find_stack
 
 MINE, ITS = [Reg(f"perm.mine{n}", 8) for n in range(3)], [Reg(f"perm.its{n}", 8) for n in range(3)]
@@ -91,15 +97,13 @@ def spoilt(graph: Graph, choose: random.Random) -> None:
     graph.blocks[name] = Block(name, [*body, graph.blocks[name].terminator])
 
 
-def ended(graph: Graph, pairs: Fields, state: dict[Reg, int]) -> dict[Reg, int]:
+def ended(graph: Graph, state: dict[Reg, int]) -> dict[Reg, int]:
     """What registers are when a graph has ended."""
     state = dict(state)
 
     def field(register: Reg) -> Reg:
-        if not isinstance(register, OfSide):
-            return register
-        first = Reg(register.name, register.bits)
-        return pairs[first] if state[SIDE] ^ register.turned else first
+        pair = fields_of(register)
+        return register if pair is None else pair[state[SIDE] ^ (register.space == "other")]
 
     def value(expression: Expr) -> int:
         match expression:
@@ -129,12 +133,12 @@ def ended(graph: Graph, pairs: Fields, state: dict[Reg, int]) -> dict[Reg, int]:
 def check(graph: Graph, choose: random.Random) -> bool:
     """What a graph does is done by one way for both sides; whether there is one."""
     pairs: Fields = {}
-    one_way = mirrored(graph, FIELDS, pairs)
+    one_path = mirrored(graph, FIELDS, pairs)
     for _ in range(20):
         state = {reg: choose.randrange(4) for reg in (*FIELDS, OTHER)} | {SIDE: choose.randrange(2)}
-        assert ended(one_way, pairs, state) == ended(graph, {}, state)
+        assert ended(one_path, state) == ended(graph, state)
     assert all(first in MINE and second in ITS for first, second in pairs.items()), "the first ones, in their order"
-    return one_way is not graph
+    return one_path is not graph
 
 
 def test_ways_that_are_mirror_images_become_one() -> None:
@@ -173,6 +177,11 @@ def test_the_side_is_asked_again() -> None:
     ]
     for order in (blocks, blocks[::-1]):
         assert check(Graph("again", "begin", (SIDE,), {one.name: one for one in order}), random.Random(1))
+
+
+@pytest.fixture(scope="module")
+def tcp_ip() -> Program:
+    return run(build(find_stack("tcp_ip")))
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -232,14 +241,35 @@ def test_a_field_has_one_partner() -> None:
     assert pairs == {MINE[0]: ITS[0]}
 
 
-def test_tcp_takes_the_windows_of_both_sides_by_one_way() -> None:
-    program = run(build(find_stack("tcp_ip")))
+def test_tcp_takes_the_windows_of_both_sides_by_one_path(tcp_ip: Program) -> None:
+    program = tcp_ip
     text = generate(program, Functions()).source
     assert text.count("pair_active_window[side] = (uint32_t)") == 2, "over IPv4 and IPv6"
     assert text.count("uint32_t perm_active_next, perm_passive_next;") == 2
     assert text.count("pair_active_next[side] = sl_serial_less(") == 2, "and keeps the highest number without a branch"
 
-    layer = program.layers["tcp_over_ipv4"]
-    assert layer.instance is not None
-    one_way = mirrored(layer.main, [reg for reg, _ in layer.instance.fields], {})
-    assert len(one_way.blocks) < len(layer.main.blocks)
+    apart = run(build(find_stack("tcp_ip")), [item.name for item in PASSES if item.name != "merge_sides"])
+    for name, layer in program.layers.items():
+        assert (len(layer.main.blocks) < len(apart.layers[name].main.blocks)) == (layer.layer == "tcp"), name
+    assert "pair_" not in generate(apart, Functions()).source
+
+
+def test_text_verifier_and_interpreter_know_the_fields_of_a_side(tcp_ip: Program) -> None:
+    main = tcp_ip.layers["tcp_over_ipv4"].main
+    assert "own.active_next#passive_next:u32 = Assign(" in print_graph(main)
+    assert parse_graph(print_graph(main)) == main
+
+    field, other = (of_side(MINE[0], ITS[0], other) for other in (False, True))
+    frame: Any = SimpleNamespace(fields={MINE[0].name: 1, ITS[0].name: 2}, numbers={SIDE.name: 1})
+    assert (number(field)(frame), number(other)(frame)) == (2, 1)
+    set_number(field)(frame, 7)
+    assert frame.fields == {MINE[0].name: 1, ITS[0].name: 7}
+
+
+def test_the_side_must_be_set(tcp_ip: Program) -> None:
+    layer = tcp_ip.layers["tcp_over_ipv4"]
+    main = copy_graph(layer.main)
+    field = next(reg for i in main.instructions() for reg in i.written() if reg.space == "own")
+    main.blocks[main.entry].instructions.insert(0, Assign(field, ZERO))
+    with pytest.raises(VerifyError, match="needs"):
+        verify(replace(tcp_ip, layers={**tcp_ip.layers, layer.name: layer.with_graphs(main=main)}))

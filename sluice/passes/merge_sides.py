@@ -39,7 +39,8 @@ def run(program: Program) -> Program:
         main = mirrored(layer.main, known, pairs.setdefault(layer.instance.table, {}))
         if main is not layer.main:
             layers[name] = layer.with_graphs(main=main)
-    return replace(program, layers=layers)
+    changed = any(layers[name] is not layer for name, layer in program.layers.items())
+    return replace(program, layers=layers) if changed else program
 
 
 def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:

@@ -163,8 +163,8 @@ def test_layers_whose_fields_begin_otherwise_are_not_alike() -> None:
     for different in (
         replace(other, instance=replace(layout, fields=((field, value + 1), *rest))),
         replace(other, rules=replace(rules, linear=not rules.linear)),
-        replace(other, end=end),
-        replace(other, end=None),
+        other.with_graphs(end=end),
+        replace(other, others={kind: graph for kind, graph in other.others.items() if kind != "end"}),
         replace(other, instance=None),
         replace(other, prototype="another"),
     ):

@@ -163,14 +163,14 @@ static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, con
 }
 
 /* An arriving packet waits for a layer. */
-static inline void wait_for(struct sl_pending *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
+SL_UNUSED static inline void wait_for(struct sl_pending *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
     wait_quietly(waiting, layer, at, captured, length);
     waiting->depth = depth;
 }
 
 /* By which way a packet came, before it enters a layer in its turn where somebody may ask. */
-static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)
+SL_UNUSED static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)
 {
     box->base.depth = waiting->depth;
     memcpy(box->base.path, waiting->path, sizeof waiting->path);

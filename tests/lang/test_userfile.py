@@ -80,6 +80,7 @@ def test_what_is_installed_below_the_folder_keeps_its_cache(tmp_path: Path, monk
     (site / "installed_for_users" / "__init__.py").write_text("")
     monkeypatch.syspath_prepend(str(site))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", None)
     path.write_text("import installed_for_users\n")
     execute(path)
     assert (site / "installed_for_users" / "__pycache__").is_dir()

@@ -30,7 +30,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (sent > given || (!trial_fault(trial) && sent != given))
         abort();
-    service_instance_close(trial->instance);
+    for (uint32_t channel = 0; channel < 3; channel++)
+        service_io_close(&trial->instance->channels[channel]);
     if (trial_buffers(trial) != 0)
         abort();
     trial_free(trial);

@@ -16,8 +16,9 @@ from tests.tshark.dissection import Node, dissect
 from tests.tshark.generated import write
 from tests.tshark.table import COUNT, NotShown, Table, Value, Where, shown
 
-SAMPLE = examples(200, 60)
-"""Packets for each parser, or all that there are."""
+WHOLE = 200
+SAMPLE = examples(WHOLE, 60)
+"""Packets for each parser, or all that there are. Each explanation is needed in the whole sample."""
 
 SEED = 20260101
 

@@ -15,7 +15,7 @@ import sluice.protocols
 from sluice.stacks.find import find_stack
 from tests.support.corpus import SHARED, corpus
 from tests.support.headers import header_fields, prototypes
-from tests.tshark.compare import compare
+from tests.tshark.compare import SAMPLE, WHOLE, compare
 from tests.tshark.dissection import available, known_fields
 from tests.tshark.table import COUNT, Explained, Table, Where, all_tables
 
@@ -98,7 +98,9 @@ def test_tshark_agrees() -> None:
         shown = {parser for parser, table in tables.items() if table.nodes}
         assert shown <= set(result.packets), "parsers that no capture has a packet for"
         said = {(p, f, e.reason) for p, table in tables.items() for f, es in table.explained.items() for e in es}
-        assert set(result.explained) == said, "explanations that nothing needs"
+        assert set(result.explained) <= said
+        if SAMPLE == WHOLE:
+            assert set(result.explained) == said, "explanations that nothing needs"
 
 
 def test_an_explanation_is_for_a_field_and_for_captures() -> None:

@@ -90,6 +90,7 @@ EXPRESSIONS = [
     (H.a - 0xFFFF, "header.a - 0xFFFF"),
     (P.payload[2 : H.a], "payload[2:header.a]"),
     (P.payload[:4].length, "payload[:4].length"),
+    (P.payload[1] + P.payload[H.a], "payload[1] + payload[header.a]"),
     (P.v.header.a == 1, "v.header.a == 1"),
     (P.cur_state == OPEN, "cur_state == OPEN"),
     (P.psm.again, "psm.again"),

@@ -171,10 +171,10 @@ def test_a_program_that_embeds_needs_no_extensions(built: Path, compiler: str, l
             (void)data->celsius;
         }
         int main(void) {
-            struct sl_options options = {
-                0, 1 << 20, 1000, true, 0, 0, NULL, NULL, NULL, NULL, false, false, NULL, NULL, NULL, 0, NULL, 0, 0, 0,
-                false, NULL, 0
-            };
+            static struct sl_options options;
+            options.memory = 1 << 20;
+            options.max_instances = 1000;
+            options.timeouts = true;
             struct sl_box *box = hello_open(&options);
             const char *name = hello_counters[0].name;
             return box && name && sl_box_counters(box)[0] == 0 && *sl_box_failure(box) == 0 ? 0 : 1;

@@ -1,17 +1,10 @@
-/* How much of its time a thread spends with packets, for those who watch a running box. */
+/* How much of its time a thread spends with packets, which `sluice top` shows. drive.h has the numbers. */
 #ifndef SL_BUSY_H
 #define SL_BUSY_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <time.h>
+#include "driver/drive.h"
 
-/* Written by one thread, read by others: each number alone is consistent. */
-struct sl_busy {
-    uint64_t packets;      /* that were processed */
-    uint64_t nanoseconds;  /* while packets were processed */
-    uint64_t longest;      /* of these, without a look for new packets */
-};
+#include <time.h>
 
 /* busy: NULL if no time is measured. */
 static inline uint64_t sl_busy_begin(const struct sl_busy *busy)

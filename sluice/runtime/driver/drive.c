@@ -2,6 +2,7 @@
 #include "driver/drive.h"
 #include "function/checksum_fix.h"
 
+#include "driver/busy.h"
 #include "driver/workers.h"
 
 #include <stdio.h>

@@ -12,7 +12,6 @@
 #ifndef SL_DRIVE_H
 #define SL_DRIVE_H
 
-#include "driver/busy.h"
 #include "driver/embed.h"
 #include "io/source.h"
 
@@ -26,6 +25,14 @@ typedef void (*sl_process_function)(struct sl_box *box, const struct sl_frame *f
 typedef uint64_t (*sl_tick_function)(struct sl_box *box, uint64_t now);
 typedef bool (*sl_step_function)(struct sl_box *box, uint32_t slots);
 typedef void (*sl_box_function)(struct sl_box *box);
+
+/* How much of its time a thread spends with packets. Written by one thread, read by others: each number alone is
+ * consistent. */
+struct sl_busy {
+    uint64_t packets;      /* that were processed */
+    uint64_t nanoseconds;  /* while packets were processed */
+    uint64_t longest;      /* of these, without a look for new packets */
+};
 
 struct sl_leaving;   /* the send buffer of a port */
 struct sl_workers;   /* several boxes in threads, see workers.h */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "driver/workers.h"
 
+#include "driver/busy.h"
 #include "driver/ring.h"
 
 #include <errno.h>

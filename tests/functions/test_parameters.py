@@ -142,12 +142,12 @@ def test_what_is_declared() -> None:
         ('SLUICE_PARAMETER(a, number, many, "x")', "parameter 'a' is a number from 0 on, not 'many'"),
         ('SLUICE_PARAMETER(a, flag, 1, "x")', "parameter 'a' is yes or no, not '1'"),
         ('SLUICE_PARAMETER(default, flag, no, "x")', "'default' is a word of C"),
-        ("SLUICE_PARAMETER(a, flag, no)", "requires 4 arguments, but only 3 given"),
+        ("SLUICE_PARAMETER(a, flag, no)", " arguments "),
         ('SLUICE_PARAMETER(a, flag, no, "x")\nSLUICE_PARAMETER(a, flag, no, "x")', "a parameter 'a' already"),
     ],
 )
 def test_what_cannot_be_declared(line: str, says: str) -> None:
-    """Told with its line."""
+    """Told with its line; where arguments are missing, in the words of the C compiler."""
     text = f"SLUICE_ON(tcp, data) {{ }}\n{line}\n"
     with pytest.raises(HookError, match=r"^mine.c:[23]: ") as caught:
         read_c_function("mine", text, "mine.c")
@@ -229,7 +229,7 @@ def test_what_functions_count_is_reported(tmp_path: Path, capsys: pytest.Capture
 @pytest.mark.parametrize(
     "line, says",
     [
-        ("SLUICE_COUNTER(a)", "requires 2 arguments, but only 1 given"),
+        ("SLUICE_COUNTER(a)", " arguments "),
         ('SLUICE_COUNTER(a, "x")\nSLUICE_COUNTER(a, "x")', "a counter 'a' already"),
     ],
 )

@@ -62,7 +62,7 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     built = folder / "c"
     sources = [built / "pair.c", *built.glob("runtime/driver/*.c"), *built.glob("runtime/io/*.c")]
     includes = [f"-I{built / name}" for name in (".", "runtime", "runtime/function", "runtime/native")]
-    defined = ['-DSTACK_HEADER="pair.h"', "-DSTACK=pair"]
+    defined = ["-include", str(built / "pair_symbols.h"), '-DSTACK_HEADER="pair.h"', "-DSTACK=pair"]
     words = [*compiler(), *THREADS, *includes, *defined, *map(str, sources), str(HERE / "workers_main.c")]
     done = subprocess.run([*words, "-o", str(folder / "program"), "-ldl", "-lm"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

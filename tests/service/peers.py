@@ -65,6 +65,20 @@ def memcached(count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
             server.wait()
 
 
+@contextlib.contextmanager
+def redis(folder: Path) -> Iterator[int]:
+    """The port of a server that saves nothing."""
+    port = free_port()
+    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(port)
+        yield port
+    finally:
+        server.kill()
+        server.wait()
+
+
 class Served:
     """A running service: `port`, and `counters` after `stop()`."""
 

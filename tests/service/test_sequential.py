@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +24,7 @@ from tests.service.peers import (
     needs_memcached,
     read_exactly,
     read_to_end,
-    wait_for,
+    redis,
 )
 from tests.service.trial import Compiled, interpreted
 from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
@@ -121,20 +120,12 @@ def test_a_get_of_many_keys_is_split_and_merged_in_order(caches: list[int]) -> N
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no redis-server")
 def test_large_values_and_redis(tmp_path: Path) -> None:
-    port = free_port()
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        wait_for(port)
-        with Served(load_file("redis_router"), [port]) as router, router.connect() as client:
-            bulk = b"$%d\r\n%b\r\n" % (len(BODY), BODY)
-            client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + bulk + b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n%3 \r\nPING\r\n")
-            assert read_exactly(client, 5 + len(bulk)) == b"+OK\r\n" + bulk
-            assert read_exactly(client, 1) == b"-"  # no reply of another command
-            assert not faults(router.stop())
-    finally:
-        server.kill()
-        server.wait()
+    with redis(tmp_path) as port, Served(load_file("redis_router"), [port]) as router, router.connect() as client:
+        bulk = b"$%d\r\n%b\r\n" % (len(BODY), BODY)
+        client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n" + bulk + b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n%3 \r\nPING\r\n")
+        assert read_exactly(client, 5 + len(bulk)) == b"+OK\r\n" + bulk
+        assert read_exactly(client, 1) == b"-"  # no reply of another command
+        assert not faults(router.stop())
 
 
 def test_idempotent_requests_are_sent_to_another_backend() -> None:

@@ -23,7 +23,7 @@ from sluice.service.bounds import Limits
 from sluice.service.grammar.scan import vint
 from sluice.service.load import load_file, load_source, ready_services
 from sluice.service.lower.program import lower
-from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, read_to_end, wait_for
+from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, read_to_end, redis, wait_for
 from tests.service.programs import ROOT
 from tests.service.test_ready import kv, segment
 
@@ -149,18 +149,10 @@ def test_the_text_router_and_memcached() -> None:
 
 @pytest.mark.skipif(shutil.which("redis-server") is None, reason="there is no redis-server")
 def test_the_redis_router_and_redis(tmp_path: Path) -> None:
-    port = free_port()
-    command = ["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        wait_for(port)
-        with Served(load_file("redis_router"), [port]) as router, router.connect() as client:
-            client.sendall(b"\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nhi\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n")
-            client.shutdown(socket.SHUT_WR)
-            assert read_to_end(client) == b"+OK\r\n$2\r\nhi\r\n+PONG\r\n"
-    finally:
-        server.kill()
-        server.wait()
+    with redis(tmp_path) as port, Served(load_file("redis_router"), [port]) as router, router.connect() as client:
+        client.sendall(b"\r\n*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$2\r\nhi\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nPING\r\n")
+        client.shutdown(socket.SHUT_WR)
+        assert read_to_end(client) == b"+OK\r\n$2\r\nhi\r\n+PONG\r\n"
 
 
 HANDLING = """\

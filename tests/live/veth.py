@@ -32,7 +32,7 @@ def why_not() -> str:
     if shutil.which("ip") is None:
         return "there is no ip (Debian: iproute2)"
     try:
-        Veth("iowhy").close()
+        Veth(f"iowhy{os.getpid()}").close()  # workers of one run collect at the same time
     except (subprocess.CalledProcessError, OSError) as error:
         return f"no namespaces with a veth pair can be made: {error}"
     return ""

@@ -155,6 +155,7 @@ def _open(names: StackNames) -> list[str]:
         "    box->slots = &box->waiting[0].slots;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
+        f"    box->base.depth_most = sl_depth(options, {names.program.depth});",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->timeouts;",
         *(["    box->base.units = box->units;"] if names.functions.needs_units else []),
@@ -268,11 +269,10 @@ def _finish(names: StackNames) -> list[str]:
         # Data delivered at the end of an instance may create instances of the layers above, so ending takes several
         # rounds. The rounds are limited to the nesting depth, as a layer that forwards everything to itself would
         # never finish.
-        depth = names.program.depth
         out += [
             "    bool again;   /* this round has ended instances */",
             "    do {",
-            f"        base->depth = finish->round < {depth} ? 0 : {depth};   /* so deep that nothing is forwarded to a layer above */",
+            "        base->depth = finish->round < base->depth_most ? 0 : base->depth_most;   /* so deep that nothing is forwarded to a layer above */",
             "        switch (finish->table) {",
             "        case 0:",
         ]

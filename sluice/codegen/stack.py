@@ -229,7 +229,7 @@ def _shared_by_layers(names: StackNames) -> list[str]:
         "/* Whether a packet may enter one more layer; counts it if not. */",
         "SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)",
         "{",
-        f"    if (SL_LIKELY(box->base.depth < {names.program.depth}))",
+        "    if (SL_LIKELY(box->base.depth < box->base.depth_most))",
         "        return true;",
         "    " + names.counters.add("box", "too deep"),
         "    return false;",

@@ -17,6 +17,8 @@ HOLD = 1 << 24
 """The default of Settings.hold, in bytes."""
 WORK = 2048
 """The default of Settings.work: SL_WORK."""
+DEPTH_LEAST = 16
+"""The smallest value of Settings.depth but 0."""
 HELD_BYTES, HELD_SECONDS = 1 << 24, 0.2
 """The defaults of Settings.held_bytes and held_seconds."""
 
@@ -52,6 +54,7 @@ class COptions(ctypes.Structure):
         ("fault_open", ctypes.c_uint64),
         ("fault_closed", ctypes.c_uint64),
         ("overload_open", ctypes.c_uint64),
+        ("depth", ctypes.c_uint32),
     )
 
 
@@ -67,7 +70,8 @@ class Settings:
     local. state_file: the file to which local ones are written at the end; None: none. hold:
     bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
     bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass. work:
-    messages that are cut from one packet at most. on_fault, on_overload: by function in C, `open` or `closed`: what
+    messages that are cut from one packet at most. depth: layers that one packet passes at most, from 16 up to the
+    limit of the stack; 0: that limit. on_fault, on_overload: by function in C, `open` or `closed`: what
     happens to packets once it failed, and `open` where packets pass without it while they come faster than the box
     processes them.
     """
@@ -87,6 +91,7 @@ class Settings:
     held_seconds: float = HELD_SECONDS
     held_open: bool = False
     work: int = WORK
+    depth: int = 0
     on_fault: Mapping[str, str] = field(default_factory=lambda: {})
     on_overload: Mapping[str, str] = field(default_factory=lambda: {})
 
@@ -129,6 +134,7 @@ def c_options(
         held_nanoseconds=max(1, round(settings.held_seconds * 1e9)),
         held_open=settings.held_open,
         work=settings.work,
+        depth=settings.depth,
     )
 
 

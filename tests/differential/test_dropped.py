@@ -117,6 +117,18 @@ def test_too_deep() -> None:
     assert counters["box"]["too deep"] == 1
 
 
+def test_a_box_may_allow_fewer_layers_than_its_stack() -> None:
+    made, units = compiled(nest(40)), [Packet(b"\1" * 30 + b"\0", 0)]
+    found, counters = run_compiled(made, units, Settings(depth=20))
+    dropped = [event for event in found if event[1] == "dropped"]
+    assert dropped == [("nest", "dropped", 0, 0, (11, TOO_DEEP))]
+    assert counters["box"]["too deep"] == 1 and counters["nest"]["packets"] == 20
+    assert_same(compiled(nest(20)), units, SETTINGS)
+    assert run_compiled(compiled(nest(20)), units, SETTINGS)[0] == found
+    found, counters = run_compiled(made, units, Settings(depth=64))  # no more than the stack's
+    assert counters["box"]["too deep"] == 0 and counters["nest"]["packets"] == 31
+
+
 @pytest.mark.parametrize("back", [False, True], ids=["same way", "other way"])
 def test_nested_in_itself(back: bool) -> None:
     inner = b"\2\1" if back else b"\1\2"

@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.cli.common.errors import UsageError
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
-from sluice.engine.options import HOLD, WORK
+from sluice.engine.options import DEPTH_LEAST, HOLD, WORK
 from sluice.engine.workers import WORKERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.state.location import FORMS, Location, LocationError, read_location
@@ -156,6 +156,14 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="messages (chunks of SCTP, frames and packets of QUIC) that are cut from one packet at most; the others "
         f"are lost, and counted (default {WORK})",
+    )
+    parser.add_argument(
+        "--nesting",
+        type=_number("a number of layers", DEPTH_LEAST, 1 << 16),
+        default=0,
+        metavar="N",
+        help="layers (headers, tunnels, records of DNS) that one packet passes at most; the rest of the packet is not "
+        f"parsed, and counted as too deep (from {DEPTH_LEAST}; default: the stack's depth)",
     )
     parser.add_argument(
         "--prefault",

@@ -122,7 +122,7 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     natives: dict[str, str] = dict(options.natives)
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
-        options.fragment_timeout, hold=options.hold, work=options.work,
+        options.fragment_timeout, hold=options.hold, work=options.work, depth=options.nesting,
     )  # fmt: skip
 
 

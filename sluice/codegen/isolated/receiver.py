@@ -337,6 +337,7 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "        return NULL;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
+        f"    box->base.depth_most = sl_depth(options, {names.program.depth});",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->counters;",
         *(["    box->base.units = box->units;"] if functions.needs_units else []),

@@ -67,7 +67,7 @@ def _embedded(w: LayerWriter, i: ir.Call) -> str:
 
 @writes(ir.TooDeep)
 def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
-    return [f"{variable(i.target)} = box->base.depth >= {w.names.program.depth};"]
+    return [f"{variable(i.target)} = box->base.depth >= box->base.depth_most;"]
 
 
 @writes(ir.NextLayer)

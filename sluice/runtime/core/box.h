@@ -49,6 +49,7 @@ struct sl_box {
     uint32_t layer_count;
     uint32_t depth;              /* number of layers that the packet is in; the current one is included only if a
                                   * function may read it */
+    uint32_t depth_most;         /* the same at most */
     uint8_t path[SL_DEPTH_MOST]; /* their indices */
     struct sl_batch batch;
     const char *reporter;        /* the function of a chain that reports; NULL: figures have no function's name */
@@ -423,6 +424,12 @@ SL_COLD void sl_box_close(struct sl_box *box) {
 SL_COLD void sl_open_failed(const struct sl_options *options, const struct sl_box *box, const char *why) {
     if (options->message && options->message_size)
         snprintf(options->message, options->message_size, "%s", box && *box->failure ? box->failure : why);
+}
+
+/* The number of layers that one packet of a stack may pass, whose own limit is `most`. */
+SL_COLD uint32_t sl_depth(const struct sl_options *options, uint32_t most) {
+    uint64_t depth = options->depth > SL_DEPTH_LEAST ? options->depth : SL_DEPTH_LEAST;
+    return options->depth ? (uint32_t)sl_min(depth, most) : most;
 }
 
 /* Allocates the memory of a box; its counters and timeouts belong to the stack. Returns 0, or -1 if there is not enough

@@ -52,12 +52,14 @@ struct sl_options {
     uint64_t fault_open;         /* packets pass without it */
     uint64_t fault_closed;       /* packets are dropped */
     uint64_t overload_open;      /* it is not called while sl_box_overloaded says so */
+    uint32_t depth;   /* layers that one packet passes at most, if fewer than the stack's own limit; 0: that limit.
+                       * Numbers below SL_DEPTH_LEAST count as that: the fast path does not test it. */
 };
 
 /* SL_WORK: more than a packet of an Ethernet has bytes. Clients of QUIC scatter frames of padding of one byte each, hundreds
  * in a packet, among those with the first bytes of a handshake. Only longer packets, such as datagrams in fragments, reach
  * this number. */
-enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048 };
+enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048, SL_DEPTH_LEAST = 16 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */
 struct sl_event_info {

@@ -138,7 +138,7 @@ SL_UNUSED static inline void count_packet(struct sl_stack_box *box, unsigned pac
 /* Whether a packet may enter one more layer; counts it if not. */
 SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)
 {
-    if (SL_LIKELY(box->base.depth < 32))
+    if (SL_LIKELY(box->base.depth < box->base.depth_most))
         return true;
     box->counters[3]++;                        /* box: too deep */
     return false;
@@ -359,6 +359,7 @@ struct sl_box *arp_open(const struct sl_options *options)
     box->slots = &box->waiting[0].slots;
     box->base.layers = layers;
     box->base.layer_count = 2;
+    box->base.depth_most = sl_depth(options, 32);
     box->base.counters = box->counters;
     box->base.timeouts = box->timeouts;
     if (sl_box_open(&box->base, options, 3)) {

@@ -673,6 +673,13 @@ class Call(Instruction):
     values: tuple[Expr, ...] = read()
 
 
+@effects(reads=(R.OUTSIDE,))
+class Dropped(Instruction):
+    """Whether a function has dropped the packet so far."""
+
+    target: Reg = write()
+
+
 @effects(reads=(R.CONTEXT,))
 class TooDeep(Instruction):
     """Whether the maximum number of layers is nested. A packet for the next layer is then counted and goes no

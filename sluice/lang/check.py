@@ -111,6 +111,7 @@ NOT_ASSEMBLED = {
     "data": "which that makes happen",
     "malformed": "where there may be no instance",
     "orphan": "where there is no instance",
+    "sent": "before the packet is in the sequence",
 }
 """Built-in events with which Assemble() must not happen, and why."""
 
@@ -292,7 +293,7 @@ class _Checker:
         place = LATER
         if "malformed" in causes:
             place = MALFORMED
-        elif causes & {"created", "orphan"}:
+        elif causes & {"created", "orphan", "sent"}:
             place = CREATED
         elif causes & {"rexmit", "out_of_wnd"}:
             place = INSERT

@@ -17,6 +17,7 @@ BUILT_IN: dict[str, dict[str, str]] = {
     "malformed": {"length": NUMBER, "reason": NUMBER},
     "created": {},
     "orphan": {"length": NUMBER},
+    "sent": {"length": NUMBER},
     "packet": {"length": NUMBER},
     "state": {"before": NUMBER, "after": NUMBER},
     "data": {"offset": NUMBER, "bytes": BYTES},
@@ -34,6 +35,9 @@ malformed: a packet of `length` bytes is not valid in this layer, for `reason`, 
     its counter. It is emitted as soon as the error is known, so there may be no instance.
 created: an instance was created.
 orphan: a packet with a payload of `length` bytes belongs to no instance and may not create one (p.creates).
+sent: once for each packet of an instance, or an orphan, after prep and before its steps: what its sender did is known,
+    and nothing has reached the other side. `length` is that of its payload on the wire. If a function drops the packet
+    then, the packet goes no further in the layer, and its bytes are not part of the stream.
 packet: once for each packet of an instance, after its steps. `length` is that of its payload on the wire.
 state: the state machine of the instance went from state `before` to another state `after`. It is emitted at once, so
     once for each such step of a packet.

@@ -11,6 +11,7 @@ from sluice.ir.instruction import (
     Branch,
     CreateInst,
     Drain,
+    Dropped,
     EndInst,
     FindAlias,
     FreshInst,
@@ -349,11 +350,9 @@ class _MainBuilder:
     def _malformed_at_instance(self, reason: str) -> str:
         """The block that ends packets which are malformed after prep.
 
-        If the packet created its instance, event `created` is emitted all the same, and the instance gets its timeout,
-        so that it ends.
+        If the packet created its instance, event `created` is emitted all the same.
         """
         layer, out = self.layer, self.out
-        end = out.end_block("malformed:" + reason)
         malformed = out.name("malformed " + reason)
         with out.aside(malformed):
             if layer.wanted("created"):
@@ -361,16 +360,22 @@ class _MainBuilder:
                     self.events.happens("created", {})
             if layer.wanted("malformed"):
                 self._tell_malformed(reason)
-            out.unless(CREATED, "made for it", end)
-            out.emit(Touch(ZERO))
-            accepting = layer.accepting()
-            if accepting is not None:
-                with out.when(accepting, "accept"):
-                    out.emit(EndInst(REASON_NUMBER["accept"]))
-                    out.emit(Goto(end))
-            end_fresh(layer, out)
-            out.emit(Goto(end))
+            self._end_before_steps("malformed:" + reason)
         return malformed
+
+    def _end_before_steps(self, outcome: str) -> None:
+        """The packet makes no step. An instance that it created gets its timeout, so that it ends."""
+        layer, out = self.layer, self.out
+        end = out.end_block(outcome)
+        out.unless(CREATED, "made for it", end)
+        out.emit(Touch(ZERO))
+        accepting = layer.accepting()
+        if accepting is not None:
+            with out.when(accepting, "accept"):
+                out.emit(EndInst(REASON_NUMBER["accept"]))
+                out.emit(Goto(end))
+        end_fresh(layer, out)
+        out.emit(Goto(end))
 
     def _tell_malformed(self, reason: str) -> None:
         layer = self.layer
@@ -439,6 +444,19 @@ class _MainBuilder:
         if self._has_orphans:
             with out.when(ORPHAN, "orphan"):
                 self.events.happens("orphan", {"length": Length(PAYLOAD)})
+        if layer.wanted("sent"):
+            self._sent()
+
+    def _sent(self) -> None:
+        """Event `sent`: a packet that a function drops there goes no further."""
+        out, before, after = self.out, Reg("local.dropped_before", 1), Reg("local.dropped_after", 1)
+        out.emit(Dropped(before))
+        self.events.happens("sent", {"length": Length(PAYLOAD)})
+        out.emit(Dropped(after))
+        dropped = out.name("dropped at sent")
+        with out.aside(dropped):
+            self._end_before_steps("dropped:by a function")
+        out.unless(Flip(Binary("&", after, Flip(before, 1)), 1), "not dropped", dropped)
 
     @property
     def _has_orphans(self) -> bool:

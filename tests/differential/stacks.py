@@ -262,7 +262,7 @@ def parser(rnd: random.Random, name: str, asks: bool, messages: str = "") -> Any
 
 def add_related(rnd: random.Random, p: Any, sequenced: bool) -> None:
     """User's events that happen with built-in ones of every kind, and use what these bring along."""
-    possible = {"malformed", "created", "packet", "end", "dropped"}
+    possible = {"malformed", "created", "sent", "packet", "end", "dropped"}
     possible |= {"gap", "rexmit"} if sequenced else set()
     possible |= {"out_of_wnd"} if sequenced and p.sequence.window is not None else set()
     possible |= {"state"} if p.machine is not None else set()

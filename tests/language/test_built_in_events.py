@@ -23,6 +23,7 @@ CAPTURES = {
     "malformed": (PCAPPLUSPLUS + "tcp-malformed.pcap", 2, THREE_FRAGMENTS),
     "created": (THREE_FRAGMENTS, 2, BAD_FRAGMENT),
     "orphan": ("aol_moloch__quic24-wireshark.pcap", 5, THREE_FRAGMENTS),
+    "sent": (THREE_FRAGMENTS, 3, BAD_FRAGMENT),
     "packet": (THREE_FRAGMENTS, 3, BAD_FRAGMENT),
     "state": (THREE_FRAGMENTS, 3, BAD_FRAGMENT),
     "data": (THREE_FRAGMENTS, 1, BAD_FRAGMENT),

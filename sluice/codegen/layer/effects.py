@@ -65,6 +65,11 @@ def _embedded(w: LayerWriter, i: ir.Call) -> str:
     return f"{w.names.prefix}_on_{i.event}" if is_embedded(w.layer, i.event, w.names.functions) else ""
 
 
+@writes(ir.Dropped)
+def dropped(w: LayerWriter, i: ir.Dropped) -> list[str]:
+    return [f"{variable(i.target)} = sl_is_dropped(&box->base);"]
+
+
 @writes(ir.TooDeep)
 def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
     return [f"{variable(i.target)} = box->base.depth >= box->base.depth_most;"]

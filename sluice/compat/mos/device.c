@@ -1,16 +1,14 @@
 /* Devices: capture files and interfaces, which packets come from and are forwarded to. */
 #include "monitor.h"
 
-enum { SENDING_RING = 2 << 20 };   /* bytes of the receive ring of an interface that is only sent to: the least there is */
-
-static struct output {
+/* Capture files that packets are forwarded to, which runs share. */
+static struct file {
     const char *name;              /* the configuration's */
-    struct sl_writer *writer;      /* a capture file; or */
-    struct sl_source *interface;   /* an interface, */
-    bool own;                      /* which no packets are received from */
-    uint64_t refused;              /* packets that could not be written or sent: of another link type, too long, no room */
+    struct sl_writer *writer;
+    uint64_t refused;              /* packets that could not be written: of another link type, or no room */
     bool failed;                   /* it could not be opened */
-} outputs[MOS_DEVICES], *by_device[MOS_DEVICES];
+} files[MOS_DEVICES];
+static pthread_mutex_t writing = PTHREAD_MUTEX_INITIALIZER;
 
 static struct mos_input inputs[MOS_DEVICES];
 static unsigned input_count;
@@ -26,7 +24,8 @@ unsigned mos_inputs_open(struct mos_input **out)
         struct mos_input *input = &inputs[input_count];
         snprintf(uri, sizeof uri, "%s%s", d->live ? "af_packet:" : "", d->name);
         *input = (struct mos_input){.device = device, .live = d->live, .forwards = d->to != NULL};
-        if (sl_source_open(&input->source, uri, NULL, message, sizeof message))
+        const struct sl_source_options options = {.forwarding = input->live && input->forwards};
+        if (sl_source_open(&input->source, uri, &options, message, sizeof message))
             fprintf(stderr, "libsluice_mos: %s\n", message);
         else
             input_count++;
@@ -54,92 +53,111 @@ void mos_inputs_report(bool stopped)
 
 /* --- out --- */
 
-static struct sl_source *input_of(const char *name)
+/* With the lock. */
+static struct file *open_file(const char *name, uint32_t link_type)
 {
-    for (unsigned i = 0; i < input_count; i++)
-        if (inputs[i].live && strcmp(mos_configuration.devices[inputs[i].device].name, name) == 0)
-            return inputs[i].source;
-    return NULL;
-}
-
-static int open_output(struct output *output, uint32_t link_type, char *message, size_t size)
-{
-    if (!mos_is_interface(output->name))
-        return sl_writer_open(&output->writer, output->name, link_type, 0, message, size);
-    output->interface = input_of(output->name);
-    if (output->interface)
-        return 0;
-    const struct sl_source_options options = {.ring_bytes = SENDING_RING, .no_promiscuous = true, .snap_length = 1};
-    char uri[512];
-    snprintf(uri, sizeof uri, "af_packet:%s", output->name);
-    output->own = true;
-    return sl_source_open(&output->interface, uri, &options, message, size);
-}
-
-static struct output *output_of(const char *name)
-{
-    for (struct output *output = outputs; output < outputs + MOS_DEVICES; output++) {
-        if (!output->name)
-            output->name = name;
-        if (strcmp(output->name, name) == 0)
-            return output;
+    struct file *file = files;
+    while (file->name && strcmp(file->name, name) != 0)
+        file++;
+    char message[SL_SOURCE_MESSAGE];
+    file->name = name;
+    if (!file->writer && !file->failed) {
+        file->failed = sl_writer_open(&file->writer, name, link_type, 0, message, sizeof message) != 0;
+        if (file->failed)
+            fprintf(stderr, "libsluice_mos: %s\n", message);
     }
-    return NULL;
+    return file->failed ? NULL : file;
 }
 
-static struct output *find_output(int device)
+static struct file *file_of(const char *name, uint32_t link_type)
 {
-    const char *name = mos_configuration.devices[device].to;
-    return name && mos_configuration.forward ? output_of(name) : NULL;
+    pthread_mutex_lock(&writing);
+    struct file *file = open_file(name, link_type);
+    pthread_mutex_unlock(&writing);
+    return file;
+}
+
+static struct sl_source *interface_of(const char *name)
+{
+    char message[SL_SOURCE_MESSAGE], uri[512];
+    struct sl_source *interface = NULL;
+    snprintf(uri, sizeof uri, "af_packet:%s", name);
+    if (sl_source_create(&interface, uri, NULL, message, sizeof message) == 0)
+        return interface;
+    fprintf(stderr, "libsluice_mos: %s\n", message);
+    return NULL;
 }
 
 /* Where packets of a device go, opened if it is not yet; NULL when they go nowhere. */
-static struct output *output_for(int device, uint32_t link_type)
+static struct mos_output *output_for(struct mos_outputs *outputs, int device, uint32_t link_type)
 {
     if (device < 0 || device >= mos_configuration.device_count)
         return NULL;
-    struct output *output = by_device[device] ? by_device[device] : find_output(device);
-    if (!output || output->failed)
-        return NULL;
-    by_device[device] = output;
-    char message[SL_SOURCE_MESSAGE];
-    if (!output->writer && !output->interface && open_output(output, link_type, message, sizeof message)) {
-        fprintf(stderr, "libsluice_mos: %s\n", message);
-        output->failed = true;
-        return NULL;
+    struct mos_output *output = &outputs->by_device[device];
+    const char *to = mos_configuration.forward ? mos_configuration.devices[device].to : NULL;
+    if (!output->tried && to) {
+        output->tried = true;
+        if (mos_is_interface(to))
+            output->interface = interface_of(to);
+        else
+            output->file = file_of(to, link_type);
     }
-    return output;
+    return output->file || output->interface ? output : NULL;
 }
 
-bool mos_forwards(int device, uint32_t link_type) { return output_for(device, link_type) != NULL; }
-
-int mos_output(int device, const struct sl_frame *frame)
+bool mos_forwards(struct mos_outputs *outputs, int device, uint32_t link_type)
 {
-    struct output *output = output_for(device, frame->link_type);
+    return output_for(outputs, device, link_type) != NULL;
+}
+
+static int write_file(struct file *file, const struct sl_frame *frame)
+{
+    pthread_mutex_lock(&writing);
+    const int result = sl_writer_write(file->writer, frame) ? -1 : 0;
+    if (result && !file->refused++)
+        fprintf(stderr, "libsluice_mos: %s: %s\n", file->name, sl_writer_fault(file->writer));
+    pthread_mutex_unlock(&writing);
+    return result;
+}
+
+int mos_output(struct mos_outputs *outputs, int device, const struct sl_frame *frame)
+{
+    struct mos_output *output = output_for(outputs, device, frame->link_type);
     if (!output)
         return -1;
-    bool sent = output->interface ? sl_source_send(output->interface, frame, 1) == 1
-                                  : sl_writer_write(output->writer, frame) == 0;
-    if (sent)
+    if (output->file)
+        return write_file(output->file, frame);
+    if (sl_source_send(output->interface, frame, 1) == 1)
         return 0;
     if (!output->refused++)
-        fprintf(stderr, "libsluice_mos: %s%s%s\n", output->interface ? "" : output->name, output->interface ? "" : ": ",
-                output->interface ? sl_source_fault(output->interface) : sl_writer_fault(output->writer));
+        fprintf(stderr, "libsluice_mos: %s\n", sl_source_fault(output->interface));
     return -1;
 }
 
-void mos_outputs_close(void)
+static void say_refused(const char *name, uint64_t refused)
 {
-    for (struct output *output = outputs; output < outputs + MOS_DEVICES; output++) {
-        char message[SL_CAPTURE_MESSAGE];
-        if (output->refused > 1)   /* of the first it was said */
-            fprintf(stderr, "libsluice_mos: %s: %llu packets could not be sent\n", output->name,
-                    (unsigned long long)output->refused);
-        if (sl_writer_close(output->writer, message, sizeof message))
-            fprintf(stderr, "libsluice_mos: %s\n", message);
-        if (output->own)
+    if (refused > 1)   /* of the first it was said */
+        fprintf(stderr, "libsluice_mos: %s: %llu packets could not be sent\n", name, (unsigned long long)refused);
+}
+
+void mos_outputs_close(struct mos_outputs *outputs)
+{
+    for (int device = 0; device < MOS_DEVICES; device++) {
+        struct mos_output *output = &outputs->by_device[device];
+        say_refused(mos_configuration.devices[device].to, output->refused);
+        if (output->interface)
             sl_source_close(output->interface, NULL, 0);
-        *output = (struct output){0};
+        *output = (struct mos_output){0};
     }
-    memset(by_device, 0, sizeof by_device);
+}
+
+void mos_files_close(void)
+{
+    for (struct file *file = files; file < files + MOS_DEVICES; file++) {
+        char message[SL_CAPTURE_MESSAGE];
+        say_refused(file->name, file->refused);
+        if (sl_writer_close(file->writer, message, sizeof message))
+            fprintf(stderr, "libsluice_mos: %s\n", message);
+        *file = (struct file){0};
+    }
 }

@@ -20,13 +20,16 @@ bool mos_interfaces_forward(const struct mos_input *inputs, unsigned count)
 }
 
 /* Packets of an interface that packets are forwarded from, but for those that this host itself sends there. */
-static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input)
+static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input, unsigned number)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (!(frames[i].flags & SL_FRAME_OUTGOING) || !input->forwards)
-            frames[kept++] = frames[i];
-    mos_loop_process(frames, kept, input);
+    for (size_t i = 0; i < count; i++) {
+        if ((frames[i].flags & SL_FRAME_OUTGOING) && input->forwards)
+            continue;
+        frames[kept] = frames[i];
+        frames[kept++].port = (uint16_t)number;
+    }
+    mos_loop_process(frames, kept);
 }
 
 /* Interfaces, one after the other: an answer comes after what it answers has been forwarded, and to hold packets back until
@@ -44,7 +47,7 @@ void mos_interfaces_run(const struct mos_input *inputs, unsigned count)
             struct sl_frame frames[BURST];
             int32_t got = sl_source_receive(inputs[i].source, frames, BURST);
             if (got > 0)
-                process_received(frames, (size_t)got, &inputs[i]);
+                process_received(frames, (size_t)got, &inputs[i], i);
             sl_source_release(inputs[i].source);
             idle = idle && got <= 0;
             open = open || got >= 0;

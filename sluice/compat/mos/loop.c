@@ -1,10 +1,10 @@
 /* The loop that takes packets through the contexts.
  *
  * As in mOS, each context has a thread, in which the callbacks of its flows run: workers of the driver's (driver/workers.h),
- * to which the thread of the loop passes each packet by the stack's dispatch. With one context, or where packets are
- * forwarded, that thread runs them all: packets leave in the order in which they came, and those of one flow may belong to
- * several contexts once a program has rewritten their addresses. Packets of capture files come in the order of their times,
- * and time is packet time: a context gets the same each time. */
+ * to which the thread of the loop passes each packet by the stack's dispatch, or by the ends that a program has given to its
+ * flow. With one context, or where packets of capture files are forwarded, that thread runs them all: packets leave in the
+ * order in which they came, and what answers rewritten ones finds their flow, although it does not wait for them. Packets of
+ * capture files come in the order of their times, and time is packet time: a context gets the same each time. */
 #include "loop.h"
 
 #include "driver/workers.h"
@@ -32,7 +32,7 @@ bool mos_loop_is_here(void) { return here != NULL; }
 
 static int device_of(const struct sl_frame *frame)
 {
-    return (here->burst.input ? here->burst.input : &loop.inputs[frame->port])->device;
+    return loop.inputs[frame->port].device;
 }
 
 /* A packet of the burst goes where its device's packets go: as the callbacks left it, or, without a callback, as it came. */
@@ -42,12 +42,12 @@ static void leave(struct mos_context *context, size_t i)
     struct mos_packet *packet = &context->packet;
     const bool seen = packet->source == frame;
     packet->source = NULL;
-    if (!here->forwards || !mos_forwards(device_of(frame), frame->link_type) || (seen && packet->dropped))
+    if (!here->forwards || !mos_forwards(&here->outputs, device_of(frame), frame->link_type) || (seen && packet->dropped))
         return;
     struct sl_frame out = seen ? packet->frame : *frame;
     if (out.flags & SL_FRAME_CHECKSUM_PARTIAL)
         mos_frame_complete(&out, packet->memory);
-    mos_output(device_of(frame), &out);
+    mos_output(&here->outputs, device_of(frame), &out);
 }
 
 /* Packets up to number i of the burst: each leaves before time goes on to the next one. */
@@ -76,9 +76,9 @@ bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame)
     return !mos_stopped();
 }
 
-static void process(struct mos_context *context, const struct sl_frame *frames, size_t count, const struct mos_input *input)
+static void process(struct mos_context *context, const struct sl_frame *frames, size_t count)
 {
-    here->burst = (struct mos_burst){.frames = frames, .input = input};
+    here->burst = (struct mos_burst){.frames = frames};
     sluice_mos_process(context->box, frames, count, NULL);
     if (count)
         go_on_to(context, count - 1);
@@ -88,28 +88,36 @@ static void process(struct mos_context *context, const struct sl_frame *frames, 
     mos_sockets_free_closed(context);
 }
 
-/* Runs of packets of one context each: several contexts see packets in the order of time, too. */
-void mos_loop_process(const struct sl_frame *frames, size_t count, const struct mos_input *input)
+/* In this thread: runs of packets of one context each, so that several contexts see packets in the order of time, too. */
+static void process_here(const struct sl_frame *frames, size_t count)
 {
     for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
         unsigned worker = here->count > 1 ? sluice_mos_worker(&frames[first], here->count, SAME_EACH_TIME) : 0;
         next = here->count > 1 ? first + 1 : count;
         while (next < count && sluice_mos_worker(&frames[next], here->count, SAME_EACH_TIME) == worker)
             next++;
-        process(here->contexts[worker], frames + first, next - first, input);
+        process(here->contexts[worker], frames + first, next - first);
     }
+}
+
+void mos_loop_process(const struct sl_frame *frames, size_t count)
+{
+    if (loop.drive.workers)
+        sl_workers_burst(loop.drive.workers, frames, count);
+    else
+        process_here(frames, count);
 }
 
 /* In place of a box's functions, for the driver. */
 static void process_burst(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     (void)box, (void)verdicts;
-    mos_loop_process(frames, count, NULL);
+    process_here(frames, count);
     if (mos_stopped())
         sl_drive_stop(&loop.drive);
 }
 
-uint64_t mos_loop_tick(uint64_t clock)
+static uint64_t tick_here(uint64_t clock)
 {
     if (!clock)
         return SL_NEVER;   /* captures: time goes on with packets */
@@ -118,12 +126,20 @@ uint64_t mos_loop_tick(uint64_t clock)
     return mos_next_due(here->contexts, here->count);
 }
 
+void mos_loop_tick(uint64_t clock)
+{
+    if (loop.drive.workers)
+        sl_workers_time(loop.drive.workers, clock);
+    else
+        tick_here(clock);
+}
+
 static uint64_t tick(struct sl_box *box, uint64_t clock)
 {
     (void)box;
     if (mos_stopped())
         sl_drive_stop(&loop.drive);
-    return mos_loop_tick(clock);
+    return tick_here(clock);
 }
 
 /* As one source, in the order of time. */
@@ -144,11 +160,15 @@ static bool run_merged(void)
 
 /* --- contexts in threads --- */
 
-/* What the thread of the loop calls for each packet. */
+/* What the thread of the loop calls for each packet. An answer to rewritten addresses comes after what it answers has been
+ * forwarded, so it finds the flow. */
 static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64_t seed)
 {
     if (!loop.begin)
         __atomic_store_n(&loop.begin, frame->time, __ATOMIC_RELEASE);
+    const struct mos_run *run = loop.runs[0].forwards ? mos_translated_run(frame) : NULL;
+    if (run)
+        return (unsigned)(run - loop.runs);
     return sluice_mos_worker(frame, workers, seed);
 }
 
@@ -168,7 +188,7 @@ static void process_own(struct sl_box *box, const struct sl_frame *frames, size_
     (void)verdicts;
     enter(context);
     if (!mos_stopped())
-        process(context, frames, count, NULL);
+        process(context, frames, count);
 }
 
 static uint64_t tick_own(struct sl_box *box, uint64_t clock)
@@ -202,9 +222,14 @@ static bool run_workers(void)
         boxes[i] = loop.runs[i].contexts[0]->box;
     loop.drive = (struct sl_drive){.process = process_own, .tick = tick_own, .finish_step = finish_own,
                                    .progress = is_stopped, .workers = &workers};
-    const bool stopped = run_merged();
+    bool stopped = false;
+    if (!mos_interfaces_forward(loop.inputs, loop.input_count))
+        stopped = run_merged();
+    else if (!sl_workers_start(&workers, &loop.drive))
+        mos_interfaces_run(loop.inputs, loop.input_count);
     sl_drive_finish(&loop.drive);
     sl_drive_close(&loop.drive);
+    loop.drive.workers = NULL;
     if (workers.message[0])
         fprintf(stderr, "libsluice_mos: %s\n", workers.message);
     return stopped;
@@ -236,31 +261,31 @@ void mos_loop_open(void)
     struct mos_context *contexts[MOS_CONTEXTS];
     const unsigned count = mos_contexts(contexts);
     memset(&loop, 0, sizeof loop);
-    const bool forwards = mos_devices_forward();
-    loop.run_count = forwards || !count ? 1 : count;
-    loop.runs[0].forwards = forwards;
+    if (count)
+        loop.input_count = mos_inputs_open(&loop.inputs);
+    const bool forwards = mos_devices_forward(), live = mos_interfaces_forward(loop.inputs, loop.input_count);
+    loop.run_count = !count || (forwards && !live) ? 1 : count;
     for (unsigned i = 0; i < count; i++) {
         struct mos_run *run = &loop.runs[loop.run_count > 1 ? i : 0];
         run->contexts[run->count++] = contexts[i];
+        run->forwards = forwards;
         contexts[i]->run = run;
     }
-    for (unsigned i = 0; i < loop.run_count; i++)
-        if (mos_translated_open(&loop.runs[i]))
-            fputs("libsluice_mos: not enough memory for translated addresses\n", stderr);
-    if (count)
-        loop.input_count = mos_inputs_open(&loop.inputs);
+    if (mos_translated_open(contexts, count))
+        fputs("libsluice_mos: not enough memory for translated addresses\n", stderr);
 }
 
 void mos_loop_run(void)
 {
     const bool stopped = loop.run_count > 1 && loop.input_count ? run_workers() : run_here();
     mos_inputs_report(stopped);
-    mos_outputs_close();
+    for (unsigned i = 0; i < loop.run_count; i++)
+        mos_outputs_close(&loop.runs[i].outputs);
+    mos_files_close();
     if (loop.drive.in)
         sl_source_close(loop.drive.in, NULL, 0);   /* and those that it merges */
     else
         for (unsigned i = 0; i < loop.input_count; i++)
             sl_source_close(loop.inputs[i].source, NULL, 0);
-    for (unsigned i = 0; i < loop.run_count; i++)
-        mos_translated_close(&loop.runs[i]);
+    mos_translated_close();
 }

@@ -7,7 +7,6 @@
 struct mos_burst {
     const struct sl_frame *frames;
     size_t timed, left;             /* packets that time has reached; that have left */
-    const struct mos_input *input;  /* NULL: by their ports */
 };
 
 /* A thread, and the contexts whose callbacks run in it. */
@@ -17,13 +16,13 @@ struct mos_run {
     bool forwards;                  /* packets leave */
     uint64_t now;
     struct mos_burst burst;
-    struct sl_table translated;
+    struct mos_outputs outputs;
 };
 
 void mos_loop_open(void);      /* with all contexts that there are; devices are open then */
 void mos_loop_run(void);       /* all packets, up to the end of the flows */
-void mos_loop_process(const struct sl_frame *frames, size_t count, const struct mos_input *input);   /* in this thread */
-uint64_t mos_loop_tick(uint64_t clock);   /* time goes on to it; when something is due next */
+void mos_loop_process(const struct sl_frame *frames, size_t count);   /* frame->port: which of the inputs it came from */
+void mos_loop_tick(uint64_t clock);       /* time goes on to it */
 bool mos_loop_is_here(void);   /* do callbacks run in this thread, */
 bool mos_loop_is_of(const struct mos_context *context);   /* those of this context? */
 

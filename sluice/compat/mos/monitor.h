@@ -176,10 +176,13 @@ void mos_translated_forget(struct mos_flow *flow);
 struct mos_run;   /* loop.h */
 
 /* The flow of a packet by such ends, of whichever context of the run, and which end sent it; NULL for none. */
-struct mos_flow *mos_translated_find(struct mos_run *run, const struct mos_packet *packet, unsigned *from);
+struct mos_flow *mos_translated_find(const struct mos_run *run, const struct mos_packet *packet, unsigned *from);
 
-int mos_translated_open(struct mos_run *run);   /* -1: no memory */
-void mos_translated_close(struct mos_run *run);
+/* The run that a packet's flow by such ends is of; NULL for none. Fragments, and what is in tunnels, have none. */
+struct mos_run *mos_translated_run(const struct sl_frame *frame);
+
+int mos_translated_open(struct mos_context *const *contexts, unsigned count);   /* for all flows; -1: no memory */
+void mos_translated_close(void);
 
 /* --- contexts (context.c) --- */
 
@@ -235,10 +238,22 @@ struct mos_input {
 unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
 void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
 
+/* Where a run's packets are forwarded to, by the device that they came from. */
+struct mos_output {
+    struct file *file;             /* shared by all runs; or */
+    struct sl_source *interface;   /* the run's own */
+    uint64_t refused;              /* packets that the interface did not take: too long, or no room */
+    bool tried;                    /* to open it */
+};
+struct mos_outputs { struct mos_output by_device[MOS_DEVICES]; };
+
 /* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
-int mos_output(int device, const struct sl_frame *frame);
-bool mos_forwards(int device, uint32_t link_type);   /* are they? Opens it: there is a file even if all are dropped */
-void mos_outputs_close(void);
+int mos_output(struct mos_outputs *outputs, int device, const struct sl_frame *frame);
+
+/* Are they? Opens it: there is a file even if all are dropped. */
+bool mos_forwards(struct mos_outputs *outputs, int device, uint32_t link_type);
+void mos_outputs_close(struct mos_outputs *outputs);
+void mos_files_close(void);                         /* those that all runs have written to */
 
 /* --- configuration (configuration.c, configured_devices.c) --- */
 

@@ -1,5 +1,5 @@
 /* The packet in hand: looking at it, changing it, and sending others. */
-#include "monitor.h"
+#include "loop.h"
 #include "function/checksum_fix.h"
 
 #include <errno.h>
@@ -265,7 +265,7 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
                                         .time = context->time, .link_type = 1}};
     mos_ip_set_total(made.ip, total - link);
     update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);
-    int result = mos_output(info->in_ifidx, &made.frame);
+    int result = context->run ? mos_output(&context->run->outputs, info->in_ifidx, &made.frame) : -1;
     free(bytes);
     if (result) {
         fputs("libsluice_mos: mtcp_sendpkt: nowhere to send to: name an output of Ethernet frames in nic_forward_table\n", stderr);

@@ -1,6 +1,9 @@
-/* Flows by the ends that their packets have once a program has rewritten them: the answers to those come by these. The
- * flows of all contexts of a run, as the addresses of an answer may be another's. */
+/* Flows by the ends that their packets have once a program has rewritten them: the answers to those come by these. One table
+ * for the flows of all contexts, as the addresses of an answer may be another's: the thread that receives packets looks
+ * there for the context that gets one. A flow is its own run's. */
 #include "loop.h"
+
+#include "function/checksum_fix.h"
 
 enum { KEY = 5 };   /* words: two ends */
 
@@ -23,24 +26,49 @@ static void key_of(uint64_t *key, const struct mos_address *ends)
     memcpy((uint8_t *)key + sizeof *ends, &ends[lower ^ 1], sizeof *ends);
 }
 
-int mos_translated_open(struct mos_run *run)
+static struct sl_table table;
+static unsigned live;   /* entries: nearly always there are none, and nothing is locked */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int mos_translated_open(struct mos_context *const *contexts, unsigned count)
 {
-    const uint64_t most = 2 * (uint64_t)mos_configuration.conf.max_concurrency * run->count;   /* flows, and such as begin */
-    const uint64_t seed = run->count ? run->contexts[0]->seed : 0;
-    return most ? sl_table_open(&run->translated, sizeof(struct mos_translated), KEY, (uint32_t)sl_min(most, SL_TABLE_MOST), seed) : 0;
+    const uint64_t most = 2 * (uint64_t)mos_configuration.conf.max_concurrency * count;   /* flows, and such as begin */
+    const uint64_t seed = count ? contexts[0]->seed : 0;
+    return most ? sl_table_open(&table, sizeof(struct mos_translated), KEY, (uint32_t)sl_min(most, SL_TABLE_MOST), seed) : 0;
 }
 
-void mos_translated_close(struct mos_run *run)
+void mos_translated_close(void)
 {
-    if (run->translated.instances)
-        sl_table_close(&run->translated);
+    if (table.instances)
+        sl_table_close(&table);
+    table = (struct sl_table){0};
+}
+
+/* The three that follow are with the lock. */
+static void entries_changed(void) { __atomic_store_n(&live, (unsigned)table.live, __ATOMIC_RELEASE); }
+
+static void forget(struct mos_flow *flow)
+{
+    if (flow->translated)
+        sl_table_remove(&table, &flow->translated->head);
+    flow->translated = NULL;
+}
+
+static const struct mos_translated *find(const struct mos_address *ends)
+{
+    uint64_t key[KEY];
+    key_of(key, ends);
+    return (const struct mos_translated *)(const void *)sl_table_find(&table, key, KEY, sl_table_hash(&table, key, KEY));
 }
 
 void mos_translated_forget(struct mos_flow *flow)
 {
-    if (flow->translated)
-        sl_table_remove(&flow->context->run->translated, &flow->translated->head);
-    flow->translated = NULL;
+    if (!flow->translated)
+        return;
+    pthread_mutex_lock(&lock);
+    forget(flow);
+    entries_changed();
+    pthread_mutex_unlock(&lock);
 }
 
 void mos_translated_note(struct mos_flow *flow)
@@ -48,36 +76,55 @@ void mos_translated_note(struct mos_flow *flow)
     const struct mos_packet *packet = &flow->context->packet;
     uint64_t own[KEY], now[KEY];
     struct mos_address ends[2];
-    struct sl_table *table = &flow->context->run->translated;
-    if (!table->instances)
-        return;
     mos_ip_ends(packet->ip, packet->tcp, ends);
     key_of(own, flow->ends);
     key_of(now, ends);
-    if (memcmp(own, now, sizeof own) == 0 || (flow->translated && memcmp(flow->translated->key, now, sizeof now) == 0))
+    if (!table.instances || memcmp(own, now, sizeof own) == 0)
         return;
-    mos_translated_forget(flow);
-    uint32_t hash = sl_table_hash(table, now, KEY);
-    struct sl_instance *made = sl_table_find(table, now, KEY, hash) ? NULL : sl_table_create(table, now, KEY, hash);
-    flow->translated = (struct mos_translated *)(void *)made;
-    if (made) {
-        flow->translated->flow = flow;
-        flow->translated->client = ends[flow->sender];
+    pthread_mutex_lock(&lock);
+    if (!flow->translated || memcmp(flow->translated->key, now, sizeof now) != 0) {
+        forget(flow);
+        uint32_t hash = sl_table_hash(&table, now, KEY);
+        struct sl_instance *made = sl_table_find(&table, now, KEY, hash) ? NULL : sl_table_create(&table, now, KEY, hash);
+        flow->translated = (struct mos_translated *)(void *)made;
+        if (made) {
+            flow->translated->flow = flow;
+            flow->translated->client = ends[flow->sender];
+        }
+        entries_changed();
     }
+    pthread_mutex_unlock(&lock);
 }
 
-struct mos_flow *mos_translated_find(struct mos_run *run, const struct mos_packet *packet, unsigned *from)
+struct mos_flow *mos_translated_find(const struct mos_run *run, const struct mos_packet *packet, unsigned *from)
 {
-    uint64_t key[KEY];
+    if (!__atomic_load_n(&live, __ATOMIC_ACQUIRE))
+        return NULL;
     struct mos_address ends[2];
-    if (!run->translated.live)
-        return NULL;
     mos_ip_ends(packet->ip, packet->tcp, ends);
-    key_of(key, ends);
-    struct sl_instance *found = sl_table_find(&run->translated, key, KEY, sl_table_hash(&run->translated, key, KEY));
-    if (!found)
+    pthread_mutex_lock(&lock);
+    const struct mos_translated *found = find(ends);
+    struct mos_flow *flow = found && found->flow->context->run == run ? found->flow : NULL;
+    *from = flow && !same(&ends[0], &found->client);
+    pthread_mutex_unlock(&lock);
+    return flow;
+}
+
+struct mos_run *mos_translated_run(const struct sl_frame *frame)
+{
+    struct sl_ip_place place;
+    bool is_ip;
+    if (!__atomic_load_n(&live, __ATOMIC_ACQUIRE))
         return NULL;
-    const struct mos_translated *translated = (const struct mos_translated *)(const void *)found;
-    *from = !same(&ends[0], &translated->client);
-    return translated->flow;
+    const uint32_t ip = sl_frame_ip(frame, &is_ip);
+    if (!is_ip || !sl_ip_read(frame, ip, &place) || place.protocol != IPPROTO_TCP || !place.first ||
+        place.payload + 4 > frame->captured)
+        return NULL;
+    struct mos_address ends[2];
+    mos_ip_ends(frame->at + place.ip, frame->at + place.payload, ends);
+    pthread_mutex_lock(&lock);
+    const struct mos_translated *found = find(ends);
+    struct mos_run *run = found ? found->flow->context->run : NULL;
+    pthread_mutex_unlock(&lock);
+    return run;
 }

@@ -724,6 +724,12 @@ def _end_native(end: ir.EndNative, compiler: Compiler) -> Operation:
     return lambda frame: worker.end(context(frame))
 
 
+@_for(ir.Dropped)
+def _dropped(instruction: ir.Dropped, compiler: Compiler) -> Operation:
+    put = set_number(instruction.target)
+    return lambda frame: put(frame, 0)  # it has no functions
+
+
 @_for(ir.TooDeep)
 def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
     box, put = compiler.box, set_number(instruction.target)

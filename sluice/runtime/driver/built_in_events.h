@@ -9,6 +9,7 @@
 struct sl_on_malformed { uint64_t length, reason; };   /* in words: event->layer->malformed[data->reason] */
 struct sl_on_created { char nothing; };
 struct sl_on_orphan { uint64_t length; };
+struct sl_on_sent { uint64_t length; };
 struct sl_on_packet { uint64_t length; };
 struct sl_on_state { uint64_t before, after; };   /* their names: event->owner->state[data->after].name */
 struct sl_on_data { uint64_t offset; sl_bytes bytes; };

@@ -24,6 +24,8 @@ from tests.compat.mos.web import PATIENCE, Start, configuration, expected, make_
 CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
 BRIDGE = "{ b0 b1 }"
 FILES = 200
+CONTEXTS = ["1", *(["2"] if len(os.sched_getaffinity(0)) > 1 else [])]
+"""How many contexts a program may have here: each of several has a thread of its own."""
 
 
 def ip(*words: str) -> None:
@@ -111,16 +113,22 @@ def total(lines: list[str]) -> dict[str, str]:
     return dict(word.split("=") for word in lines[-1].split()[1:])
 
 
-def test_monitor_forwards_between_interfaces(row: Row, tmp_path: Path) -> None:
-    """What passes arrives unchanged, in both directions; the monitor sees each connection begin and end."""
+@pytest.mark.parametrize("contexts", CONTEXTS)
+def test_monitor_forwards_between_interfaces(row: Row, tmp_path: Path, contexts: str) -> None:
+    """What passes arrives unchanged, in both directions; the monitor sees each connection begin and end. The client has two
+    addresses, which belong to different ones of two contexts.
+    """
     files, config = make_files(tmp_path, FILES), configuration(tmp_path)
-    with running(row.start(1), [str(program("midstat")), "-f", str(bridge(tmp_path))]) as said:
+    with running(row.start(1), [str(program("midstat")), "-f", str(bridge(tmp_path)), "-c", contexts]) as said:
         with webserver(row.start(2), config, files, 80) as served:
             got = webget(row.start(0), config, SERVER, 80, FILES, 32)
-    assert got == expected(files, FILES)
+            ip("-n", row.spaces[0], "addr", "add", "10.79.0.3/24", "dev", "c0")
+            ip("-n", row.spaces[0], "route", "replace", "10.79.0.0/24", "dev", "c0", "src", "10.79.0.3")
+            again = webget(row.start(0), config, SERVER, 80, FILES, 32)
+    assert got == again == expected(files, FILES)
     assert served[0].endswith("errors 0")
     seen = total(said)
-    assert int(seen["started_snd"]) >= FILES + 1 and seen["live"] == seen["strange"] == seen["failed"] == "0"
+    assert int(seen["started_snd"]) >= 2 * (FILES + 1) and seen["live"] == seen["strange"] == seen["failed"] == "0"
     assert seen["started_snd"] == seen["end_snd"]
 
 
@@ -138,12 +146,18 @@ def test_firewall_drops_between_interfaces(row: Row, tmp_path: Path) -> None:
     assert int(total(said)["denied"]) >= 1 and int(total(said)["accepted"]) >= 10
 
 
-def test_nat_rewrites_between_interfaces(row: Row, tmp_path: Path) -> None:
-    """The server sees the external address, and the client gets its answers: all checksums are right."""
+@pytest.mark.parametrize("contexts", CONTEXTS)
+@pytest.mark.parametrize("external", ["203.0.113.1", "203.0.113.2"])
+def test_nat_rewrites_between_interfaces(row: Row, tmp_path: Path, contexts: str, external: str) -> None:
+    """The server sees the external address, and the client gets its answers: all checksums are right. They come to the
+    context of their flow: of two contexts one gets what the server sends to the first address, and the other one what it
+    sends to the second.
+    """
     files, config = make_files(tmp_path, 50), configuration(tmp_path)
-    ip("-n", row.spaces[2], "route", "add", "203.0.113.1/32", "dev", "s0")
-    ip("-n", row.spaces[2], "neigh", "add", "203.0.113.1", "lladdr", mac(row, 0, "c0"), "dev", "s0")
-    with running(row.start(1), [str(program("nat")), "-f", str(bridge(tmp_path)), "-e", "203.0.113.1"]):
+    ip("-n", row.spaces[2], "route", "add", f"{external}/32", "dev", "s0")
+    ip("-n", row.spaces[2], "neigh", "add", external, "lladdr", mac(row, 0, "c0"), "dev", "s0")
+    command = [str(program("nat")), "-f", str(bridge(tmp_path)), "-e", external, "-c", contexts]
+    with running(row.start(1), command):
         with webserver(row.start(2), config, files, 80) as served:
             assert webget(row.start(0), config, SERVER, 80, 50, 8) == expected(files, 50)
     assert served[0].endswith("errors 0")

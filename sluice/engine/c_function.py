@@ -11,7 +11,7 @@ from sluice.engine.compiler import INCLUDES, compiler
 from sluice.hooks.c_words import c_string
 from sluice.hooks.function import CFunction, declared_function
 from sluice.hooks.includes import with_own_includes
-from sluice.hooks.marks import OPAQUE, Mark, read_marks, read_opaque
+from sluice.hooks.marks import OPAQUE, Mark, read_marks, read_opaque, without_headers
 from sluice.hooks.subscription import HookError
 
 _RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
@@ -33,16 +33,16 @@ def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, .
     """The marks in a source, excluding those of the runtime's own headers."""
     # The generated unit includes sluice.h before the text of a function.
     source = f'#include "function/sluice.h"\n#line 1 {c_string(path)}\n{text}\n'
-    own = [f"-I{folder}" for folder in folders]
-    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, *own]
+    further = [f"-I{folder}" for folder in folders]
+    words = [*command, "-E", "-std=gnu11", "-DSLUICE_DECLARATIONS", *INCLUDES, *further]
     done = subprocess.run([*words, "-x", "c", "-"], input=source, capture_output=True, text=True)
     if done.returncode:
         raise HookError(_errors(done.stderr))
-    for mark in read_opaque(done.stdout):
-        if not mark.file.startswith(_RUNTIME):
-            member = mark.arguments[0]
-            raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")
-    return tuple(mark for mark in read_marks(done.stdout) if not mark.file.startswith(_RUNTIME))
+    own = without_headers(done.stdout, _RUNTIME)
+    for mark in read_opaque(own):
+        member = mark.arguments[0]
+        raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")
+    return tuple(read_marks(own))
 
 
 def _errors(text: str) -> str:

@@ -7,7 +7,6 @@ headers of the function's own are included. So what is read here is what the com
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 MARK = "SLUICE_DECLARED"
@@ -24,6 +23,10 @@ _TOKEN = re.compile(
     """,
     re.MULTILINE | re.VERBOSE,
 )
+
+
+_MARKER = re.compile(r'^#(?: line)? \d+ "(?P<file>(?:[^"\\\n]|\\.)*)"(?P<flags>[ \d]*)$', re.MULTILINE)
+"""A line marker. Of the flags that follow the file's name, 3 says that the file is a system header."""
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,28 @@ class _Token:
 
 def read_marks(text: str) -> list[Mark]:
     """All marks in the output of the preprocessor, in their order."""
-    tokens = list(_tokens(text))
+    tokens = _tokens(text)
     found: list[Mark] = []
     for at, token in enumerate(tokens):
         if token.kind == "word" and token.text == MARK and at + 1 < len(tokens) and tokens[at + 1].text == "(":
             kind, *arguments = _arguments(tokens, at + 2)
             found.append(Mark(kind, tuple(arguments), token.file, token.line))
     return found
+
+
+def without_headers(text: str, runtime: str) -> str:
+    """The output of the preprocessor without the headers in the folder `runtime`, which declare nothing for a function,
+    and without system headers that have no mark. They are most of the text.
+    """
+    markers = [*_MARKER.finditer(text)]
+    starts = [marker.start() for marker in markers]
+    kept = [text[: starts[0]]] if starts else [text]
+    for marker, end in zip(markers, [*starts[1:], len(text)], strict=True):
+        part = text[marker.start() : end]
+        system = "3" in marker["flags"].split()
+        if not marker["file"].startswith(runtime) and not (system and MARK not in part):
+            kept.append(part)
+    return "".join(kept)
 
 
 OPAQUE = {
@@ -72,7 +90,7 @@ OPAQUE = {
 
 def read_opaque(text: str) -> list[Mark]:
     """Where a source reads a member of OPAQUE as event->box->MEMBER, past its accessor."""
-    tokens = list(_tokens(text))
+    tokens = _tokens(text)
     words = [token.text for token in tokens]
     return [
         Mark("opaque", (words[at + 4],), token.file, token.line)
@@ -81,7 +99,8 @@ def read_opaque(text: str) -> list[Mark]:
     ]
 
 
-def _tokens(text: str) -> Iterator[_Token]:
+def _tokens(text: str) -> list[_Token]:
+    found: list[_Token] = []
     file, line = "", 1
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
@@ -91,7 +110,8 @@ def _tokens(text: str) -> Iterator[_Token]:
         elif kind == "newline":
             line += 1
         else:
-            yield _Token(kind, match[0], file, line)
+            found.append(_Token(kind, match[0], file, line))
+    return found
 
 
 def _arguments(tokens: list[_Token], at: int) -> list[str]:

@@ -36,6 +36,15 @@ def test_what_an_included_file_declares_is_declared(tmp_path: Path) -> None:
     assert function.counters == (("seen", "connections"),)
 
 
+def test_what_a_header_declares_that_calls_itself_one_of_the_system_is_declared(tmp_path: Path) -> None:
+    """The text of the system's own headers is not searched for declarations; this header has one."""
+    (tmp_path / "own.h").write_text('#pragma GCC system_header\nSLUICE_COUNTER(seen, "connections")\n')
+    counts = "SLUICE_ON(tcp, created) { SLUICE_COUNTER_OF(event->box, seen)++; }\n"
+    (tmp_path / "f.c").write_text('#include <stdio.h>\n#include "own.h"\n' + counts)
+    (function,) = find_functions([str(tmp_path / "f.c")]).c
+    assert function.counters == (("seen", "connections"),)
+
+
 LINKED = """#include "sluice.h"
 SLUICE_SOURCE("others/twice.c")
 SLUICE_COUNTER(doubled, "twice the bytes of payload")

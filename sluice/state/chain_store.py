@@ -110,13 +110,14 @@ class ChainStore:
 
     def clean(self) -> None:
         """Remove what is needed only while the chain runs."""
-        names = {
-            part.functions.c[0].name: len(self.chain.instances_of(part.name))
-            for part in self.chain.leaders
-            if part.shares
-        }
-        keys = [f"sluice-done:{{{name}@{one}}}:{self.run}" for name, count in names.items() for one in range(count)]
-        self._calls([("DEL", *keys, f"{CLOCK}:{self.run}")])
+        keys = [f"{CLOCK}:{self.run}"]
+        for part in self.chain.leaders:
+            if not part.shares:
+                continue
+            name = part.functions.c[0].name
+            keys += [f"sluice-done:{{{name}@{one}}}:{self.run}" for one in range(len(self.chain.instances_of(part.name)))]
+            keys += [f"sluice-timers:{{{name}#{one}}}:{self.run}" for one in range(PARTS)]
+        self._calls([("DEL", *keys)])
 
 
 def _number(reply: object) -> int:

@@ -30,6 +30,12 @@ class Store:
     def commit(self, process: str, clock: int, *updates: str | int) -> bytes:
         return self.call("commit", [MARKER, OWNER], process, clock, 0, *updates)
 
+    def own(self, process: str, number: int = 0, version: int = 2) -> bytes:
+        return self.call("own", [MARKER, OWNER], process, number, version)
+
+    def release(self, process: str, to: int) -> None:
+        self.call("release", [MARKER, OWNER], process, to)
+
     def value(self) -> bytes:
         return self.call("load", [OBJECT], reads=True)
 
@@ -43,7 +49,7 @@ def opened(store: Location) -> Iterator[Store]:
 
 
 def test_a_batch_is_applied_once(opened: Store) -> None:
-    assert opened.call("own", [OWNER], "one") == b"+1"
+    assert opened.own("one") == b"+1"
     assert opened.commit("one", 10, "add", OBJECT, 3, 0) == b"+10"
     assert opened.commit("one", 10, "add", OBJECT, 3, 0) == b"="  # transmitted again, or handled again
     assert opened.commit("one", 9, "add", OBJECT, 3, 0) == b"="
@@ -51,7 +57,7 @@ def test_a_batch_is_applied_once(opened: Store) -> None:
 
 
 def test_a_stale_process_cannot_change_what_another_one_owns(opened: Store) -> None:
-    assert opened.call("own", [OWNER], "one") == b"+1"
+    assert opened.own("one") == b"+1"
     assert opened.call("inherit", [OWNER], "one", "two") == b"+0"
     assert opened.commit("one", 10, "add", OBJECT, 3, 0) == b"~" + OWNER.encode()
     assert opened.value() == b"-"
@@ -60,13 +66,14 @@ def test_a_stale_process_cannot_change_what_another_one_owns(opened: Store) -> N
 
 
 def test_a_part_is_taken_only_when_it_was_given_up(opened: Store) -> None:
-    assert opened.call("own", [OWNER], "one") == b"+1"
-    assert opened.call("own", [OWNER], "two") == b"+0"
-    opened.call("release", [OWNER], "two")  # not its own
-    assert opened.call("own", [OWNER], "two") == b"+0"
-    opened.call("release", [OWNER], "one")
-    assert opened.call("own", [OWNER], "two") == b"+1"
-    assert opened.call("owned", [OWNER, owner_key("f", 8)], "two", reads=True) == b"+10"
+    assert opened.own("one") == b"+1"
+    assert opened.own("two", 1) == b"+0"
+    opened.release("two", 2)  # not its own
+    assert opened.own("two", 1) == b"+0"
+    opened.release("one", 1)
+    assert opened.own("one", 0) == b"+0"  # although the other one has not taken it yet
+    assert opened.own("two", 1) == b"+1"
+    assert opened.call("owned", [MARKER, OWNER, owner_key("f", 8)], "two", reads=True) == b"+102"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ def test_a_part_is_taken_only_when_it_was_given_up(opened: Store) -> None:
     ids=["list", "set", "map", "number"],
 )
 def test_all_of_an_object_is_read_as_text(opened: Store, updates: tuple[str | int, ...], text: bytes) -> None:
-    opened.call("own", [OWNER], "one")
+    opened.own("one")
     words: list[str | int] = []
     for place in range(0, len(updates), 3):
         words += [updates[place], OBJECT, *updates[place + 1 : place + 3]]

@@ -152,7 +152,10 @@ def _find_instance(names: StackNames) -> list[str]:
         "    struct sl_event event = {.box = base, .owner = &layers[layer]};",
         "    struct sl_mirrors *mirrors = mirrors_of(base, layer);",
         "    event.instance = mirrors ? sl_mirror_at(mirrors, slot) : NULL;",
-        "    return number && sl_event_number(&event) == number ? event.instance : NULL;",
+        "    if (!number || sl_event_number(&event) != number)",
+        "        return NULL;",
+        "    sl_iso_note_flow(&event, mirrors);   /* one of its timers may fire */",
+        "    return event.instance;",
         "}",
     ]
 

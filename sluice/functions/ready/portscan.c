@@ -157,6 +157,8 @@ SLUICE_ON(tcp, packet) {
 
 SLUICE_TIMER(tcp, attempt) {
     struct portscan_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && !flow->known)   /* another instance has set it */
+        portscan_take_up(event, flow);
     if (flow && flow->pending)
         portscan_outcome(event, flow, false);
 }

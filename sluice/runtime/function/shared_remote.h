@@ -142,9 +142,11 @@ SL_COLD struct sl_object *sl_shared_adopt(const struct sl_event *event, struct s
     object->cached = object->part >= 0;
     if (object->cached && shared->info->scope == SL_SCOPE_FLOW && !chain->adopted(event))
         return object;
+    if (object->part != SL_STORE_OTHERS && !object->cached)
+        return object;
     if (object->cached && sl_shared_load(object))
         return object;
-    shared->state->failed += object->cached;
+    shared->state->failed++;
     sl_object_remove(object);
     return NULL;
 }

@@ -43,6 +43,7 @@ enum sl_store_operation {
 };
 
 enum { SL_STORE_BYTES_MOST = 4096 };   /* of a struct */
+enum { SL_STORE_OTHERS = -2 };
 #define SL_STORE_NUMBER_MOST ((INT64_C(1) << 53) - 1)   /* magnitude of numbers: the server calculates with doubles */
 
 struct sl_store_call {
@@ -92,7 +93,9 @@ struct sl_store_counts {
 struct sl_store_chain {
     uint64_t (*clock)(void);                   /* the logical clock of the current event */
     void (*order)(void);                       /* waits until the other instances have handled what comes before it */
-    int32_t (*part)(const void *event);        /* the part of the traffic that an event belongs to, which this instance owns */
+    /* The part of the traffic that an event belongs to, which this instance owns. -1: it belongs to none.
+     * SL_STORE_OTHERS: it is another instance's. */
+    int32_t (*part)(const void *event);
     bool (*adopted)(const void *event);        /* did the event's flow begin before this instance had it? */
     bool (*changed)(void);                     /* has another instance updated a watched object since the last call? */
     void (*updated)(bool watched, uint32_t object);   /* this one updates an object */
@@ -113,15 +116,26 @@ struct sl_store {
     void (*commit)(struct sl_store *store, uint64_t clock);
     /* Takes replies and callbacks that are there; waits for them for at most so many milliseconds. */
     void (*poll)(struct sl_store *store, uint32_t milliseconds);
-    /* Takes a part of the traffic, once no other instance owns it; or gives it up, once all before is committed. */
-    bool (*own)(struct sl_store *store, uint32_t part);
-    void (*release)(struct sl_store *store, uint32_t part);
+    /* Gives up these parts of the traffic, given by bits, once all before is committed: each can only be taken by the
+     * instance of number owner[part]. */
+    void (*release)(struct sl_store *store, const uint8_t *parts, const uint8_t *owner);
+    /* Takes these parts, once they are given up to this instance, of number `self`. True: it has all that it has by
+     * version `version` of the table of parts, which the store records; a process that takes the place of this one goes on
+     * from there. False: not in time. */
+    bool (*own)(struct sl_store *store, const uint8_t *parts, uint32_t self, uint32_t version);
+    /* With the next commit, the timers of a flow of a part are those of the text `timers`; an empty one: it has none. */
+    void (*set_timers)(struct sl_store *store, uint32_t part, const char *flow, const char *timers);
+    /* What was stored so of these parts, as FLOW=TIMERS, one after the other, each with a comma. The caller frees it.
+     * NULL: the store did not reply. */
+    char *(*timers)(struct sl_store *store, const uint8_t *parts);
     const struct sl_store_chain *chain;   /* NULL: this is the only instance */
     const char *cached, *watched;         /* ",NAME,NAME," of objects: of parts of the traffic; with callbacks */
     uint64_t made, acknowledged;          /* calls so far */
     uint64_t floor;                       /* no event with a lower clock will be handled again */
     uint64_t rows;                        /* bytes of the file of rows, which a commit stores */
     uint64_t generation;                  /* changes with each callback */
+    uint32_t version;                     /* of the table of parts that the process before this one had taken up */
+    bool marks;                           /* the next commit is made also if it has no updates */
     uint8_t owned[1024 / 8];              /* parts: bits of those that this instance owns */
     bool strict;                          /* operations with results are in the order of packets */
     bool caches;              /* flow-scoped objects are cached, and reads of them do not reach the store */

@@ -8,8 +8,7 @@
 #ifndef SL_ISOLATED_INSTANCE_H
 #define SL_ISOLATED_INSTANCE_H
 
-#include "isolated/note.h"
-#include "isolated/route.h"
+#include "isolated/flow_timers.h"
 
 #include <sys/stat.h>
 
@@ -18,7 +17,8 @@ static struct sl_iso_instance {
     struct sl_shared_state *shared;
     const struct sl_iso_vertex *vertex;
     uint32_t number;                     /* of the vertex */
-    uint32_t version;                    /* of the routes of the current batch */
+    uint32_t version;                    /* of the table of parts that it has taken up */
+    bool begun;                          /* it has handled a batch */
     uint64_t watched;                    /* updates of the other instances that this one knows of */
     struct { uint64_t made, before; uint32_t place, batch; } waiting[SL_ISO_QUEUE];   /* batches that are not settled */
     uint32_t first, count;
@@ -98,13 +98,7 @@ static int32_t sl_iso_part(const void *given) {
     int32_t part = sl_iso_part_of(given, sl_iso_instance.vertex, iso->control->seed);
     if (part < 0 || store->owned[part >> 3] >> (part & 7) & 1 || iso->control->off & SL_ISO_OFF_MARKS)
         return part;
-    /* The first packet of a part that moves: the instance that had it gives it up after the last one (figure 3.7). */
-    sl_iso_own()->waits = 1;
-    while (!store->own(store, (uint32_t)part))
-        if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED) || store->fault(store)[0])
-            return -1;
-    sl_iso_own()->waits = 0;
-    return part;
+    return SL_STORE_OTHERS;   /* the event is of a packet of this instance's, and of a flow of another one's */
 }
 
 static bool sl_iso_adopted(const void *given) {
@@ -155,11 +149,24 @@ static inline void sl_iso_instance_open(void) {
     instance->number = control->vertex[receiver->iso->self];
     instance->vertex = &control->vertices[instance->number];
     instance->store->chain = &chain;
+    instance->version = instance->store->version;
     receiver->next_batch = control->off & SL_ISO_OFF_LOG ? sl_iso_own()->done : sl_iso_own()->settled;
 }
 
+/* The flows of this instance's traffic are noted, of which a batch may change the timers. */
+static inline bool sl_iso_stores_timers(void) {
+    return sl_iso_instance.store && sl_iso_receiver.program->timers;
+}
+
+/* Notes an event of a flow; called before it is handled. */
+static inline void sl_iso_note_flow(const struct sl_event *event, struct sl_mirrors *mirrors) {
+    if (SL_UNLIKELY(sl_iso_stores_timers()))
+        sl_iso_touch(event, mirrors, sl_iso_instance.vertex);
+}
+
 /* Gives up the parts of the traffic that other instances have from this batch on: what the batches before updated is
- * transmitted already, and the store performs one after the other. */
+ * transmitted already, and the store performs one after the other. They are marked as committed, also if they updated
+ * nothing: a process that takes the place of this one must not handle them again, without the parts. */
 static inline void sl_iso_give_up_parts(void) {
     const struct sl_iso_receiver *receiver = &sl_iso_receiver;
     struct sl_iso_instance *instance = &sl_iso_instance;
@@ -187,10 +194,32 @@ static inline void sl_iso_give_up_parts(void) {
         }
     }
     sl_shared_leave(instance->shared, leaving);
-    for (uint32_t part = 0; part < SL_ISO_PARTS; part++)
-        if (leaving[part >> 3] >> (part & 7) & 1)
-            instance->store->release(instance->store, part);
+    instance->store->marks = true;
+    instance->store->commit(instance->store, receiver->slot->before);
+    instance->store->release(instance->store, leaving, owner);
     instance->store->poll(instance->store, 0);   /* transmits it: the others wait for it */
+}
+
+/* Takes the parts of the traffic that are this instance's from this batch on, once the instances that had them have given
+ * them up. What this one had to give up, it has: no two instances wait for each other. */
+static inline void sl_iso_take_parts(uint32_t version) {
+    struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    struct sl_iso_instance *instance = &sl_iso_instance;
+    const uint8_t *owner = receiver->slot->owner[instance->number];
+    uint8_t parts[SL_ISO_PARTS / 8] = {0};
+    bool any = false;
+    for (uint32_t part = 0; part < SL_ISO_PARTS; part++)
+        if (owner[part] == receiver->iso->self && !(instance->store->owned[part >> 3] >> (part & 7) & 1)) {
+            parts[part >> 3] |= (uint8_t)(1 << (part & 7));
+            any = true;
+        }
+    sl_iso_own()->waits = 1;
+    while (!instance->store->own(instance->store, parts, receiver->iso->self, version))
+        if (__atomic_load_n(&receiver->iso->control->ending, __ATOMIC_RELAXED) || instance->store->fault(instance->store)[0])
+            return;
+    sl_iso_own()->waits = 0;
+    if (any && receiver->program->timers)
+        sl_iso_load_timers(instance->store, parts);
 }
 
 /* Before a batch. True if the process before this one has committed it. */
@@ -215,9 +244,15 @@ static inline bool sl_iso_instance_begin(void) {
     memset(receiver->log->committed, 0, sizeof receiver->log->committed);
     __atomic_store_n(&receiver->log->batch, slot->batch, __ATOMIC_RELEASE);
     instance->store->floor = (instance->count ? instance->waiting[instance->first].before : slot->before) + 1;
-    if (slot->version[instance->number] != instance->version)
+    if (!instance->begun && receiver->program->timers)   /* of the process before this one */
+        sl_iso_load_timers(instance->store, instance->store->owned);
+    instance->begun = true;
+    uint32_t version = slot->version[instance->number];
+    if ((int32_t)(version - instance->version) > 0 && !(receiver->iso->control->off & SL_ISO_OFF_MARKS)) {
         sl_iso_give_up_parts();
-    instance->version = slot->version[instance->number];
+        sl_iso_take_parts(version);
+        instance->version = version;
+    }
     return false;
 }
 
@@ -260,6 +295,8 @@ static inline void sl_iso_instance_end(void) {
     struct stat size;
     if (rows && fflush(NULL) == 0 && fstat(rows, &size) == 0)
         instance->store->rows = (uint64_t)size.st_size;
+    if (sl_iso_stores_timers())
+        sl_iso_store_timers(instance->store);
     instance->store->commit(instance->store, receiver->slot->last);
     sl_shared_committed(instance->shared);
     receiver->here.order = receiver->slot->last + 1;   /* of what functions update when they close */

@@ -5,8 +5,16 @@
 
 #include "isolated/memory.h"
 
+/* What a store has of the timers of an instance (flow_timers.h). */
+struct sl_mirror_record {
+    uint64_t number;      /* of the instance of which that is */
+    uint64_t digest;      /* of the record; 0: there is none */
+    uint32_t touched;     /* place among the instances that the batch has touched, from 1; 0: it is none */
+};
+
 struct sl_mirrors {
     struct sl_instance **at;   /* by slot */
+    struct sl_mirror_record *record;   /* by slot */
     uint8_t *adopted;          /* by slot: the instance began before this process knew it */
     uint64_t before;           /* instances up to this number began before the batch */
     uint32_t count;
@@ -54,6 +62,11 @@ SL_COLD bool sl_mirrors_grow(struct sl_mirrors *mirrors, const struct sl_box *bo
     if (!adopted)
         return false;
     mirrors->adopted = adopted;
+    struct sl_mirror_record *record = realloc(mirrors->record, count * sizeof *record);
+    if (!record)
+        return false;
+    memset(record + mirrors->count, 0, (count - mirrors->count) * sizeof *record);
+    mirrors->record = record;
     mirrors->count = count;
     return true;
 }
@@ -108,6 +121,7 @@ static inline void sl_mirrors_close(struct sl_mirrors *mirrors, struct sl_box *b
         sl_mirror_end(mirrors, box, slot);
     free(mirrors->at);
     free(mirrors->adopted);
+    free(mirrors->record);
 }
 
 #endif

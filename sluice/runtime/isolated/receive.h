@@ -87,6 +87,8 @@ static inline bool sl_iso_event_of(const struct sl_iso_message *message, struct 
         sl_iso_own()->flows++;
         sl_iso_own()->flows_lost += message->number <= box->lost_before;
     }
+    if (event->instance)
+        sl_iso_note_flow(event, mirrors);
     return event->instance != NULL;
 }
 

@@ -57,6 +57,7 @@ struct client {
     char *commit;         /* the words of updates of the next commit */
     size_t commit_size, commit_room;
     uint64_t rows;        /* bytes of the file of rows at the last commit */
+    uint64_t commit_clock;
     uint32_t commit_updates;
     bool commit_recovered, commit_lost;   /* lost: there was no memory for one of its updates */
     uint8_t touched[SLUICE_PARTS / 8];    /* parts of the traffic that these belong to */

@@ -79,16 +79,20 @@ static size_t owner_key(const struct client *client, uint32_t part, char *to, si
     return (size_t)snprintf(to, size, "sluice-owner:{%.200s#%u}", client->options.function, part);
 }
 
+/* The key that says what the processes of this instance have done. */
+static size_t done_key(const struct client *client, char *to, size_t size) {
+    return (size_t)snprintf(to, size, "sluice-done:{%.100s@%s}:%u", client->options.function, client->options.instance,
+                            client->options.run);
+}
+
 static void instance_commit(struct sl_store *store, uint64_t clock) {
     struct client *client = client_of(store);
     store->flush(store);
-    if (client->commit_updates || store->rows != client->rows) {
+    if (client->commit_updates || store->rows != client->rows || (store->marks && clock > client->commit_clock)) {
         static char keys[1 + SLUICE_PARTS][256];
         static struct word key[1 + SLUICE_PARTS];
         unsigned count = 1;
-        int n = snprintf(keys[0], sizeof keys[0], "sluice-done:{%.100s@%s}:%u", client->options.function,
-                         client->options.instance, client->options.run);
-        key[0] = (struct word){keys[0], (size_t)n};
+        key[0] = (struct word){keys[0], done_key(client, keys[0], sizeof keys[0])};
         for (uint32_t part = 0; part < SLUICE_PARTS; part++)
             if (client->touched[part >> 3] >> (part & 7) & 1) {
                 key[count] = (struct word){keys[count], owner_key(client, part, keys[count], sizeof keys[count])};
@@ -103,72 +107,128 @@ static void instance_commit(struct sl_store *store, uint64_t clock) {
                                  .more_words = 4 * client->commit_updates};
         sluice_write_call(client, &text, client->commit_updates, client->commit_recovered);
         client->rows = store->rows;
+        client->commit_clock = clock;
         client->commit_size = 0;
         client->commit_updates = 0;
         client->commit_recovered = false;
         memset(client->touched, 0, sizeof client->touched);
     }
+    store->marks = false;
     sluice_exchange(client);
 }
 
 /* --- parts of the traffic --- */
 
-static bool call_owner(struct client *client, const char *function, bool reads, uint32_t part, bool waits, int64_t *number) {
-    char key[256];
-    struct word keys[] = {{key, owner_key(client, part, key, sizeof key)}};
-    struct word word[] = {{client->options.token, strlen(client->options.token)}};
-    struct call_text text = {.function = function, .reads = reads, .key = keys, .word = word, .keys = 1, .words = 1};
-    struct sl_store_result result = {0};
-    if (!sluice_write_call(client, &text, 0, true))
-        return false;
-    if (waits && sluice_await(client, &result) != SL_STORE_DONE)
-        return false;
-    *number = result.number;
-    return true;
+/* The keys of parts: what they begin and end with. */
+struct part_keys { const char *prefix, *suffix; };
+
+/* Writes a call of a function with the key of each of these parts, after that of what is done, if `done`; and words. */
+static bool write_parts(struct client *client, const char *function, bool reads, bool done, struct part_keys keys_of,
+                        const uint8_t *parts, const struct word *words, unsigned count) {
+    static char keys[1 + SLUICE_PARTS][256];
+    static struct word key[1 + SLUICE_PARTS];
+    unsigned n = 0;
+    if (done)
+        key[n++] = (struct word){keys[0], done_key(client, keys[0], sizeof keys[0])};
+    for (uint32_t part = 0; part < SLUICE_PARTS; part++)
+        if (parts[part >> 3] >> (part & 7) & 1) {
+            int size = snprintf(keys[n], sizeof keys[n], "%s:{%.200s#%u}%s", keys_of.prefix, client->options.function, part,
+                                keys_of.suffix);
+            key[n] = (struct word){keys[n], (size_t)size};
+            n++;
+        }
+    struct call_text text = {.function = function, .reads = reads, .key = key, .word = words, .keys = n, .words = count};
+    return sluice_write_call(client, &text, 0, true);
 }
 
-static bool instance_own(struct sl_store *store, uint32_t part) {
+static const struct part_keys owners = {"sluice-owner", ""};
+
+static bool instance_own(struct sl_store *store, const uint8_t *parts, uint32_t self, uint32_t version) {
     struct client *client = client_of(store);
     uint64_t begin = sluice_milliseconds();
-    int64_t mine = 0, ignored;
-    while (!mine && sluice_milliseconds() - begin < client->options.timeout) {
-        if (!call_owner(client, "own", false, part, true, &mine))
+    char number[12], of_table[12];
+    struct word words[] = {{client->options.token, strlen(client->options.token)},
+                           {number, (size_t)snprintf(number, sizeof number, "%u", self)},
+                           {of_table, (size_t)snprintf(of_table, sizeof of_table, "%u", version)}};
+    while (sluice_milliseconds() - begin < client->options.timeout) {
+        struct sl_store_result all = {0};
+        if (!write_parts(client, "own", false, true, owners, parts, words, 3) || sluice_await(client, &all) != SL_STORE_DONE)
             return false;
-        if (mine)
-            break;
-        /* It is read once more, so that the store calls back, and taken once more, if it was given up before that. */
-        if (!call_owner(client, "owner", true, part, true, &ignored) || !call_owner(client, "own", false, part, true, &mine))
-            return false;
-        if (!mine)
-            store->poll(store, 20);
+        if (!all.number) {
+            store->poll(store, 20);   /* the store calls back when a part is given up */
+            continue;
+        }
+        for (uint32_t i = 0; i < SLUICE_PARTS / 8; i++)
+            store->owned[i] |= parts[i];
+        return true;
     }
-    if (mine)
-        store->owned[part >> 3] |= (uint8_t)(1 << (part & 7));
-    return mine != 0;
+    return false;
 }
 
-static void instance_release(struct sl_store *store, uint32_t part) {
-    int64_t ignored;
-    store->owned[part >> 3] &= (uint8_t)~(1 << (part & 7));
-    call_owner(client_of(store), "release", false, part, false, &ignored);
-}
-
-/* The parts that this process owns from the beginning: one reply, with a bit for each. */
-static bool read_owned(struct client *client) {
-    static char keys[SLUICE_PARTS][256];
-    static struct word key[SLUICE_PARTS];
+static void instance_release(struct sl_store *store, const uint8_t *parts, const uint8_t *owner) {
+    struct client *client = client_of(store);
+    static char number[SLUICE_PARTS][4];
+    static struct word words[1 + SLUICE_PARTS];
+    unsigned count = 1;
+    words[0] = (struct word){client->options.token, strlen(client->options.token)};
     for (uint32_t part = 0; part < SLUICE_PARTS; part++)
-        key[part] = (struct word){keys[part], owner_key(client, part, keys[part], sizeof keys[part])};
+        if (parts[part >> 3] >> (part & 7) & 1) {
+            words[count] = (struct word){number[part], (size_t)snprintf(number[part], sizeof number[part], "%u", owner[part])};
+            count++;
+        }
+    write_parts(client, "release", false, true, owners, parts, words, count);
+    for (uint32_t i = 0; i < SLUICE_PARTS / 8; i++)
+        store->owned[i] &= (uint8_t)~parts[i];
+}
+
+/* What this process has from the beginning: a bit for each part, and the version of the table. */
+static bool read_owned(struct client *client) {
+    uint8_t all[SLUICE_PARTS / 8];
     struct word word[] = {{client->options.token, strlen(client->options.token)}};
-    struct call_text text = {.function = "owned", .reads = true, .key = key, .word = word, .keys = SLUICE_PARTS, .words = 1};
     char *bits = NULL;
     struct sl_store_result result = {.text = &bits};
-    bool read = sluice_write_call(client, &text, 0, true) && sluice_await(client, &result) == SL_STORE_DONE &&
-                strlen(bits) == SLUICE_PARTS;
+    memset(all, 0xff, sizeof all);
+    bool read = write_parts(client, "owned", true, true, owners, all, word, 1) &&
+                sluice_await(client, &result) == SL_STORE_DONE && strlen(bits) > SLUICE_PARTS;
     for (uint32_t part = 0; read && part < SLUICE_PARTS; part++)
         client->store.owned[part >> 3] |= (uint8_t)((bits[part] == '1') << (part & 7));
+    if (read)
+        client->store.version = (uint32_t)strtoul(bits + SLUICE_PARTS, NULL, 10);
     free(bits);
     return read;
+}
+
+/* --- timers --- */
+
+static void instance_set_timers(struct sl_store *store, uint32_t part, const char *flow, const char *timers) {
+    struct client *client = client_of(store);
+    char key[256];
+    size_t length = (size_t)snprintf(key, sizeof key, "sluice-timers:{%.200s#%u}:%u", client->options.function, part,
+                                     client->options.run);
+    if (!commit_room(client, 256 + length + strlen(flow) + strlen(timers))) {
+        sluice_give_up(client, 1, true, "a batch has more timers than a commit", "no room");
+        client->commit_lost = true;
+        return;
+    }
+    commit_word(client, "timers", strlen("timers"));
+    commit_word(client, key, length);
+    commit_word(client, flow, strlen(flow));
+    commit_word(client, timers, strlen(timers));
+    client->commit_updates++;
+    client->commit_recovered = true;
+    client->touched[part >> 3] |= (uint8_t)(1 << (part & 7));
+}
+
+static char *instance_timers(struct sl_store *store, const uint8_t *parts) {
+    struct client *client = client_of(store);
+    char *found = NULL, suffix[24];
+    struct sl_store_result result = {.text = &found};
+    struct part_keys keys = {"sluice-timers", suffix};
+    snprintf(suffix, sizeof suffix, ":%u", client->options.run);
+    if (!write_parts(client, "timers_of", true, false, keys, parts, NULL, 0) ||
+        sluice_await(client, &result) != SL_STORE_DONE)
+        return NULL;
+    return found;
 }
 
 /* --- callbacks --- */
@@ -269,6 +329,8 @@ bool sluice_instance_open(struct client *client) {
     client->store.poll = instance_poll;
     client->store.own = instance_own;
     client->store.release = instance_release;
+    client->store.set_timers = instance_set_timers;
+    client->store.timers = instance_timers;
     client->store.cached = client->options.cached;
     client->store.watched = client->options.watched;
     client->store.strict = client->options.strict;

@@ -338,29 +338,57 @@ redis.register_function('@PREFIX@_commit', function(keys, args)
     return '+' .. args[2]
 end)
 
--- The owner of a part of the traffic. own takes one that has none; release gives it up; inherit gives those of a process
--- that has ended to another one.
-redis.register_function('@PREFIX@_own', function(keys, args)
-    local now = redis.call('GET', keys[1])
-    if not now or now == '' then
-        redis.call('SET', keys[1], args[1])
-        now = args[1]
+-- The timers of the flows of a part of the traffic: a hash, in which a flow without timers has no field.
+function direct.timers(key, flow, timers)
+    if timers == '' then
+        redis.call('HDEL', key, flow)
+    else
+        redis.call('HSET', key, flow, timers)
     end
-    return now == args[1] and '+1' or '+0'
-end)
-redis.register_function { function_name = '@PREFIX@_owner', callback = function(keys, args)
-    return redis.call('GET', keys[1]) == args[1] and '+1' or '+0'
+end
+redis.register_function { function_name = '@PREFIX@_timers_of', callback = function(keys)
+    local items = {}
+    for _, key in ipairs(keys) do
+        local all = redis.call('HGETALL', key)
+        for i = 1, #all, 2 do
+            items[#items + 1] = all[i] .. '=' .. all[i + 1]
+        end
+    end
+    items[#items + 1] = ''
+    return '+' .. table.concat(items, ',')
 end, flags = { 'no-writes' } }
+
+-- The owner of a part of the traffic: a process, or `>NUMBER`, the instance that may take it. An instance gives a part up to
+-- a certain other one: the part may move on, or back, before that has taken it. KEYS[1] has what a process has done, the
+-- others are parts. own takes those that were given up to ARGV[2]; with all of them, version ARGV[3] of the table is
+-- recorded. release gives parts up to the instances of ARGV[2], ...; inherit gives those of a process that has ended to
+-- another one.
+redis.register_function('@PREFIX@_own', function(keys, args)
+    local all = '+1'
+    for i, owner in ipairs(#keys > 1 and redis.call('MGET', unpack(keys, 2)) or {}) do
+        if not owner or owner == '>' .. args[2] then
+            redis.call('SET', keys[i + 1], args[1])
+        elseif owner ~= args[1] then
+            all = '+0'
+        end
+    end
+    if all == '+1' then
+        redis.call('HSET', keys[1], 'routes', args[3])
+    end
+    return all
+end)
 redis.register_function { function_name = '@PREFIX@_owned', callback = function(keys, args)
     local bits = {}
-    for i, owner in ipairs(redis.call('MGET', unpack(keys))) do
+    for i, owner in ipairs(redis.call('MGET', unpack(keys, 2))) do
         bits[i] = owner == args[1] and '1' or '0'
     end
-    return '+' .. table.concat(bits)
+    return '+' .. table.concat(bits) .. (redis.call('HGET', keys[1], 'routes') or '0')
 end, flags = { 'no-writes' } }
 redis.register_function('@PREFIX@_release', function(keys, args)
-    if redis.call('GET', keys[1]) == args[1] then
-        redis.call('DEL', keys[1])
+    for i = 2, #keys do
+        if redis.call('GET', keys[i]) == args[1] then
+            redis.call('SET', keys[i], '>' .. args[i])
+        end
     end
     return '+0'
 end)

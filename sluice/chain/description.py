@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.hooks.c_words import C_WORDS
+from sluice.hooks.keep import MOST as KEEP_MOST
 from sluice.hooks.parameter import Value
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.stack import Stack
@@ -168,10 +169,11 @@ class Chain:
     """Functions over one stack, which runs once for all of them.
 
     arrangement: functions joined by >> and |. stack: a Stack, the name of one, or the path of a Python file that
-    describes one, relative to this file. name: of the compiled program. Raises DescriptionError.
+    describes one, relative to this file. name: of the compiled program. keep: bytes of each side of a stream that are
+    stored from its beginning on, for functions that subscribe to it later; 0 for none. Raises DescriptionError.
     """
 
-    def __init__(self, arrangement: Arrangement, *, stack: str | Stack, name: str = "chain") -> None:
+    def __init__(self, arrangement: Arrangement, *, stack: str | Stack, name: str = "chain", keep: int = 0) -> None:
         self.where = _user_line()
         if not isinstance(arrangement, Arrangement):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(
@@ -182,6 +184,11 @@ class Chain:
         self.arrangement = arrangement
         self.stack = stack
         self.name = name
+        self.keep = keep
+        if not isinstance(keep, int) or not 0 <= keep <= KEEP_MOST:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(
+                f"keep={keep!r}", f"write a number of bytes of each side of a stream, up to {KEEP_MOST}.", self.where
+            )
         self._check_once()
 
     def _check_once(self) -> None:

@@ -14,7 +14,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.host import run_part
@@ -23,6 +22,7 @@ from sluice.chain.processes.limits import Limits, begin_process
 from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
+from sluice.chain.processes.requests import Requests
 from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
@@ -35,22 +35,6 @@ _STEP = 0.05
 _FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
 _FIGURE_MOST = 1 << 53
 """A function that has written a higher figure of its progress has written anything."""
-
-
-class Requests(Protocol):
-    """Where requests to a controller come from (commands.py)."""
-
-    def fileno(self) -> int:
-        """The file to wait for."""
-        ...
-
-    def files(self) -> list[int]:
-        """All files that are open for requests."""
-        ...
-
-    def serve(self, controller: Controller) -> None:
-        """Serve one request."""
-        ...
 
 
 @dataclass
@@ -362,6 +346,9 @@ class Controller:
                 self._former.append(removed)
         self.processes.append(process)
         self.chain.parts.append(part)
+        control = self.memory.control
+        control.changed[part.number] = control.changes + 1
+        control.changes += 1
         process.following = (part,)
         self._change(process)
 
@@ -474,7 +461,9 @@ class Controller:
         for name in ("closed_drops", "invalid", "uncommitted", "log_drops"):
             value: int = getattr(self.memory.stack, name)
             isolation |= {f"isolated_{name}": value} if value else {}
-        outcome.reports = in_c | outcome.reports | python | isolation
+        of_stack = outcome.reports
+        joined = {name: value + of_stack.get(name, 0) for name, value in in_c.items()}  # all of them may store streams
+        outcome.reports = joined | {name: of_stack[name] for name in of_stack if name not in in_c} | python | isolation
         return outcome
 
     def figures(self, process: Process) -> dict[str, int]:

@@ -86,6 +86,8 @@ class Control(ctypes.Structure):
         ("flow_count", ctypes.c_uint32),
         ("flows", Flow * FLOWS),
         ("vertices", Vertex * VERTICES),
+        ("changes", ctypes.c_uint32),
+        ("changed", ctypes.c_uint32 * FUNCTIONS),
     )
 
 

@@ -1,0 +1,24 @@
+"""Where requests to a controller come from; commands.py is the socket of `sluice chainctl`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from sluice.chain.processes.controller import Controller
+
+
+class Requests(Protocol):
+    """A file to wait for, and what serves a request."""
+
+    def fileno(self) -> int:
+        """The file to wait for."""
+        ...
+
+    def files(self) -> list[int]:
+        """All files that are open for requests."""
+        ...
+
+    def serve(self, controller: Controller) -> None:
+        """Serve one request."""
+        ...

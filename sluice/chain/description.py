@@ -65,12 +65,13 @@ class Isolation:
     """How a function runs in a process of its own.
 
     closed: without the function, packets do not pass. lossy: if it is too slow, it loses events. memory: bytes that its
-    process may have of its own; 0 for no limit.
+    process may have of its own; 0 for no limit. cpu: how many cores it may use; 0 for no limit.
     """
 
     closed: bool = False
     lossy: bool = False
     memory: int = 0
+    cpu: float = 0.0
 
 
 class Function(Arrangement):
@@ -83,13 +84,13 @@ class Function(Arrangement):
         self.where = where
         self.isolation = Isolation()
 
-    def isolated(self, failure: str = "open", overload: str = "wait", memory: int = 0) -> Function:
+    def isolated(self, failure: str = "open", overload: str = "wait", memory: int = 0, cpu: float = 0.0) -> Function:
         """Set how it runs with `--isolate`; without, this has no effect. Returns the function.
 
         failure: "open": packets pass while it does not run, and at events at which it crashed; "closed": they do not.
         overload: "wait": the chain waits for it; "lose": it loses events, which are counted, if it is too slow; not for
         a function that decides about packets. memory: bytes that it may allocate, 0 for no limit.
-        Raises DescriptionError.
+        cpu: how many cores it may use, as 0.25; 0 for no limit. Raises DescriptionError.
         """
         for name, given, known in (("failure", failure, ("open", "closed")), ("overload", overload, ("wait", "lose"))):
             if given not in known:
@@ -98,7 +99,9 @@ class Function(Arrangement):
                 )
         if not isinstance(memory, int) or memory < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"memory={memory!r} of '{self.name}'", "write a number of bytes.", _user_line())
-        self.isolation = Isolation(failure == "closed", overload == "lose", memory)
+        if not isinstance(cpu, (int, float)) or (cpu and not 0.01 <= cpu <= 1024):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"cpu={cpu!r} of '{self.name}'", "write a number of cores, as 0.25.", _user_line())
+        self.isolation = Isolation(failure == "closed", overload == "lose", memory, float(cpu))
         return self
 
     def functions(self) -> Iterator[Function]:

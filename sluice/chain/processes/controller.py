@@ -16,9 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sluice.chain.processes.boxes import StackBox, stack_box
+from sluice.chain.processes.cgroups import Cgroups
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.instances import Instances, Stores
-from sluice.chain.processes.limits import Limits, begin_process
+from sluice.chain.processes.limits import Limits, begin_process, group_name, quota_of
 from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
@@ -62,6 +63,7 @@ class Controller:
             self._describe(part)
         self.instances = Instances(self.chain, self.memory, self.stores, self.log_drops)
         self.instances.open()
+        self.cgroups = Cgroups()
         self._stack = 0
         self._of_stack: tuple[int, ...] = ()
         self._former: list[Process] = []
@@ -89,12 +91,15 @@ class Controller:
         """Start the process of a function."""
         part = process.part
         read, write = os.pipe()
+        groups, missing = self.cgroups.make(group_name(part), quota_of(part))
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if not pid:
             os.close(read)
-            limits = Limits(part.number, part.memory, bool(part.python), store=part.shares)
+            limits = Limits(
+                part.number, part.memory, bool(part.python), part.shares, True, tuple(groups), tuple(missing)
+            )
             stores = self.stores if part.shares else None
             rows = self.instances.rows.open_files.get(part.number, -1)
             others = self._files() - {rows}
@@ -217,6 +222,8 @@ class Controller:
         """Run the chain to the end of its input. Raises what `run` raises, and RunError."""
         try:
             try:
+                self.cgroups.open()
+                self.cgroups.watch(self._files(), *(() if self.requests is None else (self.requests.path,)))
                 for process in self.processes:
                     self._start(process)
                 for process in self.processes:
@@ -228,6 +235,7 @@ class Controller:
             self.instances.rows.join()
             return self._joined(outcome)
         finally:
+            self.cgroups.close()
             self.instances.rows.close()
             self.memory.close()
 
@@ -327,6 +335,7 @@ class Controller:
                 self.chain.parts.remove(process.part)
             process.last = self.figures(process)
             process.ended = process.removed = True
+            self.cgroups.remove(group_name(process.part))
             return
         for number in range(TYPES):
             control.subscribed[number] &= ~bit

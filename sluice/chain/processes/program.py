@@ -88,6 +88,11 @@ class Part:
         return sum(isolation.memory for _, isolation in self.isolations)
 
     @property
+    def cpu(self) -> float:
+        """How many cores it may use; 0 for no limit."""
+        return sum(isolation.cpu for _, isolation in self.isolations)
+
+    @property
     def decides(self) -> bool:
         return any(function.inline for function in self.functions.c)
 

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
 class Requests(Protocol):
     """A file to wait for, and what serves a request."""
 
+    @property
+    def path(self) -> str:
+        """The socket, which is removed if the controller is killed."""
+        ...
+
     def fileno(self) -> int:
         """The file to wait for."""
         ...

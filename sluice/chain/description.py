@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.hooks.c_words import C_WORDS
+from sluice.hooks.keep import MOST as KEEP_MOST
 from sluice.hooks.parameter import Value
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.stack import Stack
@@ -64,12 +65,13 @@ class Isolation:
     """How a function runs in a process of its own.
 
     closed: without the function, packets do not pass. lossy: if it is too slow, it loses events. memory: bytes that its
-    process may have of its own; 0 for no limit.
+    process may have of its own; 0 for no limit. cpu: how many cores it may use; 0 for no limit.
     """
 
     closed: bool = False
     lossy: bool = False
     memory: int = 0
+    cpu: float = 0.0
 
 
 class Function(Arrangement):
@@ -82,13 +84,13 @@ class Function(Arrangement):
         self.where = where
         self.isolation = Isolation()
 
-    def isolated(self, failure: str = "open", overload: str = "wait", memory: int = 0) -> Function:
+    def isolated(self, failure: str = "open", overload: str = "wait", memory: int = 0, cpu: float = 0.0) -> Function:
         """Set how it runs with `--isolate`; without, this has no effect. Returns the function.
 
         failure: "open": packets pass while it does not run, and at events at which it crashed; "closed": they do not.
         overload: "wait": the chain waits for it; "lose": it loses events, which are counted, if it is too slow; not for
         a function that decides about packets. memory: bytes that it may allocate, 0 for no limit.
-        Raises DescriptionError.
+        cpu: how many cores it may use, as 0.25; 0 for no limit. Raises DescriptionError.
         """
         for name, given, known in (("failure", failure, ("open", "closed")), ("overload", overload, ("wait", "lose"))):
             if given not in known:
@@ -97,7 +99,9 @@ class Function(Arrangement):
                 )
         if not isinstance(memory, int) or memory < 0:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(f"memory={memory!r} of '{self.name}'", "write a number of bytes.", _user_line())
-        self.isolation = Isolation(failure == "closed", overload == "lose", memory)
+        if not isinstance(cpu, (int, float)) or (cpu and not 0.01 <= cpu <= 1024):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(f"cpu={cpu!r} of '{self.name}'", "write a number of cores, as 0.25.", _user_line())
+        self.isolation = Isolation(failure == "closed", overload == "lose", memory, float(cpu))
         return self
 
     def functions(self) -> Iterator[Function]:
@@ -168,10 +172,11 @@ class Chain:
     """Functions over one stack, which runs once for all of them.
 
     arrangement: functions joined by >> and |. stack: a Stack, the name of one, or the path of a Python file that
-    describes one, relative to this file. name: of the compiled program. Raises DescriptionError.
+    describes one, relative to this file. name: of the compiled program. keep: bytes of each side of a stream that are
+    stored from its beginning on, for functions that subscribe to it later; 0 for none. Raises DescriptionError.
     """
 
-    def __init__(self, arrangement: Arrangement, *, stack: str | Stack, name: str = "chain") -> None:
+    def __init__(self, arrangement: Arrangement, *, stack: str | Stack, name: str = "chain", keep: int = 0) -> None:
         self.where = _user_line()
         if not isinstance(arrangement, Arrangement):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DescriptionError(
@@ -182,6 +187,11 @@ class Chain:
         self.arrangement = arrangement
         self.stack = stack
         self.name = name
+        self.keep = keep
+        if not isinstance(keep, int) or not 0 <= keep <= KEEP_MOST:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DescriptionError(
+                f"keep={keep!r}", f"write a number of bytes of each side of a stream, up to {KEEP_MOST}.", self.where
+            )
         self._check_once()
 
     def _check_once(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sluice.chain.description import Chain, Function
@@ -9,6 +10,7 @@ from sluice.chain.file_scope import separated
 from sluice.engine.events import PythonFunction
 from sluice.engine.functions import FunctionError, Wanted, function_path, load_c, load_python, parameters_of
 from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.keep import keeper
 from sluice.hooks.parameter import ParameterError, Value
 from sluice.hooks.parameter_text import check_values
 from sluice.lang.errors import DescriptionError
@@ -51,6 +53,10 @@ class Plan:
         """The functions in Python."""
         return [member.loaded for member in self.members if isinstance(member.loaded, PythonFunction)]
 
+    def keeper(self, functions: Sequence[CFunction]) -> CFunction | None:
+        """What stores the beginning of streams for some functions; None if the chain or the functions need no such."""
+        return keeper(functions, self.chain.keep) if self.chain.keep else None
+
     def wanted(self) -> Wanted:
         """What the engine compiles and runs: all functions in one program."""
         texts = separated(
@@ -65,6 +71,9 @@ class Plan:
                 found.options.append({name: _text(value) for name, value in member.item.parameters.items()})
             else:
                 found.python.append(member.loaded)
+        if (keeper := self.keeper(found.c)) is not None:
+            found.c.append(keeper)
+            found.options.append("")
         hooked = Functions(tuple(found.c))
         for function in found.python:
             function.drops_before = hooked.dropping(self.before(function.label))

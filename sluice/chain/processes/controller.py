@@ -14,15 +14,16 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from sluice.chain.processes.boxes import StackBox, stack_box
+from sluice.chain.processes.cgroups import Cgroups
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.instances import Instances, Stores
-from sluice.chain.processes.limits import Limits, begin_process
+from sluice.chain.processes.limits import Limits, begin_process, group_name, quota_of
 from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
+from sluice.chain.processes.requests import Requests
 from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
@@ -35,22 +36,6 @@ _STEP = 0.05
 _FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
 _FIGURE_MOST = 1 << 53
 """A function that has written a higher figure of its progress has written anything."""
-
-
-class Requests(Protocol):
-    """Where requests to a controller come from (commands.py)."""
-
-    def fileno(self) -> int:
-        """The file to wait for."""
-        ...
-
-    def files(self) -> list[int]:
-        """All files that are open for requests."""
-        ...
-
-    def serve(self, controller: Controller) -> None:
-        """Serve one request."""
-        ...
 
 
 @dataclass
@@ -78,6 +63,7 @@ class Controller:
             self._describe(part)
         self.instances = Instances(self.chain, self.memory, self.stores, self.log_drops)
         self.instances.open()
+        self.cgroups = Cgroups()
         self._stack = 0
         self._of_stack: tuple[int, ...] = ()
         self._former: list[Process] = []
@@ -105,12 +91,15 @@ class Controller:
         """Start the process of a function."""
         part = process.part
         read, write = os.pipe()
+        groups, missing = self.cgroups.make(group_name(part), quota_of(part))
         sys.stdout.flush()
         sys.stderr.flush()
         pid = os.fork()
         if not pid:
             os.close(read)
-            limits = Limits(part.number, part.memory, bool(part.python), store=part.shares)
+            limits = Limits(
+                part.number, part.memory, bool(part.python), part.shares, True, tuple(groups), tuple(missing)
+            )
             stores = self.stores if part.shares else None
             rows = self.instances.rows.open_files.get(part.number, -1)
             others = self._files() - {rows}
@@ -233,6 +222,8 @@ class Controller:
         """Run the chain to the end of its input. Raises what `run` raises, and RunError."""
         try:
             try:
+                self.cgroups.open()
+                self.cgroups.watch(self._files(), *(() if self.requests is None else (self.requests.path,)))
                 for process in self.processes:
                     self._start(process)
                 for process in self.processes:
@@ -244,6 +235,7 @@ class Controller:
             self.instances.rows.join()
             return self._joined(outcome)
         finally:
+            self.cgroups.close()
             self.instances.rows.close()
             self.memory.close()
 
@@ -343,6 +335,7 @@ class Controller:
                 self.chain.parts.remove(process.part)
             process.last = self.figures(process)
             process.ended = process.removed = True
+            self.cgroups.remove(group_name(process.part))
             return
         for number in range(TYPES):
             control.subscribed[number] &= ~bit
@@ -362,6 +355,9 @@ class Controller:
                 self._former.append(removed)
         self.processes.append(process)
         self.chain.parts.append(part)
+        control = self.memory.control
+        control.changed[part.number] = control.changes + 1
+        control.changes += 1
         process.following = (part,)
         self._change(process)
 
@@ -474,7 +470,9 @@ class Controller:
         for name in ("closed_drops", "invalid", "uncommitted", "log_drops"):
             value: int = getattr(self.memory.stack, name)
             isolation |= {f"isolated_{name}": value} if value else {}
-        outcome.reports = in_c | outcome.reports | python | isolation
+        of_stack = outcome.reports
+        joined = {name: value + of_stack.get(name, 0) for name, value in in_c.items()}  # all of them may store streams
+        outcome.reports = joined | {name: of_stack[name] for name in of_stack if name not in in_c} | python | isolation
         return outcome
 
     def figures(self, process: Process) -> dict[str, int]:

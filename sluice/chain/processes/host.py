@@ -59,7 +59,7 @@ def run_part(
         if not part.python:  # a function in Python may have opened files when it was loaded
             _close_all_but(result, rows)
         assert part.compiled is not None
-        own = replace(settings, memory=_MEMORY, prefault=False)
+        own = replace(settings, memory=settings.memory if part.keeps else _MEMORY, prefault=False)
         if stores is not None:
             own = replace(own, store=stores.attach(part))
         box = _HostBox(part.compiled, own, part.python, part.options, None, forwards)

@@ -1,5 +1,5 @@
 """What the process of an isolated function may do, once it has opened its files: a user of its own, no new privileges,
-limits of resources, and the system calls that a function needs (seccomp).
+limits of resources, its control groups, and the system calls that a function needs (seccomp).
 
 Each part is applied where the system allows; `Limits.apply` returns what it could not.
 """
@@ -16,6 +16,13 @@ import signal
 import struct
 from dataclasses import dataclass
 from pathlib import Path
+
+from sluice.chain.processes.cgroups import Quota
+from sluice.chain.processes.memory import LOG_BYTES, SLOTS
+from sluice.chain.processes.program import Part
+
+_SHARED = (SLOTS * LOG_BYTES) + (32 << 20)
+"""Bytes of the log of a function, and of pages that its process copies as it writes to them."""
 
 FIRST_USER = 61184
 """The user of the first function; systemd gives users from this number on to services that have none."""
@@ -54,6 +61,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 class Limits:
     """The limits of the process of function `number`. memory: bytes of its own memory; 0 for no limit. python: whether
     it runs functions in Python. store: whether it has a connection to a store. user: whether it gets a user of its own.
+    groups: folders of its control groups. unlimited: what these do not limit.
     """
 
     number: int
@@ -61,10 +69,17 @@ class Limits:
     python: bool = False
     store: bool = False
     user: bool = True
+    groups: tuple[Path, ...] = ()
+    unlimited: tuple[str, ...] = ()
 
     def apply(self) -> list[str]:
         """Apply them to this process. Returns what the system did not allow."""
-        missing: list[str] = []
+        missing: list[str] = [*self.unlimited]
+        for group in self.groups:
+            try:
+                (group / "cgroup.procs").write_text("0")
+            except OSError as error:
+                missing.append(f"a control group in {group.parent.parent} ({error.strerror})")
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         if self.memory:
             most = _data() + self.memory
@@ -114,6 +129,16 @@ class Limits:
         if _libc.prctl(_SECCOMP, _FILTER, ctypes.c_char_p(whole), 0, 0):
             return os.strerror(ctypes.get_errno())
         return None
+
+
+def group_name(part: Part) -> str:
+    """The folder of the control groups of a process."""
+    return f"{part.number}-{part.label}"
+
+
+def quota_of(part: Part) -> Quota:
+    """What control groups limit: the memory that a process shares, too, which is that of its log."""
+    return Quota(part.memory + _SHARED if part.memory else 0, part.cpu)
 
 
 def _data() -> int:

@@ -17,7 +17,7 @@ PARTS = 1024
 SCOPE = 4
 PACKETS = 256
 _SLOT_BYTES = 128 << 20
-_LOG_BYTES = 4 << 20
+LOG_BYTES = 4 << 20
 _REFERENCES = 1 << 18
 _HEAD = 1 << 18
 
@@ -86,6 +86,8 @@ class Control(ctypes.Structure):
         ("flow_count", ctypes.c_uint32),
         ("flows", Flow * FLOWS),
         ("vertices", Vertex * VERTICES),
+        ("changes", ctypes.c_uint32),
+        ("changed", ctypes.c_uint32 * FUNCTIONS),
     )
 
 
@@ -218,7 +220,7 @@ class Memory:
         self._stack = self._region("stack", _HEAD + references + SLOTS * _SLOT_BYTES)
         self._references = self._stack.at + _HEAD
         self._slots = self._references + references
-        self._functions = [self._region(f"function{i}", 4096 + SLOTS * _LOG_BYTES) for i in range(self.count)]
+        self._functions = [self._region(f"function{i}", 4096 + SLOTS * LOG_BYTES) for i in range(self.count)]
         self.control = Control.from_address(self._control.at)
         self.stack = StackSide.from_address(self._stack.at)
         self.functions = [FunctionSide.from_address(region.at) for region in self._functions]

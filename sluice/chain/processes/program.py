@@ -25,6 +25,7 @@ from sluice.engine.compiler import compile_library
 from sluice.engine.events import PythonFunction
 from sluice.engine.functions import Options, Wanted
 from sluice.hooks.function import CFunction
+from sluice.hooks.keep import NAME as KEEPER
 from sluice.hooks.published import CHAIN, PublishedEvents
 from sluice.ir.hook import Hook
 from sluice.lang.errors import DescriptionError
@@ -67,6 +68,11 @@ class Part:
         return self.functions.shares
 
     @property
+    def keeps(self) -> bool:
+        """Whether its process stores the beginning of streams."""
+        return any(function.name == KEEPER for function in self.functions.c)
+
+    @property
     def closed(self) -> bool:
         """Whether packets do not pass without it."""
         return any(isolation.closed for _, isolation in self.isolations)
@@ -80,6 +86,11 @@ class Part:
     def memory(self) -> int:
         """The limit of its memory in bytes; 0 for none."""
         return sum(isolation.memory for _, isolation in self.isolations)
+
+    @property
+    def cpu(self) -> float:
+        """How many cores it may use; 0 for no limit."""
+        return sum(isolation.cpu for _, isolation in self.isolations)
 
     @property
     def decides(self) -> bool:
@@ -114,7 +125,7 @@ class IsolatedChain:
     def set_options(self, wanted: Wanted) -> None:
         """Take the options of the functions in C from those of the fused chain."""
         for part in self.parts:
-            part.options = [] if part.python else [wanted.options[part.leader]]
+            part.options = [] if part.python else [wanted.options[part.leader], *[""] * (len(part.functions.c) - 1)]
 
     @property
     def leaders(self) -> list[Part]:
@@ -151,7 +162,7 @@ class IsolatedChain:
             _set_order(self.plan, part, self.parts)
 
     def sender(self) -> CFunction:
-        return sender([part.functions for part in self.leaders])
+        return sender([part.functions for part in self.leaders], self.plan.chain.keep)
 
     def compile(self, stack: CompiledStack) -> None:
         """Compile the functions for a stack that was compiled with `wanted`."""
@@ -259,10 +270,14 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
     published = tuple(event for function in functions for event in function.published)
     parts: list[Part] = []
     for number, (member, function) in enumerate(zip(members, functions, strict=True)):
+        keeper = plan.keeper([function])
         own = ReceivedFunctions(
-            c=(replace(function, after=()),), outside=published, publishing=tuple(_publishing(plan, [member]))
+            c=(replace(function, after=()), *([keeper] if keeper else [])),
+            outside=published,
+            publishing=tuple(_publishing(plan, [member])),
         )
-        parts.append(Part(member.name, number, own, (member.name,), options=[wanted.options[number]], leader=number))
+        options: list[Options] = [wanted.options[number], *([""] if keeper else [])]
+        parts.append(Part(member.name, number, own, (member.name,), options=options, leader=number))
         if member.name in given or function.shared:
             parts[-1].instance = 0
         parts[-1].isolations = [(member.item, member.item.isolation)]

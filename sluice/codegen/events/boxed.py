@@ -15,6 +15,8 @@ from sluice.codegen.events.shared import shared_names
 from sluice.codegen.events.timers import timer_numbers
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.keep import NAME as KEEPER
+from sluice.hooks.keep import is_kept, kept_streams
 from sluice.hooks.subscription import handler
 
 HERE = "#line HERE"
@@ -55,10 +57,20 @@ def function_texts(names: StackNames, publishing: Callable[[CFunction], list[str
 
 
 def _bits_of(functions: Functions, function: CFunction) -> list[str]:
-    """The bits of a function's on-demand handlers."""
+    """The bits of a function's on-demand handlers, and what registers them for a flow."""
     bits = functions.bits()
     values = [f"{handler(function.name, hook)}_bit = {bits[function.name, hook]}" for hook in function.on_demand]
-    return [f"enum {{ {', '.join(values)} }};"] if values else []
+    out = [f"enum {{ {', '.join(values)} }};"] if values else []
+    out += kept_streams(functions.c, function)
+    for hook in function.on_demand:
+        name = handler(function.name, hook)
+        lines = [f"sl_watch(event, (uint64_t)1 << {name}_bit, true);"]
+        if is_kept(functions.c, hook):
+            late = f"bool late = event->instance && !(sl_watched(event) >> {name}_bit & 1);"
+            lines = [late, *lines, "if (late)", f"    {KEEPER}_again(event, NULL, {name}_again);"]
+        head = f"SL_UNUSED static inline void {name}_register(const struct sl_event *event)"
+        out += [head, "{", *("    " + line for line in lines), "}"]
+    return out
 
 
 def function_members(functions: Functions) -> list[str]:

@@ -8,6 +8,7 @@ from itertools import groupby
 
 from sluice.codegen.c.names import identifier
 from sluice.hooks.function import CFunction, Functions
+from sluice.hooks.keep import NAME as KEEPER
 from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import UserEvent, handler, means
 from sluice.hooks.withheld import is_withheld
@@ -190,7 +191,7 @@ class Dispatcher:
         return Part(listeners, lines, len(events))
 
     def _handlers(self, event: str) -> list[Listener]:
-        """The handlers of an event."""
+        """The handlers of an event. What stores bytes comes first: the others may need them."""
         return [
             Listener(
                 handler(function.name, hook),
@@ -199,7 +200,7 @@ class Dispatcher:
                 self._before(function, event),
                 1 << number % 64 if function.inline else 0,
             )
-            for number, function in enumerate(self.functions.c)
+            for number, function in sorted(enumerate(self.functions.c), key=lambda one: one[1].name != KEEPER)
             for hook in function.hooks
             if means(hook, self.layer, event)
         ]

@@ -28,7 +28,9 @@ from sluice.codegen.layer.on_demand import watch
 from sluice.codegen.stack import Generated, instances, stack_names
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.function import CFunction
+from sluice.hooks.keep import NAME as KEEPER
 from sluice.hooks.published import CHAIN, PublishedEvent
+from sluice.hooks.subscription import handler, means
 from sluice.ir.graph import Program
 
 
@@ -60,6 +62,7 @@ def receiver(
         *_timers(names),
         *_mirrors(names),
         *_event(names, events),
+        *_keep(names, events),
         *_published(names, events),
         *_program(names, events),
         *_interface(names, identifier(name)),
@@ -248,6 +251,38 @@ def _event(names: StackNames, events: IsolatedEvents) -> list[str]:
     return [*out, "    }", "}"]
 
 
+def _keeper(names: StackNames) -> CFunction | None:
+    """The function that stores the beginning of streams."""
+    return next((function for function in names.functions.c if function.name == KEEPER), None)
+
+
+def _keep(names: StackNames, events: IsolatedEvents) -> list[str]:
+    """The function that stores the bytes of an event on account of which another one is published."""
+    keeper = _keeper(names)
+    if keeper is None:
+        return []
+    out = [
+        "",
+        "static void keep_event(struct sl_box *base, const struct sl_event *event, const struct sl_iso_message *message)",
+        "{",
+        "    (void)base;",
+        "    switch (message->type) {",
+    ]
+    for number, (name, event) in enumerate(events.stack):
+        layer = names.program.layers[name]
+        for hook in keeper.hooks:
+            if means(hook, layer, event):
+                out += [
+                    f"    case {number}: {{   /* {name}.{event} */",
+                    f"        {event_struct(layer.events[event])} data;",
+                    "        memcpy(&data, (const uint8_t *)message + message->data, sizeof data);",
+                    f"        {handler(keeper.name, hook)}(event, &data);",
+                    "        break;",
+                    "    }",
+                ]
+    return [*out, "    }", "}"]
+
+
 def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
     """The function that calls the subscribers of a published event, after those of its bases."""
     published = names.functions.published
@@ -316,6 +351,7 @@ def _program(names: StackNames, events: IsolatedEvents) -> list[str]:
         "static const struct sl_iso_program program = {",
         "    .event = call_event, .published = call_published, .mirrors = mirrors_of,",
         f"    .fire = {'fire_box_timers' if functions.timers else 'NULL'},",
+        f"    .keep = {'keep_event' if _keeper(names) else 'NULL'},",
         f"    .withheld = withheld, .ends = ends, .types = {len(events.stack)}, .timers = {len(functions.timers)},",
         f"    .wants = wants, .published_events = {len(events.published)},",
         f"    .deferred = {'true' if functions.python or functions.demanded else 'false'},",

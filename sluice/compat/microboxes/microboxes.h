@@ -45,7 +45,8 @@ typedef struct { mb_flow flow; sl_bytes payload; uint64_t offset; uint32_t side;
 typedef struct { mb_flow flow; uint32_t dpi_app_type; } DPI_DETECT_msg;
 typedef struct { mb_flow flow; uint32_t code; uint64_t offset; } IDS_ALERT_msg;
 
-struct mb_callbacks { mb_any_callback of[MB_TYPES]; };   /* by type; of a function, and of a flow where it has its own */
+/* By type; of a function, and of a flow where it has its own. seen: the offsets after the last payload of both sides. */
+struct mb_callbacks { mb_any_callback of[MB_TYPES]; uint64_t seen[2]; };
 
 static _Thread_local struct { mb_flow flow; } e __attribute__((unused));
 static _Thread_local struct mb_callbacks *mb_starting __attribute__((unused));   /* of the function that starts */
@@ -92,11 +93,32 @@ SLUICE_WORKER(struct mb_callbacks)
 
 #ifndef SLUICE_DECLARATIONS
 
-/* Another callback for a flow. */
+#ifdef sl_keeps_tcp_data
+static inline void SL_JOIN(SLUICE_FUNCTION, mb_again)(const struct sl_event *flow, uint64_t offset, sl_bytes bytes,
+                                                      __attribute__((unused)) uint64_t to) {
+    mb_any_callback callback = SLUICE_STATE_OF(flow)->of[MB_PKT_TCP];
+    e.flow = flow;
+    ((void (*)(PKT_TCP_msg))callback)((PKT_TCP_msg){flow, bytes, offset, flow->side});
+}
+#endif
+
+/* Another callback for a flow. Where the chain stores the beginning of streams, it gets the payload that the one before
+ * it had. */
 __attribute__((unused)) static inline void SL_JOIN(SLUICE_FUNCTION, mb_set)(mb_flow flow, unsigned type,
                                                                             mb_any_callback callback) {
-    if (flow->instance)
-        SLUICE_STATE_OF(flow)->of[type] = callback;
+    if (!flow->instance)
+        return;
+    struct mb_callbacks *own = SLUICE_STATE_OF(flow);
+    __attribute__((unused)) bool other = callback && own->of[type] != callback;
+    own->of[type] = callback;
+#ifdef sl_keeps_tcp_data
+    if (other && type == MB_PKT_TCP) {
+        mb_flow before = e.flow;
+        uint64_t seen[2] = {own->seen[0], own->seen[1]};
+        sl_keep_again(flow, seen, SL_JOIN(SLUICE_FUNCTION, mb_again));
+        e.flow = before;
+    }
+#endif
 }
 
 /* The callback for an event, which becomes the current one. */
@@ -110,6 +132,8 @@ __attribute__((unused)) static inline mb_any_callback SL_JOIN(SLUICE_FUNCTION, m
 #ifdef sl_data_tcp_data
 SLUICE_ON(tcp, data) {
     mb_any_callback callback = SL_JOIN(SLUICE_FUNCTION, mb_begin)(event, MB_PKT_TCP);
+    if (event->instance)
+        SLUICE_STATE_OF(event)->seen[event->side & 1] = data->offset + data->bytes.length;
     if (callback)
         ((void (*)(PKT_TCP_msg))callback)((PKT_TCP_msg){event, data->bytes, data->offset, event->side});
 }

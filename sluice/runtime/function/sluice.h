@@ -94,6 +94,7 @@
 #include "driver/group.h"
 #include "function/control.h"
 #include "function/current.h"
+#include "function/keep.h"
 #include "function/output.h"
 #include "function/parameters.h"
 #include "function/peek.h"
@@ -125,7 +126,8 @@
 #define SLUICE_BIT_OF(layer, name) ((uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, bit))))
 #define SLUICE_REGISTER(box, layer, name) ((box)->registered |= SLUICE_BIT_OF(layer, name))
 #define SLUICE_DEREGISTER(box, layer, name) ((box)->registered &= ~SLUICE_BIT_OF(layer, name))
-#define SLUICE_REGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_BIT_OF(layer, name), true)
+#define SLUICE_REGISTER_FLOW(event, layer, name)                                                          \
+    SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, register)))(event)   /* boxed.py, keep.py */
 #define SLUICE_DEREGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_BIT_OF(layer, name), false)
 
 #define SLUICE_EVENT(layer, name, base)                                                                   \

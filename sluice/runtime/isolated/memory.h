@@ -156,6 +156,8 @@ struct sl_iso_control {
     uint32_t flow_count;                 /* entries of `flows` that are in use */
     struct sl_iso_flow flows[SL_ISO_FLOWS];
     struct sl_iso_vertex vertices[SL_ISO_VERTICES];
+    uint32_t changes;                    /* how often a function was added */
+    uint32_t changed[SL_ISO_FUNCTIONS];  /* the last such change of each place */
 };
 
 /* What a function has decided about the packets of a slot, and published. Entries follow. */

@@ -16,6 +16,8 @@ struct sl_iso_program {
                       uint32_t number, uint32_t from);
     struct sl_mirrors *(*mirrors)(struct sl_box *box, uint32_t layer);   /* of the layer's instances; NULL: it has none */
     void (*fire)(struct sl_box *box);    /* fires timers that are due; NULL: there are no timers */
+    /* Stores the bytes of an event, see function/keep.h; NULL: there is no need. */
+    void (*keep)(struct sl_box *box, const struct sl_event *event, const struct sl_iso_message *message);
     const uint8_t *withheld;             /* by event, whether a drop withholds it */
     const uint8_t *ends;                 /* by event, whether it ends the instance */
     const uint8_t *wants;                /* by number of a published event, whether a function subscribes to it */

@@ -142,6 +142,8 @@ static inline void sl_iso_before(const struct sl_iso_message *message) {
     struct sl_instance *instance = mirrors ? sl_mirror_at(mirrors, message->slot) : NULL;
     if (instance && sl_mirror_number(event.owner, instance) == message->number)
         event.instance = instance;
+    if (receiver->program->keep && message->type < receiver->program->types && sl_iso_event_of(message, &event))
+        receiver->program->keep(box, &event, message);
     receiver->before.order = message->order;
     receiver->before.watched = sl_watched(&event);
     receiver->before.stopped =

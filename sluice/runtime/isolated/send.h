@@ -250,18 +250,24 @@ SL_COLD void sl_iso_sample(const struct sl_iso *iso, const struct sl_event *even
     }
 }
 
-/* A message for an event of number `type`, with `size` bytes of data that the caller writes, to all functions that have
- * subscribed. NULL if there are none, or no room. */
-static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, uint16_t type, size_t size) {
+/* The functions that have subscribed to an event. */
+static inline uint64_t sl_iso_subscribers(const struct sl_event *event, uint16_t type) {
+    const struct sl_iso *iso = sl_iso_sender.iso;
+    if (!iso)
+        return 0;
+    uint64_t to = __atomic_load_n(&iso->control->subscribed[type], __ATOMIC_RELAXED);
+    return SL_UNLIKELY(iso->control->flow_count) ? sl_iso_of_flow(iso->control, event, type, to) : to;
+}
+
+/* A message for an event of number `type`, with `size` bytes of data that the caller writes, to some functions. NULL if
+ * there are none, or no room. */
+static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, uint16_t type, size_t size, uint64_t to) {
     struct sl_iso_sender *sender = &sl_iso_sender;
     if (!sender->iso)
         return NULL;
     const struct sl_iso *iso = sender->iso;
     if (SL_UNLIKELY(iso->control->samples))
         sl_iso_sample(iso, event);
-    uint64_t to = __atomic_load_n(&iso->control->subscribed[type], __ATOMIC_RELAXED);
-    if (SL_UNLIKELY(iso->control->flow_count))
-        to = sl_iso_of_flow(iso->control, event, type, to);
     if (!to || (SL_UNLIKELY(!sender->slot) && !sl_iso_begin()))
         return NULL;
     for (uint64_t lost = to & ~sender->taking & iso->control->lossy; SL_UNLIKELY(lost); lost &= lost - 1)
@@ -300,13 +306,20 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
     return message;
 }
 
-/* What each handler of the sender does with an event. */
-static inline void sl_iso_handler(const struct sl_event *event, uint32_t handler, const void *data, size_t size) {
+/* The number of the event that a handler of the sender sends. */
+static inline uint16_t sl_iso_type(const struct sl_event *event, uint32_t handler) {
     const struct sl_iso_events *events = &sl_iso_sender.events;
-    if (!events->types)
-        return;   /* the box runs without functions */
-    uint16_t type = events->types[handler * events->layers + event->layer->index];
-    struct sl_iso_message *message = type != SL_ISO_NONE ? sl_iso_send(event, type, size) : NULL;
+    return events->types ? events->types[handler * events->layers + event->layer->index]
+                         : SL_ISO_NONE;   /* the box runs without functions */
+}
+
+/* Sends an event to those of the functions `among` that have subscribed. */
+static inline void sl_iso_handler_to(const struct sl_event *event, uint32_t handler, const void *data, size_t size,
+                                     uint64_t among) {
+    const struct sl_iso_events *events = &sl_iso_sender.events;
+    uint16_t type = sl_iso_type(event, handler);
+    struct sl_iso_message *message =
+        type != SL_ISO_NONE ? sl_iso_send(event, type, size, sl_iso_subscribers(event, type) & among) : NULL;
     if (!message)
         return;
     uint8_t *copy = (uint8_t *)message + message->data;
@@ -317,6 +330,36 @@ static inline void sl_iso_handler(const struct sl_event *event, uint32_t handler
         bytes = sl_iso_bytes(bytes);
         memcpy(copy + *at, &bytes, sizeof bytes);
     }
+}
+
+/* What each handler of the sender does with an event. */
+static inline void sl_iso_handler(const struct sl_event *event, uint32_t handler, const void *data, size_t size) {
+    sl_iso_handler_to(event, handler, data, size, UINT64_MAX);
+}
+
+/* Before an event of a stream: functions that have subscribed since it began get its beginning, by `call`, for the event
+ * that `handler` sends. Returns how many sides had been given up, for each of these functions. */
+static inline uint64_t sl_iso_keep(const struct sl_event *event, uint32_t handler, struct sl_kept *kept,
+                                   sl_kept_call call) {
+    uint16_t type = sl_iso_type(event, handler);
+    uint64_t to = type != SL_ISO_NONE ? sl_iso_subscribers(event, type) : 0;
+    if (!to || (SL_UNLIKELY(!sl_iso_sender.slot) && !sl_iso_begin()))
+        return 0;
+    to &= sl_iso_sender.taking | sl_iso_sender.iso->control->routed;   /* the others are served with a later batch */
+    if (SL_UNLIKELY(kept->changes != sl_iso_sender.iso->control->changes)) {
+        const struct sl_iso_control *control = sl_iso_sender.iso->control;
+        for (uint32_t function = 0; function < SL_ISO_FUNCTIONS; function++)
+            if ((int32_t)(control->changed[function] - kept->changes) > 0)
+                kept->served &= ~((uint64_t)1 << function);
+        kept->changes = control->changes;
+    }
+    uint64_t more = to & ~kept->served, missed = 0;
+    if (SL_LIKELY(!more))
+        return 0;
+    kept->served |= more;
+    if (kept->used || kept->lost[0] || kept->lost[1])
+        missed = sl_kept_again(kept, event, NULL, call, more) * (uint64_t)__builtin_popcountll(more);
+    return missed;
 }
 
 /* Hands the batch to the functions. Returns those that receive it. */

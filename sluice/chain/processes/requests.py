@@ -1,0 +1,29 @@
+"""Where requests to a controller come from; commands.py is the socket of `sluice chainctl`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from sluice.chain.processes.controller import Controller
+
+
+class Requests(Protocol):
+    """A file to wait for, and what serves a request."""
+
+    @property
+    def path(self) -> str:
+        """The socket, which is removed if the controller is killed."""
+        ...
+
+    def fileno(self) -> int:
+        """The file to wait for."""
+        ...
+
+    def files(self) -> list[int]:
+        """All files that are open for requests."""
+        ...
+
+    def serve(self, controller: Controller) -> None:
+        """Serve one request."""
+        ...

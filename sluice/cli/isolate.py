@@ -13,7 +13,7 @@ are as before when it ends, also when it is killed; `restore` is for the case th
   sluice isolate watch --cgroup 'system.slice/*.service' --interval 5
   sluice isolate watch --json --seconds 60 > usage.jsonl
   sluice isolate run --dry-run                         what would be charged and dropped
-  sluice isolate run --drop xdp --metrics 9105
+  sluice isolate run --drop xdp --nic eth0 --metrics 9105
   sluice isolate restore
   sluice isolate report usage.jsonl
   sluice isolate unit -- --drop auto > /etc/systemd/system/sluice-isolate.service
@@ -112,6 +112,7 @@ def _enforce(options: argparse.Namespace, exposed: Exposed | None) -> int:
         options.max_containers,
         options.interrupt_ns,
         state_folder=options.state,
+        nics=options.nic,
     )
     try:
         with enforcer:

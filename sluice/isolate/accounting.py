@@ -269,9 +269,9 @@ class Accounting:
         """Packets in the host's namespace belong to slots by IP address. before: what was set the last time."""
         for address in before:
             if address not in addresses:
-                self._addresses.delete(_packed(address))
+                self._addresses.delete(packed_address(address))
         for address, slot in addresses.items():
-            self._addresses.update(_packed(address), struct.pack("=I", slot))
+            self._addresses.update(packed_address(address), struct.pack("=I", slot))
         self.control.addresses = len(addresses)
 
     # counters
@@ -319,7 +319,8 @@ def _memory_of(bpf: Object, name: str, size: int) -> int:
     return address
 
 
-def _packed(address: str) -> bytes:
+def packed_address(address: str) -> bytes:
+    """An IP address as the programs have it: 16 bytes, an IPv4 address as ::ffff:a.b.c.d."""
     parsed = ipaddress.ip_address(address)
     return parsed.packed if parsed.version == 6 else bytes(10) + b"\xff\xff" + parsed.packed
 

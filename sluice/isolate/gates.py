@@ -21,9 +21,9 @@ driver of the container's interface; after the driver; or not. `auto` is the fir
 """
 REASONS = ("spent", "early")
 """Why: the container has used its time; or it is nearly used, and most of it was used for packets."""
-_XDP, _TCX_INGRESS, _TCX_EGRESS = 37, 46, 47
-_XDP_DRIVER = 1 << 2
-_DROPS = struct.Struct("=2Q2Q")
+XDP, TCX_INGRESS, _TCX_EGRESS = 37, 46, 47
+XDP_DRIVER = 1 << 2
+DROPS = struct.Struct("=2Q2Q")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,9 @@ class Dropped:
     packets: int = 0
     """Segments of a packet that a device would divide (GSO) count each."""
     bytes: int = 0
+
+    def __add__(self, other: Dropped) -> Dropped:
+        return Dropped(self.packets + other.packets, self.bytes + other.bytes)
 
     def __sub__(self, other: Dropped) -> Dropped:
         return Dropped(self.packets - other.packets, self.bytes - other.bytes)
@@ -81,7 +84,7 @@ class Gates:
 
     def dropped(self) -> dict[str, Dropped]:
         """All that was dropped so far, by reason."""
-        rows = [_DROPS.unpack(row) for row in self._drops.lookup_per_cpu(bytes(4), self._cpus)]
+        rows = [DROPS.unpack(row) for row in self._drops.lookup_per_cpu(bytes(4), self._cpus)]
         return {
             reason: Dropped(sum(row[i] for row in rows), sum(row[len(REASONS) + i] for row in rows))
             for i, reason in enumerate(REASONS)
@@ -145,7 +148,7 @@ class Gates:
                     self.places[key] = f"{mode} {other.name}"
                 else:
                     program, place, flags = (
-                        ("drop_xdp", _XDP, _XDP_DRIVER) if mode == "xdp" else ("drop_tc", _TCX_INGRESS, 0)
+                        ("drop_xdp", XDP, XDP_DRIVER) if mode == "xdp" else ("drop_tc", TCX_INGRESS, 0)
                     )
                     with entered(namespace):
                         self._links[key] = self._object.attach_to_interface(program, interface.index, place, flags)

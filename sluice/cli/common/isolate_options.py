@@ -23,6 +23,14 @@ def add_enforcing(parser: argparse.ArgumentParser) -> None:
         "(xdp), after it (tc), or not; auto: the first of them that an interface has (default)",
     )
     parser.add_argument(
+        "--nic",
+        action="append",
+        default=[],
+        metavar="IF",
+        help="drop packets also at this interface of the host, by destination (native XDP, else tc); auto: at all its "
+        "devices; may be given several times",
+    )
+    parser.add_argument(
         "--early",
         type=_percent,
         default=EARLY,

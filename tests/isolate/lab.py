@@ -219,8 +219,10 @@ class Lab:
 
     def _await_program(self, process: subprocess.Popen[bytes]) -> None:
         for _ in range(1000):
+            if process.poll() is not None:  # it had little to do
+                return
             with contextlib.suppress(OSError):
-                if os.path.samefile(f"/proc/{process.pid}/exe", self.program) or process.poll() is not None:
+                if os.path.samefile(f"/proc/{process.pid}/exe", self.program):
                     return
             time.sleep(0.01)
         raise AssertionError(f"{self.program} was not started in its network namespace")

@@ -194,7 +194,8 @@ class Enforcer:
             return
         self._unlimited.discard(container.name)
         try:
-            gates = None if self.mode == "none" else Gates(self.mode, self.session.accounting.cpus)
+            cpus = self.session.accounting.cpus
+            gates = None if self.mode == "none" else Gates(self.mode, cpus, folder, self.hierarchy.is_v1, self._record)
         except IsolateError as error:
             quota.close()
             self._failed[container.name] = str(error)

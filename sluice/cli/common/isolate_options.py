@@ -20,7 +20,8 @@ def add_enforcing(parser: argparse.ArgumentParser) -> None:
         choices=MODES,
         default="auto",
         help="where packets are dropped: at the host's end of a veth, in the driver of the container's interface "
-        "(xdp), after it (tc), or not; auto: the first of them that an interface has (default)",
+        "(xdp), after it (tc), or not; auto: the first of them that an interface has (default); threads: by the device "
+        "itself, which a thread in the container's cgroup polls (threaded NAPI)",
     )
     parser.add_argument(
         "--nic",

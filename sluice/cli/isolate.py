@@ -7,13 +7,16 @@ The kernel processes packets in softirqs, in the context of whatever task is int
 `run` also enforces: what others spend on a container's packets is charged to its CPU limit, and what it spends on
 theirs is given back. Once a container has used its limit, its packets are dropped where this costs others least. Limits
 are as before when it ends, also when it is killed; `restore` is for the case that its watchdog was killed, too.
+`report` adds up a recording, `unit` prints a unit of systemd.
 
   sluice isolate watch                                 containers of Docker, podman, containerd, LXC, and plain cgroups
   sluice isolate watch --cgroup 'system.slice/*.service' --interval 5
   sluice isolate watch --json --seconds 60 > usage.jsonl
   sluice isolate run --dry-run                         what would be charged and dropped
-  sluice isolate run --drop xdp
+  sluice isolate run --drop xdp --nic eth0 --metrics 9105
   sluice isolate restore
+  sluice isolate report usage.jsonl
+  sluice isolate unit -- --drop auto > /etc/systemd/system/sluice-isolate.service
 
 It needs root, a kernel with BTF, clang and libbpf (scripts/setup.sh --isolate). docs/isolate.md explains the columns.
 """
@@ -29,12 +32,12 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
+from sluice.cli.common.container_metrics import Exposed, exposing
 from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.isolate_options import add_enforcing, add_sampling, add_state
 from sluice.cli.common.options import add_command
-from sluice.isolate.accounting import MAX_CONTAINERS
 from sluice.isolate.capabilities import ENFORCING, drop_capabilities
 from sluice.isolate.enforcement_table import (
     ENFORCEMENT_HEADINGS,
@@ -45,12 +48,13 @@ from sluice.isolate.enforcement_table import (
     enforcer_text,
     restored_text,
 )
-from sluice.isolate.enforcer import EARLY, TICK, Enforcer
+from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.errors import IsolateError
-from sluice.isolate.gates import MODES
-from sluice.isolate.restore import FOLDER, Record, restore
+from sluice.isolate.recorded import read_report, report_json, report_text
+from sluice.isolate.restore import Record, restore
 from sluice.isolate.session import Session
 from sluice.isolate.table import HEADINGS, sample_json, sample_text, start_json, start_text
+from sluice.isolate.unit import notify, unit_text
 
 _HOME_AND_CLEAR = "\x1b[H\x1b[J"
 _OTHER_LINES = 7
@@ -62,116 +66,43 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "isolate", __doc__, action)
     actions = parser.add_subparsers(dest="what", metavar="ACTION", required=True, title="actions")
     watch = actions.add_parser("watch", help="show what each container costs", description=HEADINGS)
-    _add_sampling(watch)
+    add_sampling(watch)
     run = actions.add_parser("run", help="enforce the CPU limits of containers", description=ENFORCEMENT_HEADINGS)
-    _add_sampling(run)
-    run.add_argument(
-        "--drop",
-        choices=MODES,
-        default="auto",
-        help="where packets are dropped: at the host's end of a veth, in the driver of the container's interface "
-        "(xdp), after it (tc), or not; auto: the first of them that an interface has (default)",
-    )
-    run.add_argument(
-        "--early",
-        type=_percent,
-        default=EARLY,
-        metavar="PERCENT",
-        help=f"drop once less than this of the limit is left, if packets are most of the cost (default {EARLY})",
-    )
-    run.add_argument(
-        "--tick", type=_tick, default=TICK, metavar="MS", help=f"between decisions (default {TICK * 1e3:g})"
-    )
-    run.add_argument("--dry-run", action="store_true", help="decide and report, and change nothing")
-    _add_state(run)
+    add_sampling(run)
+    add_enforcing(run)
     restored = actions.add_parser("restore", help="restore limits that a killed `run` left")
-    _add_state(restored)
+    add_state(restored)
     restored.add_argument("--json", action="store_true", help="print an object")
-
-
-def _add_state(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--state", type=Path, default=FOLDER, metavar="FOLDER", help=f"where limits are kept (default {FOLDER})"
-    )
-
-
-def _add_sampling(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--cgroup",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="cgroups that are containers, by their path, as in 'docker/*'; may be given several times (default: "
-        "those of container engines, and plain ones with tasks)",
-    )
-    parser.add_argument(
-        "--interval", type=_positive, default=1.0, metavar="SECONDS", help="between samples (default 1)"
-    )
-    parser.add_argument("--seconds", type=_positive, metavar="SECONDS", help="stop after this time")
-    parser.add_argument("--count", type=_count, metavar="N", help="stop after this number of samples")
-    parser.add_argument("--max-containers", type=_count, default=MAX_CONTAINERS, metavar="N", help="at the same time")
-    parser.add_argument(
-        "--interrupt-ns",
-        type=_nanoseconds,
-        metavar="NS",
-        help="the hidden cost of a network interrupt, instead of measuring it at the start",
-    )
-    parser.add_argument("--json", action="store_true", help="print an object per line: start, samples, summary")
-
-
-def _positive(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < (value := float(text)) < 1e9:
-            return value
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number of seconds above 0")
-
-
-def _count(text: str) -> int:
-    if text.isdecimal() and 0 < int(text) <= 1_000_000:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number from 1 to 1000000")
-
-
-def _nanoseconds(text: str) -> int:
-    if text.isdecimal() and int(text) <= 1_000_000:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number of nanoseconds from 0 to 1000000")
-
-
-def _percent(text: str) -> int:
-    if text.isdecimal() and int(text) <= 100:
-        return int(text)
-    raise argparse.ArgumentTypeError(f"'{text}' is not a percentage from 0 to 100")
-
-
-def _tick(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 1 <= (value := float(text)) <= 1000:
-            return value / 1000
-    raise argparse.ArgumentTypeError(f"'{text}' is not a number of milliseconds from 1 to 1000")
+    report = actions.add_parser("report", help="add up what `watch --json` or `run --json` recorded")
+    report.add_argument("file", metavar="FILE", help="the recording; - for standard input")
+    report.add_argument("--json", action="store_true", help="print an object")
+    unit = actions.add_parser("unit", help="print a unit of systemd that enforces from the start of the machine")
+    unit.add_argument("words", nargs="*", metavar="OPTION", help="options of `run`, after --")
+    unit.set_defaults(run_parser=run)
 
 
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
     try:
-        if options.what == "restore":
-            return _restore(options)
+        if options.what in _ACTIONS:
+            return _ACTIONS[options.what](options)
         if options.count and options.seconds:
             raise UsageError("--seconds and --count both say when to stop; give one of them")
-        return _enforce(options) if options.what == "run" else _account(options)
+        with exposing(options.metrics) as exposed:
+            return _enforce(options, exposed) if options.what == "run" else _account(options, exposed)
     except IsolateError as error:
         raise CommandError(str(error)) from error
 
 
-def _account(options: argparse.Namespace) -> int:
+def _account(options: argparse.Namespace, exposed: Exposed | None) -> int:
     with Session(options.cgroup, options.max_containers, options.interrupt_ns) as session:
         drop_capabilities()
         with _stopped_by_signals(session.stop):
-            _watch(session, options)
+            _watch(session, options, exposed)
     return 0
 
 
-def _enforce(options: argparse.Namespace) -> int:
+def _enforce(options: argparse.Namespace, exposed: Exposed | None) -> int:
     enforcer = Enforcer(
         options.cgroup,
         options.drop,
@@ -181,13 +112,16 @@ def _enforce(options: argparse.Namespace) -> int:
         options.max_containers,
         options.interrupt_ns,
         state_folder=options.state,
+        nics=options.nic,
     )
     try:
         with enforcer:
             drop_capabilities(ENFORCING)
             with _stopped_by_signals(enforcer.session.stop):
-                _run(enforcer, options)
+                notify("READY=1")
+                _run(enforcer, options, exposed)
     finally:
+        notify("STOPPING=1")
         for name, why in enforcer.not_restored.items():
             print(f"sluice: the limit of {name} is not restored: {why}", file=sys.stderr)
         if enforcer.not_restored:
@@ -210,6 +144,29 @@ def _restore(options: argparse.Namespace) -> int:
     return 1 if done.failed else 0
 
 
+def _report(options: argparse.Namespace) -> int:
+    name: str = options.file
+    try:
+        with contextlib.nullcontext(sys.stdin) if name == "-" else open(name, encoding="utf-8") as lines:
+            report = read_report(lines, name)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{name}: {getattr(error, 'strerror', None) or error}") from error
+    if options.json:
+        _print_json(report_json(report))
+    else:
+        print(report_text(report))
+    return 0
+
+
+def _unit(options: argparse.Namespace) -> int:
+    options.run_parser.parse_args(options.words)  # wrong options are reported now, and not by systemd
+    print(unit_text(options.words), end="")
+    return 0
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {"restore": _restore, "report": _report, "unit": _unit}
+
+
 @contextlib.contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Generator[None]:
     """While active, a signal stops the command as --seconds and --count do: it prints a summary and leaves nothing in
@@ -227,11 +184,13 @@ def _stopped_by_signals(stop: Callable[[], None]) -> Generator[None]:
             signal.signal(number, earlier)
 
 
-def _watch(session: Session, options: argparse.Namespace) -> None:
+def _watch(session: Session, options: argparse.Namespace, exposed: Exposed | None) -> None:
     _begin(start_text(session), start_json(session), options)
     for seconds in _intervals(session, options):
         session.wait(seconds)
         sample = session.sample()
+        if exposed:
+            exposed.update(session.total(), session.losses)
         if options.json:
             _print_json(sample_json(sample, "sample"))
         else:
@@ -239,13 +198,15 @@ def _watch(session: Session, options: argparse.Namespace) -> None:
     _summary(session, options.json)
 
 
-def _run(enforcer: Enforcer, options: argparse.Namespace) -> None:
+def _run(enforcer: Enforcer, options: argparse.Namespace, exposed: Exposed | None) -> None:
     _begin(enforcer_text(enforcer), enforcer_json(enforcer), options)
     total = Totals()
     for seconds in _intervals(enforcer.session, options):
         enforcer.wait(seconds)
         found = enforcer.sample()
         total.add(found)
+        if exposed:
+            exposed.update(enforcer.session.total(), total.losses(enforcer), found)
         if options.json:
             _print_json(enforcement_json(found, "sample"))
         else:

@@ -248,11 +248,14 @@ class Accounting:
             self._sockets = None
 
     def forget(self) -> None:
-        """Remove what the programs cached of cgroups, which is wrong once a container has come or gone."""
+        """Remove what the programs cached of cgroups, which is wrong once a container has come or gone. Every CPU looks
+        up its current task again: one that runs alone may not be switched out for long.
+        """
         for key in list(self._cgroups.keys()):
             value = self._cgroups.lookup(key)
             if value is not None and struct.unpack("=II", value)[1]:
                 self._cgroups.delete(key)
+        self._charge_all()
 
     def set_namespace(self, inode: int, slot: int | None) -> None:
         """Packets in a network namespace belong to a slot; None removes it."""
@@ -266,9 +269,9 @@ class Accounting:
         """Packets in the host's namespace belong to slots by IP address. before: what was set the last time."""
         for address in before:
             if address not in addresses:
-                self._addresses.delete(_packed(address))
+                self._addresses.delete(packed_address(address))
         for address, slot in addresses.items():
-            self._addresses.update(_packed(address), struct.pack("=I", slot))
+            self._addresses.update(packed_address(address), struct.pack("=I", slot))
         self.control.addresses = len(addresses)
 
     # counters
@@ -281,13 +284,18 @@ class Accounting:
 
     def snapshot(self) -> Snapshot:
         """All counters, with the time up to now on every CPU."""
+        skipped = self._charge_all()
+        return Snapshot(time.monotonic(), {slot: self.read(slot) for slot in sorted(self._used)}, skipped)
+
+    def _charge_all(self) -> int:
+        """Charge the time that has passed on every CPU. Returns the number of CPUs where this was not possible."""
         skipped = 0
         for cpu in range(self.cpus):
             with contextlib.suppress(OSError):
                 if any(self.interrupt(cpu) == 0 for _ in range(_TRIES)):
                     continue
             skipped += 1
-        return Snapshot(time.monotonic(), {slot: self.read(slot) for slot in sorted(self._used)}, skipped)
+        return skipped
 
     def read(self, slot: int) -> Counters:
         """The counters of one slot, without the time since its CPUs' last events."""
@@ -311,7 +319,8 @@ def _memory_of(bpf: Object, name: str, size: int) -> int:
     return address
 
 
-def _packed(address: str) -> bytes:
+def packed_address(address: str) -> bytes:
+    """An IP address as the programs have it: 16 bytes, an IPv4 address as ::ffff:a.b.c.d."""
     parsed = ipaddress.ip_address(address)
     return parsed.packed if parsed.version == 6 else bytes(10) + b"\xff\xff" + parsed.packed
 

@@ -17,6 +17,7 @@ from sluice.isolate.errors import IsolateError
 _HERE = Path(__file__).resolve().parent
 _PROGRAMS = _HERE / "bpf" / "account.bpf.c"
 _DROP = _HERE / "bpf" / "drop.bpf.c"
+_NIC = _HERE / "bpf" / "nic.bpf.c"
 _GAPS = _HERE / "gaps.c"
 COMPILERS = ("clang", "clang-19", "clang-16", "clang-14")
 """Tried in this order, after the one in the environment variable SLUICE_BPF_CC. gcc 12 has no usable BPF back end."""
@@ -34,6 +35,11 @@ def compiled() -> Path:
 def compiled_drop() -> Path:
     """The same with the programs that drop packets."""
     return _compiled(_DROP)
+
+
+def compiled_nic() -> Path:
+    """The same with those that drop packets by their destination."""
+    return _compiled(_NIC)
 
 
 def _compiled(source: Path) -> Path:

@@ -10,6 +10,7 @@ from sluice.isolate.accounting import Counters
 from sluice.isolate.containers import Container
 from sluice.isolate.gates import Dropped, Gates
 from sluice.isolate.ledger import BOUND, Gate, Ledger, Pacer
+from sluice.isolate.nic import NicGate
 from sluice.isolate.quota import GoneError, Limit, Quota
 from sluice.isolate.restore import Record
 
@@ -52,17 +53,26 @@ class _Totals:
 class Enforced:
     """Charges one container, and decides.
 
-    gates: None where packets are not dropped. record: None decides, and changes nothing.
+    gates: None where packets are not dropped. record: None decides, and changes nothing. nic: its gate at interfaces of
+    the host, if there is one.
     All methods raise GoneError if the cgroup is removed, and IsolateError if the kernel refuses a limit.
     """
 
     def __init__(
-        self, container: Container, quota: Quota, limit: Limit, gates: Gates | None, gate: Gate, record: Record | None
+        self,
+        container: Container,
+        quota: Quota,
+        limit: Limit,
+        gates: Gates | None,
+        gate: Gate,
+        record: Record | None,
+        nic: NicGate | None = None,
     ) -> None:
         self.container = container
         self.quota = quota
         self.limit = limit
         self.gates = gates
+        self.nic = nic
         self.taken = False
         self.ledger = Ledger(limit.quota_us * 1000)
         self.missed = 0
@@ -92,8 +102,8 @@ class Enforced:
         try:
             self.release()
         finally:
-            if self.gates:
-                self.gates.close()
+            for gate in self._gates():
+                gate.close()
             self.quota.close()
 
     def decide(self, counters: Counters, now: int, passed: int, open_after: int) -> bool:
@@ -123,8 +133,8 @@ class Enforced:
         if self._reason:
             self._closed[self._reason] = self._closed.get(self._reason, 0) + passed
         self._reason = self._gate.decide(self.ledger, used.charged, used.network)
-        if self.gates:
-            self.gates.set(self._reason, now + open_after)
+        for gate in self._gates():
+            gate.set(self._reason, now + open_after)
         return True
 
     def _end_periods(self, now: int) -> None:
@@ -174,8 +184,8 @@ class Enforced:
 
     def release(self) -> None:
         """The container has its ordinary limit again. If the kernel refuses it, it stays in the record."""
-        if self.gates:
-            self.gates.set("", 0)
+        for gate in self._gates():
+            gate.set("", 0)
         self._reason = ""
         if self.taken and self._record is not None:
             with contextlib.suppress(GoneError):
@@ -183,8 +193,14 @@ class Enforced:
             self._record.forget(self.quota.folder)
         self.taken = False
 
+    def _gates(self) -> list[Gates | NicGate]:
+        return [gate for gate in (self.gates, self.nic) if gate is not None]
+
     def _totals(self) -> _Totals:
-        dropped = self.gates.dropped() if self.gates else {}
+        dropped: dict[str, Dropped] = {}
+        for gate in self._gates():
+            for reason, one in gate.dropped().items():
+                dropped[reason] = dropped.get(reason, Dropped()) + one
         return _Totals(dropped, dict(self._closed), self.quota.throttled())
 
     def state(self) -> State:
@@ -197,7 +213,7 @@ class Enforced:
             self.taken,
             copy(self.ledger),
             self._reason,
-            sorted(self.gates.places.values()) if self.gates else [],
+            [*sorted(self.gates.places.values() if self.gates else ()), *(self.nic.places if self.nic else ())],
             dict(self.gates.refused) if self.gates else {},
             {reason: found - before.dropped.get(reason, Dropped()) for reason, found in now.dropped.items()},
             {reason: found - before.closed_ns.get(reason, 0) for reason, found in now.closed_ns.items()},

@@ -150,6 +150,7 @@ def enforcer_json(enforcer: Enforcer) -> dict[str, object]:
     return {
         **start_json(enforcer.session),
         "drop": enforcer.mode,
+        "nics": enforcer.nics.places if enforcer.nics else [],
         "dry_run": enforcer.dry_run,
         "tick_ms": enforcer.tick * 1000,
         "restored": found.restored if found else [],
@@ -161,6 +162,10 @@ def enforcer_text(enforcer: Enforcer) -> str:
     lines = [start_text(enforcer.session)]
     if enforcer.dry_run:
         lines.append("dry run: nothing is changed")
+    else:
+        lines.append(f"dropping: {enforcer.mode}")
+    if enforcer.nics:
+        lines.append(f"dropping by destination: {', '.join(enforcer.nics.places) or 'the host has no device'}")
     if enforcer.found and (text := restored_text(enforcer.found)):
         lines.append(f"an earlier run was killed:\n{text}")
     return "\n".join(lines)

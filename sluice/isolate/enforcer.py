@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
-from sluice.isolate.accounting import MAX_CONTAINERS
+from sluice.isolate.accounting import FIRST, MAX_CONTAINERS
 from sluice.isolate.build import compiled_drop
 from sluice.isolate.cgroups import Hierarchy, processes, require_cpu_controller
 from sluice.isolate.containers import Container
@@ -29,6 +29,7 @@ from sluice.isolate.enforced import Enforced, State
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.gates import Gates
 from sluice.isolate.ledger import Gate
+from sluice.isolate.nic import NicGate, Nics
 from sluice.isolate.quota import GoneError, Quota
 from sluice.isolate.restore import FOLDER, Record, Restored, Watchdog
 from sluice.isolate.session import Sample, Session
@@ -64,7 +65,8 @@ class Enforcer:
     """Accounts as a Session does, and enforces. Use as a context: limits are restored at the end.
 
     mode: of MODES, where packets are dropped. dry_run: decide, and change nothing. early: see Gate. tick: seconds
-    between decisions. state_folder: where ordinary limits are kept in case this process is killed.
+    between decisions. state_folder: where ordinary limits are kept in case this process is killed. nics: interfaces of
+    the host at which packets are dropped by destination, too.
     Raises IsolateError if accounting is not possible here, or if another controller uses the folder.
     """
 
@@ -79,12 +81,15 @@ class Enforcer:
         interrupt_ns: int | None = None,
         hierarchy: Hierarchy | None = None,
         state_folder: Path = FOLDER,
+        nics: Sequence[str] = (),
     ) -> None:
         self.mode = "none" if dry_run else mode
         self.dry_run = dry_run
         self.tick = tick
         self.found: Restored | None = None
         """What an earlier controller left, and was restored at the start."""
+        self.nics: Nics | None = None
+        """What drops at interfaces of the host."""
         self._early = early
         self._record: Record | None = None
         self._watchdog: Watchdog | None = None
@@ -106,6 +111,8 @@ class Enforcer:
             require_cpu_controller(self.hierarchy)
             if self.mode != "none":
                 compiled_drop()  # now, and not when traffic is there already
+            if nics and self.mode != "none":
+                self.nics = Nics(nics, self.session.accounting.cpus, FIRST + max_containers)
             if not dry_run:
                 self._record = Record(state_folder)
                 self.found = self._record.restore()
@@ -129,6 +136,8 @@ class Enforcer:
         self._closed = True
         for slot in list(self.enforced):
             self._end(slot)
+        if self.nics is not None:
+            self.nics.close()
         self.session.close()
         self._end_record()
         _set_priority(self._priority)
@@ -154,7 +163,10 @@ class Enforcer:
                 self._adopt(slot, container)
         places = Counter(chain.from_iterable(container.namespaces for container in current.values()))
         shared = frozenset(inode for inode, number in places.items() if number > 1)
+        owners = Counter(chain.from_iterable(container.addresses for container in current.values()))
         for one in self.enforced.values():
+            if one.nic:
+                one.nic.addresses = frozenset(a for a in one.container.addresses if owners[a] == 1)
             if one.gates:
                 found = islice(processes(one.quota.folder, below=True), _PROCESSES)
                 one.gates.refresh(found, one.container.namespaces, shared)
@@ -182,12 +194,14 @@ class Enforcer:
             return
         self._unlimited.discard(container.name)
         try:
-            gates = None if self.mode == "none" else Gates(self.mode, self.session.accounting.cpus)
+            cpus = self.session.accounting.cpus
+            gates = None if self.mode == "none" else Gates(self.mode, cpus, folder, self.hierarchy.is_v1, self._record)
         except IsolateError as error:
             quota.close()
             self._failed[container.name] = str(error)
             return
-        one = Enforced(container, quota, limit, gates, Gate(self._early), self._record)
+        nic = None if self.nics is None else NicGate(self.nics, slot)
+        one = Enforced(container, quota, limit, gates, Gate(self._early), self._record, nic)
         one.begin(self.session.accounting.read(slot), time.monotonic_ns())
         self.enforced[slot] = one
 

@@ -14,16 +14,20 @@ from sluice.isolate.build import compiled_drop
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.interfaces import Interface, entered, host_end, interfaces, namespace_identifier
 from sluice.isolate.libbpf import Object
+from sluice.isolate.polling import Change, begin_polling, undo
+from sluice.isolate.restore import Record
 
-MODES = ("auto", "host-end", "xdp", "tc", "none")
+MODES = ("auto", "host-end", "xdp", "tc", "threads", "none")
 """Where packets are dropped: at the host's end of a veth, before the container's end schedules its softirq; by the
-driver of the container's interface; after the driver; or not. `auto` is the first of them that an interface has.
+driver of the container's interface; after the driver; by the device, which a thread in the container's cgroup polls
+(polling.py); or not. `auto` is the first of the first three that an interface has.
 """
+_AUTO = MODES[1:4]
 REASONS = ("spent", "early")
 """Why: the container has used its time; or it is nearly used, and most of it was used for packets."""
-_XDP, _TCX_INGRESS, _TCX_EGRESS = 37, 46, 47
-_XDP_DRIVER = 1 << 2
-_DROPS = struct.Struct("=2Q2Q")
+XDP, TCX_INGRESS, _TCX_EGRESS = 37, 46, 47
+XDP_DRIVER = 1 << 2
+DROPS = struct.Struct("=2Q2Q")
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class Dropped:
     """Segments of a packet that a device would divide (GSO) count each."""
     bytes: int = 0
 
+    def __add__(self, other: Dropped) -> Dropped:
+        return Dropped(self.packets + other.packets, self.bytes + other.bytes)
+
     def __sub__(self, other: Dropped) -> Dropped:
         return Dropped(self.packets - other.packets, self.bytes - other.bytes)
 
@@ -42,10 +49,13 @@ class Gates:
     """The gates of one container: a program on each of its interfaces. Nothing is pinned: the kernel removes them when
     this process ends.
 
-    mode: one of MODES. Raises IsolateError if the program cannot be built or loaded.
+    mode: one of MODES. folder: of the container's cgroup. record: what is changed at interfaces in mode `threads` is
+    recorded there. Raises IsolateError if the program cannot be built or loaded.
     """
 
-    def __init__(self, mode: str, cpus: int) -> None:
+    def __init__(
+        self, mode: str, cpus: int, folder: Path = Path(), is_v1: bool = True, record: Record | None = None
+    ) -> None:
         self.places: dict[tuple[int, int], str] = {}
         """By namespace and interface: where its packets are dropped."""
         self.refused: dict[tuple[int, int], str] = {}
@@ -55,6 +65,10 @@ class Gates:
         self._tried: dict[tuple[int, int], int] = {}
         """Interfaces that were refused, by the host's end with which they were tried (0 without one)."""
         self._mode = mode
+        self._folder = folder
+        self._is_v1 = is_v1
+        self._record = record
+        self._changes: dict[tuple[int, int], Change] = {}
         self._cpus = cpus
         self._links: dict[tuple[int, int], int] = {}
         self._object = Object(compiled_drop())
@@ -68,7 +82,7 @@ class Gates:
 
     def close(self) -> None:
         """Take the programs out of the kernel."""
-        for key in list(self._links):
+        for key in list(self.places):
             self._detach(key)
         self._memory.close()
         self._object.close()
@@ -81,7 +95,7 @@ class Gates:
 
     def dropped(self) -> dict[str, Dropped]:
         """All that was dropped so far, by reason."""
-        rows = [_DROPS.unpack(row) for row in self._drops.lookup_per_cpu(bytes(4), self._cpus)]
+        rows = [DROPS.unpack(row) for row in self._drops.lookup_per_cpu(bytes(4), self._cpus)]
         return {
             reason: Dropped(sum(row[i] for row in rows), sum(row[len(REASONS) + i] for row in rows))
             for i, reason in enumerate(REASONS)
@@ -111,32 +125,35 @@ class Gates:
                 if inode in left:
                     left.discard(inode)
                     try:
-                        found |= self._attach_all(descriptor, inode, outside)
+                        found |= self._attach_all(process, descriptor, inode, outside)
                     except IsolateError as error:
                         self.refused[inode, 0] = str(error)
         for inode in left:
             self.refused[inode, 0] = "no process was found by which its network namespace can be entered"
-        for key in self._links.keys() - found:
+        for key in self.places.keys() - found:
             self._detach(key)
         for key in self._tried.keys() - found:
             del self._tried[key], self.refused[key]
 
-    def _attach_all(self, namespace: int, inode: int, outside: list[Interface]) -> set[tuple[int, int]]:
+    def _attach_all(self, process: int, namespace: int, inode: int, outside: list[Interface]) -> set[tuple[int, int]]:
         identifier = namespace_identifier(namespace)
         with entered(namespace):
             inside = interfaces()
         for interface in inside:
             key = (inode, interface.index)
-            if key in self._links:
+            if key in self.places:
                 continue
             other = host_end(interface, outside, identifier)
             if self._tried.get(key) != (other.index if other else 0):
-                self._attach(key, namespace, interface, other)
+                if self._mode == "threads":
+                    self._begin_polling(key, process, namespace, interface, other)
+                else:
+                    self._attach(key, namespace, interface, other)
         return {(inode, interface.index) for interface in inside}
 
     def _attach(self, key: tuple[int, int], namespace: int, interface: Interface, other: Interface | None) -> None:
         tried: list[str] = []
-        for mode in MODES[1:-1] if self._mode == "auto" else (self._mode,):
+        for mode in _AUTO if self._mode == "auto" else (self._mode,):
             try:
                 if mode == "host-end":
                     if other is None:
@@ -145,7 +162,7 @@ class Gates:
                     self.places[key] = f"{mode} {other.name}"
                 else:
                     program, place, flags = (
-                        ("drop_xdp", _XDP, _XDP_DRIVER) if mode == "xdp" else ("drop_tc", _TCX_INGRESS, 0)
+                        ("drop_xdp", XDP, XDP_DRIVER) if mode == "xdp" else ("drop_tc", TCX_INGRESS, 0)
                     )
                     with entered(namespace):
                         self._links[key] = self._object.attach_to_interface(program, interface.index, place, flags)
@@ -158,9 +175,37 @@ class Gates:
         self._tried[key] = other.index if other else 0
         self.refused[key] = "; ".join(tried)
 
+    def _begin_polling(
+        self, key: tuple[int, int], process: int, namespace: int, interface: Interface, other: Interface | None
+    ) -> None:
+        def keep(change: Change) -> None:
+            self._changes[key] = change
+            if self._record is not None:
+                self._record.keep_change(change)
+
+        try:
+            begin_polling(self._folder, self._is_v1, process, (namespace, key[0]), interface, other, keep)
+        except IsolateError as error:
+            if change := self._changes.pop(key, None):
+                self._forget(change)
+            self._tried[key] = other.index if other else 0
+            self.refused[key] = f"threads: {error}"
+            return
+        self.places[key] = f"threads {interface.name}"
+        self._tried.pop(key, None)
+        self.refused.pop(key, None)
+
+    def _forget(self, change: Change) -> None:
+        if self._record is not None:
+            self._record.forget_change(change)
+
     def _detach(self, key: tuple[int, int]) -> None:
-        os.close(self._links.pop(key))
         self.places.pop(key, None)
+        if key in self._links:
+            os.close(self._links.pop(key))
+        if change := self._changes.pop(key, None):
+            undo(change)
+            self._forget(change)
 
 
 @contextlib.contextmanager

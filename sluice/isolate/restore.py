@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from sluice.isolate.errors import IsolateError
+from sluice.isolate.polling import Change, undo
 from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
 
 FOLDER = Path("/run/sluice-isolate")
@@ -64,6 +65,7 @@ class Record:
     def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
         self.kept: dict[str, Kept] = {}
+        self._changes: list[Change] = []
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = folder.lstat()
@@ -101,6 +103,24 @@ class Record:
         if self.kept.pop(str(folder), None) is not None:
             self._write()
 
+    def keep_change(self, change: Change) -> None:
+        """Record a change of an interface. It is in the file when this returns. Raises IsolateError."""
+        self._changes.append(change)
+        self._write_changes()
+
+    def forget_change(self, change: Change) -> None:
+        """It has been undone."""
+        if change in self._changes:
+            self._changes.remove(change)
+            self._write_changes()
+
+    def _write_changes(self) -> None:
+        try:
+            _replace(self.folder / "interfaces.json", [asdict(one) for one in self._changes])
+        except OSError as error:
+            path = self.folder / "interfaces.json"
+            raise IsolateError(f"{path}: changes cannot be recorded: {os.strerror(error.errno or 0)}") from error
+
     def restore(self) -> Restored:
         """Restore what an earlier controller left. What fails stays in the file, and is in `kept`."""
         done = restore(self.folder)
@@ -121,13 +141,26 @@ class Record:
 
 
 def _write(folder: Path, limits: Collection[Kept]) -> None:
-    target = folder / "limits.json"
-    if not limits:
+    _replace(folder / "limits.json", {"version": 1, "cgroups": [asdict(one) for one in limits]} if limits else None)
+
+
+def _replace(target: Path, data: object) -> None:
+    """Write a file as a whole; remove it if there is nothing to write."""
+    if not data:
         target.unlink(missing_ok=True)
         return
-    temporary = folder / "limits.new"
-    temporary.write_text(json.dumps({"version": 1, "cgroups": [asdict(one) for one in limits]}))
+    temporary = target.with_suffix(".new")
+    temporary.write_text(json.dumps(data))
     os.replace(temporary, target)
+
+
+def _undo_changes(folder: Path) -> None:
+    """Interfaces are as before. What cannot be read is left for people."""
+    path = folder / "interfaces.json"
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        for row in json.loads(path.read_text()):
+            undo(Change(**row))
+        path.unlink()
 
 
 def read_kept(folder: Path) -> list[Kept]:
@@ -152,6 +185,8 @@ def restore(folder: Path = FOLDER, forget: bool = True) -> Restored:
     forget: only the limits that failed remain in the file. False leaves it to a controller that may still write it.
     """
     found = Restored([], [], [], [])
+    if forget:
+        _undo_changes(folder)
     for kept in read_kept(folder):
         try:
             _restore(kept, found)

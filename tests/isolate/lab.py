@@ -159,6 +159,10 @@ class Lab:
         """The host's address on its link to a namespace."""
         return f"10.89.{namespace.rsplit('-', 1)[1]}.1"
 
+    def host_end(self, namespace: str) -> str:
+        """The name of the host's end of that link."""
+        return f"sli{namespace.rsplit('-', 1)[1]}h{os.getpid() % 100000}"
+
     def bridge(self) -> str:
         """A new bridge in the host's namespace."""
         name = f"slib{os.getpid() % 100000}"
@@ -181,8 +185,7 @@ class Lab:
 
     def without_tso(self, namespace: str) -> None:
         """Let the host's end of a link send no packets that the other end would not poll for."""
-        number = int(namespace.rsplit("-", 1)[1])
-        _run("ethtool", "-K", f"sli{number}h{os.getpid() % 100000}", "tso", "off")
+        _run("ethtool", "-K", self.host_end(namespace), "tso", "off")
 
     def shape(self, namespace: str, rate: str) -> None:
         """Shape what a namespace sends, with HTB."""
@@ -216,8 +219,10 @@ class Lab:
 
     def _await_program(self, process: subprocess.Popen[bytes]) -> None:
         for _ in range(1000):
+            if process.poll() is not None:  # it had little to do
+                return
             with contextlib.suppress(OSError):
-                if os.path.samefile(f"/proc/{process.pid}/exe", self.program) or process.poll() is not None:
+                if os.path.samefile(f"/proc/{process.pid}/exe", self.program):
                     return
             time.sleep(0.01)
         raise AssertionError(f"{self.program} was not started in its network namespace")

@@ -42,11 +42,6 @@ def ip(*arguments: str) -> None:
     subprocess.run(["ip", *arguments], check=True)
 
 
-def outer_end(namespace: str) -> str:
-    """The name of the host's end of a namespace's link."""
-    return f"sli{namespace.rsplit('-', 1)[1]}h{os.getpid() % 100000}"
-
-
 def hold(lab: Lab, namespace: str) -> tuple[int, int]:
     """A process in a namespace, and the namespace's inode."""
     process = lab.start("hold", "5000", namespace=namespace).pid
@@ -61,7 +56,7 @@ def test_interfaces_of_the_same_name_are_refused_once_each(
 ) -> None:
     *names, other = (lab.namespace()[0] for _ in range(3))
     for name in names:
-        ip("link", "set", outer_end(name), "netns", other)
+        ip("link", "set", lab.host_end(name), "netns", other)
     processes, inodes = zip(*(hold(lab, name) for name in names), strict=True)
     for _ in range(3):
         gates.refresh(processes, frozenset(inodes), NONE)
@@ -78,7 +73,7 @@ def test_an_interface_whose_end_comes_to_the_host_is_tried_again(
 ) -> None:
     (name, _), (other, _) = lab.namespace(), lab.namespace()
     process, inode = hold(lab, name)
-    outer = outer_end(name)
+    outer = lab.host_end(name)
     ip("link", "set", outer, "netns", other)
     gates.refresh([process], frozenset({inode}), NONE)
     assert len(gates.refused) == 1

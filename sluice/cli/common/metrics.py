@@ -19,7 +19,8 @@ def label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _family(name: str, kind: str, text: str, samples: list[tuple[str, float]]) -> Iterator[str]:
+def family(name: str, kind: str, text: str, samples: list[tuple[str, float]]) -> Iterator[str]:
+    """The lines of a family: its help, its kind, and a line per sample, which is its labels and a value."""
     if not samples:
         return
     yield f"# HELP {name} {text}"
@@ -56,38 +57,38 @@ def metrics(snapshot: Snapshot) -> str:
     lost = [(f'reason="{name}"', float(snapshot.received[name])) for name in _RECEIVED if name in snapshot.received]
     total = float(snapshot.packets)
     lines = [
-        *_family("sluice_info", "gauge", "The stack that runs.", [(f'stack="{label(snapshot.stack)}"', 1)]),
-        *_family("sluice_up_seconds", "gauge", "Seconds since the run began.", [("", snapshot.seconds)]),
-        *_family("sluice_received_packets_total", "counter", "Packets received.", [("", total)]),
-        *_family("sluice_lost_packets_total", "counter", "Packets that the box did not process, by reason.", lost),
-        *_family("sluice_layer_packets_total", "counter", "Packets of a layer.", by_layer("packets")),
-        *_family("sluice_layer_bytes_total", "counter", "Bytes of a layer, with its headers.", by_layer("bytes")),
-        *_family("sluice_layer_instances_total", "counter", "Instances that began.", by_layer("instances")),
-        *_family("sluice_layer_instances", "gauge", "Instances (connections) at this time.", current),
-        *_family("sluice_layer_events_total", "counter", "Other counters of layers: outcomes and reasons.", others),
-        *_family(
+        *family("sluice_info", "gauge", "The stack that runs.", [(f'stack="{label(snapshot.stack)}"', 1)]),
+        *family("sluice_up_seconds", "gauge", "Seconds since the run began.", [("", snapshot.seconds)]),
+        *family("sluice_received_packets_total", "counter", "Packets received.", [("", total)]),
+        *family("sluice_lost_packets_total", "counter", "Packets that the box did not process, by reason.", lost),
+        *family("sluice_layer_packets_total", "counter", "Packets of a layer.", by_layer("packets")),
+        *family("sluice_layer_bytes_total", "counter", "Bytes of a layer, with its headers.", by_layer("bytes")),
+        *family("sluice_layer_instances_total", "counter", "Instances that began.", by_layer("instances")),
+        *family("sluice_layer_instances", "gauge", "Instances (connections) at this time.", current),
+        *family("sluice_layer_events_total", "counter", "Other counters of layers: outcomes and reasons.", others),
+        *family(
             "sluice_worker_packets_total",
             "counter",
             "Packets of a worker.",
             [(at, one["packets"]) for at, one in workers],
         ),
-        *_family(
+        *family(
             "sluice_worker_busy_seconds_total",
             "counter",
             "Seconds that a worker spent with packets.",
             [(at, one["busy"]) for at, one in workers],
         ),
-        *_family(
+        *family(
             "sluice_worker_longest_stall_seconds",
             "gauge",
             "Longest time that a worker spent with packets without a look for new ones.",
             [(at, one["longest"]) for at, one in workers],
         ),
-        *_family("sluice_function_total", "counter", "What functions count.", functions),
+        *family("sluice_function_total", "counter", "What functions count.", functions),
     ]
     if "forwarded" in snapshot.received:
         sent = [("", float(snapshot.received["forwarded"]))]
-        lines += _family("sluice_forwarded_packets_total", "counter", "Packets that were transmitted.", sent)
+        lines += family("sluice_forwarded_packets_total", "counter", "Packets that were transmitted.", sent)
     return "\n".join(lines) + "\n"
 
 

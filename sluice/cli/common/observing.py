@@ -14,7 +14,7 @@ import stat
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -115,7 +115,7 @@ def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observe
         stack.callback(signal.signal, signal.SIGUSR1, before)
         stack.callback(observer.end)
         if metrics_at:
-            observer.servers.append(_metrics_server(metrics_at, observer))
+            observer.servers.append(metrics_server(metrics_at, lambda: metrics(observer.snapshot)))
         if control:
             observer.servers.append(control_server(control, observer))
             stack.callback(_remove, control)
@@ -145,13 +145,15 @@ class _Bounded(socketserver.BaseServer):
         """A client that goes away is no fault of the run."""
 
 
-def _metrics_server(at: tuple[str, int], observer: Observer) -> socketserver.BaseServer:
+def metrics_server(at: tuple[str, int], text: Callable[[], str]) -> socketserver.BaseServer:
+    """A server that answers requests for /metrics with a text. Raises CommandError if the port is not available."""
+
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404, "the numbers are at /metrics")
                 return
-            body = metrics(observer.snapshot).encode()
+            body = text().encode()
             self.send_response(200)
             self.send_header("Content-Type", CONTENT_TYPE)
             self.send_header("Content-Length", str(len(body)))

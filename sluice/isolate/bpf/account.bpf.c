@@ -291,7 +291,8 @@ int BPF_PROG(on_timer_exit)
 }
 
 /* The loader runs this on each CPU before it reads: what has passed until then is charged. A CPU that runs one task for
- * long, or is idle, has no event that would do so. Returns 1 if it interrupted another program.
+ * long, or is idle, has no event that would do so. It also runs after the table of cgroups has changed: a task that is
+ * never switched out is in its new container from then on. Returns 1 if it interrupted another program.
  */
 SEC("raw_tp")
 int snapshot(void *context)
@@ -309,6 +310,7 @@ int snapshot(void *context)
         advance_section(cpu);
     } else {
         advance(cpu);
+        cpu->runner = slot_of_task(bpf_get_current_task_btf());
     }
     leave(cpu);
     return 0;

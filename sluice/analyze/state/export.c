@@ -9,6 +9,7 @@ struct block { /* memory of a variable, or an object */
   uint64_t size, id;
   const struct sluice_type *type;
   uint8_t **shadow;
+  const struct object *object; /* NULL for a variable */
 };
 
 static struct {
@@ -19,11 +20,15 @@ static struct {
 } out;
 
 static uint8_t **shadows; /* of variables */
-static struct object **queue;
+static struct visit { /* of an object, from a variable */
+  struct object *object;
+  uint64_t variable;
+} *queue;
 static size_t queue_count, queue_space;
 static const struct opennf_filter *filters; /* of opennf.c */
 static size_t filter_count;
 static enum { ONLY_NONE, ONLY_ENTRIES, ONLY_OTHERS } only;
+static uint64_t walked_from; /* the variable */
 static uint64_t walks, exports, packet_number;
 
 static void *room(size_t size) {
@@ -80,13 +85,18 @@ static void pointers_of(const struct block *block, const struct sluice_type *typ
   }
 }
 
-/* Of bytes [from, to). */
+/* Of bytes [from, to): in the block's own type, and in what lies within it. */
 static void each(const struct block *block, uint64_t from, uint64_t to, each_pointer action) {
-  if (!block->type || !block->type->size) return;
-  const uint64_t size = block->type->size;
-  const uint64_t count = block->type->open ? 1 : block->size / size;
-  for (uint64_t n = from / size; n < count && n * size < to; n++)
-    pointers_of(block, block->type, n * size, from, to, action);
+  const struct sluice_type *type = block->type;
+  const uint64_t count = !type || !type->size ? 0 : type->open ? 1 : block->size / type->size;
+  for (uint64_t n = count ? from / type->size : 0; n < count && n * type->size < to; n++)
+    pointers_of(block, type, n * type->size, from, to, action);
+  for (uint64_t i = 0; block->object && i < block->object->view_count; i++) {
+    const struct view view = block->object->views[i]; /* an action may add views */
+    if (view.offset >= to) break;
+    if (view.seen == exports && view.offset + view.type->size > from && view.offset + view.type->size <= block->size)
+      pointers_of(block, view.type, view.offset, from, to, action);
+  }
 }
 
 static void *pointer_at(const struct block *block, uint64_t offset) {
@@ -107,10 +117,48 @@ static int set_type(struct object *object, const struct sluice_type *type, uint6
         object->type = sluice_state_structures[i];
         return 1;
       }
-  if (!type || !type->size || inside % type->size != 0) return 0;
-  if (inside != 0 && object->size % type->size != 0) return 0; /* a member of something larger */
+  if (!type || !type->size || inside != 0) return 0;
   object->type = type;
   return object->type != before;
+}
+
+/* Notes that a structure lies within an object. Returns whether that is new in this export. */
+static int add_view(struct object *object, const struct sluice_type *type, uint64_t inside) {
+  if (!type || !type->size || type->guess || inside + type->size > object->size) return 0;
+  const struct sluice_type *own = object->type;
+  if (own && own->size && !own->guess) { /* an element of an array, or a member */
+    if (own == type && inside % own->size == 0 && !own->open) return 0;
+    if (inside < own->size || (!own->open && object->size % own->size == 0)) return 0;
+  }
+  uint64_t low = 0, high = object->view_count;
+  while (low < high) {
+    const uint64_t middle = (low + high) / 2;
+    if (object->views[middle].offset < inside)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  if (low < object->view_count && object->views[low].offset == inside) {
+    struct view *known = &object->views[low];
+    const int is_new = known->seen != exports || known->type != type;
+    if (known->seen == exports) return 0; /* by its first pointer */
+    *known = (struct view){inside, type, exports};
+    return is_new;
+  }
+  if (object->view_count == object->view_space) {
+    const uint64_t space = object->view_space ? 2 * object->view_space : 16;
+    struct view *grown = sluice_real_realloc(object->views, space * sizeof(*grown));
+    if (!grown) {
+      out.failed = 1;
+      return 0;
+    }
+    object->views = grown;
+    object->view_space = space;
+  }
+  memmove(&object->views[low + 1], &object->views[low], (object->view_count - low) * sizeof(struct view));
+  object->views[low] = (struct view){inside, type, exports};
+  object->view_count++;
+  return 1;
 }
 
 static void follow(const struct block *block, uint64_t offset, const struct sluice_member *member) {
@@ -119,12 +167,12 @@ static void follow(const struct block *block, uint64_t offset, const struct slui
   struct object *object = value ? sluice_object_at(value) : NULL;
   if (!object) return;
   const uint64_t inside = (uint64_t)value - object->address;
-  if (set_type(object, member->of, inside)) object->walked = 0; /* what it points to is known now */
-  if (object->walked == walks) return;
+  const int typed = set_type(object, member->of, inside), viewed = add_view(object, member->of, inside);
+  if (object->walked == walks && !typed && !viewed) return; /* else what it points to was not known before */
   object->walked = walks;
   if (queue_count == queue_space) {
     size_t space = queue_space ? 2 * queue_space : 1024;
-    struct object **grown = sluice_real_realloc(queue, space * sizeof(*grown));
+    struct visit *grown = sluice_real_realloc(queue, space * sizeof(*grown));
     if (!grown) {
       out.failed = 1;
       return;
@@ -132,7 +180,7 @@ static void follow(const struct block *block, uint64_t offset, const struct slui
     queue = grown;
     queue_space = space;
   }
-  queue[queue_count++] = object;
+  queue[queue_count++] = (struct visit){object, walked_from};
 }
 
 /* ---- records ---- */
@@ -236,6 +284,31 @@ static int has_entries(uint64_t variable, const struct sluice_type *type) {
   return 0;
 }
 
+static void put_entry(const struct block *block, uint64_t variable, const struct sluice_type *type, uint64_t at) {
+  if (is_of_flow(variable, type, block->memory + at))
+    put_range(block, at, at + type->size);
+  else
+    out.outside_flow += (uint64_t)put_difference(block, at, at + type->size);
+}
+
+/* What belongs to the flow, and what else changed. */
+static void put_entries(const struct block *block, uint64_t variable) {
+  const struct sluice_type *type = block->type;
+  if (type && type->size && has_entries(variable, type)) {
+    for (uint64_t at = 0; at + type->size <= block->size; at += type->size) put_entry(block, variable, type, at);
+    return;
+  }
+  uint64_t at = 0;
+  for (uint64_t i = 0; block->object && i < block->object->view_count; i++) {
+    const struct view *view = &block->object->views[i];
+    if (view->seen != exports || view->offset < at || !has_entries(variable, view->type)) continue;
+    put_difference(block, at, view->offset);
+    put_entry(block, variable, view->type, view->offset);
+    at = view->offset + view->type->size;
+  }
+  put_difference(block, at, block->size);
+}
+
 static void put_block(const struct block *block, uint64_t variable, enum sluice_model model) {
   if (!block->size) return;
   if (!*block->shadow) { /* the first export of it */
@@ -244,35 +317,41 @@ static void put_block(const struct block *block, uint64_t variable, enum sluice_
     put_range(block, 0, block->size);
   } else if (model == SLUICE_ALL || (model != SLUICE_DIFFERENCE && !has_entries(variable, NULL))) {
     put_range(block, 0, block->size);
-  } else if (model == SLUICE_DIFFERENCE || !block->type || !block->type->size || !has_entries(variable, block->type)) {
+  } else if (model == SLUICE_DIFFERENCE) {
     put_difference(block, 0, block->size);
   } else {
-    const uint64_t size = block->type->size;
-    for (uint64_t at = 0; at + size <= block->size; at += size) {
-      if (is_of_flow(variable, block->type, block->memory + at))
-        put_range(block, at, at + size);
-      else
-        out.outside_flow += (uint64_t)put_difference(block, at, at + size);
-    }
+    put_entries(block, variable);
   }
 }
 
-static void put_variable(uint64_t number, enum sluice_model model) {
+static struct block block_of(struct object *object) {
+  return (struct block){(uint8_t *)object->address, object->size, object->id, object->type, &object->shadow, object};
+}
+
+static struct block block_of_variable(uint64_t number) {
   const struct row *row = &sluice_state_variables[number];
-  if (!row->memory || !row->size) return;
-  const struct block own = {row->memory, row->size, FIRST_VARIABLE + number, sluice_state_types[number].type,
-                            &shadows[number]};
+  return (struct block){row->memory, row->size, FIRST_VARIABLE + number, sluice_state_types[number].type,
+                        &shadows[number], NULL};
+}
+
+/* Finds all memory that a variable leads to. An object is in the queue again if more of its pointers became known. */
+static void walk(uint64_t number) {
+  const struct block own = block_of_variable(number);
   walks++;
-  queue_count = 0;
-  put_block(&own, number, model);
+  walked_from = number;
+  size_t at = queue_count;
   each(&own, 0, own.size, follow);
-  for (size_t i = 0; i < queue_count && !out.failed; i++) {
-    struct object *object = queue[i];
-    const struct block block = {(uint8_t *)object->address, object->size, object->id, object->type, &object->shadow};
-    if (object->sent != exports) put_block(&block, number, model);
-    object->sent = exports;
+  for (; at < queue_count && !out.failed; at++) {
+    const struct block block = block_of(queue[at].object);
     each(&block, 0, block.size, follow);
   }
+}
+
+static int is_exported(uint64_t number, enum sluice_model model) {
+  const struct row *row = &sluice_state_variables[number];
+  if (!sluice_state_types[number].is_state || !row->memory || !row->size) return 0;
+  if (only != ONLY_NONE && has_entries(number, NULL) != (only == ONLY_ENTRIES)) return 0;
+  return model != SLUICE_CHANGED || sluice_state_changed[number];
 }
 
 int sluice_export_some(const struct opennf_filter *given, size_t count, int with_entries, struct sluice_export *result) {
@@ -303,11 +382,19 @@ int sluice_state_export(enum sluice_model model, struct sluice_export *result) {
     const struct record record = {id, 0, 0, 0, 0};
     put(&record, sizeof(record));
   }
-  for (uint64_t number = 0; number < sluice_state_variables_count && &sluice_state_type_count; number++) {
-    if (!sluice_state_types[number].is_state) continue;
-    if (only != ONLY_NONE && has_entries(number, NULL) != (only == ONLY_ENTRIES)) continue;
-    if (model == SLUICE_CHANGED && !sluice_state_changed[number]) continue;
-    put_variable(number, model);
+  queue_count = 0;
+  if (!&sluice_state_type_count) return -1; /* nothing says what the variables contain */
+  for (uint64_t number = 0; number < sluice_state_variables_count; number++)
+    if (is_exported(number, model)) walk(number);
+  for (uint64_t number = 0, at = 0; number < sluice_state_variables_count; number++) {
+    if (!is_exported(number, model)) continue;
+    const struct block own = block_of_variable(number);
+    put_block(&own, number, model);
+    for (; at < queue_count && queue[at].variable == number && !out.failed; at++) {
+      const struct block block = block_of(queue[at].object);
+      if (queue[at].object->sent != exports) put_block(&block, number, model);
+      queue[at].object->sent = exports;
+    }
   }
   if (out.failed) return -1;
   header.records = out.records;

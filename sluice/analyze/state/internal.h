@@ -33,9 +33,18 @@ const struct sought *sluice_sought(uint64_t comparison);
 
 /* ---- memory that the program allocated ---- */
 
+/* A structure within an object of another type: the element of an allocator of the program's own. */
+struct view {
+  uint64_t offset;
+  const struct sluice_type *type;
+  uint64_t seen; /* the export that saw a pointer to it last */
+};
+
 struct object {
   uint64_t address, size, id;
   const struct sluice_type *type; /* NULL: not known, or bytes */
+  struct view *views;             /* by offset */
+  uint64_t view_count, view_space;
   const char *structure;          /* that the program allocated, or NULL */
   uint8_t *shadow;                /* what was exported last */
   uint64_t peer;                  /* its identity in the instance from which it was imported; 0: none */

@@ -92,6 +92,7 @@ static void drop(void *memory) {
     if (freed_count < freed_space) freed[freed_count++] = found->id;
     __real_free(found->shadow);
   }
+  if (found) __real_free(found->views);
   __real_free(found);
   pthread_mutex_unlock(&lock);
 }

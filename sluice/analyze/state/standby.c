@@ -5,6 +5,7 @@
  *   SLUICE_STATE_MODEL=MODEL   all, flow, changed (the default), difference
  *   SLUICE_STATE_FROM=PLACE    before the first packet, take over all that is there
  *   SLUICE_STATE_STOP=N        end without notice after N packets, for rehearsals
+ *   SLUICE_STATE_SETTLE=MS     wait before each export, so that other threads finish the packet
  *   SLUICE_STATE_SUMMARY=FILE  write totals at the end: a line of JSON */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@
 
 static struct channel *to;
 static enum sluice_model model = SLUICE_CHANGED;
+static int settle;
 static uint64_t stop, packets, bytes, most, records, outside_flow, by_hand;
 static uint64_t *changes; /* packets that changed each variable */
 
@@ -52,12 +54,14 @@ static void take_over(const char *place) {
 static void begin(void) {
   const char *place = getenv("SLUICE_STATE_TO"), *from = getenv("SLUICE_STATE_FROM");
   const char *name = getenv("SLUICE_STATE_MODEL"), *end = getenv("SLUICE_STATE_STOP");
+  const char *wait = getenv("SLUICE_STATE_SETTLE");
   if ((place || from) && !&sluice_state_type_count)
     fail("SLUICE_STATE_TO, SLUICE_STATE_FROM", "the program was linked without the code of `sluice analyze serialise`");
   changes = sluice_real_malloc((sluice_state_variables_count + 1) * sizeof(*changes));
   if (!changes) fail("the summary", "memory is exhausted");
   memset(changes, 0, sluice_state_variables_count * sizeof(*changes));
   if (name) set_model(name);
+  settle = wait ? atoi(wait) : 0;
   stop = end ? strtoull(end, NULL, 10) : 0;
   if (from) take_over(from);
   if (place && !(to = channel_open(place, 1))) fail(place, "cannot be written");
@@ -88,6 +92,7 @@ void sluice_standby(const struct sluice_packet *packet) {
     begin();
     return;
   }
+  if (settle > 0) usleep((unsigned)settle * 1000);
   if (packet->number > packets) packets = packet->number;
   for (uint64_t i = 0; i < packet->variables; i++) changes[i] += packet->changed[i];
   if (to) {

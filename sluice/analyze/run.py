@@ -24,11 +24,20 @@ def analyze(
     not_receive: functions whose receive calls receive no packets
     assume: external functions that do nothing with pointers; or `externals` for all, `assembly`, `dlopen`
     """
+    arguments = tool_arguments(module, models, not_receive, assume)
+    arguments += ["--field-insensitive"] * field_insensitive + ["--all-locals"] * all_locals
+    return read(module, run_tool("analyze", *arguments, module))
+
+
+def tool_arguments(
+    module: str, models: Iterable[str] = (), not_receive: Iterable[str] = (), assume: Iterable[str] = ()
+) -> list[str]:
+    """Arguments of the tool's `analyze`, as `analyze` has them. Raises AnalyzeError if a file is missing."""
+    models = list(models)
     for path in (module, *models):
         if not os.path.isfile(path):
             raise AnalyzeError(f"{path}: there is no such file")
     arguments = [f"--models={path}" for path in (*sorted(map(str, MODELS.glob("*.yaml"))), *models)]
     arguments += [f"--not-receive={name}" for name in not_receive]
     arguments += [f"--assume={name}" for name in assume]
-    arguments += ["--field-insensitive"] * field_insensitive + ["--all-locals"] * all_locals
-    return read(module, run_tool("analyze", *arguments, module))
+    return arguments

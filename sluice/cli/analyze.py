@@ -1,9 +1,12 @@
-"""sluice analyze build|report|check: find the state in a third-party middlebox in C.
+"""sluice analyze build|report|check|instrument|serialise: find the state in a third-party middlebox in C.
 
   sluice analyze build -- make           records a build as one bitcode module for each program
   sluice analyze report PROGRAM.bc       says which variables are state, and why
 
   sluice analyze check PROGRAM.bc -- ...   runs the program, and compares what changes with the report
+
+  sluice analyze instrument PROGRAM.bc   makes updates visible as the program runs
+  sluice analyze serialise PROGRAM.bc    writes C that exports and imports the state
 
 The analyses need LLVM 19 (Debian: llvm-19-dev, clang-19); scripts/setup.sh --analyze installs it. docs/analyze.md is
 their manual.
@@ -23,6 +26,7 @@ from sluice.analyze.record.build import Recorded, record
 from sluice.analyze.report.page import page_of
 from sluice.analyze.report.text import text_of
 from sluice.analyze.run import analyze
+from sluice.cli.analyze_state import add_actions
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_output, write_text
 from sluice.cli.common.options import add_command
@@ -56,7 +60,7 @@ analysis has missed an update, and the command fails. Programs that read capture
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "analyze", __doc__, action)
-    actions = parser.add_subparsers(dest="what", metavar="build|report|check", required=True)
+    actions = parser.add_subparsers(dest="what", metavar="build|report|check|instrument|serialise", required=True)
     recording = add_command(actions, "build", _BUILD, _build)
     recording.add_argument(
         "-o", metavar="FILE", dest="output", help="the module to write, if the build links one program"
@@ -106,10 +110,11 @@ def add(commands: Any) -> None:
     )
     check.add_argument("--seconds", type=float, default=600, help="the longest that the program may run (600)")
     check.add_argument("of_program", nargs="*", metavar="ARGUMENT", help="of the program, after --")
+    add_actions(actions)
 
 
 def action(options: argparse.Namespace) -> int:
-    """The action without `build`, `report` or `check`, which have their own actions."""
+    """The action without the name of one; each has its own function."""
     raise UsageError(f"sluice analyze {options.what}: is no action")
 
 

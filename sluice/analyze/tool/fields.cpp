@@ -97,6 +97,25 @@ std::string Fields::name(const llvm::Value *pointer, uint64_t bytes) const {
   return known ? "+" + std::to_string(offset) : "";
 }
 
+std::pair<std::string, uint64_t> Fields::member(const llvm::Value *pointer) const {
+  std::pair<std::string, uint64_t> found;
+  uint64_t offset = 0;
+  while (const auto *address = llvm::dyn_cast<llvm::GEPOperator>(pointer)) {
+    const auto *record = llvm::dyn_cast<llvm::StructType>(address->getSourceElementType());
+    llvm::APInt inside(64, 0);
+    if (!address->accumulateConstantOffset(layout_, inside)) break;
+    offset += inside.getZExtValue();
+    if (record && address->getNumIndices() > 1) found = {plain_name(*record).str(), offset};
+    pointer = address->getPointerOperand();
+  }
+  return found;
+}
+
+llvm::StringRef Fields::selected(const llvm::GEPOperator &address) {
+  const auto *record = llvm::dyn_cast<llvm::StructType>(address.getSourceElementType());
+  return record && address.getNumIndices() > 1 ? plain_name(*record) : "";
+}
+
 bool Fields::is_member(const llvm::Value *pointer) const {
   while (const auto *address = llvm::dyn_cast<llvm::GEPOperator>(pointer)) {
     if (llvm::isa<llvm::StructType>(address->getSourceElementType()) && address->getNumIndices() > 1) return true;

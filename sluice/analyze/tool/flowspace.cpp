@@ -18,6 +18,7 @@ Flowspace::Flowspace(const Accesses &accesses, const Receives &receives, const R
       fields_(fields),
       graph_(accesses, Follow::Values),
       keys_(classes.persistent().size()),
+      loads_(classes.persistent().size()),
       complete_(classes.persistent().size(), true) {
   find_packets();
   find_searches();
@@ -202,8 +203,10 @@ void Flowspace::assign(size_t number) {
       const bool compares = llvm::any_of(slice.nodes(), [&](GraphNode node) { return in_variable(graph_.node(node)); });
       if (compares) add(slice, branch, keys);
     }
+    add_comparisons(number, search);
   }
   std::stable_sort(keys.begin(), keys.end());
+  loads_[number] = keys;
   keys.erase(std::unique(keys.begin(), keys.end(),
                          [](const KeyField &a, const KeyField &b) { return a.name == b.name; }),
              keys.end());

@@ -18,12 +18,24 @@ struct KeyField {
   bool operator<(const KeyField &other) const { return name < other.name; }
 };
 
+// Where a search compares a member of an entry with a value: the entry that belongs to a packet has the same value.
+struct Comparison {
+  size_t variable;                  // in Classes::persistent()
+  const llvm::Instruction *at;      // a comparison of registers, or a call of memcmp
+  const llvm::Value *sought;        // the value, or a pointer to it
+  std::string entry;                // name of the structure
+  uint64_t offset, bytes;           // of the member
+};
+
 class Flowspace {
  public:
   Flowspace(const Accesses &accesses, const Receives &receives, const Reach &reach, const Lifetimes &lifetimes,
             const Classes &classes, const Updates &updates, const Fields &fields);
 
   const std::vector<KeyField> &of(size_t number) const { return keys_[number]; }
+  // Every load of a field of a key, of which of() has one for each field.
+  const std::vector<KeyField> &loads_of(size_t number) const { return loads_[number]; }
+  const std::vector<Comparison> &comparisons() const { return comparisons_; }
   // Slices that became too large, so that the key is not known.
   bool is_complete(size_t number) const { return complete_[number]; }
 
@@ -43,6 +55,7 @@ class Flowspace {
   void find_searches();
   void find_indices();
   void assign(size_t number);
+  void add_comparisons(size_t number, const Search &search);
   void add(const Slicer &slice, const llvm::Instruction *access, std::vector<KeyField> &keys) const;
   llvm::DenseSet<ObjectId> origins(const llvm::Value *pointer);
   bool is_packet(const llvm::Value *pointer) const;
@@ -60,7 +73,8 @@ class Flowspace {
   llvm::DenseSet<ObjectId> packets_;
   std::vector<Search> searches_;
   std::vector<Index> indices_;
-  std::vector<std::vector<KeyField>> keys_;
+  std::vector<std::vector<KeyField>> keys_, loads_;
+  std::vector<Comparison> comparisons_;
   std::vector<bool> complete_;
 };
 

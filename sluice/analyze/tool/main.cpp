@@ -1,15 +1,19 @@
 // sluice-analyze: the analyses of one bitcode module, as JSON on standard output. `sluice analyze` runs it.
 #include <chrono>
 
+#include "allocated.h"
 #include "extract.h"
+#include "instrument.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
 #include "llvm/Support/WithColor.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "module.h"
 #include "llvm/Bitcode/BitcodeWriter.h"
 #include "llvm/Support/FileSystem.h"
 #include "oracle.h"
 #include "report.h"
+#include "types.h"
 
 namespace {
 
@@ -34,6 +38,11 @@ cl::opt<std::string> oracle("oracle", cl::desc("write an instrumented module tha
                             cl::sub(analyze_command));
 cl::list<std::string> without("without", cl::desc("a variable, or FILE:LINE of an allocation, to take as not updateable"),
                               cl::sub(analyze_command));
+cl::opt<std::string> instrumented("instrument", cl::desc("write an instrumented module that reports what it updates"),
+                                  cl::sub(analyze_command));
+cl::opt<bool> with_types("types", cl::desc("print the types of variables"), cl::sub(analyze_command));
+cl::opt<bool> no_pruning("no-pruning", cl::desc("of --instrument: set a variable's byte at each update"),
+                         cl::sub(analyze_command));
 
 int fail(const std::string &text) {
   llvm::errs() << text << "\n";
@@ -42,6 +51,14 @@ int fail(const std::string &text) {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+int write(const llvm::Module &module, const std::string &path) {
+  std::error_code failed;
+  llvm::raw_fd_ostream file(path, failed);
+  if (failed) return fail(path + ": " + failed.message());
+  llvm::WriteBitcodeToFile(module, file);
+  return 0;
 }
 
 int analyze_module() {
@@ -55,6 +72,9 @@ int analyze_module() {
   if (!module) return fail(llvm::toString(module.takeError()));
   const Lifetimes lifetimes(**module);
   const Variables variables(**module, lifetimes);
+  llvm::ValueToValueMapTy originals;
+  std::unique_ptr<llvm::Module> original;
+  if (!instrumented.empty()) original = llvm::CloneModule(**module, originals);
   promote_locals(**module);
   const double loaded = seconds_since(begin);
 
@@ -81,10 +101,7 @@ int analyze_module() {
     analyze::OracleOptions oracle_options;
     oracle_options.without = {without.begin(), without.end()};
     instrument_for_oracle(**copy, points_to, receives, classes, updates, oracle_options);
-    std::error_code failed;
-    llvm::raw_fd_ostream file(oracle, failed);
-    if (failed) return fail(oracle + ": " + failed.message());
-    llvm::WriteBitcodeToFile(**copy, file);
+    if (int failed = write(**copy, oracle)) return failed;
     llvm::outs() << llvm::json::Value(llvm::json::Object{{"receive_calls", receives.calls().size()}}) << "\n";
     return 0;
   }
@@ -94,8 +111,28 @@ int analyze_module() {
   const Fields fields(**module);
   const Flowspace flowspace(accesses, receives, reach, lifetimes, classes, updates, fields);
   const Impacts impacts(accesses, reach, classes, updates);
+  llvm::json::Object totals, types_found;
+  if (original) {
+    analyze::InstrumentOptions instrument_options{!no_pruning, {without.begin(), without.end()}};
+    totals = instrument(*original, originals, accesses, receives, classes, updates, flowspace, fields,
+                        instrument_options);
+    if (int failed = write(*original, instrumented)) return failed;
+  }
+  if (with_types) {
+    Types types;
+    llvm::json::Array variables_types;
+    for (const Persistent &persistent : classes.persistent())
+      variables_types.push_back(types.number(persistent.variable->info->getType()));
+    std::set<int64_t> allocated;
+    for (const auto &[site, structure] : allocated_structures(points_to, fields)) allocated.insert(types.number(structure));
+    types_found = llvm::json::Object{{"of", std::move(variables_types)},
+                                     {"allocated", llvm::json::Array(allocated)},
+                                     {"list", types.list()}};
+  }
   llvm::json::Object found = report({**module, points_to, receives, reach, variables, classes, updates, overwritten,
                                      paths, flowspace, impacts});
+  if (with_types) found["types"] = std::move(types_found);
+  if (original) found["instrumented"] = std::move(totals);
   found["seconds"] = llvm::json::Object{{"load", loaded},
                                         {"points_to", solved - loaded},
                                         {"classes", classified - solved},

@@ -25,6 +25,11 @@ class Updates {
   size_t variables() const;
   // Whether packet processing may write an object.
   bool may_write(ObjectId object) const { return writes_.count(object) != 0; }
+  // The instructions of packet processing that may write an object.
+  llvm::ArrayRef<const llvm::Instruction *> writes(ObjectId object) const {
+    const auto found = writes_.find(object);
+    return found == writes_.end() ? llvm::ArrayRef<const llvm::Instruction *>() : found->second.getArrayRef();
+  }
   // The variable's own memory, and what it leads to without leaving unnamed memory; for top-level variables.
   const std::vector<ObjectId> &memory_of(size_t number) const { return memory_[number]; }
 

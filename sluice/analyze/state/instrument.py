@@ -1,0 +1,89 @@
+"""Instruments a program, so that a library gets control after each packet and knows which variables changed."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sluice.analyze.errors import AnalyzeError
+from sluice.analyze.report.model import Analysis, read
+from sluice.analyze.run import tool_arguments
+from sluice.analyze.toolchain import CLANG, run_tool
+
+RUN_TIME = Path(__file__).resolve().parent
+SOURCES = ("updates.c", "objects.c", "export.c", "import.c", "standby.c", "channel.c", "valkey.c", "opennf.c")
+_WRAPPED = ("malloc", "calloc", "realloc", "free", "strdup", "strndup")
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """What was inserted into a module."""
+
+    analysis: Analysis
+    variables: list[str]
+    """The updateable ones, by their numbers at run time."""
+    updates: int
+    """Places at which a variable is updated."""
+    pruned: int
+    """Of these, those at which it certainly was updated before, for the same packet."""
+    at_once: bool
+    """Nothing was pruned, because the program has threads or signal handlers."""
+    boundaries: int
+    """Places at which a packet ends."""
+    fields: int
+    """Of packets, whose values are kept."""
+    comparisons: int
+    """Places at which entries are sought."""
+
+
+def instrument(
+    module: str,
+    output: Path,
+    models: Iterable[str] = (),
+    not_receive: Iterable[str] = (),
+    assume: Iterable[str] = (),
+    without: Iterable[str] = (),
+    pruning: bool = True,
+) -> Instrumented:
+    """Write an instrumented module. Raises AnalyzeError.
+
+    without: variables whose updates are not marked, to see that a check finds them
+    pruning: leave out marks that are certainly set already
+    """
+    arguments = [*tool_arguments(module, models, not_receive, assume), f"--instrument={output}"]
+    arguments += [f"--without={name}" for name in without] + ["--no-pruning"] * (not pruning)
+    analysis = read(module, run_tool("analyze", *arguments, module))
+    if not analysis.receive:
+        output.unlink(missing_ok=True)
+        raise AnalyzeError(
+            f"{module}: has no receive call, so that no packet ends; describe the function that receives packets in a "
+            "YAML file for --models (sluice/analyze/models/README.md)"
+        )
+    found = analysis.json["instrumented"]
+    return Instrumented(
+        analysis=analysis,
+        variables=found["variables"],
+        updates=found["updates"],
+        pruned=found["pruned"],
+        at_once=found["at_once"],
+        boundaries=found["boundaries"],
+        fields=found["fields"],
+        comparisons=found["comparisons"],
+    )
+
+
+def link(module: Path, program: Path, link: Iterable[str] = (), optimise: str = "-O2") -> None:
+    """Link an instrumented module with the run-time library. Raises AnalyzeError.
+
+    link: libraries and further sources, as for a compiler; the C of `serialise`, if state is to be exported
+    """
+    command = [CLANG, "-g", optimise, "-w", f"-I{RUN_TIME}", "-o", str(program), str(module)]
+    command += [str(RUN_TIME / name) for name in SOURCES]
+    command += ["-Wl," + ",".join(f"--wrap={name}" for name in _WRAPPED), "-pthread", *link]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AnalyzeError(
+            f"the instrumented program does not link; name what it needs by --link:\n{done.stderr.strip()}"
+        )

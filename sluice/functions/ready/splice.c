@@ -295,17 +295,17 @@ static void splice_take(const struct sl_event *event, struct splice_flow *flow, 
         return;
     }
     uint32_t known = c->count - offset;
-    if (c->phase != SPLICE_REQUEST || known >= count) {   /* it waits for an acknowledgement */
-        if (known >= count)
-            splice_acknowledge(box, splice, c, most);
+    if (known >= count) {   /* the client waits for an acknowledgement */
+        splice_acknowledge(box, splice, c, most);
         return;
     }
-    bool full = (uint64_t)c->count + (count - known) > most;
+    bool full = c->phase == SPLICE_REQUEST && (uint64_t)c->count + (count - known) > most;
     if (!full && !splice_hold(splice, c, bytes + known, count - known, most, SLUICE_PARAMETER_OF(box, memory))) {
         SLUICE_COUNTER_OF(box, splice_no_memory)++;
         return;
     }
-    splice_choose(event, flow, full);
+    if (c->phase == SPLICE_REQUEST)
+        splice_choose(event, flow, full);
     if (c->phase == SPLICE_REQUEST)
         splice_acknowledge(box, splice, c, most);
 }
@@ -418,8 +418,15 @@ SLUICE_ON(tcp, packet) {
     const struct splice *splice = SLUICE_WORKER_OF(box);
     const struct sl_frame *frame = sl_packet_frame(event);
     struct tcp_place place;
-    if (!event->instance || !sl_is_inline(box) || !tcp_place_of(event, frame, &place) || place.ip.version != splice->servers.version)
+    if (!event->instance || !sl_is_inline(box))
         return;
+    if (!tcp_place_of(event, frame, &place) || place.ip.version != splice->servers.version) {
+        if (SLUICE_STATE_OF(event)->c) {   /* in fragments, or cut: its numbers would be those of the other end */
+            SLUICE_COUNTER_OF(box, splice_not_translated)++;
+            SLUICE_DROP(box);
+        }
+        return;
+    }
     uint32_t size = place.ip.version == 4 ? 4 : 16;
     const uint8_t *source = frame->at + place.ip.ip + (size == 4 ? 12 : 8), *destination = source + size;
     if (splice_is_service(splice, destination, place.at + 2)) {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sluice
 from sluice.analyze.errors import AnalyzeError
+from sluice.ends.space import SpaceError
 from sluice.engine.box import RunError
 from sluice.engine.cache import CacheError
 from sluice.engine.compiler import CompilerError
@@ -24,7 +25,7 @@ from sluice.state.errors import StoreError
 
 TOLD = (
     DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
-    AnalyzeError, DetectionError, RuleError, StoreError,
+    AnalyzeError, DetectionError, RuleError, StoreError, SpaceError,
 )  # fmt: skip
 """Errors that are printed as their message only."""
 

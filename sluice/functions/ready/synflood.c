@@ -12,8 +12,7 @@
 
 #include "endpoints.h"
 #include "output_file.h"
-#include "siphash.h"
-#include "tcp_segment.h"
+#include "syn_cookie.h"
 
 SLUICE_INLINE
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
@@ -57,10 +56,6 @@ SLUICE_STATE(struct synflood_flow)
 
 struct synflood { FILE *out; bool always, never; uint8_t key[16]; };
 SLUICE_WORKER(struct synflood)
-
-/* Sizes that a cookie has three bits for; those of Ethernet, tunnels over it, and the least of IPv4 and IPv6. */
-static const uint16_t synflood_sizes[8] = {536, 1220, 1300, 1360, 1380, 1440, 1460, 8960};
-#define SYNFLOOD_TICK (64 * (uint64_t)1000000000)   /* nanoseconds; a cookie is valid in its tick and the next one */
 
 /* --- endpoints --- */
 
@@ -130,43 +125,15 @@ static bool synflood_answers(const struct sl_event *event) {
 
 /* --- cookies --- */
 
-/* The cookie of a connection's ends and the client's number: five bits of the tick, three of the segment size, 24 of the hash. */
-static uint32_t synflood_cookie(const struct synflood *synflood, const struct tcp_place *place, const uint8_t *frame, uint32_t client,
-                                uint64_t tick, unsigned size) {
-    uint8_t text[32 + 4 + 4 + 8 + 1] = {0};
-    uint32_t addresses = place->ip.version == 4 ? 12 : 8;
-    memcpy(text, frame + place->ip.ip + addresses, place->ip.version == 4 ? 8 : 32);
-    memcpy(text + 32, place->at, 4);
-    sl_store_be32(text + 36, client);
-    sl_store_be32(text + 40, tick >> 32);
-    sl_store_be32(text + 44, tick);
-    text[48] = (uint8_t)size;
-    return (uint32_t)(tick & 31) << 27 | (uint32_t)size << 24 | (uint32_t)(siphash(synflood->key, text, sizeof text) & 0xffffff);
-}
-
-/* The segment size of a cookie that a client acknowledges; 0: it is none of the last two ticks. */
-static uint16_t synflood_valid_size(const struct sl_event *event, const struct tcp_place *place, const uint8_t *frame, uint32_t client,
-                                    uint32_t cookie) {
-    uint64_t now = sl_now(event->box) / SYNFLOOD_TICK;
-    unsigned size = cookie >> 24 & 7;
-    for (uint64_t tick = now; tick + 1 >= now && tick != UINT64_MAX; tick--)
-        if (synflood_cookie(SLUICE_WORKER_OF(event->box), place, frame, client, tick, size) == cookie)
-            return synflood_sizes[size];
-    return 0;
-}
-
 /* A SYN to a flooded endpoint: the box answers it. */
 static void synflood_answer(const struct sl_event *event, const struct tcp_place *place) {
     struct sl_box *box = event->box;
     const struct sl_frame *frame = sl_packet_frame(event);
     uint32_t client = (uint32_t)sl_load_be32(place->at + 4);
-    uint16_t mss = tcp_mss(place);
-    unsigned size = 0;
-    while (size < 7 && synflood_sizes[size + 1] <= mss)
-        size++;
-    uint32_t cookie = synflood_cookie(SLUICE_WORKER_OF(box), place, frame->at, client, sl_now(box) / SYNFLOOD_TICK, size);
+    unsigned size = syn_cookie_size(tcp_mss(place));
+    uint32_t cookie = syn_cookie(SLUICE_WORKER_OF(box)->key, place, frame->at, client, sl_now(box) / SYN_COOKIE_TICK, size);
     uint8_t out[TCP_SEGMENT_MOST];
-    uint32_t length = tcp_segment(frame, place, true, cookie, client + 1, TCP_SYN | TCP_ACK, 0, synflood_sizes[size], out);
+    uint32_t length = tcp_segment(frame, place, true, cookie, client + 1, TCP_SYN | TCP_ACK, 0, syn_cookie_sizes[size], out);
     bool sent = sl_send_to(box, out, length, true);
     SLUICE_COUNTER_OF(box, synflood_cookies) += sent;
     SLUICE_COUNTER_OF(box, synflood_not_answered) += !sent;
@@ -200,7 +167,7 @@ static void synflood_completes(const struct sl_event *event, struct synflood_flo
 static void synflood_acknowledged(const struct sl_event *event, struct synflood_flow *flow, const struct tcp_place *place) {
     struct sl_box *box = event->box;
     uint32_t client = (uint32_t)sl_load_be32(place->at + 4) - 1, cookie = (uint32_t)sl_load_be32(place->at + 8) - 1;
-    uint16_t mss = synflood_valid_size(event, place, sl_packet_frame(event)->at, client, cookie);
+    uint16_t mss = syn_cookie_mss(SLUICE_WORKER_OF(box)->key, place, sl_packet_frame(event)->at, client, cookie, sl_now(box));
     if (!mss) {
         /* One from before the flood, as far as the box can know, or one that began in it. */
         if (flow->counted && !flow->answered)
@@ -264,7 +231,7 @@ static void synflood_splices(const struct sl_event *event, struct synflood_flow 
     else if (!client)
         synflood_number(event, place->at + 4, number + splice->delta);
     else if (splice->phase == SYNFLOOD_OPENING && !(flags & TCP_RST))
-        synflood_open_server(event, place, splice, synflood_sizes[splice->cookie >> 24 & 7]);
+        synflood_open_server(event, place, splice, syn_cookie_sizes[splice->cookie >> 24 & 7]);
     else if (splice->phase == SYNFLOOD_SPLICED && flags & TCP_ACK)
         synflood_number(event, place->at + 8, (uint32_t)sl_load_be32(place->at + 8) - splice->delta);
 }

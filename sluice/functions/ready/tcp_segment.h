@@ -35,11 +35,21 @@ static inline uint16_t tcp_mss(const struct tcp_place *place) {
     return place->ip.version == 4 ? 536 : 1220;
 }
 
-/* Makes a segment without data. `back`: in the direction that the current packet came from. `mss`: an option; 0: none.
- * Returns its length. */
-static inline uint32_t tcp_segment(const struct sl_frame *frame, const struct tcp_place *place, bool back, uint32_t number,
-                                   uint32_t acknowledged, uint8_t flags, uint16_t window, uint16_t mss, uint8_t out[TCP_SEGMENT_MOST]) {
-    uint32_t link = place->ip.ip, version = place->ip.version, ip_length = version == 4 ? 20 : 40, length = mss ? 24 : 20;
+/* What a segment says. options: a multiple of four bytes. */
+struct tcp_fields {
+    uint32_t number, acknowledged;
+    uint8_t flags;
+    uint16_t window;
+    const uint8_t *options, *payload;
+    uint32_t option_length, payload_length;
+};
+
+/* Makes a segment with the link and IP header of `frame`. `back`: in the direction that `frame` came from. out: room for
+ * TCP_SEGMENT_MOST bytes, and for options and payload. Returns its length. */
+static inline uint32_t tcp_segment_with(const struct sl_frame *frame, const struct tcp_place *place, bool back,
+                                        const struct tcp_fields *fields, uint8_t *out) {
+    uint32_t link = place->ip.ip, version = place->ip.version, ip_length = version == 4 ? 20 : 40;
+    uint32_t header = 20 + fields->option_length, length = header + fields->payload_length;
     uint32_t size = version == 4 ? 4 : 16, first = version == 4 ? 12 : 8;
     const uint8_t *from = frame->at + link;
     uint8_t *ip = out + link, *tcp = ip + ip_length;
@@ -63,22 +73,30 @@ static inline uint32_t tcp_segment(const struct sl_frame *frame, const struct tc
         ip[6] = 6;
         ip[7] = 64;
     }
-    memset(tcp, 0, length);
+    memset(tcp, 0, 20);
     memcpy(tcp, place->at + (back ? 2 : 0), 2);
     memcpy(tcp + 2, place->at + (back ? 0 : 2), 2);
-    sl_store_be32(tcp + 4, number);
-    sl_store_be32(tcp + 8, acknowledged);
-    tcp[12] = (uint8_t)(length << 2);
-    tcp[13] = flags;
-    sl_store_be16(tcp + 14, window);
-    if (mss) {
-        tcp[20] = 2;
-        tcp[21] = 4;
-        sl_store_be16(tcp + 22, mss);
-    }
+    sl_store_be32(tcp + 4, fields->number);
+    sl_store_be32(tcp + 8, fields->acknowledged);
+    tcp[12] = (uint8_t)(header << 2);
+    tcp[13] = fields->flags;
+    sl_store_be16(tcp + 14, fields->window);
+    if (fields->option_length)
+        memcpy(tcp + 20, fields->options, fields->option_length);
+    if (fields->payload_length)
+        memcpy(tcp + header, fields->payload, fields->payload_length);
     uint64_t pseudo = sl_internet_checksum(ip + first, 2 * size, 6 + length);
     sl_store_be16(tcp + 16, (uint16_t)~sl_internet_checksum(tcp, length, pseudo));
     return link + ip_length + length;
+}
+
+/* Makes a segment without data. `mss`: an option; 0: none. Returns its length. */
+static inline uint32_t tcp_segment(const struct sl_frame *frame, const struct tcp_place *place, bool back, uint32_t number,
+                                   uint32_t acknowledged, uint8_t flags, uint16_t window, uint16_t mss, uint8_t out[TCP_SEGMENT_MOST]) {
+    const uint8_t option[4] = {2, 4, (uint8_t)(mss >> 8), (uint8_t)mss};
+    return tcp_segment_with(frame, place, back, &(struct tcp_fields){
+        .number = number, .acknowledged = acknowledged, .flags = flags, .window = window, .options = option,
+        .option_length = mss ? 4 : 0}, out);
 }
 
 #endif

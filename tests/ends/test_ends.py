@@ -1,0 +1,208 @@
+"""`sluice proxy` and `sluice endpoint` after a chain, between hosts with curl, nginx and sockets of the kernel."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.live.wire import PATIENCE, ROOT, Inline, Wire, ip, why_no_wire
+
+pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
+
+BEFORE, AFTER = "10.81.1", "10.81.2"
+CLIENT, SERVER = f"{BEFORE}.2", f"{AFTER}.2"
+NGINX = """
+daemon off; master_process off; pid {folder}/pid; error_log {folder}/log;
+events {{ }}
+http {{
+    access_log off; client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
+    uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+    server {{ listen 80; location / {{ return 200 "$remote_addr asked $server_addr"; }} }}
+}}
+"""
+
+
+class Routed(Wire):
+    """Client and server are in networks of their own; their router is what runs in the box after the chain."""
+
+    def __init__(self) -> None:
+        super().__init__("ends")
+        ip("-n", self.client, "addr", "add", f"{CLIENT}/24", "dev", "c0")
+        ip("-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "s0")
+        ip("-n", self.client, "route", "add", "default", "via", f"{BEFORE}.1")
+        ip("-n", self.server, "route", "add", "default", "via", f"{AFTER}.1")
+
+
+@pytest.fixture
+def wire() -> Generator[Routed]:
+    with Routed() as made:
+        yield made
+        assert subprocess.run(["ip", "netns", "pids", "endsmid"], capture_output=True).returncode, "it is removed"
+
+
+@pytest.fixture(autouse=True)
+def fast_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+
+
+class End:
+    """`sluice proxy` or `sluice endpoint` in the box, and a chain that forwards to it."""
+
+    def __init__(self, wire: Routed, folder: Path, *words: str) -> None:
+        (folder / "stack.py").write_text("from tests.chain.running import small_stack\n\nstack = small_stack()\n")
+        command = [sys.executable, "-m", "sluice", words[0], "endsmid", "--inside", f"{BEFORE}.1/24", *words[1:]]
+        self.process = wire.start(
+            wire.box, command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        assert self.process.stdout and self.process.stdout.readline()
+        self.chain = Inline(
+            wire, folder, "run", str(folder / "stack.py"), "-f", "flow_log:out=" + str(folder / "rows"),
+            between=("b0", "endsmid0"),
+        )  # fmt: skip
+
+    def __enter__(self) -> End:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.stop()
+
+    def stop(self) -> str:
+        self.chain.stop()
+        self.process.terminate()
+        text, _ = self.process.communicate(timeout=PATIENCE)
+        return text
+
+
+class Site(http.server.BaseHTTPRequestHandler):
+    """Returns what it got, and from where."""
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("X-Client", self.client_address[0])
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def fetch(wire: Wire, *words: str) -> bytes:
+    command = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", *words]
+    with wire.start(wire.client, command, stdout=subprocess.PIPE) as done:
+        assert done.stdout
+        text = done.stdout.buffer.read()
+        assert done.wait(timeout=90) == 0
+    return text
+
+
+def test_a_proxy_of_byte_streams(wire: Routed, tmp_path: Path) -> None:
+    """Bytes of both directions are intact, the server sees the client's address, other ports pass as through a router."""
+    servers = [
+        wire.within(wire.server, lambda port=port: http.server.ThreadingHTTPServer((SERVER, port), Site))
+        for port in (80, 81)
+    ]
+    for each in servers:
+        threading.Thread(target=each.serve_forever, daemon=True).start()
+    body = os.urandom(2_000_000)
+    (tmp_path / "body").write_bytes(body)
+    words = ("-H", "Expect:", "--data-binary", f"@{tmp_path}/body", "-D", str(tmp_path / "head"))
+    with End(wire, tmp_path, "proxy", "--outside", f"b1={AFTER}.1/24", "--port", "80", "--json") as running:
+        for port in (80, 81):
+            assert fetch(wire, *words, f"http://{SERVER}:{port}/") == body
+            assert f"X-Client: {CLIENT}" in (tmp_path / "head").read_text()
+        with wire.socket(wire.client) as end, pytest.raises(OSError):
+            end.settimeout(20)
+            end.connect((f"{AFTER}.77", 80))  # no such host: the proxy gives up, or the client does
+            assert end.recv(1)
+        counted = json.loads(running.stop().splitlines()[-1])
+    for each in servers:
+        each.shutdown()
+        each.server_close()
+    assert counted["accepted"] == 2 and counted["bytes_to_servers"] > len(body) < counted["bytes_to_clients"]
+    assert b"b1" in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True).stdout, "the interface is back"
+
+
+def test_half_closed_connections(wire: Routed, tmp_path: Path) -> None:
+    """A client that has said everything still gets the answer."""
+    listener = wire.socket(wire.server)
+    listener.bind((SERVER, 90))
+    listener.listen()
+
+    def answer() -> None:
+        got, (with_end, _) = b"", listener.accept()
+        while piece := with_end.recv(65536):
+            got += piece
+        with_end.sendall(got[::-1])
+        with_end.close()
+
+    thread = threading.Thread(target=answer)
+    with End(wire, tmp_path, "proxy", "--outside", f"b1={AFTER}.1/24", "--port", "70", "--server", f"{SERVER}:90"):
+        thread.start()
+        with wire.socket(wire.client) as end:
+            end.settimeout(30)
+            end.connect((f"{BEFORE}.1", 70))
+            end.sendall(bytes(range(256)) * 100)
+            end.shutdown(socket.SHUT_WR)
+            got = b""
+            while piece := end.recv(65536):
+                got += piece
+    thread.join()
+    listener.close()
+    assert got == (bytes(range(256)) * 100)[::-1]
+
+
+@pytest.mark.skipif(not shutil.which("nginx"), reason="there is no nginx (Debian: nginx-light)")
+def test_an_unmodified_server_has_the_connections_of_a_prefix(wire: Routed, tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "nginx.conf").write_text(NGINX.format(folder=tmp_path))
+    server = ["nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf")]
+    with End(wire, tmp_path, "endpoint", "--local", "192.0.2.0/24", "--run", shlex.join(server)):
+        for address in (f"{BEFORE}.1", "192.0.2.10", "192.0.2.99"):
+            for _ in range(100):
+                with wire.start(wire.client, ["curl", "-s", "--noproxy", "*", f"http://{address}/"], stdout=-1) as done:
+                    text, _ = done.communicate(timeout=30)
+                if text:
+                    break
+                time.sleep(0.05)
+            assert text == f"{CLIENT} asked {address}"
+
+
+def sluice(*words: str) -> str:
+    """What a command prints that is refused."""
+    done = subprocess.run(
+        [sys.executable, "-m", "sluice", *words], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert done.returncode and "Traceback" not in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("proxy", "a", "--inside", "10.0.0.1/24", "--port", "80"), "--outside is missing"),
+        (("proxy", "a", "--inside", "10.0.0.1/24", "--outside", "b1", "--port", "80"), "write INTERFACE=ADDRESS"),
+        (("proxy", "a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24", "--port", "0"), "from 1 to 65535"),
+        (("endpoint", "a", "--inside", "10.0.0.1/24", "--run", "no-such x"), "there is no such command"),
+        (("endpoint", "A b", "--inside", "10.0.0.1/24", "--run", "true"), "is no name"),
+        (("endpoint", "ends-x", "--inside", "10.0.0.1.1/24", "--run", "true"), "addresses are given as"),
+        (("endpoint", "ends-x", "--inside", "10.9.0.1/24", "--outside", "noif=10.0.0.2/24", "--run", "true"), "noif"),
+    ],
+)
+def test_what_is_refused(words: tuple[str, ...], says: str) -> None:
+    assert says in sluice(*words)
+    assert not Path("/run/netns/ends-x").exists()

@@ -25,6 +25,7 @@ from sluice.cli import (
     isolate,
     mos,
     new,
+    reload,
     report,
     run,
     serve,
@@ -49,8 +50,8 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 
 
 COMMANDS = (
-    run, chain, chainctl, flows, report, ids, top, trace, show, explain, build, mos, serve, state, analyze, isolate,
-    bench, new, functions, stacks, help, completion,
+    run, chain, chainctl, flows, report, ids, top, reload, trace, show, explain, build, mos, serve, state, analyze,
+    isolate, bench, new, functions, stacks, help, completion,
 )  # fmt: skip
 
 

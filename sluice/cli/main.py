@@ -27,6 +27,7 @@ from sluice.cli import (
     mos,
     new,
     proxy,
+    reload,
     report,
     run,
     serve,
@@ -51,8 +52,8 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 
 
 COMMANDS = (
-    run, chain, chainctl, flows, report, ids, top, trace, show, explain, build, mos, serve, proxy, endpoint, state,
-    analyze, isolate, bench, new, functions, stacks, help, completion,
+    run, chain, chainctl, flows, report, ids, top, reload, trace, show, explain, build, mos, serve, proxy, endpoint,
+    state, analyze, isolate, bench, new, functions, stacks, help, completion,
 )  # fmt: skip
 
 

@@ -7,13 +7,14 @@ from functools import partial
 
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.c.names import boolean, identifier
-from sluice.codegen.events.boxed import function_members, function_texts, numbered
+from sluice.codegen.events.boxed import function_texts, numbered
 from sluice.codegen.events.columns import columns
 from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.functions import function_states, is_on_demand
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.published import publish_functions, publish_names, published_structs
 from sluice.codegen.events.records import records
+from sluice.codegen.events.reload import former_fields, layer_indices, reload_functions
 from sluice.codegen.events.shared import shared_members, shared_tables
 from sluice.codegen.events.timers import timer_fields, timers
 from sluice.codegen.interface import callback_structs, header, interface, weak_functions
@@ -75,6 +76,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         '#include "core/dispatch.h"',
         '#include "core/sweep.h"',
         '#include "function/sluice.h"',
+        *([] if weak else ['#include "core/reload.h"']),
         *(['#include "function/columns.h"'] if functions.many else []),
         *(['#include "stream/sequence_units.h"'] if counts_units else []),
         *_natives(program),
@@ -101,7 +103,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *timers(names),
         *bodies,
         *entries,
-        *(weak_functions(names) if weak else []),
+        *(weak_functions(names) if weak else reload_functions(names)),
     ]
     assert len(names.counters.names) == counted
     return Generated(
@@ -172,11 +174,12 @@ def _natives(program: Program) -> list[str]:
 
 def instances(names: StackNames, heading: str) -> list[str]:
     """The structs of the instances of each table, and the rules of their sequences."""
-    out = ["", f"/* --- {heading} --- */"]
+    out = ["", f"/* --- {heading} --- */", *layer_indices(names)]
     for table in names.tables.values():
         states = function_states(table, names.functions)
         watched, controlled = is_on_demand(table, names.functions), is_controlled(table, names.functions)
-        out += ["", *struct_text(table, states, watched, controlled, timer_fields(table, names.functions))]
+        last = former_fields(table, states, names.functions)
+        out += ["", *struct_text(table, last, watched, controlled, timer_fields(table, names.functions))]
     return [*out, *_sequence_rules(names)]
 
 
@@ -261,7 +264,6 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
             out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")
     out += [f"    struct sl_aliases {identifier(name)};" for name in alias_tables(names.program)]
-    out += function_members(names.functions)
     out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")

@@ -73,8 +73,9 @@ class Box:
     rotation: Rotation | None = None
 
     def __post_init__(self) -> None:
-        self._library = ctypes.CDLL(str(self.stack.compiled.path))
-        self._prefix = self.stack.generated.name
+        self._library = self.code = ctypes.CDLL(str(self.stack.compiled.path))
+        """Its driver and sources; and the functions of the stack itself, with the present versions of functions."""
+        self._prefix = self.prefix = self.stack.generated.name
         published = connect(self.stack.functions.published, self.python)
         publishes = any(function.published for function in self.python)
         self._decoder = self.stack.decoder_with(published) if publishes else self.stack.decoder
@@ -159,14 +160,27 @@ class Box:
 
     def _make_drive(self) -> None:
         """Create the driver of this box."""
-        address = {part: ctypes.cast(self._library[f"{self._prefix}_{part}"], ctypes.c_void_p) for part in _DRIVEN}
-        self._drive = Drive(**address, box=self._box, leaves_out=bool(self._options.overload_open))
+        self._drive = self.drive = Drive(**self._driven(), box=self._box, leaves_out=bool(self._options.overload_open))
         if self._writer is not None:
             self._ports = (ctypes.c_void_p * 1)(self._writer.handle)
             self._drive.ports, self._drive.port_count = self._ports, 1
 
+    def _driven(self) -> dict[str, ctypes.c_void_p]:
+        return {part: ctypes.cast(self.code[f"{self._prefix}_{part}"], ctypes.c_void_p) for part in _DRIVEN}
+
+    def use(self, library: ctypes.CDLL) -> None:
+        """From now on, the functions of this library process packets. It has new versions of the box's functions."""
+        self.code = library
+        for part, address in self._driven().items():
+            setattr(self._drive, part, address)
+        self._close = self._function("close", None, ctypes.c_void_p)
+
+    def handles(self) -> list[ctypes.c_void_p]:
+        """The boxes in C."""
+        return self._boxes()
+
     def _function(self, name: str, result: type | None, *arguments: type) -> Callable[..., int]:
-        function = self._library[f"{self._prefix}_{name}"]
+        function = self.code[f"{self._prefix}_{name}"]
         function.restype = result
         function.argtypes = arguments
         return function

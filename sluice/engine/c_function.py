@@ -13,6 +13,7 @@ from sluice.hooks.function import CFunction, declared_function
 from sluice.hooks.includes import with_own_includes
 from sluice.hooks.marks import OPAQUE, Mark, read_marks, read_opaque, without_headers
 from sluice.hooks.subscription import HookError
+from sluice.hooks.type_text import type_text
 
 _RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
 
@@ -28,9 +29,28 @@ def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = 
     return declared_function(name, whole, path, _marks(whole, path, compiler(), folders))
 
 
+def declared_types(function: CFunction) -> dict[str, str]:
+    """The definition of the type of each object that a function declares: "state", "worker" and "common"."""
+    output = _preprocessed(function.text, function.path, compiler(), ())
+    marks = [mark for mark in read_marks(output) if not mark.file.startswith(_RUNTIME)]
+    return {
+        mark.kind: type_text(output, mark.arguments[0], _RUNTIME)
+        for mark in marks
+        if mark.kind in ("state", "worker", "common")
+    }
+
+
 @lru_cache(maxsize=256)
 def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> tuple[Mark, ...]:
     """The marks in a source, excluding those of the runtime's own headers."""
+    own = without_headers(_preprocessed(text, path, command, folders), _RUNTIME)
+    for mark in read_opaque(own):
+        member = mark.arguments[0]
+        raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")
+    return tuple(read_marks(own))
+
+
+def _preprocessed(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> str:
     # The generated unit includes sluice.h before the text of a function.
     source = f'#include "function/sluice.h"\n#line 1 {c_string(path)}\n{text}\n'
     further = [f"-I{folder}" for folder in folders]
@@ -38,11 +58,7 @@ def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, .
     done = subprocess.run([*words, "-x", "c", "-"], input=source, capture_output=True, text=True)
     if done.returncode:
         raise HookError(_errors(done.stderr))
-    own = without_headers(done.stdout, _RUNTIME)
-    for mark in read_opaque(own):
-        member = mark.arguments[0]
-        raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")
-    return tuple(read_marks(own))
+    return done.stdout
 
 
 def _errors(text: str) -> str:

@@ -167,6 +167,7 @@ class Drive(ctypes.Structure):
         ("unseen_fault", ctypes.c_uint64),
         ("unseen_overload", ctypes.c_uint64),
         ("leaves_out", ctypes.c_bool),
+        ("trial", ctypes.c_int),
         ("busy", ctypes.c_void_p),
     )
 

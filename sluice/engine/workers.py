@@ -48,6 +48,7 @@ class _Workers(ctypes.Structure):
         ("no_port", ctypes.c_uint64),
         ("no_checksum", ctypes.c_uint64),
         ("unseen_fault", ctypes.c_uint64),
+        ("pauses", ctypes.c_uint32),
     )
 
 
@@ -160,6 +161,14 @@ class WorkerBoxes(Box):
             hand = self._library.sl_workers_secrets
             hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
             hand(reference, kind, _Bytes(data, len(data), len(data)))
+
+    def pause(self) -> None:
+        """Wait until no worker does anything. For the thread that drives the box, between two bursts."""
+        self._library.sl_workers_pause(ctypes.byref(self._shared))
+
+    def resume(self) -> None:
+        """Let them go on."""
+        self._library.sl_workers_resume(ctypes.byref(self._shared), ctypes.byref(self._drive))
 
     def failure(self) -> str | None:
         """What a function of some worker could not do."""

@@ -47,6 +47,21 @@ class Timer:
 
 
 @dataclass(frozen=True)
+class Reload:
+    """How a running box got this version of a function (`sluice reload`).
+
+    former: bytes of state of earlier versions that instances of the tables still have. beside: the state of this
+    version is not in instances but next to them, by slot, as its type is another one. anew: what starts anew when the
+    box gets this version: "state", "workers", "parameters", "function_counters"; empty if the box has the version.
+    """
+
+    former: int = 0
+    tables: tuple[str, ...] = ()
+    beside: bool = False
+    anew: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class CFunction:
     """What a function in C declares: name, text and path of its source, its subscriptions, and the rest.
 
@@ -67,6 +82,7 @@ class CFunction:
     label: its name in a chain, which its figures have in the summary; "" outside of chains.
     lines: FILE:LINE of each subscription.
     common: whether it has an object that all workers share.
+    reload: how a running box got it; None: the box began with it.
     """
 
     name: str
@@ -100,6 +116,12 @@ class CFunction:
     label: str = ""
     lines: tuple[tuple[Hook, str], ...] = ()
     common: bool = False
+    reload: Reload | None = None
+
+    @property
+    def beside(self) -> bool:
+        """Whether its state is next to instances, not in them."""
+        return self.reload is not None and self.reload.beside
 
     def line_of(self, hook: Hook) -> str:
         """FILE:LINE of a subscription; the file where it is not known."""

@@ -45,7 +45,7 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class _Token:
+class Token:
     kind: str
     text: str
     file: str
@@ -54,7 +54,7 @@ class _Token:
 
 def read_marks(text: str) -> list[Mark]:
     """All marks in the output of the preprocessor, in their order."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     found: list[Mark] = []
     for at, token in enumerate(tokens):
         if token.kind == "word" and token.text == MARK and at + 1 < len(tokens) and tokens[at + 1].text == "(":
@@ -90,7 +90,7 @@ OPAQUE = {
 
 def read_opaque(text: str) -> list[Mark]:
     """Where a source reads a member of OPAQUE as event->box->MEMBER, past its accessor."""
-    tokens = _tokens(text)
+    tokens = tokens_of(text)
     words = [token.text for token in tokens]
     return [
         Mark("opaque", (words[at + 4],), token.file, token.line)
@@ -99,8 +99,9 @@ def read_opaque(text: str) -> list[Mark]:
     ]
 
 
-def _tokens(text: str) -> list[_Token]:
-    found: list[_Token] = []
+def tokens_of(text: str) -> list[Token]:
+    """The tokens of the output of the preprocessor, each with its place in the user's source."""
+    found: list[Token] = []
     file, line = "", 1
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup or ""
@@ -110,13 +111,13 @@ def _tokens(text: str) -> list[_Token]:
         elif kind == "newline":
             line += 1
         else:
-            found.append(_Token(kind, match[0], file, line))
+            found.append(Token(kind, match[0], file, line))
     return found
 
 
-def _arguments(tokens: list[_Token], at: int) -> list[str]:
+def _arguments(tokens: list[Token], at: int) -> list[str]:
     """The arguments of a mark, of which the first token is at `at`, up to the closing parenthesis."""
-    depth, current = 0, list[_Token]()
+    depth, current = 0, list[Token]()
     found: list[str] = []
     for token in tokens[at:]:
         if depth == 0 and token.text in (",", ")"):
@@ -130,7 +131,7 @@ def _arguments(tokens: list[_Token], at: int) -> list[str]:
     return found
 
 
-def _joined(tokens: list[_Token]) -> str:
+def _joined(tokens: list[Token]) -> str:
     """One argument. String literals that follow each other are one string."""
     if tokens and all(token.kind == "string" for token in tokens):
         return "".join(_unquoted(token.text) for token in tokens)

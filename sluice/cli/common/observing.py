@@ -7,6 +7,7 @@ import contextlib
 import http.server
 import json
 import os
+import queue
 import signal
 import socket
 import socketserver
@@ -16,20 +17,23 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.metrics import CONTENT_TYPE, metrics
 from sluice.cli.common.summary import summary
 from sluice.engine.box import Box
 from sluice.engine.observed import Observed, Snapshot
+from sluice.engine.reload import ReloadError, Reloading, describe
 
 SECONDS = 0.25
 """Between two snapshots."""
 PATIENCE = 5.0
 """Seconds in which a client sends its request and takes the answer."""
-REQUEST_MOST = 1 << 16
-"""Bytes of a request."""
+REQUEST_MOST = 1 << 24
+"""Bytes of a request: it may have the text of a function."""
+RELOAD_MOST = 120.0
+"""Seconds until a new version of a function is in the box, or is not."""
 
 
 def add_observing(parser: argparse.ArgumentParser) -> None:
@@ -63,11 +67,53 @@ class Observer:
     asked: bool = False
     """Whether a summary is to be printed."""
     servers: list[socketserver.BaseServer] = field(default_factory=lambda: [])
+    arguments: list[str] = field(default_factory=lambda: [])
+    """The command line of the box."""
 
     def __post_init__(self) -> None:
         self.snapshot: Snapshot = self.observed.take()
         self._due = 0.0
         self.begun = False
+        self._work: queue.Queue[tuple[dict[str, Any], queue.Queue[dict[str, Any]]]] = queue.Queue(1)
+        self._reloading: tuple[Reloading, queue.Queue[dict[str, Any]]] | None = None
+
+    def do(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Have the thread that drives the box do something, and wait for the answer."""
+        answer: queue.Queue[dict[str, Any]] = queue.Queue(1)
+        try:
+            self._work.put((given, answer), timeout=1)
+            return answer.get(timeout=RELOAD_MOST)
+        except queue.Full:
+            return {"error": "the box is busy with another reload"}
+        except queue.Empty:
+            return {"error": "the box does not answer"}
+
+    def _step(self) -> None:
+        """Go on with what was requested."""
+        box = self.observed.box
+        if self._reloading is None:
+            try:
+                given, answer = self._work.get_nowait()
+            except queue.Empty:
+                return
+            if given["do"] == "describe":
+                answer.put(describe(box, self.arguments))
+                return
+            try:
+                self._reloading = Reloading(box, given), answer
+            except ReloadError as error:
+                answer.put({"error": str(error)})
+                return
+        reloading, answer = self._reloading
+        try:
+            done = reloading.step()
+        except ReloadError as error:
+            self._reloading = None
+            answer.put({"error": str(error)})
+            return
+        if done is not None:
+            self._reloading = None
+            answer.put({"done": done})
 
     def begin(self) -> None:
         """Start to answer requests, each kind in a thread of its own."""
@@ -77,6 +123,8 @@ class Observer:
 
     def end(self) -> None:
         """Answer no more requests."""
+        if self._reloading is not None:
+            self._reloading[0].abandon()
         for server in self.servers:
             if self.begun:
                 server.shutdown()
@@ -85,6 +133,7 @@ class Observer:
     def tick(self) -> None:
         """Take a snapshot if one is due. Print a summary if it was asked for."""
         now = time.monotonic()
+        self._step()
         if self.asked or (self.shown and now >= self._due):
             self._due = now + SECONDS
             self.snapshot = self.observed.take()
@@ -107,6 +156,7 @@ def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observe
             yield None
             return
         observer = Observer(Observed(box), shown=bool(metrics_at or control))
+        observer.arguments = list(getattr(options, "arguments", None) or [])
 
         def ask(_signal: int, _frame: object) -> None:
             observer.asked = True
@@ -128,12 +178,14 @@ class _Bounded(socketserver.BaseServer):
     So none holds up the others, or the end of the run.
     """
 
+    patience = PATIENCE
+
     def finish_request(self, request: Any, client_address: Any) -> None:
         def give_up() -> None:
             with contextlib.suppress(OSError):
                 request.shutdown(socket.SHUT_RDWR)
 
-        timer = threading.Timer(PATIENCE, give_up)
+        timer = threading.Timer(self.patience, give_up)
         timer.daemon = True
         timer.start()
         try:
@@ -179,16 +231,23 @@ def control_server(path: str, observer: Observer) -> socketserver.BaseServer:
     class Request(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             line = self.rfile.readline(REQUEST_MOST)
-            try:
-                what: Any = json.loads(line)
-                known = what["do"] == "snapshot"
-            except (ValueError, TypeError, KeyError):
-                known = False
-            answer = observer.snapshot.as_json() if known else {"error": 'the request is {"do": "snapshot"}'}
+            what: Any = {}
+            with contextlib.suppress(ValueError):
+                what = json.loads(line)
+            what = cast(dict[str, Any], what) if isinstance(what, dict) else {}
+            kind = what.get("do")
+            if kind == "snapshot":
+                answer = observer.snapshot.as_json()
+            elif kind in ("describe", "reload"):
+                answer = observer.do(what)
+            else:
+                answer = {"error": 'the request is {"do": "snapshot"}'}
             self.wfile.write(json.dumps(answer).encode() + b"\n")
 
-    class Server(_Bounded, socketserver.UnixStreamServer):
-        pass
+    class Server(_Bounded, socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+        daemon_threads = True
+        block_on_close = False
+        patience = RELOAD_MOST  # a reload takes as long as its trial
 
     if _answers(path):
         raise CommandError(f"--control {path}: another box has this socket")
@@ -222,12 +281,20 @@ def _remove(path: str) -> None:
 def ask(path: str) -> Snapshot:
     """The snapshot of the box that has this socket. Raises CommandError."""
     try:
+        return Snapshot.from_json(request(path, {"do": "snapshot"}))
+    except (ValueError, TypeError) as error:
+        raise CommandError(f"{path}: {error}; is a box running with --control {path}?") from error
+
+
+def request(path: str, what: dict[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
+    """The answer of the box that has this socket. Raises CommandError."""
+    try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
-            end.settimeout(PATIENCE)
+            end.settimeout(patience)
             end.connect(path)
-            end.sendall(b'{"do": "snapshot"}\n')
+            end.sendall(json.dumps(what).encode() + b"\n")
             with end.makefile("rb") as answer:
-                return Snapshot.from_json(json.loads(answer.readline()))
+                return json.loads(answer.readline())
     except (OSError, ValueError, TypeError) as error:
         said = getattr(error, "strerror", None) or error
         raise CommandError(f"{path}: {said}; is a box running with --control {path}?") from error

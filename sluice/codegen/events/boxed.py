@@ -44,12 +44,14 @@ def function_texts(names: StackNames, publishing: Callable[[CFunction], list[str
             *_bits_of(names.functions, function),
             *timer_numbers(names.functions, function.name),
             f"enum {{ {function.name}_index = {index} }};",
+            *(["#undef SL_STATE_BESIDE", "#define SL_STATE_BESIDE 1"] if function.beside else []),
             *parameter_struct(function.name, function.parameters),
             *counter_struct(function.name, function.counters),
             *shared_names(function),
             f"#line 1 {c_string(function.path)}",
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
+            *(["#undef SL_STATE_BESIDE", "#define SL_STATE_BESIDE 0"] if function.beside else []),
             *publish_names_end(function),
             HERE,
         ]
@@ -73,21 +75,17 @@ def _bits_of(functions: Functions, function: CFunction) -> list[str]:
     return out
 
 
-def function_members(functions: Functions) -> list[str]:
-    """Members of the box for what functions declare."""
-    out: list[str] = []
-    for function in functions.c:
-        if function.worker:
-            out.append(f"    {function.name}_worker_type {function.name}_worker;")
-        if function.common:
-            out.append(
-                f"    {function.name}_common_type {function.name}_common;   /* of a box without other workers */"
-            )
-        if function.parameters:
-            out.append(f"    struct {function.name}_parameters {function.name}_given;")
-        if function.counters:
-            out.append(f"    struct {function.name}_counters {function.name}_counted;")
-    return out
+def function_objects(function: CFunction) -> list[tuple[str, str]]:
+    """What a box has of a function: the array of struct sl_box that points to it, and its type in C.
+
+    They are no members of the box, whose layout so stays the same when a new version of a function declares others.
+    """
+    name = function.name
+    return [
+        *([("workers", f"{name}_worker_type")] if function.worker else []),
+        *([("parameters", f"struct {name}_parameters")] if function.parameters else []),
+        *([("function_counters", f"struct {name}_counters")] if function.counters else []),
+    ]
 
 
 def open_functions(functions: Functions) -> list[str]:
@@ -96,36 +94,39 @@ def open_functions(functions: Functions) -> list[str]:
     """
     out: list[str] = []
     for index, function in enumerate(functions.c):
-        if function.worker:
-            out.append(f"    box->base.workers[{index}] = &box->{function.name}_worker;")
+        for array, kind in function_objects(function):
+            out.append(f"    if (!(box->base.{array}[{index}] = calloc(1, sizeof({kind}))))")
+            out.append("        goto fail;")
         if function.common:
-            alone, group = (
-                f"&box->{function.name}_common",
-                f"sl_group_common(options->group, {index}, sizeof *{function.name}_common(&box->base))",
-            )
-            out.append(f"    box->base.common[{index}] = options->group ? {group} : (void *){alone};")
+            size = f"sizeof *{function.name}_common(&box->base)"
+            group = f"sl_group_common(options->group, {index}, {size})"
+            out.append(f"    box->base.common[{index}] = options->group ? {group} : calloc(1, {size});")
             out.append(f"    if (!box->base.common[{index}])")
             out.append("        goto fail;")
-        if function.counters:
-            out.append(f"    box->base.function_counters[{index}] = &box->{function.name}_counted;")
-        text = f'options->function_options ? options->function_options[{index}] : ""'
-        if function.parameters:
-            table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
-            kept, given = f"&box->base.texts[{index}]", f"&box->{function.name}_given"
-            out.append(f"    box->base.parameters[{index}] = &box->{function.name}_given;")
-            out.append(f"    if (options->function_values && options->function_values[{index}]")
-            out.append(f"            ? sl_parameters_set({table}, {given}, options->function_values[{index}], {kept})")
-            out.append(f"            : sl_parameters_read({table}, {given}, {text}, {kept}))")
-            out.append("        goto fail;")
-        if function.opens:
-            out.append(f"    if ({function.name}_open(&box->base, {text}))")
-            out.append("        goto fail;")
+        out += open_function(index, function)
+    return out
+
+
+def open_function(index: int, function: CFunction, reads: bool = True) -> list[str]:
+    """Statements that set a function's parameters (if it `reads` them) and open it, once its objects exist."""
+    out: list[str] = []
+    text = f'options->function_options ? options->function_options[{index}] : ""'
+    if function.parameters and reads:
+        table = f'"{function.name}", {function.name}_parameter, {len(function.parameters)}'
+        kept, given = f"&box->base.texts[{index}]", f"box->base.parameters[{index}]"
+        out.append(f"    if (options->function_values && options->function_values[{index}]")
+        out.append(f"            ? sl_parameters_set({table}, {given}, options->function_values[{index}], {kept})")
+        out.append(f"            : sl_parameters_read({table}, {given}, {text}, {kept}))")
+        out.append("        goto fail;")
+    if function.opens:
+        out.append(f"    if ({function.name}_open(&box->base, {text}))")
+        out.append("        goto fail;")
     return out
 
 
 def can_fail(functions: Functions) -> bool:
     """Whether the statements of `open_functions` go to the label `fail`."""
-    return any(function.opens or function.parameters or function.common for function in functions.c)
+    return any(function.opens or function.common or function_objects(function) for function in functions.c)
 
 
 def end_functions(functions: Functions) -> list[str]:
@@ -136,7 +137,8 @@ def end_functions(functions: Functions) -> list[str]:
             out.append(f"    base->reporter = {c_string(function.label)};")
         if function.closes:
             out.append(f"    {function.name}_close(base);")
-        out += [f'    sl_report(base, "{name}", box->{function.name}_counted.{name});' for name, _ in function.counters]
+        counted = f"{function.name}_counters(base)"
+        out += [f'    sl_report(base, "{name}", {counted}->{name});' for name, _ in function.counters]
     if any(function.label for function in functions.c):
         out.append("    base->reporter = NULL;")
     return out

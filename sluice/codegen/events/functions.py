@@ -27,8 +27,20 @@ def function_states(table: Table, functions: Functions) -> list[str]:
 def destructors(table: Table, functions: Functions) -> list[str]:
     """Statements that call the destructors of the state that functions store in an instance of a table."""
     kept = function_states(table, functions)
-    names = [function.name for function in functions.c if function.destroys and function.name in kept]
-    return [f"{name}_destroy(&box->base, &inst->{name}_state);" for name in names]
+    return [
+        f"{function.name}_destroy(&box->base, {state_of(function, table.layers[0])});"
+        for function in functions.c
+        if function.destroys and function.name in kept
+    ]
+
+
+def state_of(function: CFunction, layer: LayerProgram) -> str:
+    """A C expression: the address of a function's state for the instance `inst` of a layer."""
+    if not function.beside:
+        return f"&inst->{function.name}_state"
+    name, index = function.name, f"index_{identifier(layer.name)}"
+    place = f"&box->base, {name}_index, {index}, inst->head.slot, sizeof({name}_state_type)"
+    return f"({name}_state_type *)sl_beside({place})"
 
 
 def is_on_demand(table: Table, functions: Functions) -> bool:

@@ -39,7 +39,10 @@ def information(names: StackNames) -> list[str]:
             text = ", ".join(f'{{"{s.name}", {boolean(s.accept)}, {boolean(s.closed)}}}' for s in layer.states)
             out.append(f"static const struct sl_state_info states_{word}[] = {{{text}}};")
         kept = function_states(table, names.functions)
-        offsets = [f"offsetof({table.struct}, {f.name}_state)" if f.name in kept else "0" for f in names.functions.c]
+        offsets = [
+            f"offsetof({table.struct}, {f.name}_state)" if f.name in kept and not f.beside else "0"
+            for f in names.functions.c
+        ]
         out.append(f"static const uint32_t functions_{word}[] = {{{', '.join(offsets) or '0'}}};")
         row += [
             boolean(layer.rules is not None),

@@ -9,7 +9,6 @@ from sluice.codegen.c.names import data_member, identifier
 from sluice.codegen.events.boxed import (
     can_fail,
     end_functions,
-    function_members,
     function_texts,
     numbered,
     open_functions,
@@ -135,7 +134,6 @@ def _box(names: StackNames) -> list[str]:
         *(["    sl_bytes units[SL_DEPTH_MOST];"] if names.functions.needs_units else []),
         *(f"    struct sl_mirrors {table.variable};" for table in names.tables.values()),
     ]
-    out += function_members(names.functions)
     out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")

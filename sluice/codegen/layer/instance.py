@@ -8,7 +8,7 @@ from sluice.codegen.c.heads import HEADS
 from sluice.codegen.c.names import boolean, identifier, variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.control import is_controlled
-from sluice.codegen.events.functions import destructors, function_states, is_on_demand
+from sluice.codegen.events.functions import destructors, function_states, is_on_demand, state_of
 from sluice.codegen.events.timers import timers_of
 from sluice.codegen.layer.instance_layout import KeyWord, key_words
 from sluice.codegen.layer.lifetime import leave
@@ -233,8 +233,10 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
     if stored_instance:
         for timer in timers_of(table, w.names.functions):
             out.append(f"inst->{timer.handler} = (struct sl_timer){{SL_NEVER, SL_NEVER}};")
-        for name in function_states(table, w.names.functions):
-            out.append(f"memset(&inst->{name}_state, 0, sizeof inst->{name}_state);")
+        stored = function_states(table, w.names.functions)
+        for function in w.names.functions.c:
+            if function.name in stored:
+                out.append(f"memset({state_of(function, w.layer)}, 0, sizeof({function.name}_state_type));")
     return out
 
 

@@ -183,7 +183,7 @@ def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
 
 
 def struct_text(table: Table, states: list[str], watched: bool, controlled: bool, timers: list[str]) -> list[str]:
-    """The C struct of a table's instances; `states` are the functions that store state in them.
+    """The C struct of a table's instances; `states` are the fields with the state of functions.
 
     watched: whether on-demand handlers may be registered for single instances. controlled: whether functions control
     single instances. timers: the fields of timers.
@@ -226,7 +226,4 @@ def struct_text(table: Table, states: list[str], watched: bool, controlled: bool
     if controlled:
         out.append("    struct sl_control control;")
     out += timers
-    for name in states:
-        out.append(f"    {name}_state_type {name}_state __attribute__((aligned(8)));")
-    out.append("};")
-    return out
+    return [*out, *(f"    {state}" for state in states), "};"]

@@ -72,9 +72,17 @@ struct sl_box {
     uint64_t lost_before;        /* in the process of a function of a chain that crashed: instances up to this number
                                   * were known to it before; else 0 */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
+    void **beside;               /* by function, state that is next to instances (reload.h); NULL: all is in them */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     struct sl_report reports[SL_REPORTS_MOST];
 };
+
+/* The state of a function for the instance in a slot, if it is next to instances: of `size` bytes. The memory begins with
+ * the offset of the first one for each layer; layers that share a table have the same. */
+static inline void *sl_beside(const struct sl_box *box, uint32_t function, uint32_t layer, uint32_t slot, size_t size) {
+    char *at = box->beside[function];
+    return at + ((const uint64_t *)(const void *)at)[layer] + slot * size;
+}
 
 /* A hash that identifies the layers that the packet is in: FNV-1a of their indices. */
 static inline uint32_t sl_path_of(const uint8_t *path, uint32_t depth) {
@@ -411,13 +419,15 @@ SL_COLD void sl_box_close(struct sl_box *box) {
     free(box->output.sent_bytes);
     free(box->output.waiting ? *(void **)(void *)box->output.waiting : NULL);   /* its first member is its ring */
     free(box->output.waiting);
-    for (uint32_t i = 0; box->texts && i < box->function_count; i++)
-        free(box->texts[i]);
-    free(box->texts);
-    free(box->parameters);
-    free(box->function_counters);
-    free(box->workers);
-    free(box->common);
+    void **const objects[] = {box->workers, box->parameters, box->function_counters, (void **)(void *)box->texts,
+                              box->beside, box->group ? NULL : box->common};
+    for (size_t k = 0; k < sizeof objects / sizeof *objects; k++) {
+        for (uint32_t i = 0; objects[k] && i < box->function_count; i++)
+            free(objects[k][i]);
+        free(objects[k]);
+    }
+    if (box->group)
+        free(box->common);
 }
 
 /* Writes why a box cannot be opened: what a function says, else `why`. */

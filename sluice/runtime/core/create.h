@@ -19,12 +19,19 @@ static inline int sl_named_descriptor(const char *path) {
     return digits && digits < 9 && !path[head + digits] ? atoi(path + head) : -1;
 }
 
+/* How files are created: SL_CREATE_APPEND while a new version of a function opens (reload.h), as the file may have rows of
+ * the version before; SL_CREATE_NOTHING in a trial of it, which writes nothing. */
+enum { SL_CREATE, SL_CREATE_APPEND, SL_CREATE_NOTHING };
+__attribute__((weak)) int sl_create_mode = SL_CREATE;
+
 /* Opens a file to be written from its beginning; -1, or NULL, with errno when that is not possible. A symbolic link is refused
  * (ELOOP): one that another user planted under a name that can be guessed would lead the output to a file of this user's.
  * A descriptor of this process is taken as it is: to open it once more would cut the file that it appends to. */
 static inline int sl_create_descriptor(const char *path) {
-    int named = sl_named_descriptor(path);
-    return named >= 0 ? dup(named) : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (sl_create_mode == SL_CREATE_NOTHING)
+        return open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int named = sl_named_descriptor(path), how = sl_create_mode == SL_CREATE_APPEND ? O_APPEND : O_TRUNC;
+    return named >= 0 ? dup(named) : open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | how, 0666);
 }
 
 static inline FILE *sl_create(const char *path) {

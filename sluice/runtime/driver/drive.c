@@ -3,6 +3,7 @@
 #include "function/checksum_fix.h"
 
 #include "driver/busy.h"
+#include "driver/trial.h"
 #include "driver/workers.h"
 
 #include <stdio.h>
@@ -163,6 +164,8 @@ static bool is_unseen(struct sl_drive *drive, const struct sl_frame *frames, siz
 
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
 {
+    if (drive->trial)
+        sl_trial_copy(drive->trial, frames, count);
     if (drive->workers) {
         if (!sl_workers_start(drive->workers, drive))
             sl_workers_burst(drive->workers, frames, count);

@@ -32,6 +32,7 @@ struct sl_worker {
     bool abandoned;     /* the box is not ended; set before the ring ends */
     uint64_t time;      /* the reader's: the largest time that the ring has passed */
     uint32_t done;      /* the thread is about to end */
+    uint32_t paused;    /* it does nothing until workers->pauses is 0 */
 };
 
 static void sleep_for(uint64_t nanoseconds)
@@ -76,6 +77,15 @@ static void worker_idle(struct sl_worker *w, unsigned looks, uint64_t clock)
     sleep_for(sleep < SLEEP_MOST ? sleep : SLEEP_MOST);
 }
 
+/* Waits until the reader resumes. */
+static void pause_worker(struct sl_worker *w)
+{
+    __atomic_store_n(&w->paused, 1, __ATOMIC_RELEASE);
+    while (__atomic_load_n(&w->workers->pauses, __ATOMIC_ACQUIRE))
+        sleep_for(SLEEP_LEAST);
+    __atomic_store_n(&w->paused, 0, __ATOMIC_RELEASE);
+}
+
 static void *worker_main(void *of)
 {
     struct sl_worker *w = of;
@@ -85,6 +95,7 @@ static void *worker_main(void *of)
         enum sl_ring_kind kind;
         /* both before the look at the ring: all packets that they are about have been published then */
         uint32_t ended = __atomic_load_n(&w->ring->ended, __ATOMIC_ACQUIRE);
+        uint32_t pauses = __atomic_load_n(&w->workers->pauses, __ATOMIC_ACQUIRE);
         uint64_t clock = __atomic_load_n(&w->ring->clock, __ATOMIC_ACQUIRE);
         uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
         if (count) {
@@ -97,6 +108,8 @@ static void *worker_main(void *of)
             looks = 0;
         } else if (ended) {
             break;
+        } else if (pauses) {
+            pause_worker(w);
         } else {
             worker_idle(w, looks++, clock);
         }
@@ -143,6 +156,31 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     snprintf(workers->message, sizeof workers->message, "%u workers cannot be started: %s", workers->count, strerror(result));
     sl_workers_abandon(workers);
     return -1;
+}
+
+void sl_workers_pause(struct sl_workers *workers)
+{
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
+        sl_ring_publish(workers->threads[i].ring);
+    __atomic_store_n(&workers->pauses, 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
+        while (!__atomic_load_n(&workers->threads[i].paused, __ATOMIC_ACQUIRE) &&
+               !__atomic_load_n(&workers->threads[i].done, __ATOMIC_ACQUIRE))
+            sleep_for(SLEEP_LEAST);
+}
+
+void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive)
+{
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
+        struct sl_drive *own = &workers->threads[i].drive;
+        own->process = drive->process;
+        own->tick = drive->tick;
+        own->finish_step = drive->finish_step;
+    }
+    __atomic_store_n(&workers->pauses, 0, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)   /* the next pause finds none that still waits */
+        while (__atomic_load_n(&workers->threads[i].paused, __ATOMIC_ACQUIRE))
+            sleep_for(SLEEP_LEAST);
 }
 
 /* Waits until the worker has given something back. */

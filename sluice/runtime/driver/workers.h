@@ -52,6 +52,7 @@ struct sl_workers {
      * boxes were opened with sl_options.forwards. NULL: the boxes are passive. */
     struct sl_source *const *const *ports;
     uint64_t no_port, no_checksum, unseen_fault;   /* of all workers, at the end; see drive.h */
+    uint32_t pauses;               /* workers wait once their rings are empty */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */
@@ -65,6 +66,11 @@ void sl_workers_time(struct sl_workers *workers, uint64_t clock);
 
 /* Passes secrets to all of them, for the packets that come from now on. */
 void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets);
+
+/* Waits until all workers have processed what they were passed, and do nothing. Then the caller's thread may use the boxes,
+ * until sl_workers_resume, after which they call these functions. Between two bursts only. */
+void sl_workers_pause(struct sl_workers *workers);
+void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive);
 
 /* Whether the run is to end, as a function failed. */
 bool sl_workers_failed(const struct sl_workers *workers);

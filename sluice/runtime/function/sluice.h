@@ -185,9 +185,14 @@
 #define SLUICE_ARM_BOX(of, name, nanoseconds) sl_timer_arm_box(of, SL_TIMER_NUMBER(box, name), nanoseconds)
 #define SLUICE_DISARM_BOX(of, name) ((void)((of)->timers.own[SL_TIMER_NUMBER(box, name)].at = SL_NEVER))
 
+/* 1 for a function whose state is next to instances, as a running box got it with another type of state (reload.h). */
+#define SL_STATE_BESIDE 0
 #define SLUICE_STATE(type)                                                                                \
     typedef type SL_JOIN(SLUICE_FUNCTION, state_type);                                                    \
     static inline type *SL_JOIN(SLUICE_FUNCTION, state)(const struct sl_event *event) {                   \
+        if (SL_STATE_BESIDE)                                                                              \
+            return (type *)sl_beside(event->box, SL_JOIN(SLUICE_FUNCTION, index), event->owner->index,   \
+                                     event->instance->slot, sizeof(type));                                                       \
         return (type *)(void *)((char *)event->instance +                                                 \
                                 event->owner->function_state[SL_JOIN(SLUICE_FUNCTION, index)]);           \
     }

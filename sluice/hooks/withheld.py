@@ -1,8 +1,8 @@
 """Which events a drop withholds from the functions after it in a chain: those of the packet, not those of its stream.
 
-Bytes of a dropped packet remain part of the stream. They may be delivered with a later packet, and bytes of packets
-that passed may be delivered with the dropped one. Their event comes once: a function from which it was withheld would
-have a hole, which a sender can cause on purpose.
+Bytes of a dropped packet remain part of the stream, unless it was dropped at `sent`. They may be delivered with a later
+packet, and bytes of packets that passed may be delivered with the dropped one. Their event comes once: a function from
+which it was withheld would have a hole, which a sender can cause on purpose.
 """
 
 from __future__ import annotations

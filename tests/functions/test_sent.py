@@ -30,7 +30,8 @@ SLUICE_ON(ipv4, packet) { if (SLUICE_PARAMETER_OF(event->box, below)) SLUICE_DRO
 SLUICE_ON(tcp, sent) {
     const bool first = data->length && !SLUICE_COUNTER_OF(event->box, with_bytes);
     SLUICE_COUNTER_OF(event->box, with_bytes) += data->length != 0;
-    SLUICE_COUNTER_OF(event->box, wrong) += SLUICE_COUNTER_OF(event->box, sent)++ < SLUICE_COUNTER_OF(event->box, packet);
+    SLUICE_COUNTER_OF(event->box, wrong) += SLUICE_COUNTER_OF(event->box, sent) < SLUICE_COUNTER_OF(event->box, packet);
+    SLUICE_COUNTER_OF(event->box, sent)++;
     if (SLUICE_PARAMETER_OF(event->box, all) || (first && SLUICE_PARAMETER_OF(event->box, first)))
         SLUICE_DROP(event->box);
 }

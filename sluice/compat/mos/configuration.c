@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-struct mos_configuration mos_configuration;
 
 struct reading {
     const char *path;

@@ -4,6 +4,8 @@
 #include <net/if.h>
 #include <sys/stat.h>
 
+struct mos_configuration mos_configuration;
+
 struct mos_device *mos_device_named(const char *name)
 {
     for (int i = 0; i < mos_configuration.device_count; i++)

@@ -13,24 +13,15 @@ enum { SIGNALS = 65, EXTENTS = 64 << 20 /* bytes, of what flows of a context hav
 static struct {
     bool read;                       /* the configuration */
     pthread_mutex_t lock;            /* of what follows: end hosts make their contexts in threads of their own */
-    struct mos_context *contexts[MOS_CONTEXTS];   /* in `memory`, or NULL */
+    struct mos_context *contexts[MOS_CONTEXTS];   /* in mos_context_memory, or NULL */
     bool releasing[MOS_CONTEXTS];
-    bool stopping;                   /* one of them */
     uint64_t seed;
     mtcp_sighandler_t handlers[SIGNALS];
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Contexts by core. The memory is never freed: a program's threads may use a context that another one has destroyed, which
- * then fails, as it has stopped. What such threads read and write is outside of it, and is not cleared. */
-static struct mos_context memory[MOS_CONTEXTS];
-static struct {
-    unsigned calls;   /* of end hosts, in progress */
-    bool stopped;
-} uses[MOS_CONTEXTS];
+static unsigned calls[MOS_CONTEXTS];   /* of end hosts, in progress: outside of what is cleared, as threads may be in one */
 
 static _Thread_local unsigned handlers;   /* of signals, that this thread runs: they neither lock nor free */
-
-struct mos_context *mos_context_of(mctx_t mctx) { return (struct mos_context *)(void *)mctx; }
 
 /* --- set-up --- */
 
@@ -122,7 +113,7 @@ static struct mos_context *new_context(int cpu)
         errno = EINVAL;
         return NULL;
     }
-    struct mos_context *context = &memory[cpu];
+    struct mos_context *context = &mos_context_memory[cpu];
     context->public.cpu = cpu;
     context->thread = pthread_self();
     context->seed = library.seed;
@@ -153,7 +144,7 @@ mctx_t mtcp_create_context(int cpu)
     pthread_mutex_lock(&library.lock);
     struct mos_context *context = new_context(cpu);
     if (context) {
-        __atomic_store_n(&uses[cpu].stopped, false, __ATOMIC_SEQ_CST);
+        mos_context_set_stopped(context, false);
         __atomic_store_n(&library.contexts[cpu], context, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&library.lock);
@@ -171,21 +162,12 @@ unsigned mos_contexts(struct mos_context **contexts)
     return count;
 }
 
-bool mos_stopped(void) { return __atomic_load_n(&library.stopping, __ATOMIC_RELAXED); }
-
-static unsigned cpu_of(const struct mos_context *context) { return (unsigned)(context - memory); }
-
-bool mos_context_stopped(const struct mos_context *context)
-{
-    return __atomic_load_n(&uses[cpu_of(context)].stopped, __ATOMIC_SEQ_CST);
-}
-
 /* Nothing of it goes on: calls of end hosts fail from now on, and the loop ends after the current packet. */
 static void stop(const struct mos_context *context)
 {
-    __atomic_store_n(&uses[cpu_of(context)].stopped, true, __ATOMIC_SEQ_CST);
-    __atomic_store_n(&library.stopping, true, __ATOMIC_RELAXED);
-    mos_hosts_interrupt(cpu_of(context));
+    mos_context_set_stopped(context, true);
+    mos_set_stopped(true);
+    mos_hosts_interrupt(mos_context_core(context));
 }
 
 /* Chosen under the lock, by which a run takes its contexts, too: once, and not while anything uses it. */
@@ -195,7 +177,7 @@ static bool begin_release(unsigned cpu)
         return false;   /* the call that it interrupts, the next one, or mtcp_destroy does it */
     pthread_mutex_lock(&library.lock);
     const bool free_now = library.contexts[cpu] && !library.releasing[cpu] && !mos_loop_runs() &&
-                          mos_context_stopped(&memory[cpu]) && !__atomic_load_n(&uses[cpu].calls, __ATOMIC_SEQ_CST);
+                          mos_context_stopped(&mos_context_memory[cpu]) && !__atomic_load_n(&calls[cpu], __ATOMIC_SEQ_CST);
     library.releasing[cpu] = library.releasing[cpu] || free_now;
     pthread_mutex_unlock(&library.lock);
     return free_now;
@@ -206,15 +188,15 @@ static void release(unsigned cpu)
 {
     if (!begin_release(cpu))
         return;
-    mos_flows_end(&memory[cpu]);
-    free_context(&memory[cpu]);
+    mos_flows_end(&mos_context_memory[cpu]);
+    free_context(&mos_context_memory[cpu]);
     pthread_mutex_lock(&library.lock);
     library.contexts[cpu] = NULL;
     library.releasing[cpu] = false;
     bool stopping = false;
     for (unsigned other = 0; other < MOS_CONTEXTS; other++)
-        stopping = stopping || (library.contexts[other] && mos_context_stopped(&memory[other]));
-    __atomic_store_n(&library.stopping, stopping, __ATOMIC_RELAXED);
+        stopping = stopping || (library.contexts[other] && mos_context_stopped(&mos_context_memory[other]));
+    mos_set_stopped(stopping);
     pthread_mutex_unlock(&library.lock);
 }
 
@@ -222,7 +204,7 @@ struct mos_context *mos_call_begin(mctx_t mctx)
 {
     struct mos_context *context = mos_context_of(mctx);
     if (context)   /* first, and then mos_hosts_of looks whether it has stopped: release reads the two the other way round */
-        __atomic_fetch_add(&uses[cpu_of(context)].calls, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&calls[mos_context_core(context)], 1, __ATOMIC_SEQ_CST);
     return context;
 }
 
@@ -232,8 +214,8 @@ void mos_call_end(struct mos_context **called)
     if (!context)
         return;
     const int error = errno;
-    if (__atomic_sub_fetch(&uses[cpu_of(context)].calls, 1, __ATOMIC_SEQ_CST) == 0 && mos_context_stopped(context))
-        release(cpu_of(context));
+    if (__atomic_sub_fetch(&calls[mos_context_core(context)], 1, __ATOMIC_SEQ_CST) == 0 && mos_context_stopped(context))
+        release(mos_context_core(context));
     errno = error;
 }
 
@@ -245,32 +227,31 @@ int mtcp_destroy_context(mctx_t mctx)
 {
     struct mos_context *context = NULL;
     for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
-        if (context_at(cpu) && mctx == &memory[cpu].public)
-            context = &memory[cpu];
+        if (context_at(cpu) && mctx == &mos_context_memory[cpu].public)
+            context = &mos_context_memory[cpu];
     if (!context) {
         errno = EINVAL;
         return -1;
     }
     stop(context);
     if (pthread_equal(context->thread, pthread_self()))
-        release(cpu_of(context));
+        release(mos_context_core(context));
     return 0;
 }
 
-int mtcp_destroy(void)
+bool mos_contexts_stop(void)
 {
     for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
         if (context_at(cpu))
-            stop(&memory[cpu]);
-    if (!mos_loop_finish(!handlers))
-        return 0;   /* the loop ends first */
-    if (handlers)
-        return 0;   /* the calls that end free their contexts */
+            stop(&mos_context_memory[cpu]);
+    return !handlers;
+}
+
+void mos_contexts_release(void)
+{
     for (unsigned cpu = 0; cpu < MOS_CONTEXTS; cpu++)
         release(cpu);
     mos_events_forget();
     mos_configuration_free();
     library.read = false;
-    mos_loop_forget();
-    return 0;
 }

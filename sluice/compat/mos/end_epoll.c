@@ -60,21 +60,6 @@ void mos_endpoint_watch(struct mos_endpoint *endpoint)
         endpoint->watched = control(endpoint, EPOLL_CTL_ADD) == 0;
 }
 
-void mos_endpoint_unwatch(struct mos_endpoint *endpoint)
-{
-    if (endpoint->watched)
-        control(endpoint, EPOLL_CTL_DEL);
-    endpoint->watched = endpoint->sent_input = false;
-    endpoint->set = NULL;
-}
-
-void mos_epoll_empty(struct mos_hosts *hosts, const struct mos_endpoint *set)
-{
-    for (int id = 0; id < hosts->end; id++)
-        if (hosts->endpoints[id] && hosts->endpoints[id]->set == set)
-            mos_endpoint_unwatch(hosts->endpoints[id]);
-}
-
 int mtcp_epoll_create(mctx_t mctx, int size)
 {
     MOS_CALL(mctx);

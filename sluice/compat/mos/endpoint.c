@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -189,11 +190,27 @@ struct mos_endpoint *mos_endpoint_new(struct mos_hosts *hosts, enum socket_type 
     return endpoint;
 }
 
+void mos_endpoint_unwatch(struct mos_endpoint *endpoint)
+{
+    if (endpoint->watched)
+        epoll_ctl(endpoint->set->fd, EPOLL_CTL_DEL, endpoint->fd, NULL);
+    endpoint->watched = endpoint->sent_input = false;
+    endpoint->set = NULL;
+}
+
+/* All leave a set. */
+static void empty(struct mos_hosts *hosts, const struct mos_endpoint *set)
+{
+    for (int id = 0; id < hosts->end; id++)
+        if (hosts->endpoints[id] && hosts->endpoints[id]->set == set)
+            mos_endpoint_unwatch(hosts->endpoints[id]);
+}
+
 void mos_endpoint_free(struct mos_hosts *hosts, struct mos_endpoint *endpoint)
 {
     mos_endpoint_unwatch(endpoint);
     if (endpoint->type == MOS_SOCK_EPOLL)
-        mos_epoll_empty(hosts, endpoint);
+        empty(hosts, endpoint);
     give_back_port(hosts, endpoint);
     close(endpoint->fd);
     hosts->connections -= endpoint->counted;

@@ -84,7 +84,6 @@ int mos_endpoint_wait(struct mos_hosts *hosts, int fd, short events);
 
 void mos_endpoint_watch(struct mos_endpoint *endpoint);     /* the kernel reports its events from now on */
 void mos_endpoint_unwatch(struct mos_endpoint *endpoint);   /* it leaves its epoll set */
-void mos_epoll_empty(struct mos_hosts *hosts, const struct mos_endpoint *set);   /* all leave it */
 
 /* Those of an endpoint that a call has found: there until the call returns, also if the context has stopped meanwhile. */
 static inline struct mos_hosts *mos_hosts_within(mctx_t mctx) { return mos_context_of(mctx)->hosts; }

@@ -20,7 +20,8 @@ bool mos_interfaces_forward(const struct mos_input *inputs, unsigned count)
 }
 
 /* Packets of an interface that packets are forwarded from, but for those that this host itself sends there. */
-static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input, unsigned number)
+static void process_received(struct sl_frame *frames, size_t count, const struct mos_input *input, unsigned number,
+                             const struct mos_passed_on *on)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; i++) {
@@ -29,12 +30,12 @@ static void process_received(struct sl_frame *frames, size_t count, const struct
         frames[kept] = frames[i];
         frames[kept++].port = (uint16_t)number;
     }
-    mos_loop_process(frames, kept);
+    on->packets(frames, kept);
 }
 
 /* Interfaces, one after the other: an answer comes after what it answers has been forwarded, and to hold packets back until
  * those of the other interfaces are known to be later would delay every round trip. */
-void mos_interfaces_run(const struct mos_input *inputs, unsigned count)
+void mos_interfaces_run(const struct mos_input *inputs, unsigned count, const struct mos_passed_on *on)
 {
     struct pollfd fds[MOS_DEVICES];
     for (unsigned i = 0; i < count; i++) {
@@ -47,7 +48,7 @@ void mos_interfaces_run(const struct mos_input *inputs, unsigned count)
             struct sl_frame frames[BURST];
             int32_t got = sl_source_receive(inputs[i].source, frames, BURST);
             if (got > 0)
-                process_received(frames, (size_t)got, &inputs[i], i);
+                process_received(frames, (size_t)got, &inputs[i], i, on);
             sl_source_release(inputs[i].source);
             idle = idle && got <= 0;
             open = open || got >= 0;
@@ -56,7 +57,7 @@ void mos_interfaces_run(const struct mos_input *inputs, unsigned count)
         }
         if (!open)
             break;   /* no interface is left */
-        mos_loop_tick(sl_source_clock(inputs[0].source));
+        on->time(sl_source_clock(inputs[0].source));
         if (idle)
             poll(fds, count, WAIT);
     }

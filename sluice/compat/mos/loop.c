@@ -21,92 +21,28 @@ static struct {
     uint64_t begin;                 /* the time of the first packet, 0: there was none: from there on timers count */
 } loop;
 
-/* The thread's own run. The model costs no call in a shared library, and a program that loads one later has room for 8 bytes. */
-static _Thread_local struct mos_run *here __attribute__((tls_model("initial-exec")));
-
-bool mos_loop_is_of(const struct mos_context *context) { return here && here == context->run; }
-
-bool mos_loop_is_here(void) { return here != NULL; }
-
 /* --- packets --- */
-
-static int device_of(const struct sl_frame *frame)
-{
-    return loop.inputs[frame->port].device;
-}
-
-/* A packet of the burst goes where its device's packets go: as the callbacks left it, or, without a callback, as it came. */
-static void leave(struct mos_context *context, size_t i)
-{
-    const struct sl_frame *frame = &here->burst.frames[i];
-    struct mos_packet *packet = &context->packet;
-    const bool seen = packet->source == frame;
-    packet->source = NULL;
-    if (!here->forwards || !mos_forwards(&here->outputs, device_of(frame), frame->link_type) || (seen && packet->dropped))
-        return;
-    struct sl_frame out = seen ? packet->frame : *frame;
-    if (out.flags & SL_FRAME_CHECKSUM_PARTIAL)
-        mos_frame_complete(&out, packet->memory);
-    mos_output(&here->outputs, device_of(frame), &out);
-}
-
-/* Packets up to number i of the burst: each leaves before time goes on to the next one. */
-static void go_on_to(struct mos_context *context, size_t i)
-{
-    struct mos_burst *burst = &here->burst;
-    while (burst->timed <= i && !mos_stopped()) {
-        if (burst->left < burst->timed)
-            leave(context, burst->left++);
-        here->now = sl_max(here->now, burst->frames[burst->timed].time);
-        mos_advance(here->contexts, here->count, here->now);
-        mos_sockets_free_closed(context);
-        burst->timed += !mos_stopped();
-    }
-}
-
-bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame)
-{
-    struct mos_packet *packet = &context->packet;
-    if (packet->source == frame)
-        return !mos_stopped();
-    go_on_to(context, (size_t)(frame - here->burst.frames));
-    *packet = (struct mos_packet){.memory = packet->memory, .bytes = (uint8_t *)(uintptr_t)frame->at, .frame = *frame,
-                                  .source = frame, .device = device_of(frame)};
-    packet->frame.captured = (uint32_t)sl_min(frame->captured, MOS_FRAME_MOST);
-    return !mos_stopped();
-}
 
 static void process(struct mos_context *context, const struct sl_frame *frames, size_t count)
 {
-    here->burst = (struct mos_burst){.frames = frames};
+    mos_burst_begin(frames);
     sluice_mos_process(context->box, frames, count, NULL);
-    if (count)
-        go_on_to(context, count - 1);
-    if (here->burst.left < here->burst.timed)
-        leave(context, here->burst.left);   /* the last, or the one during which it was stopped */
-    context->packet.source = NULL;
-    mos_sockets_free_closed(context);
+    mos_burst_end(context, count);
 }
 
 /* In this thread: runs of packets of one context each, so that several contexts see packets in the order of time, too. */
 static void process_here(const struct sl_frame *frames, size_t count)
 {
     for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
-        unsigned worker = here->count > 1 ? sluice_mos_worker(&frames[first], here->count, SAME_EACH_TIME) : 0;
-        next = here->count > 1 ? first + 1 : count;
-        while (next < count && sluice_mos_worker(&frames[next], here->count, SAME_EACH_TIME) == worker)
+        unsigned worker = mos_here->count > 1 ? sluice_mos_worker(&frames[first], mos_here->count, SAME_EACH_TIME) : 0;
+        next = mos_here->count > 1 ? first + 1 : count;
+        while (next < count && sluice_mos_worker(&frames[next], mos_here->count, SAME_EACH_TIME) == worker)
             next++;
-        process(here->contexts[worker], frames + first, next - first);
+        process(mos_here->contexts[worker], frames + first, next - first);
     }
 }
 
-void mos_loop_process(const struct sl_frame *frames, size_t count)
-{
-    if (loop.drive.workers)
-        sl_workers_burst(loop.drive.workers, frames, count);
-    else
-        process_here(frames, count);
-}
+static void pass(const struct sl_frame *frames, size_t count) { sl_workers_burst(loop.drive.workers, frames, count); }
 
 /* In place of a box's functions, for the driver. */
 static void process_burst(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
@@ -121,18 +57,14 @@ static uint64_t tick_here(uint64_t clock)
 {
     if (!clock)
         return SL_NEVER;   /* captures: time goes on with packets */
-    here->now = sl_max(here->now, clock);
-    mos_advance(here->contexts, here->count, here->now);
-    return mos_next_due(here->contexts, here->count);
+    mos_here->now = sl_max(mos_here->now, clock);
+    mos_advance(mos_here->contexts, mos_here->count, mos_here->now);
+    return mos_next_due(mos_here->contexts, mos_here->count);
 }
 
-void mos_loop_tick(uint64_t clock)
-{
-    if (loop.drive.workers)
-        sl_workers_time(loop.drive.workers, clock);
-    else
-        tick_here(clock);
-}
+static void pass_time(uint64_t clock) { sl_workers_time(loop.drive.workers, clock); }
+
+static void advance_here(uint64_t clock) { tick_here(clock); }
 
 static uint64_t tick(struct sl_box *box, uint64_t clock)
 {
@@ -175,10 +107,10 @@ static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64
 /* A worker is about to process for this context. */
 static void enter(const struct mos_context *context)
 {
-    here = context->run;
+    mos_here = context->run;
     const uint64_t begin = __atomic_load_n(&loop.begin, __ATOMIC_ACQUIRE);
     if (!context->started && begin && !mos_stopped())
-        mos_advance(here->contexts, here->count, begin);
+        mos_advance(mos_here->contexts, mos_here->count, begin);
 }
 
 /* What a worker calls, with the box of its context. */
@@ -194,16 +126,16 @@ static void process_own(struct sl_box *box, const struct sl_frame *frames, size_
 static uint64_t tick_own(struct sl_box *box, uint64_t clock)
 {
     enter(mos_boxed_context(box));
-    here->now = sl_max(here->now, clock);
+    mos_here->now = sl_max(mos_here->now, clock);
     if (!mos_stopped())
-        mos_advance(here->contexts, here->count, here->now);
+        mos_advance(mos_here->contexts, mos_here->count, mos_here->now);
     return SL_NEVER;
 }
 
 static bool finish_own(struct sl_box *box, uint32_t slots)
 {
-    here = mos_boxed_context(box)->run;
-    mos_flows_end(here->contexts[0]);
+    mos_here = mos_boxed_context(box)->run;
+    mos_flows_end(mos_here->contexts[0]);
     return sluice_mos_finish_step(box, slots);
 }
 
@@ -226,7 +158,7 @@ static bool run_workers(void)
     if (!mos_interfaces_forward(loop.inputs, loop.input_count))
         stopped = run_merged();
     else if (!sl_workers_start(&workers, &loop.drive))
-        mos_interfaces_run(loop.inputs, loop.input_count);
+        mos_interfaces_run(loop.inputs, loop.input_count, &(struct mos_passed_on){pass, pass_time});
     sl_drive_finish(&loop.drive);
     sl_drive_close(&loop.drive);
     loop.drive.workers = NULL;
@@ -239,18 +171,18 @@ static bool run_workers(void)
 static bool run_here(void)
 {
     bool stopped = false;
-    here = &loop.runs[0];
+    mos_here = &loop.runs[0];
     if (mos_interfaces_forward(loop.inputs, loop.input_count)) {
-        mos_interfaces_run(loop.inputs, loop.input_count);
+        mos_interfaces_run(loop.inputs, loop.input_count, &(struct mos_passed_on){process_here, advance_here});
     } else if (loop.input_count) {
         loop.drive = (struct sl_drive){.process = process_burst, .tick = tick};
         stopped = run_merged();
     }
-    for (unsigned i = 0; i < here->count; i++) {
-        mos_flows_end(here->contexts[i]);
-        sluice_mos_finish(here->contexts[i]->box);
+    for (unsigned i = 0; i < mos_here->count; i++) {
+        mos_flows_end(mos_here->contexts[i]);
+        sluice_mos_finish(mos_here->contexts[i]->box);
     }
-    here = NULL;
+    mos_here = NULL;
     return stopped;
 }
 
@@ -269,6 +201,7 @@ void mos_loop_open(void)
         struct mos_run *run = &loop.runs[loop.run_count > 1 ? i : 0];
         run->contexts[run->count++] = contexts[i];
         run->forwards = forwards;
+        run->inputs = loop.inputs;
         contexts[i]->run = run;
     }
     if (mos_translated_open(contexts, count))

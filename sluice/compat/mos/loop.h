@@ -16,27 +16,39 @@ struct mos_run {
     bool forwards;                  /* packets leave */
     uint64_t now;
     struct mos_burst burst;
+    const struct mos_input *inputs; /* by the port of a packet */
     struct mos_outputs outputs;
 };
 
-void mos_loop_open(void);      /* with all contexts that there are; devices are open then */
-void mos_loop_run(void);       /* all packets, up to the end of the flows */
-void mos_loop_process(const struct sl_frame *frames, size_t count);   /* frame->port: which of the inputs it came from */
-void mos_loop_tick(uint64_t clock);       /* time goes on to it */
+/* --- threads (thread.c) --- */
+
+extern _Thread_local struct mos_run *mos_here __attribute__((tls_model("initial-exec")));   /* the thread's own */
+
+bool mos_loop_runs(void);
+void mos_loop_set_runs(bool runs);
 bool mos_loop_is_here(void);   /* do callbacks run in this thread, */
 bool mos_loop_is_of(const struct mos_context *context);   /* those of this context? */
 
+/* --- packets of a burst (burst.c) --- */
+
+void mos_burst_begin(const struct sl_frame *frames);
+void mos_burst_end(struct mos_context *context, size_t count);   /* all have left */
+
+/* --- the loop --- */
+
+void mos_loop_open(void);      /* with all contexts that there are; devices are open then */
+void mos_loop_run(void);       /* all packets, up to the end of the flows */
 bool mos_interfaces_forward(const struct mos_input *inputs, unsigned count);   /* are all inputs such (interfaces.c)? */
-void mos_interfaces_run(const struct mos_input *inputs, unsigned count);
+
+/* Passes on what they receive, frame->port: the number of its input; and the time. */
+struct mos_passed_on {
+    void (*packets)(const struct sl_frame *frames, size_t count);
+    void (*time)(uint64_t clock);
+};
+void mos_interfaces_run(const struct mos_input *inputs, unsigned count, const struct mos_passed_on *on);
 
 /* --- its thread (run.c) --- */
 
-bool mos_loop_runs(void);
 void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
-
-/* It has ended, for mtcp_destroy; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or
- * it runs in mtcp_app_join: that calls mtcp_destroy again. */
-bool mos_loop_finish(bool may_wait);
-void mos_loop_forget(void);    /* it may begin again */
 
 #endif

@@ -67,8 +67,9 @@ struct mos_socket {
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
 void mos_socket_free(struct mos_context *context, struct mos_socket *socket);
-void mos_socket_stop(struct mos_socket *view, int side);      /* a flow is not watched any more, or one side of it */
 void mos_sockets_free(struct mos_context *context);          /* all of them, as the context ends */
+void mos_monitor_add(struct mos_context *context, struct mos_socket *monitor);
+void mos_monitor_remove(struct mos_context *context, struct mos_socket *monitor);   /* closed by the program; freed later */
 bool mos_monitors(void);                                     /* has any context a monitor? */
 void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
 
@@ -126,7 +127,7 @@ bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
 /* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */
 void mos_frame_complete(struct sl_frame *frame, uint8_t *memory);
 
-/* --- flows (flow.c, segment.c) --- */
+/* --- flows (flow.c, arrival.c, segment.c) --- */
 
 struct mos_flow {
     struct mos_context *context;
@@ -156,6 +157,11 @@ void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP pack
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
 void mos_segment_pass(struct mos_flow *flow, unsigned from);      /* the current segment, which end `from` sent (segment.c) */
+
+/* A flow for the current SYN, or NULL when no monitor takes it. */
+struct mos_flow *mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
+                                unsigned side);
+void mos_flow_stop(struct mos_socket *view, int side);            /* it is not watched any more, or one side of it */
 
 /* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server in
  * reverse, so that chained monitors nest. */
@@ -215,10 +221,19 @@ struct mos_context {
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
 };
 
-struct mos_context *mos_context_of(mctx_t mctx);
+static inline struct mos_context *mos_context_of(mctx_t mctx) { return (struct mos_context *)(void *)mctx; }
+
 unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
+bool mos_contexts_stop(void);       /* for mtcp_destroy. False in a signal's handler, which may free nothing */
+void mos_contexts_release(void);    /* all that nothing uses, and what they share */
+
+/* What stops (thread.c). */
+extern struct mos_context mos_context_memory[];                /* by core */
+unsigned mos_context_core(const struct mos_context *context);
 bool mos_context_stopped(const struct mos_context *context);   /* has it been destroyed? */
-bool mos_stopped(void);                                 /* has one of them been destroyed? */
+void mos_context_set_stopped(const struct mos_context *context, bool is);
+bool mos_stopped(void);                                        /* has one of them been destroyed? */
+void mos_set_stopped(bool is);
 
 /* --- time (timer.c) --- */
 

@@ -105,7 +105,7 @@ int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *valu
             return failed(EINVAL);
         if (!flow_of(socket))
             return failed(ENOTCONN);
-        mos_socket_stop(socket, number);
+        mos_flow_stop(socket, number);
         return 0;
     default: return failed(ENOPROTOOPT);
     }

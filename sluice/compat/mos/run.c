@@ -7,7 +7,7 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool began, opened, running;
+    bool began, opened;
     bool beside;                    /* in a thread of the library's own, which is to be joined */
     bool destroy;                   /* mtcp_destroy was called while it ran in mtcp_app_join: a signal's handler may do so */
     pthread_t thread;               /* of the library's own */
@@ -32,7 +32,7 @@ static void run(void)
 static void ended(void)
 {
     pthread_mutex_lock(&state.lock);
-    __atomic_store_n(&state.running, false, __ATOMIC_SEQ_CST);
+    mos_loop_set_runs(false);
     pthread_cond_broadcast(&state.changed);
     pthread_mutex_unlock(&state.lock);
 }
@@ -45,8 +45,6 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-bool mos_loop_runs(void) { return __atomic_load_n(&state.running, __ATOMIC_SEQ_CST); }
-
 /* mtcp_destroy was called while it ran. Taken once: by the loop as it ends, or by the caller, if the loop has ended before. */
 static bool take_request(void) { return __atomic_exchange_n(&state.destroy, false, __ATOMIC_SEQ_CST); }
 
@@ -56,12 +54,13 @@ void mtcp_app_join(mctx_t mctx)
         return;
     pthread_mutex_lock(&state.lock);
     if (state.began) {   /* in another thread */
-        while (state.running)
+        while (mos_loop_runs())
             pthread_cond_wait(&state.changed, &state.lock);
         pthread_mutex_unlock(&state.lock);
         return;
     }
-    state.began = state.running = true;
+    state.began = true;
+    mos_loop_set_runs(true);
     pthread_mutex_unlock(&state.lock);
     run();
     ended();
@@ -86,19 +85,23 @@ void mos_run_beside(void)
         return;
     pthread_mutex_lock(&state.lock);
     if (!state.began) {
-        state.began = state.running = state.beside = true;
+        state.began = state.beside = true;
+        mos_loop_set_runs(true);
         int error = start_thread();
         if (error) {
             fprintf(stderr, "libsluice_mos: no thread for the monitors: %s\n", strerror(error));
-            state.running = state.beside = false;
+            state.beside = false;
+            mos_loop_set_runs(false);
         }
     }
-    while (state.running && !state.opened)   /* so that it sees the program's own first packets */
+    while (mos_loop_runs() && !state.opened)   /* so that it sees the program's own first packets */
         pthread_cond_wait(&state.changed, &state.lock);
     pthread_mutex_unlock(&state.lock);
 }
 
-bool mos_loop_finish(bool may_wait)
+/* It has ended; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or it runs in
+ * mtcp_app_join: that calls mtcp_destroy again. */
+static bool finish(bool may_wait)
 {
     if (may_wait && !mos_loop_is_here() && __atomic_exchange_n(&state.beside, false, __ATOMIC_SEQ_CST)) {
         pthread_join(state.thread, NULL);   /* also where it has ended */
@@ -110,13 +113,26 @@ bool mos_loop_finish(bool may_wait)
     return !mos_loop_runs() && take_request();
 }
 
-void mos_loop_forget(void)
+/* It may begin again. */
+static void forget(void)
 {
     pthread_mutex_lock(&state.lock);
     state.began = false;
     __atomic_store_n(&state.opened, false, __ATOMIC_RELEASE);   /* end hosts that still return read these two */
-    __atomic_store_n(&state.running, false, __ATOMIC_SEQ_CST);
+    mos_loop_set_runs(false);
     __atomic_store_n(&state.beside, false, __ATOMIC_SEQ_CST);
     __atomic_store_n(&state.destroy, false, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&state.lock);
+}
+
+int mtcp_destroy(void)
+{
+    const bool may_free = mos_contexts_stop();
+    if (!finish(may_free))
+        return 0;   /* the loop ends first */
+    if (!may_free)
+        return 0;   /* the calls that end free their contexts */
+    mos_contexts_release();
+    forget();
+    return 0;
 }

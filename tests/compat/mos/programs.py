@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from sluice.cli.main import main
 from sluice.engine.compiler import compiler
 from tests.support.capture import pcap
@@ -48,6 +50,24 @@ def program(name: str, *options: str) -> Path:
     command = [*compiler(), "-Wall", "-Wextra", "-Werror", "-g", *EXTRA, f"-I{folder / 'include'}", str(source)]
     command += [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lsluice_mos", "-pthread", "-o", str(made)]
     done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return made
+
+
+def with_thread_sanitizer(name: str, folder: Path) -> Path:
+    """A program that contains the library, both with the thread sanitizer; the test is skipped where there is none."""
+    source = next(path for path in (EXAMPLES / f"{name}.c", OWN / f"{name}.c") if path.is_file())
+    made, sources = folder / name, (library() / "src").rglob("*.c")
+    command = [*compiler(), "-fsanitize=thread", "-O1", "-g", "-std=gnu11", "-pthread", "-w", "-o", str(made)]
+    empty = subprocess.run(
+        [*command, "-x", "c", "-"], input="int main(void) { return 0; }", capture_output=True, text=True
+    )
+    if empty.returncode:
+        pytest.skip(f"no thread sanitizer: {empty.stderr[-300:]}")
+    folders = [f"-I{library() / name}" for name in ("include", "src", "src/runtime", "src/runtime/function")]
+    done = subprocess.run(
+        [*command, *folders, *map(str, sources), str(source), "-ldl", "-lm"], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     return made
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine.compiler import compiler
-from tests.compat.mos.programs import OWN, configuration, library, run
+from tests.compat.mos.programs import configuration, run, with_thread_sanitizer
 from tests.support.capture import pcap
 from tests.support.connection import Host, goodbye, handshake
 
@@ -68,14 +67,7 @@ def test_a_context_sees_the_same_in_the_same_order_each_time(conf: str) -> None:
 @pytest.mark.slow_matrix
 def test_threads_share_nothing_without_a_lock(conf: str, tmp_path: Path) -> None:
     """Under the thread sanitizer, where the compiler has it."""
-    sources = [*(library() / "src").rglob("*.c"), OWN / "contexts.c"]
-    made = tmp_path / "contexts"
-    flags = ["-fsanitize=thread", "-O1", "-g", "-std=gnu11", "-pthread", "-w"]
-    folders = [f"-I{library() / name}" for name in ("include", "src", "src/runtime")]
-    words = [*compiler(), *flags, *folders, *map(str, sources), "-ldl", "-lm", "-o", str(made)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    if done.returncode:
-        pytest.skip(f"no thread sanitizer: {done.stderr[-300:]}")
+    made = with_thread_sanitizer("contexts", tmp_path)
     for _ in range(3):
         done = subprocess.run([str(made), conf, "2"], capture_output=True, text=True, timeout=120)
         assert done.returncode == 0 and "WARNING" not in done.stderr, done.stderr[:4000]

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.mos.programs import EXAMPLES, program
+from tests.compat.mos.programs import EXAMPLES, program, with_thread_sanitizer
 from tests.compat.mos.web import PATIENCE, Start, configuration, expected, make_files, start_here, webget, webserver
 
 CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
@@ -115,8 +115,8 @@ def total(lines: list[str]) -> dict[str, str]:
 
 @pytest.mark.parametrize("contexts", CONTEXTS)
 def test_monitor_forwards_between_interfaces(row: Row, tmp_path: Path, contexts: str) -> None:
-    """What passes arrives unchanged, in both directions; the monitor sees each connection begin and end. The client has two
-    addresses, which belong to different ones of two contexts.
+    """What passes arrives unchanged, in both directions; the monitor sees each connection begin and end. The client
+    has two addresses, which belong to different ones of two contexts.
     """
     files, config = make_files(tmp_path, FILES), configuration(tmp_path)
     with running(row.start(1), [str(program("midstat")), "-f", str(bridge(tmp_path)), "-c", contexts]) as said:
@@ -149,18 +149,29 @@ def test_firewall_drops_between_interfaces(row: Row, tmp_path: Path) -> None:
 @pytest.mark.parametrize("contexts", CONTEXTS)
 @pytest.mark.parametrize("external", ["203.0.113.1", "203.0.113.2"])
 def test_nat_rewrites_between_interfaces(row: Row, tmp_path: Path, contexts: str, external: str) -> None:
-    """The server sees the external address, and the client gets its answers: all checksums are right. They come to the
-    context of their flow: of two contexts one gets what the server sends to the first address, and the other one what it
-    sends to the second.
+    """The server sees the external address, and the client gets its answers: all checksums are right. They come to
+    the context of their flow: of two contexts one gets what the server sends to the first address, and the other one
+    what it sends to the second.
     """
+    nat_rewrites(row, tmp_path, [str(program("nat")), "-c", contexts], external)
+
+
+def nat_rewrites(row: Row, tmp_path: Path, nat: list[str], external: str) -> None:
     files, config = make_files(tmp_path, 50), configuration(tmp_path)
     ip("-n", row.spaces[2], "route", "add", f"{external}/32", "dev", "s0")
     ip("-n", row.spaces[2], "neigh", "add", external, "lladdr", mac(row, 0, "c0"), "dev", "s0")
-    command = [str(program("nat")), "-f", str(bridge(tmp_path)), "-e", external, "-c", contexts]
-    with running(row.start(1), command):
+    with running(row.start(1), [*nat, "-f", str(bridge(tmp_path)), "-e", external]):
         with webserver(row.start(2), config, files, 80) as served:
             assert webget(row.start(0), config, SERVER, 80, 50, 8) == expected(files, 50)
     assert served[0].endswith("errors 0")
+
+
+@pytest.mark.slow_matrix
+@pytest.mark.skipif(len(CONTEXTS) < 2, reason="one core")
+def test_threads_that_forward_share_nothing_without_a_lock(row: Row, tmp_path: Path) -> None:
+    """Under the thread sanitizer, where the compiler has it; `running` fails where it has found something."""
+    made = with_thread_sanitizer("nat", tmp_path)
+    nat_rewrites(row, tmp_path, [str(made), "-c", "2"], "203.0.113.2")
 
 
 def mac(row: Row, place: int, device: str) -> str:

@@ -315,7 +315,9 @@ def _check_instances(plan: Plan, instances: dict[str, int]) -> None:
                 plan.chain.where,
             )
         if not isinstance(loaded, CFunction) and count > 1 and loaded.shared:
-            raise _refused(plan, name, "is in Python, and declares shared objects", "give it one instance, or write it in C")
+            raise _refused(
+                plan, name, "is in Python, and declares shared objects", "give it one instance, or write it in C"
+            )
         isolation = next(member.item.isolation for member in plan.members if member.name == name)
         if isolation.lossy:
             raise _refused(plan, name, 'loses events (overload="lose")', "give it one process, without --instances")

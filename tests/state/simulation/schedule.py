@@ -108,7 +108,7 @@ class Simulation:
         self.random = random.Random(seed)
         self.network, self.log, self.server = library, log, server
         self.name = self.random.choice(sorted(CHAINS))
-        self.faults = self.random.choice((0.0, 0.002, 0.01))
+        self.faults = self.random.choice((0.0, 0.01, 0.04))
         self.threads: dict[int, str] = {}
         self.processes: dict[int, int] = {}
         self.failures: list[str] = []

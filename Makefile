@@ -1,7 +1,7 @@
 # `make demo` and `make test` on a fresh machine do all that is needed; see README.md.
 PY := .venv/bin/python
 
-.PHONY: demo setup tools check test test-all analyze corpus bench lint format fuzz sanitize dist site clean
+.PHONY: demo setup tools check test test-all analyze corpus bench lint format fuzz sanitize simulate dist site clean
 
 demo: setup
 	.venv/bin/sluice run examples/first/hello.py -r examples/first/capture.pcap -f examples/first/hello.py
@@ -58,6 +58,11 @@ lint: tools
 format: tools
 	.venv/bin/ruff check --fix
 	.venv/bin/ruff format
+
+# Schedules of chains with several instances, over a simulated network and clock; prints the seeds that fail.
+SEEDS ?= 0:2000
+simulate: setup
+	@$(PY) -m tests.state.simulation.schedule --seeds $(SEEDS)
 
 fuzz:
 	@scripts/setup.sh --sanitizers

@@ -33,6 +33,10 @@ CLOCK = "sluice-clock"
 """With the run: clocks below it may have been used."""
 
 
+ATTEMPTS = 3
+"""Connections that a process tries at its start, each for the time-out of the store."""
+
+
 def owner_key(function: str, part: int) -> str:
     """The key whose value is the process that owns a part of the traffic (runtime/instance.c)."""
     return f"sluice-owner:{{{function}#{part}}}"
@@ -63,12 +67,14 @@ class ChainStore:
         shown = watched(function, cached)
         place = Place(function.name, self.tokens[part.number], self.run, cached, shown, self.strict)
         epoch = self.run + 1 + part.number
-        try:
-            client = Client(self.location, self.prefix, epoch, str(part.instance or 0), place)
-        except StoreError as error:
-            raise StateError(str(error)) from error
-        self._clients.append(client)
-        return client.address
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self._clients.append(Client(self.location, self.prefix, epoch, str(part.instance or 0), place))
+                break
+            except StoreError as error:
+                if not left:
+                    raise StateError(str(error)) from error
+        return self._clients[-1].address
 
     def admit(self, part: Part, parts: Sequence[int]) -> None:
         """These parts of the traffic are those of a process that has not started."""
@@ -115,7 +121,9 @@ class ChainStore:
             if not part.shares:
                 continue
             name = part.functions.c[0].name
-            keys += [f"sluice-done:{{{name}@{one}}}:{self.run}" for one in range(len(self.chain.instances_of(part.name)))]
+            keys += [
+                f"sluice-done:{{{name}@{one}}}:{self.run}" for one in range(len(self.chain.instances_of(part.name)))
+            ]
             keys += [f"sluice-timers:{{{name}#{one}}}:{self.run}" for one in range(PARTS)]
         self._calls([("DEL", *keys)])
 

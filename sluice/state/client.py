@@ -103,7 +103,7 @@ class Client:
     """An open client: `address` is that of its struct sl_store. Raises StoreError."""
 
     def __init__(self, location: Location, prefix: str, epoch: int, instance: str, place: Place | None = None) -> None:
-        self._library = ctypes.CDLL(str(client_library()))
+        self._library = ctypes.CDLL(str(self._path()))
         self._library.sluice_client_open.restype = ctypes.c_void_p
         self._library.sluice_client_open.argtypes = [ctypes.POINTER(COptions), ctypes.c_char_p, ctypes.c_uint32]
         self._library.sluice_client_close.restype = None
@@ -142,6 +142,9 @@ class Client:
         self.address: int = found
         if place and not self._library.sluice_client_begin(found):
             raise StoreError(f"{location.name} does not say which traffic '{place.function}' {instance} has")
+
+    def _path(self) -> Path:
+        return client_library()
 
     def close(self) -> None:
         """Free it; the box that uses it is closed."""

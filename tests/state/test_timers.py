@@ -55,9 +55,7 @@ def lapsed(found: Ran) -> int:
     return int(row.rpartition(" ")[2].rstrip("}"))
 
 
-def test_timers_move_with_their_connections(
-    packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
-) -> None:
+def test_timers_move_with_their_connections(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
     """No packet of a silent connection comes after the moves, and its timer fires at the same packet."""
     found = ran(packets, tmp_path, store, {3: move(1), 4: move(0)})
     assert lapsed(ideal) >= 60
@@ -68,7 +66,9 @@ def test_timers_of_an_instance_that_was_killed(
     packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
 ) -> None:
     """The silent connections are those of both instances; they are killed before, and while, timers fire."""
-    found = ran(packets, tmp_path, store, {3: kill("lapses"), 4: kill("lapses#1"), 7: kill("lapses"), 9: kill("lapses#1")})
+    found = ran(
+        packets, tmp_path, store, {3: kill("lapses"), 4: kill("lapses#1"), 7: kill("lapses"), 9: kill("lapses#1")}
+    )
     assert found.state == ideal.state and found.failure is None
     assert found.reports["lapses.crashes"] >= 1
 

@@ -10,7 +10,7 @@ from sluice.chain.check import publishers
 from sluice.chain.description import Function, Isolation
 from sluice.chain.plan import Member, Plan
 from sluice.chain.processes.memory import FUNCTIONS, VERTICES
-from sluice.chain.processes.partition import Candidate, candidates, choose
+from sluice.chain.processes.partition import FLOWS, Candidate, candidates, choose
 from sluice.codegen.isolated.events import (
     IsolatedEvents,
     ReceivedFunctions,
@@ -144,6 +144,8 @@ class IsolatedChain:
         """The scopes by which the traffic of a function may be divided."""
         assert self.stack is not None
         part = next(part for part in self.leaders if part.name == name)
+        if part.python:
+            return [Candidate(FLOWS, ())]
         return candidates(part.functions.c[0], self.stack.program)
 
     def add_instance(self, name: str, number: int) -> Part:
@@ -260,7 +262,7 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
 
     Raises DescriptionError for functions that cannot run in a process of their own, or not in several.
     """
-    given = instances or {}
+    given = dict(instances or {})
     _check_instances(plan, given)
     wanted = plan.wanted()  # also sets which drops withhold events from functions in Python
     members = [member for member in plan.members if isinstance(member.loaded, CFunction)]
@@ -297,6 +299,10 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
         parts.append(Part(names[0], len(parts), own, names, wanted.python))
         parts[-1].isolations = [(member.item, member.item.isolation) for member in in_python]
         parts[-1].leader = parts[-1].number
+        counts = [given.pop(name) for name in names if name in given]
+        if counts:
+            parts[-1].instance = 0
+            given[names[0]] = max(counts)
     chain = IsolatedChain(plan, parts, instances=dict(given))
     for name, count in given.items():
         for _ in range(1, count):
@@ -323,10 +329,10 @@ def _check_instances(plan: Plan, instances: dict[str, int]) -> None:
                 "write --instances NAME=NUMBER.",
                 plan.chain.where,
             )
-        if not isinstance(loaded, CFunction):
-            raise _refused(plan, name, "is in Python", "give instances of functions in C")
-        if count > 1 and any(hook.layer == CHAIN for hook in loaded.hooks):
-            raise _refused(plan, name, "subscribes to published events", "give it one instance")
+        if not isinstance(loaded, CFunction) and count > 1 and loaded.shared:
+            raise _refused(
+                plan, name, "is in Python, and declares shared objects", "give it one instance, or write it in C"
+            )
         isolation = next(member.item.isolation for member in plan.members if member.name == name)
         if isolation.lossy:
             raise _refused(plan, name, 'loses events (overload="lose")', "give it one process, without --instances")

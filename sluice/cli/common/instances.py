@@ -139,7 +139,8 @@ def plan_text(chain: IsolatedChain, as_json: bool) -> str:
 
 def _plan(chain: IsolatedChain, name: str) -> dict[str, Any]:
     chosen: Candidate = chain.scopes[name]
-    shared = next(part.functions.c[0].shared for part in chain.leaders if part.name == name)
+    of = next(part.functions.c for part in chain.leaders if part.name == name)
+    shared = of[0].shared if of else ()
     return {
         "function": name,
         "instances": len(chain.instances_of(name)),

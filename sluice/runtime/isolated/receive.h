@@ -105,7 +105,6 @@ static inline void sl_iso_handle(const struct sl_iso_message *message) {
     receiver->here = (struct sl_iso_place){message->order, 1, {sl_iso_rank()}};
     receiver->published = 0;
     __atomic_store_n(&sl_iso_own()->begun, message->order, __ATOMIC_RELEASE);
-    sl_iso_progress(message->order);
     if (!sl_iso_event_of(message, &event)) {
         (sl_fail)(box, "isolated function", "no memory for the copy of an instance");
         return;
@@ -208,6 +207,28 @@ static inline bool sl_iso_valid(sl_bytes bytes, uint32_t from) {
            (at >= log && at - log < SL_ISO_LOG_BYTES && bytes.captured <= SL_ISO_LOG_BYTES - (at - log));
 }
 
+/* Is a published event one for this instance? All instances of a function receive what others publish; the one that has
+ * the flow handles it, or, of an event without a flow, the one that has the first part of the traffic. */
+static inline bool sl_iso_is_own(const struct sl_iso_message *message) {
+    const struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    const struct sl_iso *iso = receiver->iso;
+    uint32_t number = iso->control->vertex[iso->self];
+    const struct sl_iso_vertex *vertex = &iso->control->vertices[number];
+    if (!(vertex->instances >> iso->self & 1) || !(vertex->instances & (vertex->instances - 1)))
+        return true;
+    struct { struct sl_instance instance; uint64_t key[SL_SHARED_FLOW_WORDS]; uint8_t rest[4096]; } copy = {0};
+    const struct sl_layer_info *owner = &receiver->box->layers[message->owner];
+    struct sl_event event = {.box = receiver->box, .layer = owner, .owner = owner};
+    int32_t part = 0;
+    if (message->number && message->words <= SL_SHARED_FLOW_WORDS && owner->swapped_offset < sizeof copy) {
+        memcpy(copy.key, message + 1, 8u * message->words);
+        *((uint8_t *)&copy + owner->swapped_offset) = message->swapped;
+        event.instance = &copy.instance;
+        part = sl_iso_part_of(&event, vertex, iso->control->seed);
+    }
+    return receiver->slot->owner[number][part < 0 ? 0 : part] == iso->self;
+}
+
 /* Handles a published event. It is copied first: its function may change it any time. */
 static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
@@ -240,6 +261,8 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
         for (uint32_t i = 0; valid && i < message->depth; i++)
             valid = path[i] < box->layer_count;
     }
+    if (valid && !sl_iso_is_own(message))
+        return;
     if (valid) {
         sl_iso_enter(message);
         receiver->here = arrival->own;
@@ -327,6 +350,7 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
             continue;
         }
         sl_iso_advance(order);
+        sl_iso_progress(order);
         if (first && message && message->order == order)
             sl_iso_before(message);
         if (first)

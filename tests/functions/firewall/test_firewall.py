@@ -388,9 +388,10 @@ def run_over(stack: str, rules: str, frames: list[bytes], folder: Path) -> list[
 def test_rules_decide_on_ip_in_every_frame_of_the_stack(tmp_path: Path) -> None:
     """A tag of an old type, SNAP, LLC alone lead to IP: what rules drop has no other path through the box."""
     macs, packet = datagram()[:12], datagram()[14:]
-    sized = len(packet).to_bytes(2, "big")
-    links = ("920000010800", sized.hex() + "aaaa030000000800", sized.hex() + "060603", "9200000281000001 0800")
+    links = ("920000010800", "9200000281000001 0800")
     frames = [macs + bytes.fromhex(link) + packet for link in links]
+    for head in (bytes.fromhex("aaaa030000000800"), bytes.fromhex("060603")):
+        frames.append(macs + (len(head) + len(packet)).to_bytes(2, "big") + head + packet)
     assert run_over("tcp_ip", "udp dport 54 accept", frames, tmp_path) == []
     assert run_over("tcp_ip", "udp dport 53 accept", frames, tmp_path) == frames
 

@@ -88,8 +88,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def wire() -> Generator[Wire]:
+    """Of each test its own: the kernel keeps what it learnt of a path, and a slow box slows down the next test's."""
     with Wire("livefwd") as made:
         yield made
 

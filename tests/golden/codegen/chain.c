@@ -14,6 +14,7 @@
 #include "core/dispatch.h"
 #include "core/sweep.h"
 #include "function/sluice.h"
+#include "core/reload.h"
 
 /* --- what functions publish --- */
 
@@ -50,7 +51,7 @@ SLUICE_ON(arp, seen) {
 #undef SLUICE_FUNCTION
 #undef sl_publishes_odd
 #undef sl_publishes_unused
-#line 54 "arp.c"
+#line 55 "arp.c"
 
 /* --- function count --- */
 #define SLUICE_FUNCTION count
@@ -67,7 +68,7 @@ __attribute__((unused)) static inline struct count_counters *count_counters(cons
 SLUICE_COUNTER(seen, "packets that were not dropped before")
 SLUICE_ON(arp, seen) { SLUICE_COUNTER_OF(event->box, seen)++; }
 #undef SLUICE_FUNCTION
-#line 71 "arp.c"
+#line 72 "arp.c"
 
 /* --- function log --- */
 #define SLUICE_FUNCTION log
@@ -86,7 +87,7 @@ SLUICE_COUNTER(odd, "published")
 SLUICE_ON(chain, odd) { SLUICE_COUNTER_OF(event->box, odd)++; }
 SLUICE_ON(arp, seen) { }
 #undef SLUICE_FUNCTION
-#line 90 "arp.c"
+#line 91 "arp.c"
 
 /* --- instances --- */
 
@@ -116,8 +117,6 @@ struct sl_stack_box {
     struct { uint64_t packets, bytes; } otherwise[1];   /* packets of the group, than each template */
     uint64_t counters[15];
     uint64_t timeouts[2];
-    struct count_counters count_counted;
-    struct log_counters log_counted;
 };
 
 /* --- what functions may ask of layers --- */
@@ -371,9 +370,15 @@ struct sl_box *arp_open(const struct sl_options *options)
     box->timeouts[1] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
     why = "there is no memory to populate (prefault)";
     why = "a function refuses, or there is no memory for it";
-    box->base.function_counters[1] = &box->count_counted;
-    box->base.function_counters[2] = &box->log_counted;
+    if (!(box->base.function_counters[1] = calloc(1, sizeof(struct count_counters))))
+        goto fail;
+    if (!(box->base.function_counters[2] = calloc(1, sizeof(struct log_counters))))
+        goto fail;
     return &box->base;
+fail:
+    sl_open_failed(options, &box->base, why);
+    arp_close(&box->base);
+    return NULL;
 }
 
 static void ended(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const uint8_t *at, SL_UNUSED uint32_t captured, SL_UNUSED uint32_t length)
@@ -525,9 +530,9 @@ bool arp_finish_step(struct sl_box *base, SL_UNUSED uint32_t slots)
     sl_output_end(base, 0);
     base->reporter = "guard";
     base->reporter = "count";
-    sl_report(base, "seen", box->count_counted.seen);
+    sl_report(base, "seen", count_counters(base)->seen);
     base->reporter = "log";
-    sl_report(base, "odd", box->log_counted.odd);
+    sl_report(base, "odd", log_counters(base)->odd);
     base->reporter = NULL;
     sl_output_finish(base);
     sl_batch_flush(&base->batch);
@@ -550,3 +555,55 @@ void arp_close(struct sl_box *base)
 
 const struct sl_counter_info arp_counters[] = {{"box", "packets"}, {"box", "bytes"}, {"box", "unknown link type"}, {"box", "too deep"}, {"eth", "packets"}, {"eth", "bytes"}, {"eth", "ended"}, {"eth", "cut:header"}, {"eth", "malformed:header too short"}, {"eth", "passed"}, {"arp", "packets"}, {"arp", "bytes"}, {"arp", "cut:header"}, {"arp", "malformed:header too short"}, {"arp", "ended"}};
 const unsigned arp_counter_count = 15;
+
+/* --- new versions of functions --- */
+
+/* What has to be the same for a new version, and the size of each function's state. */
+const uint64_t arp_shape[] = {3, 3, sizeof(struct sl_box), sizeof(struct sl_stack_box)};   /* the first: how many */
+const uint64_t arp_state_sizes[] = {0, 0, 0, 0};
+
+void arp_retire(struct sl_box *base, uint32_t function, bool states, bool closes)
+{
+    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
+    base->frame = NULL;
+    switch (function) {
+    case 0:
+        break;
+    case 1:
+        break;
+    case 2:
+        break;
+    }
+    (void)states;
+    (void)closes;
+}
+
+/* Makes what the new versions begin with. The box has it only while they open. False: one refused. */
+bool arp_prepare(struct sl_box *base, const struct sl_options *options, struct sl_adoption *made)
+{
+    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
+    bool done = false;
+    if (!sl_adoption_begin(made, base)) {
+        sl_adoption_discard(made, base);
+        return false;
+    }
+    sl_adoption_swap(made, base);
+    base->frame = NULL;
+    done = true;
+    (void)options;
+    sl_adoption_swap(made, base);
+    if (!done)
+        sl_adoption_discard(made, base);
+    return done;
+}
+
+/* The box has the new versions from now on. `retire` is NAME_retire of the version before. */
+void arp_adopt(struct sl_box *base, struct sl_adoption *made,
+        void (*retire)(struct sl_box *base, uint32_t function, bool states, bool closes))
+{
+    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
+    sl_adoption_swap(made, base);
+    sl_adoption_discard(made, base);
+    base->layers = layers;
+    (void)retire;
+}

@@ -42,6 +42,7 @@ from sluice.cli.common.forwarding import add_forwarding, check_policies, forward
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, with_state
 from sluice.cli.common.options import add_command, add_run_options, add_workers
+from sluice.cli.common.privileges import add_privileges, check_privileges, series_of
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -85,6 +86,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
     add_workers(parser)
+    add_privileges(parser)
 
 
 def read_file(path: str) -> Chain:
@@ -150,6 +152,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         wanted = plan.wanted()
         prepare_rules(wanted)
         isolated = _isolated(plan, options)
+        check_privileges(options, inputs, later=[options.state, *series_of(options)])
         check_instances(options)
         check_comparable(options, inputs)
         check_workers(options.workers, wanted, inputs, options.output)
@@ -175,8 +178,9 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         with session(options.store, wanted.c, options.state is not None, wanted.python) as state:
             settings = replace(settings, store=state.store, state_file=state.state_file)
             outcome = run_file(
-                compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation
-            )
+                compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation,
+                observed=options,
+            )  # fmt: skip
             return with_state(options, state.finished(outcome), state.text)
 
 
@@ -186,7 +190,8 @@ def _isolated(plan: Plan, options: argparse.Namespace) -> IsolatedChain | None:
         if options.control is not None:
             raise UsageError("--control: is of a chain that runs with --isolate; give both, or none")
         return None
-    for name, given in (("--workers", options.workers != 1), ("--quick", getattr(options, "quick", False))):
+    others = (("--user", options.user), ("--capabilities", options.capabilities))
+    for name, given in (("--workers", options.workers != 1), ("--quick", getattr(options, "quick", False)), *others):
         if given:
             raise UsageError(f"{name}: does not go with --isolate; leave one of them out")
     return isolate(plan, options.instances, stores=options.store.kind != "local")

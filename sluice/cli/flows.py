@@ -31,8 +31,10 @@ from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
 from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined
+from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
 from sluice.cli.common.outputs import add_outputs, log_file, outputs
+from sluice.cli.common.privileges import add_privileges, check_privileges
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -99,6 +101,8 @@ def add(commands: Any) -> None:
     add_outputs(parser)
     add_run_options(parser)
     add_workers(parser)
+    add_observing(parser)
+    add_privileges(parser)
 
 
 def action(options: argparse.Namespace) -> int:
@@ -143,13 +147,22 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
         check_inputs(inputs)
         if options.out:
             check_output(options.out, *input_files(inputs))
+        check_privileges(options, inputs, later=[options.out] if options.rotate_size or options.rotate_time else [])
         compiled, wanted, settings = _prepared(options, _log(options), options.out or stdout, inputs.live)
     except KeyboardInterrupt:
         return stopped_early(Wanted())
     on_terminal = not options.out and sys.stdout.isatty()
-    with outputs(wanted, options, stdout, tuple(options.key)) as files:
+    with outputs(wanted, options, stdout, tuple(options.key), begins=False) as files:
         outcome = run_file(
-            compiled, wanted, settings, inputs, on_terminal, workers=options.workers, failed=files.failed
+            compiled,
+            wanted,
+            settings,
+            inputs,
+            on_terminal,
+            workers=options.workers,
+            failed=files.failed,
+            observed=options,
+            begin=files.begin,
         )
         return files.finished(outcome)
 
@@ -158,7 +171,10 @@ def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
     """Each set of captures in a process of its own."""
     if inputs.endless or options.workers > 1:
         raise UsageError("--jobs: is for files that are complete: leave out -i, --follow, `-r -` and --workers")
+    if options.metrics or options.control:
+        raise UsageError("--jobs: is of processes, each with a box of its own: leave out --metrics and --control")
     check_inputs(inputs)
+    check_privileges(options, inputs)
     if options.out:
         check_output(options.out, *input_files(inputs))
     log, sets, begin = _log(options), capture_sets(input_files(inputs)), time.monotonic()

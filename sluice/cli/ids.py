@@ -28,7 +28,9 @@ from sluice.cli.common.detection import list_skipped, variables_of, with_table
 from sluice.cli.common.files import check_output
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
+from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_run_options
+from sluice.cli.common.privileges import add_privileges, check_privileges, given_to_user
 from sluice.cli.common.rule_costs import costs_of, print_costs
 from sluice.cli.common.running import (
     compile_for,
@@ -82,6 +84,8 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
+    add_observing(parser)
+    add_privileges(parser)
 
 
 def action(options: argparse.Namespace) -> int:
@@ -125,6 +129,8 @@ def _run(
     try:
         stack = stack_of(options.stack, options)
         check_inputs(inputs)
+        check_privileges(options, inputs)
+        given_to_user(options, counts.parent)
         given = [*input_files(inputs), *(path for path in options.rules if Path(path).is_file())]
         if options.out:
             check_output(options.out, *given)
@@ -139,7 +145,7 @@ def _run(
     except KeyboardInterrupt:
         return stopped_early(wanted)
     on_terminal = not options.out and sys.stdout.isatty()
-    return run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal)
+    return run_file(compiled, wanted, settings, inputs, rows_on_terminal=on_terminal, observed=options)
 
 
 def _alerts(rules: RuleSet, counts: Path) -> list[dict[str, Any]]:

@@ -32,7 +32,7 @@ from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, name
 from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.outputs import add_outputs, outputs
-from sluice.cli.common.privileges import add_privileges, check_privileges
+from sluice.cli.common.privileges import add_privileges, check_privileges, rotated, series_of
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -147,7 +147,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         prepare_rules(wanted)
         files = input_files(inputs)
         check_inputs(inputs)
-        check_privileges(options, inputs)
+        check_privileges(options, inputs, later=[options.state, *series_of(options), *rotated(options, wanted)])
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output)
         check_function_outputs(wanted, *files)

@@ -76,7 +76,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         '#include "core/dispatch.h"',
         '#include "core/sweep.h"',
         '#include "function/sluice.h"',
-        *([] if weak else ['#include "core/reload.h"']),
+        *(['#include "core/reload.h"'] if functions.c and not weak else []),
         *(['#include "function/columns.h"'] if functions.many else []),
         *(['#include "stream/sequence_units.h"'] if counts_units else []),
         *_natives(program),

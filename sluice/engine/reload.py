@@ -70,7 +70,8 @@ def state_tables(program: Program, function: CFunction) -> tuple[str, ...]:
 
 def describe(box: Box, arguments: Sequence[str]) -> dict[str, Any]:
     """What a new version is compiled by. arguments: the command line of the box."""
-    sizes = (ctypes.c_uint64 * (len(box.stack.functions.c) + 1)).in_dll(box.code, f"{box.prefix}_state_sizes")
+    count = len(box.stack.functions.c)
+    sizes = (ctypes.c_uint64 * count).in_dll(box.code, f"{box.prefix}_state_sizes") if count else ()
     return {
         "arguments": list(arguments),
         "folder": os.getcwd(),

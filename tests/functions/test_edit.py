@@ -139,6 +139,41 @@ def test_the_length_of_a_body_of_http_1_0(other: str, tmp_path: Path) -> None:
     assert middle.end()["not_edited"] == (not same)
 
 
+BODY = b"a secret and a secret."
+
+
+@pytest.mark.parametrize("mode", ["mask", "remove", "replace"])
+def test_a_head_that_is_too_long_lets_no_length_change(mode: str, tmp_path: Path) -> None:
+    """The body after it has a Content-Length that is not known, so it leaves with as many bytes as it came."""
+    middle = Middle(tmp_path, f"pattern=secret,mode={mode},with=public knowledge")
+    head = b"POST / HTTP/1.1\r\n" + b"x: " + b"y" * 17000 + b"\r\nContent-Length: %d\r\n\r\n" % len(BODY)
+    ends = talk(middle, random.Random(1), (head + BODY, b""), sizes=(100, 700))
+    body = BODY.replace(b"secret", b"******") if mode == "mask" else BODY
+    assert bytes(ends[1].got) == head + body
+    assert middle.end()["not_edited"] == (0 if mode == "mask" else 2)
+
+
+@pytest.mark.parametrize("mode", ["mask", "remove"])
+@pytest.mark.parametrize("text", [b"GET / HTTP/1.1\r\n", b"EHLO host\r\n"])
+def test_a_head_that_does_not_come_in_time(mode: str, text: bytes, tmp_path: Path) -> None:
+    """What has waited leaves. If it may be HTTP, no length changes after it; another protocol is edited."""
+    middle = Middle(tmp_path, f"pattern=secret,mode={mode},wait=0.2")
+    rest = b"Content-Length: 6\r\n\r\nsecret"
+    client, server = pair((text + rest, b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    middle.through([client.packet("A", 0, text)])
+    middle.now += 300 * MS
+    left = middle.through([client.packet("A", len(text))]) + middle.through([client.packet("A", len(text), rest)])
+    same = text.startswith(b"GET") and mode == "remove"
+    found = b"".join(packet[54:] for packet in left if packet[26:30] == client.address)
+    changed = rest if same else rest.replace(b"secret", b"******" if mode == "mask" else b"")
+    assert found.endswith(changed) and (b"secret" in found) == same
+    reports = middle.end()
+    assert (reports["waited"], reports["not_edited"]) == (1, int(same))
+
+
 def test_a_gap_in_a_body_that_leaves_in_chunks(tmp_path: Path) -> None:
     """The server acknowledges bytes that the box has not seen: what follows would be taken for chunks."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove")

@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from tests.live.veth import CLIENT, SERVER, SERVER6, Veth, why_not
+from tests.support.budget import in_matrix
 from tests.support.packets import UDP, ip4, udp
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
@@ -127,7 +128,7 @@ def exchange(wire: Veth, family: int, address: str, sizes: tuple[int, int], seed
 @pytest.mark.parametrize(
     "family, address", [(socket.AF_INET, SERVER), (socket.AF_INET6, SERVER6)], ids=["IPv4", "IPv6"]
 )
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [in_matrix(signal.SIGINT), signal.SIGTERM])
 def test_streams_are_what_the_hosts_sent(
     wire: Veth, tmp_path: Path, family: int, address: str, number: signal.Signals
 ) -> None:
@@ -340,7 +341,7 @@ def test_tcpdump_feeds_a_box_by_a_pipe(wire: Veth, tmp_path: Path) -> None:
     assert (row["sport"], row["src"]) == (port, CLIENT) and row["dst_sha256"] == sha256(sent[1])
 
 
-@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("workers", [2, in_matrix(3)])
 def test_workers_share_what_comes_in(wire: Veth, tmp_path: Path, workers: int) -> None:
     """Connections are whole, rows appear while the wire is idle, no packet is lost without a counter."""
     with flows(wire, wire.server, "s0", tmp_path, "--idle", "1", "--workers", str(workers)) as watch:

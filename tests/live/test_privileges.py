@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 
 from sluice.cli.main import main
-from tests.live.wire import Inline, Wire, ping, why_no_wire
+from tests.live.wire import Inline, Passive, Wire, ping, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
@@ -43,6 +44,41 @@ def test_a_capability_that_is_named_is_left(tmp_path: Path) -> None:
     with Wire("liverights") as wire, Inline(wire, tmp_path, *words) as running:
         assert set(rights(running.process.pid)) == {("65534", "1", "1")}
         running.stop()
+
+
+def test_flows_ids_and_chains_give_up_their_rights_and_print_a_summary_on_a_signal(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    (tmp_path / "stack.py").write_text(STACK)
+    (tmp_path / "a.rules").write_text('alert tcp any any -> any any (msg:"x"; content:"secret"; sid:1;)\n')
+    (tmp_path / "chain.py").write_text(
+        "from sluice.chain import Chain, function\n" + STACK.replace("stack =", "small =")
+        + "chain = Chain(function('flow_log', out='rows'), stack=small)\n"
+    )  # fmt: skip
+    stack = str(tmp_path / "stack.py")
+    with Wire("liverights") as wire:
+        for words in (
+            ["flows", "--stack", stack, "-o", str(tmp_path / "rows.jsonl")],
+            ["ids", str(tmp_path / "a.rules"), "--stack", stack, "-o", str(tmp_path / "alerts.jsonl")],
+            ["chain", str(tmp_path / "chain.py")],
+        ):
+            inputs = ["-i", "b0", "--json", "--user", "nobody"]
+            with Passive(wire, tmp_path, *words, *inputs) as running:
+                assert set(rights(running.process.pid)) == {("65534", "", "")}
+                running.process.send_signal(signal.SIGUSR1)
+                running.wait_for("packets")
+                running.stop()
+
+
+def test_a_folder_of_another_user_is_named_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files that are created after the rights were given up."""
+    (tmp_path / "stack.py").write_text(STACK)
+    tmp_path.chmod(0o755)
+    rotated = ["-f", f"flowlog:out={tmp_path / 'rows.csv'}", "--format", "csv", "--rotate-size", "1k"]
+    series = ["-f", "none", "-w", str(tmp_path / "out.pcap"), "--capture-size", "1000000"]
+    for more in (["-f", "none", "--state", str(tmp_path / "state")], rotated, series):
+        words = ["run", str(tmp_path / "stack.py"), "-i", "lo", "--user", "nobody"]
+        assert main([*words, *more]) == 1
+        assert f"nobody may not create files in {tmp_path}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

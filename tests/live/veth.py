@@ -9,6 +9,7 @@ import socket
 import subprocess
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
@@ -38,10 +39,20 @@ def why_not() -> str:
     return ""
 
 
+def own(name: str) -> str:
+    """A name that no other process of the tests uses. Namespaces of processes that were killed are removed."""
+    for left in Path("/run/netns").glob(f"{name}-*"):
+        number = "".join(letter for letter in left.name.rpartition("-")[2] if letter.isdecimal())
+        if number and not Path(f"/proc/{number}").exists():
+            subprocess.run(["ip", "netns", "del", left.name], capture_output=True)
+    return f"{name}-{os.getpid()}"
+
+
 class Veth:
     """Namespaces NAMEa (the client's, device c0) and NAMEb (the server's, device s0)."""
 
     def __init__(self, name: str) -> None:
+        name = own(name)
         self.client, self.server = f"{name}a", f"{name}b"
         for space in (self.client, self.server):
             subprocess.run(["ip", "netns", "del", space], capture_output=True)  # of a run that was killed

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, Self
 
-from tests.live.veth import Veth, why_not
+from tests.live.veth import Veth, own, why_not
 from tests.support.packets import checksum
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,6 +38,7 @@ class Wire(Veth):
     """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
 
     def __init__(self, name: str) -> None:
+        name = own(name)
         self.client, self.box, self.server, self.relay = f"{name}a", f"{name}m", f"{name}b", f"{name}r"
         self.close()  # of a run that was killed
         try:
@@ -135,16 +136,23 @@ class Inline:
     """`sluice` in the box, between its two interfaces, once it receives; `stop` gives its summary."""
 
     def __init__(self, wire: Wire, folder: Path, *words: str, between: tuple[str, str] = ("b0", "b1")) -> None:
-        self.errors = folder / "errors"
         first, second = between
-        given = [*words, "-i", first, "--forward", second, "--json"]
+        self.start(wire, folder, [*words, "-i", first, "--forward", second, "--json"])
+
+    def start(self, wire: Wire, folder: Path, given: list[str]) -> None:
+        """Start `sluice`, and wait until it receives."""
+        self.errors = folder / "errors"
         with self.errors.open("w") as errors:
             self.process = wire.start(
                 wire.box, [sys.executable, "-m", "sluice", *given],
                 stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PYTHONPATH": str(ROOT)},
             )  # fmt: skip
-        end = time.monotonic() + 10 * PATIENCE  # it compiles first
-        while "receiving from" not in self.errors.read_text():
+        self.wait_for("receiving from", 10 * PATIENCE)  # it compiles first
+
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
+        """Until it has said so on standard error."""
+        end = time.monotonic() + seconds
+        while text not in self.errors.read_text():
             assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
             time.sleep(0.05)
 
@@ -165,6 +173,19 @@ class Inline:
         text, _ = self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == status, self.errors.read_text()
         return json.loads(text)
+
+
+class Passive(Inline):
+    """`sluice` in the box with any options, once it receives."""
+
+    def __init__(self, wire: Wire, folder: Path, *words: str) -> None:
+        self.start(wire, folder, list(words))
+
+    def stop(self, status: int = 0) -> dict[str, Any]:
+        self.process.send_signal(signal.SIGTERM)
+        self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == status, self.errors.read_text()
+        return {}
 
 
 class Site(http.server.BaseHTTPRequestHandler):

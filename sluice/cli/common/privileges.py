@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import os
 import pwd
+from collections.abc import Sequence
+from pathlib import Path
 
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.engine.capabilities import CAPABILITIES, drop_capabilities
+from sluice.engine.functions import Wanted
 from sluice.engine.inputs import XDP, Inputs
 
 _XDP_NEEDS = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE")
@@ -40,8 +43,11 @@ def _names(text: str) -> tuple[str, ...]:
     return names
 
 
-def check_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
-    """Raise UsageError or CommandError if the user cannot be changed."""
+def check_privileges(options: argparse.Namespace, inputs: Inputs, later: Sequence[str | None] = ()) -> None:
+    """Raise UsageError or CommandError if the user cannot be changed.
+
+    later: files that are created after that, so that the user must be able to create them.
+    """
     if options.user is None:
         return
     if not inputs.live:
@@ -49,6 +55,51 @@ def check_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
     _user(options.user)
     if os.geteuid() != 0:
         raise CommandError(f"--user {options.user}: only root can become another user")
+    for path in filter(None, later):
+        folder = os.path.dirname(os.path.abspath(path))
+        if not _may_create(_user(options.user), folder):
+            raise CommandError(
+                f"{path}: it is created after the rights are given up, and {options.user} may not create files in "
+                f"{folder}: name another folder, or give it to that user (chown)"
+            )
+
+
+def _may_create(user: pwd.struct_passwd, folder: str) -> bool:
+    """Whether a user may create files in a folder: what a process of that user finds."""
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    status = 1
+    try:
+        _become(user)
+        status = 0 if os.access(folder, os.W_OK | os.X_OK, effective_ids=True) else 1
+    finally:
+        os._exit(status)
+
+
+def _become(user: pwd.struct_passwd) -> None:
+    os.initgroups(user.pw_name, user.pw_gid)
+    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
+    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+
+
+def series_of(options: argparse.Namespace) -> list[str]:
+    """The file of -w, if it is a series, whose files are created one after the other."""
+    return [options.output] if options.output and (options.capture_size or options.capture_time) else []
+
+
+def rotated(options: argparse.Namespace, wanted: Wanted) -> list[str]:
+    """The logs of functions, if they are rotated."""
+    if not (options.rotate_size or options.rotate_time):
+        return []
+    return [str(values["out"]) for values in wanted.parameters() if values.get("out")]
+
+
+def given_to_user(options: argparse.Namespace, folder: Path) -> None:
+    """Let the user of --user write to a folder of this run."""
+    if options.user is not None:
+        user = _user(options.user)
+        os.chown(folder, user.pw_uid, user.pw_gid)
 
 
 def _user(name: str) -> pwd.struct_passwd:
@@ -67,10 +118,7 @@ def give_up_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
         keep |= set(_XDP_NEEDS)
 
     def become() -> None:
-        user = _user(options.user)
-        os.initgroups(user.pw_name, user.pw_gid)
-        os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
-        os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
+        _become(_user(options.user))
 
     try:
         left = drop_capabilities(keep, become if options.user is not None else None)

@@ -13,9 +13,18 @@ from sluice.hooks.function import Functions
 from sluice.hooks.subscription import HookError, is_named
 from sluice.ir.graph import LayerProgram
 
+DECIDING_MOST = 64
+"""The number of functions in C that can drop, change, hold or send packets: those with a bit of their own."""
+
 
 def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
-    """Raise HookError if a function declares control of a layer that cannot be controlled."""
+    """Raise HookError if a function declares control of a layer that cannot be controlled, or has no bit for verdicts."""
+    for function in functions.c[DECIDING_MOST:]:
+        if function.inline:
+            raise HookError(
+                f"{function.path}: '{function.name}' decides on packets, and {DECIDING_MOST} functions precede it: a box "
+                f"knows those that decide by {DECIDING_MOST} bits\n    name it earlier, or divide the chain."
+            )
     for function in functions.c:
         for layer in layers:
             if layer.rules is not None and (layer.rules.whole or layer.rules.units):

@@ -35,7 +35,9 @@ def layer_indices(names: StackNames) -> list[str]:
 
 
 def reload_functions(names: StackNames) -> list[str]:
-    """The definitions."""
+    """The definitions; none without functions in C."""
+    if not names.functions.c:
+        return []
     return [
         "",
         "/* --- new versions of functions --- */",

@@ -28,6 +28,8 @@ struct edit_http {
     uint8_t state;            /* enum edit_http_state */
     bool reframes;            /* the body leaves in chunks of ours */
     bool fixed;               /* its length must not change, as its receiver does not know chunks */
+    bool known;               /* it had a message before */
+    bool doubtful;            /* given up, though it may be HTTP: an edit that changes a length could break a message */
     bool digits;              /* the line of a chunk's size has one */
     uint64_t left;
     uint32_t line;            /* bytes of the current line */
@@ -51,6 +53,17 @@ static bool edit_http_begins(const uint8_t *at, uint32_t count, bool request) {
     while (i < count && i < 20 && at[i] >= 'A' && at[i] <= 'Z')
         i++;
     return i == count || (i > 0 && i < 20 && at[i] == ' ');
+}
+
+/* May bytes that were collected as a head be one, for what is known of them? */
+static bool edit_http_looks(const uint8_t *head, uint32_t count, bool request) {
+    const uint8_t *end = count ? memchr(head, '\n', count) : NULL;
+    if (!count || !edit_http_begins(head, (uint32_t)sl_min(count, 24), request))
+        return false;
+    if (!request || !end)
+        return true;
+    const uint8_t *version = end - (end > head && end[-1] == '\r') - 8;
+    return version > head && memcmp(version, "HTTP/1.", 7) == 0;
 }
 
 /* The value of a field line of a head, if it has this name; NULL otherwise. */
@@ -131,6 +144,7 @@ static bool edit_http_head(struct edit_http *both, unsigned side, struct edit_re
         http->state = body ? EDIT_HTTP_LENGTH : EDIT_HTTP_HEAD;
         if (request & EDIT_REQUEST_CONNECT)
             http->state = EDIT_HTTP_NONE;
+        http->known = http->state != EDIT_HTTP_NONE;
     } else {
         if (end - head < 12 || head[8] != ' ')
             return false;
@@ -145,9 +159,11 @@ static bool edit_http_head(struct edit_http *both, unsigned side, struct edit_re
         old = head[7] == '0' || (request & EDIT_REQUEST_OLD);
         if (!strncmp(head + 9, "101", 3) || ((request & EDIT_REQUEST_CONNECT) && head[9] == '2')) {
             both[0].state = both[1].state = EDIT_HTTP_NONE;
+            both[0].known = both[1].known = false;
             return true;
         }
         none = none || (request & EDIT_REQUEST_HEAD);
+        http->known = true;
         bool until_close = !none && !fields->chunked && !fields->has_length;
         http->state = until_close ? EDIT_HTTP_CLOSE : none || !body ? EDIT_HTTP_HEAD : EDIT_HTTP_LENGTH;
     }

@@ -109,6 +109,7 @@ static void edit_bytes(const struct sl_event *event, struct edit_flow *flow, uns
             edit_reset(event, flow);
             return;
         }
+        scan->http.doubtful |= scan->http.state == EDIT_HTTP_NONE;
         if (reframes && body)
             edit_body(event, flow, scan, offset + done, at + done, here);
         else if (!reframes && body)

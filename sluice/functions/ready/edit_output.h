@@ -67,8 +67,8 @@ static void edit_plain(const struct sl_event *event, struct edit_flow *flow, str
         scan->matched = 0;
         uint64_t begin = offset + i + 1 - length;
         bool masks = edit->mode == EDIT_MASK, changes = edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE;
-        bool done = possible && (!edit_resizes(edit) || !scan->http.fixed ||
-                                 scan->http.state == EDIT_HTTP_NONE || scan->http.state == EDIT_HTTP_CLOSE);
+        bool free = !scan->http.fixed || scan->http.state == EDIT_HTTP_NONE || scan->http.state == EDIT_HTTP_CLOSE;
+        bool done = possible && (!edit_resizes(edit) || (free && !scan->http.doubtful));
         if (changes && done)   /* first, as it fails at a bound */
             done = sl_edits_replace(&flow->edits, event->side, begin, length, masks ? mask : edit->with,
                                     masks ? length : edit->with_length);
@@ -136,8 +136,10 @@ static void edit_chunk(const struct sl_event *event, struct edit_flow *flow, str
     edit->text_count = 0;
 }
 
-/* Gives up HTTP for the rest of a side. Its bytes so far leave as they are. */
+/* Gives up HTTP for the rest of a side. Its bytes so far leave as they are. If it may be HTTP, no more lengths change. */
 static void edit_opaque(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan) {
+    const bool request = scan == &flow->scans->side[0];
+    scan->http.doubtful |= scan->http.known || edit_http_looks(scan->http.head, scan->http.count, request);
     scan->http.state = EDIT_HTTP_NONE;
     scan->http.reframes = false;
     scan->matched = 0;

@@ -47,6 +47,8 @@ struct firewall {
     FILE *out;
     uint64_t began, decided;      /* the number of the packet whose IP header was seen last, and of the one decided on last */
     uint64_t settled;             /* of the last one that was decided on, or waits as a fragment */
+    uint32_t ip;                  /* the place in its frame of the IP header of `began` */
+    bool has_tcp, has_udp, has_icmp, has_icmp6, has_ext, has_frag;   /* layers of the stack */
     uint64_t outside;             /* of the one that lay outside the window last */
     uint64_t controls;            /* control connections of FTP that are read */
     bool accepted;                /* the verdict on `decided` */
@@ -238,10 +240,21 @@ static bool firewall_is_decided(const struct sl_event *event) {
     return SLUICE_WORKER_OF(event->box)->decided == sl_packet_number(event);
 }
 
+/* Reads the current packet. False: it is no IP packet, or none is processed. */
+static bool firewall_packet_of(const struct sl_event *event, sl_bytes unit, struct firewall_packet *packet) {
+    const struct firewall *firewall = SLUICE_WORKER_OF(event->box);
+    const struct sl_frame *frame = sl_packet_frame(event);
+    bool found = frame && firewall->began == sl_packet_number(event);
+    uint32_t at = found ? firewall->ip : frame ? sl_frame_ip(frame, &found) : 0;
+    if (found)
+        firewall_read(frame, at, unit, packet);
+    return found;
+}
+
 /* Decides on a packet that is tracked. */
 static void firewall_tracked(const struct sl_event *event) {
     struct firewall_packet packet;
-    if (firewall_is_decided(event) || !firewall_read(sl_packet_frame(event), event->unit, &packet))
+    if (firewall_is_decided(event) || !firewall_packet_of(event, event->unit, &packet))
         return;
     firewall_track(event, &packet);
     firewall_apply(event, &packet);
@@ -254,7 +267,7 @@ static void firewall_tracked(const struct sl_event *event) {
 /* Decides on one that is not, in the given state. */
 static void firewall_other(const struct sl_event *event, sl_bytes unit, enum firewall_state state) {
     struct firewall_packet packet;
-    if (firewall_is_decided(event) || !sl_packet_frame(event) || !firewall_read(sl_packet_frame(event), unit, &packet))
+    if (firewall_is_decided(event) || !firewall_packet_of(event, unit, &packet))
         return;
     packet.state = (uint8_t)state;
     firewall_apply(event, &packet);
@@ -281,11 +294,24 @@ static void firewall_icmp(const struct sl_event *event, unsigned version) {
 /* --- IP --- */
 
 /* Is there a layer of TCP, UDP or ICMP for what a packet carries, once it is whole? `needs`: the bytes without which that layer
- * has no event. ICMP over IPv6, and ICMPv6 over IPv4, have none. */
-static bool firewall_is_tracked(const struct sl_ip_place *ip, uint32_t *needs) {
+ * has no event. ICMP over IPv6, and ICMPv6 over IPv4, have none. `next`: what follows the IP header itself. */
+static bool firewall_is_tracked(const struct firewall *firewall, const struct sl_ip_place *ip, uint8_t next, uint32_t *needs) {
     *needs = ip->protocol == FIREWALL_TCP ? 14 : 4;
-    return ip->protocol == FIREWALL_TCP || ip->protocol == FIREWALL_UDP ||
-           ip->protocol == (ip->version == 4 ? FIREWALL_ICMP : FIREWALL_ICMP6);
+    if (ip->version == 6 && next != ip->protocol && !(next == 44 ? firewall->has_frag : firewall->has_ext))
+        return false;   /* extension headers that the stack does not read */
+    return (ip->protocol == FIREWALL_TCP && firewall->has_tcp) || (ip->protocol == FIREWALL_UDP && firewall->has_udp) ||
+           (ip->version == 4 && ip->protocol == FIREWALL_ICMP && firewall->has_icmp) ||
+           (ip->version == 6 && ip->protocol == FIREWALL_ICMP6 && firewall->has_icmp6);
+}
+
+/* Which layers the stack has: what has none is decided on by its IP packets alone. */
+static void firewall_layers(const struct sl_box *box, struct firewall *firewall) {
+    const struct { const char *name; bool *has; } known[] = {
+        {"tcp", &firewall->has_tcp}, {"udp", &firewall->has_udp}, {"icmp", &firewall->has_icmp},
+        {"icmp6", &firewall->has_icmp6}, {"ext", &firewall->has_ext}, {"frag", &firewall->has_frag}};
+    for (uint32_t i = 0; i < box->layer_count; i++)
+        for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+            *known[k].has |= strcmp(box->layers[i].layer, known[k].name) == 0;
 }
 
 /* The outermost IP header of the current packet: decides on what no layer above does. */
@@ -295,8 +321,16 @@ static void firewall_ip(const struct sl_event *event) {
     struct sl_ip_place ip;
     bool found = false;
     uint32_t at = frame ? sl_frame_ip(frame, &found) : 0, needs;
-    if (!found || event->unit.at != frame->at + at || firewall->began == sl_packet_number(event))
+    if (!frame || firewall->began == sl_packet_number(event))
         return;
+    if (!found) {   /* after a label or a header that only the stack knows: where the stack found it */
+        uintptr_t place = (uintptr_t)event->unit.at - (uintptr_t)frame->at;
+        found = event->unit.captured && place < frame->captured;
+        at = found ? (uint32_t)place : 0;
+    }
+    if (!found || event->unit.at != frame->at + at)
+        return;
+    firewall->ip = at;
     SLUICE_COUNTER_OF(event->box, firewall_undecided) += firewall->began > firewall->settled;
     firewall->began = sl_packet_number(event);
     if (!sl_ip_read(frame, at, &ip)) {
@@ -306,7 +340,7 @@ static void firewall_ip(const struct sl_event *event) {
     uint32_t here = frame->captured > ip.payload ? frame->captured - ip.payload : 0;
     sl_bytes unit = {here ? frame->at + ip.payload : NULL, here, here};
     bool whole = ip.first && ip.last;
-    if (!firewall_is_tracked(&ip, &needs))
+    if (!firewall_is_tracked(firewall, &ip, frame->at[at + (ip.version == 4 ? 9 : 6)], &needs))
         firewall_other(event, ip.first ? unit : (sl_bytes){0}, FIREWALL_UNTRACKED);
     else if (whole && here < needs)
         firewall_other(event, unit, FIREWALL_INVALID);
@@ -387,6 +421,7 @@ SLUICE_DESTROY {
 
 SLUICE_OPEN {
     struct firewall *firewall = SLUICE_WORKER_OF(box);
+    firewall_layers(box, firewall);
     const char *path = SLUICE_PARAMETER_OF(box, table), *wrong = "there is no table: rules=FILE is read by sluice run and sluice chain";
     if (*path)
         wrong = firewall_table_open(&firewall->table, path);

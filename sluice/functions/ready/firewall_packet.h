@@ -47,21 +47,17 @@ static inline void firewall_read_transport(struct firewall_packet *packet, sl_by
     }
 }
 
-/* Reads the headers of the current packet; `unit`: the transport header, of a whole datagram. False: it is no IP packet. */
-static inline bool firewall_read(const struct sl_frame *frame, sl_bytes unit, struct firewall_packet *packet) {
-    bool found = false;
-    uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
+/* Reads the headers of the current packet, whose IP header is at `at`; `unit`: the transport header, of a whole datagram. */
+static inline void firewall_read(const struct sl_frame *frame, uint32_t at, sl_bytes unit, struct firewall_packet *packet) {
     struct sl_ip_place place;
     *packet = (struct firewall_packet){0};
-    if (!found)
-        return false;
     uint32_t here = frame->captured > at ? frame->captured - at : 0;
     const uint8_t *ip = frame->at + at;
     packet->ether = frame->link_type == 1 && frame->captured >= 14 ? frame->at : NULL;
     packet->version = here && ip[0] >> 4 == 6 ? 6 : 4;
     packet->length = frame->length > at ? frame->length - at : 0;
     if (!sl_ip_read(frame, at, &place))
-        return true;
+        return;
     packet->has_protocol = true;
     packet->protocol = (uint8_t)place.protocol;
     packet->length = place.end > at ? place.end - at : packet->length;
@@ -78,7 +74,6 @@ static inline bool firewall_read(const struct sl_frame *frame, sl_bytes unit, st
         packet->dscp = (uint8_t)(sl_load_be16(ip) >> 6 & 63);
     }
     firewall_read_transport(packet, unit);
-    return true;
 }
 
 /* The value of a field. False: the packet has none, and the match does not hold. */

@@ -38,9 +38,14 @@ static inline uint32_t sl_frame_ip(const struct sl_frame *frame, bool *found) {
     case 0: case 108: return 4;                                /* BSD loopback */
     default: *found = false; return 0;
     }
-    while ((type == 0x8100 || type == 0x88a8 || type == 0x9100) && at + 4 <= frame->captured) {
+    while ((type == 0x8100 || type == 0x88a8 || type == 0x9100 || type == 0x9200) && at + 4 <= frame->captured) {
         type = sl_frame16(frame, at + 2);
         at += 4;
+    }
+    static const uint8_t snap[] = {0xaa, 0xaa, 3, 0, 0, 0};   /* RFC 1042 */
+    if (type <= 1500 && at + 8 <= frame->captured && memcmp(frame->at + at, snap, sizeof snap) == 0) {
+        type = sl_frame16(frame, at + 6);
+        at += 8;
     }
     *found = type == 0x0800 || type == 0x86dd;
     return at;

@@ -10,9 +10,11 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.cli.main import main
 from sluice.functions.firewall.rules import read_rules
 from sluice.functions.firewall.table import table
-from tests.functions.security import Ran, icmp4, icmp6, run, wrong_checksums
+from tests.functions.security import Ran, icmp4, icmp6, read_pcap, run, wrong_checksums
+from tests.support.capture import pcap
 from tests.support.connection import Host, goodbye, handshake, pair
 from tests.support.packets import A4, A6, B4, B6, eth, fragments4, fragments6, ip4, ip6, tcp, udp
 
@@ -372,3 +374,34 @@ def test_hostile_packets_get_one_verdict_each(pieces: list[tuple[int, bytes]], s
     ran = fire("", frames) if choose.random() < 0.9 else fire("accept", frames)
     if ran.reports["firewall_accepted"] == 0:
         assert ran.left == []
+
+
+def run_over(stack: str, rules: str, frames: list[bytes], folder: Path) -> list[bytes]:
+    """What `sluice run STACK -f firewall` lets pass."""
+    (folder / "a.nft").write_text(chain(rules))
+    (folder / "in.pcap").write_bytes(pcap(frames))
+    words = ["run", stack, "-r", str(folder / "in.pcap"), "-w", str(folder / "out.pcap"), "--quick"]
+    assert main([*words, "-f", f"firewall:rules={folder / 'a.nft'},out={folder / 'rows'}"]) == 0
+    return read_pcap((folder / "out.pcap").read_bytes())[0]
+
+
+def test_rules_decide_on_ip_in_every_frame_of_the_stack(tmp_path: Path) -> None:
+    """A tag of an old type, SNAP, LLC alone lead to IP: what rules drop has no other path through the box."""
+    macs, packet = datagram()[:12], datagram()[14:]
+    links = ("920000010800", "9200000281000001 0800")
+    frames = [macs + bytes.fromhex(link) + packet for link in links]
+    for head in (bytes.fromhex("aaaa030000000800"), bytes.fromhex("060603")):
+        frames.append(macs + (len(head) + len(packet)).to_bytes(2, "big") + head + packet)
+    assert run_over("tcp_ip", "udp dport 54 accept", frames, tmp_path) == []
+    assert run_over("tcp_ip", "udp dport 53 accept", frames, tmp_path) == frames
+
+
+def test_what_the_stack_has_no_layer_for_is_decided_on_by_its_headers(tmp_path: Path) -> None:
+    """A stack without UDP; and one without extension headers of IPv6."""
+    (tmp_path / "stack.py").write_text("from tests.chain.running import small_stack\n\nstack = small_stack()\n")
+    frames = [datagram(), datagram(1, 54)]
+    assert run_over(str(tmp_path / "stack.py"), "udp dport 54 accept", frames, tmp_path) == frames[1:]
+    options = bytes([17, 0, 1, 4, 0, 0, 0, 0])
+    extended = [eth(ip6(options + udp(1, port, b"x"), 60)) for port in (53, 54)]
+    assert fire("udp dport 54 accept", extended).left == extended[1:]
+    assert fire("ct state invalid drop\n accept", extended).left == extended, "untracked, as other protocols"

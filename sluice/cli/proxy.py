@@ -1,10 +1,10 @@
 """sluice proxy NAME: a proxy of byte streams after a chain, with the kernel's TCP and the addresses of both ends.
 
-It makes a network namespace NAME, and the interface NAME0, to which a chain forwards. Clients reach servers through the
-namespace, as through a router: --inside is its address on the side of the chain; --outside names an interface of this host
-that leads to the servers, which is moved there, and its address. Connections to --port end there: for each, one is opened
-to where it led, or to --server, with the client's address. Everything else is forwarded. Ctrl-C or SIGTERM ends it, and
-removes what was made.
+It makes a network namespace NAME, and the interface NAME0, to which a chain forwards. Clients reach servers through
+the namespace, as through a router: --inside is its address on the side of the chain; --outside names an interface of
+this host that leads to the servers, which is moved there, and its address. Connections to --port end there: for each,
+one is opened to where it led, or to --server, with the client's address. Everything else is forwarded. Ctrl-C or
+SIGTERM ends it, and removes what was made.
 
   sluice proxy split --inside 10.1.0.1/24 --outside eth2=10.2.0.1/24 --port 80
   sluice chain guard.py -i eth1 --forward split0

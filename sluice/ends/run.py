@@ -14,7 +14,9 @@ _PATIENCE = 10.0
 """Seconds for a program to end after SIGTERM, until it is killed."""
 
 
-def run_in(space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False) -> tuple[int, str]:
+def run_in(
+    space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False
+) -> tuple[int, str]:
     """Run a command in a namespace; SIGINT and SIGTERM end it. `ready` is called once it has started; with `pipe`, it
     gets its standard output. Its exit status, and what else it wrote there.
 

@@ -1,5 +1,7 @@
-"""What `splice` makes of single packets: numbers, time stamps, blocks and windows of both sides; its bounds. Connections of real
-hosts are in tests/live/test_splice.py."""
+"""What `splice` makes of single packets: numbers, time stamps, blocks and windows of both sides; its bounds.
+
+Connections of real hosts are in tests/live/test_splice.py.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ CLIENT_STAMP, SERVER_STAMP = 5000, 0xFFFFFF00
 
 
 def stamps(value: int, echo: int) -> bytes:
-    return struct.pack(">BBBBII", 1, 1, 8, 10, value, echo)
+    return struct.pack(">BBBBII", 1, 1, 8, 10, value & 0xFFFFFFFF, echo & 0xFFFFFFFF)
 
 
 def syn_options(scale: int, value: int, echo: int = 0) -> bytes:
@@ -67,7 +69,9 @@ def test_a_connection_from_its_syn_to_translated_packets(version: int, more: str
     (answer,) = answered.left
     cookie, box_stamp = number(answer), int.from_bytes(options(answer)[-8:-4], "big")
     assert flags(answer) == 0x12 and acknowledgement(answer) == (CLIENT_NUMBER + 1) & 0xFFFFFFFF
-    assert options(answer) == bytes([2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]) + stamps(box_stamp, CLIENT_STAMP)
+    assert options(answer) == bytes([2, 4, 5, 180 if version == 4 else 160, 1, 1, 4, 2, 1, 3, 3, 7]) + stamps(
+        box_stamp, CLIENT_STAMP
+    )
     assert not wrong_checksums(answer)
 
     frames.append(client.send("A", REQUEST, ack=cookie + 1, options=stamps(CLIENT_STAMP + 7, box_stamp)))
@@ -77,7 +81,7 @@ def test_a_connection_from_its_syn_to_translated_packets(version: int, more: str
     assert options(syn) == bytes([2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 9]) + stamps(CLIENT_STAMP + 7, 0)
     assert SERVER[version] in syn[:54] and syn[:12] == frames[0][:12]
 
-    frames.append(server.send("SA", options=syn_options(5, SERVER_STAMP, CLIENT_STAMP + 7)))
+    frames.append(server.send("SA", ack=CLIENT_NUMBER + 1, options=syn_options(5, SERVER_STAMP, CLIENT_STAMP + 7)))
     joined = splice(frames, more, version)
     (request,) = after(joined, asked)
     assert request.endswith(REQUEST) and not wrong_checksums(request)
@@ -98,7 +102,7 @@ def test_a_connection_from_its_syn_to_translated_packets(version: int, more: str
     to_server = after(ran, joined)[1]
     assert to_server.endswith(b"more") and not wrong_checksums(to_server)
     assert acknowledgement(to_server) == SERVER_NUMBER + 7
-    assert options(to_server)[:12] == stamps(CLIENT_STAMP + 9, (SERVER_STAMP + 1000) & 0xFFFFFFFF)
+    assert options(to_server)[:12] == stamps(CLIENT_STAMP + 9, SERVER_STAMP + 1000)
     assert options(to_server)[12:] == struct.pack(">BBBBII", 1, 1, 5, 10, SERVER_NUMBER + 100, SERVER_NUMBER + 200)
     assert (ran.reports["splice_joined"], ran.reports["splice_translated"]) == (1, 2)
     assert ran.reports["splice_cookies"] == bool(more)
@@ -128,17 +132,27 @@ def test_acknowledgements_of_no_cookie_are_reset_and_do_not_reach_a_server() -> 
 
 def test_a_syn_to_a_server_is_repeated_and_a_silent_server_ends_in_a_reset() -> None:
     client, _ = ends()
-    frames = [*opened(client), client.send("A", REQUEST), ends(port=1)[0].send("S")]
-    ran = splice(frames, "connect=4", times=[1000, 1000.1, 1000.2, 1020])
+    others = [ends(port=port)[0].send("S") for port in range(1, 5)]
+    ran = splice(
+        [*opened(client), client.send("A", REQUEST), *others],
+        "connect=4",
+        times=[1000, 1000.1, 1000.2, 1001.5, 1003.5, 1010, 1011],
+    )
     to_server = [frame for frame in ran.left if SERVER[4] in frame[26:34]]
     assert len(to_server) >= 3 and {flags(frame) for frame in to_server} == {2}
-    assert [flags(frame) for frame in ran.left if frame[30:34] == A4 and frame[36:38] == (40000).to_bytes(2, "big")][-1] == 0x14
+    assert [flags(frame) for frame in ran.left if frame[30:34] == A4 and frame[36:38] == (40000).to_bytes(2, "big")][
+        -1
+    ] == 0x14
     assert (ran.reports["splice_failed"], ran.reports["splice_no_server"]) == (1, 1)
 
 
 def test_a_client_that_sends_no_request_is_reset() -> None:
     client, _ = ends()
-    ran = splice([*opened(client), client.send("A", b"GET /"), ends(port=1)[0].send("S")], "wait=5", times=[1000, 1001, 1002, 1010])
+    ran = splice(
+        [*opened(client), client.send("A", b"GET /"), ends(port=1)[0].send("S")],
+        "wait=5",
+        times=[1000, 1001, 1002, 1010],
+    )
     assert ran.reports["splice_no_request"] == 1
     assert 0x14 in map(flags, ran.left)
 

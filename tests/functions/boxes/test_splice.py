@@ -5,6 +5,7 @@ Connections of real hosts are in tests/live/test_splice.py.
 
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
 
@@ -163,6 +164,34 @@ def test_requests_beyond_the_bound_are_not_stored() -> None:
     frames = [*opened(client), client.send("A", b"GET /" + 500 * b"a"), client.send("A", 500 * b"a")]
     ran = splice(frames, "waiting=512")
     assert ran.reports["splice_by_client"] == 1 and flags(ran.left[-1]) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_segments(seed: int) -> None:
+    """Any segments of both ends, with any flags, numbers, options and cuts; the sanitizers' build runs it, too."""
+    chosen = random.Random(seed)
+    frames: list[bytes] = []
+    for port in range(2000, 2040):
+        client, server = ends(port=port)
+        client.checksums = server.checksums = False
+        syn = client.send("S", options=syn_options(chosen.randrange(20), CLIENT_STAMP))
+        cookie = number(splice([syn]).left[0]) if port % 10 == 0 else chosen.randrange(1 << 32)
+        ack = client.send("A", REQUEST[: chosen.randrange(40)], ack=(cookie + 1) & 0xFFFFFFFF)
+        frames += [syn, ack, server.send("SA", ack=CLIENT_NUMBER + 1, options=syn_options(chosen.randrange(20), 1))]
+        for _ in range(40):
+            end = chosen.choice([client, server])
+            text = "".join(letter for letter in "SAFRP" if chosen.random() < 0.3)
+            near = chosen.choice([end.next, CLIENT_NUMBER, SERVER_NUMBER, cookie]) + chosen.randrange(-3, 20000)
+            raw = chosen.choice([b"", bytes([5, chosen.randrange(40), 1, 1]), chosen.randbytes(chosen.randrange(40))])
+            frame = end.send(
+                text, chosen.randbytes(chosen.choice([0, 1, 700])), number=near & 0xFFFFFFFF,
+                ack=(cookie + chosen.randrange(20)) & 0xFFFFFFFF, options=raw[:40],
+            )  # fmt: skip
+            frames.append(frame[: chosen.choice([len(frame), len(frame), chosen.randrange(40, len(frame) + 1)])])
+    ran = splice(
+        frames, f"half_open={chosen.choice([0, 4096])},waiting=512,memory=2048,connections=30,connect=0.05,wait=1"
+    )
+    assert ran.reports["splice_accepted"] <= 4
 
 
 @pytest.mark.parametrize(

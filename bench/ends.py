@@ -3,8 +3,9 @@
     .venv/bin/python bench/ends.py [--seconds 5] [--connections 32] [--bytes 64] [--only NAME,...]
 
 A client (wrk, one connection for each request), a box and a server (nginx) are in three network namespaces. Sluice
-forwards between the interfaces of the box; HAProxy and nginx have sockets there. CPU time is that of the processes in
-the box per request: what the kernel does in softirqs on their behalf is not in it, but is in the requests per second.
+forwards between the interfaces of the box, with a stack of Ethernet, IPv4, TCP; HAProxy and nginx have sockets there.
+CPU time is that of the processes in the box per request: what the kernel does in softirqs on their behalf is not in it,
+but is in the requests per second.
 Needs root, iproute2, ethtool, wrk, nginx, and HAProxy for its row.
 """
 
@@ -79,6 +80,8 @@ def cases(folder: Path) -> list[Case]:
     between = ("-i", "b0", "--forward", "b1")
     servers = "+".join(SERVERS)
     page = "/page"
+    stack = str(folder / "stack.py")
+    Path(stack).write_text("from tests.chain.running import small_stack\n\nstack = small_stack()\n")
     (folder / "static").write_text(f"* /static {BEFORE}.1\n")
     write = {
         "cache": WEB.format(
@@ -102,16 +105,16 @@ def cases(folder: Path) -> list[Case]:
     routed = f"splice:address={BEFORE}.100,servers={AFTER}.2,routes={folder}/static"
     box = f"http://{BEFORE}.100"
     return [
-        Case("forwarding", f"http://{SERVERS[0]}{page}", [sluice("run", "tcp_ip", *between, "-f", "none")]),
+        Case("forwarding", f"http://{SERVERS[0]}{page}", [sluice("run", stack, *between, "-f", "none")]),
         Case("layer 4, balance", f"http://{SERVICE}{page}",
-             [sluice("run", "tcp_ip", *between, "-f", f"balance:address={SERVICE},servers={servers}")]),
+             [sluice("run", stack, *between, "-f", f"balance:address={SERVICE},servers={servers}")]),
         Case("layer 7, splice", f"http://{SERVICE}{page}",
-             [sluice("run", "tcp_ip", *between, "-f", f"splice:address={SERVICE},servers={servers}")]),
+             [sluice("run", stack, *between, "-f", f"splice:address={SERVICE},servers={servers}")]),
         Case("layer 7, all from the cache", f"{box}/static/page",
-             [cached, sluice("run", "tcp_ip", *behind, "-f", routed)], routed=True),
+             [cached, sluice("run", stack, *behind, "-f", routed)], routed=True),
         Case("byte stream proxy", f"http://{BEFORE}.1{page}",
              [sluice("proxy", "benchend", *inside, "--port", "80", "--server", f"{AFTER}.2:80"),
-              sluice("run", "tcp_ip", *behind, "-f", "none")], routed=True),
+              sluice("run", stack, *behind, "-f", "none")], routed=True),
         Case("HAProxy, http", f"http://{SERVICE}{page}", [["haproxy", "-db", "-f", str(folder / "haproxy-http")]],
              addresses=True),
         Case("HAProxy, tcp", f"http://{SERVICE}{page}", [["haproxy", "-db", "-f", str(folder / "haproxy-tcp")]],

@@ -44,7 +44,7 @@ http {{
 """
 HAPROXY = """
 global
-    maxconn 30000
+    maxconn 4000
     nbthread 1
 defaults
     mode {mode}

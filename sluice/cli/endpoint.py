@@ -24,7 +24,7 @@ from typing import IO, Any
 from sluice.cli.common.ends import add_space, outside_of, port_of
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
-from sluice.ends.run import run_in
+from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
 
 
@@ -60,6 +60,6 @@ def action(options: argparse.Namespace) -> int:
     def ready(output: IO[str] | None) -> None:
         print(json.dumps({"ready": space.interface}) if as_json else f"forward to {space.interface}", flush=True)
 
-    with space:
+    with exits_on_term(), space:
         status, _ = run_in(space, command, ready)
     return 1 if status else 0

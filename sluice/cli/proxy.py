@@ -23,7 +23,7 @@ from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
 from sluice.ends.build import build_proxy
-from sluice.ends.run import run_in
+from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
 
 
@@ -62,7 +62,7 @@ def action(options: argparse.Namespace) -> int:
         if output is not None and output.readline():
             print(json.dumps({"ready": space.interface}) if as_json else f"forward to {space.interface}", flush=True)
 
-    with space:
+    with exits_on_term(), space:
         status, text = run_in(space, command, ready, pipe=True)
     if text.strip():
         counted: dict[str, int] = json.loads(text)

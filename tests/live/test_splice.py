@@ -156,7 +156,9 @@ def test_a_server_that_is_closed_is_skipped(wire: Wire, folder: Path) -> None:
     assert reports["splice_no_server"] == 1 and reports["splice_failed"] >= 2
 
 
-@pytest.mark.parametrize("more", ["", "half_open=0"], ids=["stored", "cookies"])
+@pytest.mark.parametrize(
+    "more", ["", pytest.param("half_open=0", marks=pytest.mark.slow_matrix)], ids=["stored", "cookies"]
+)
 def test_loss_and_reordering_between_box_and_servers(folder: Path, more: str) -> None:
     """SYNs, requests, acknowledgements and data are lost on both directions of the link to the servers."""
     with LossyWire("livespl", 0.02, 0.02) as wire:

@@ -1,11 +1,11 @@
 """sluice endpoint NAME --run COMMAND: an unmodified server after a chain, in a network namespace.
 
-It makes a network namespace NAME, and the interface NAME0, to which a chain forwards, and runs COMMAND in the namespace: a
-web server, or `sluice serve`. --inside is the namespace's address on the side of the chain. Connections to it, and to all
-addresses of each --local, end in the namespace; the server sees the addresses of clients. With --outside, an interface of
-this host is moved there, and everything else is forwarded, as by a router. With --port, connections to a port end there
-whatever their address is, if the server's sockets are transparent (IP_TRANSPARENT). When COMMAND ends, or at Ctrl-C or
-SIGTERM, what was made is removed.
+It makes a network namespace NAME, and the interface NAME0, to which a chain forwards, and runs COMMAND in the
+namespace: a web server, or `sluice serve`. --inside is the namespace's address on the side of the chain. Connections
+to it, and to all addresses of each --local, end in the namespace; the server sees the addresses of clients. With
+--outside, an interface of this host is moved there, and everything else is forwarded, as by a router. With --port,
+connections to a port end there whatever their address is, if the server's sockets are transparent (IP_TRANSPARENT).
+When COMMAND ends, or at Ctrl-C or SIGTERM, what was made is removed.
 
   sluice endpoint web --inside 10.1.0.1/24 --local 192.0.2.10/32 --run "nginx -g 'daemon off;'"
   sluice chain guard.py -i eth1 --forward web0
@@ -24,7 +24,7 @@ from typing import IO, Any
 from sluice.cli.common.ends import add_space, outside_of, port_of
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
-from sluice.ends.run import run_in
+from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
 
 
@@ -60,6 +60,6 @@ def action(options: argparse.Namespace) -> int:
     def ready(output: IO[str] | None) -> None:
         print(json.dumps({"ready": space.interface}) if as_json else f"forward to {space.interface}", flush=True)
 
-    with space:
+    with exits_on_term(), space:
         status, _ = run_in(space, command, ready)
     return 1 if status else 0

@@ -1,10 +1,10 @@
 """sluice proxy NAME: a proxy of byte streams after a chain, with the kernel's TCP and the addresses of both ends.
 
-It makes a network namespace NAME, and the interface NAME0, to which a chain forwards. Clients reach servers through the
-namespace, as through a router: --inside is its address on the side of the chain; --outside names an interface of this host
-that leads to the servers, which is moved there, and its address. Connections to --port end there: for each, one is opened
-to where it led, or to --server, with the client's address. Everything else is forwarded. Ctrl-C or SIGTERM ends it, and
-removes what was made.
+It makes a network namespace NAME, and the interface NAME0, to which a chain forwards. Clients reach servers through
+the namespace, as through a router: --inside is its address on the side of the chain; --outside names an interface of
+this host that leads to the servers, which is moved there, and its address. Connections to --port end there: for each,
+one is opened to where it led, or to --server, with the client's address. Everything else is forwarded. Ctrl-C or
+SIGTERM ends it, and removes what was made.
 
   sluice proxy split --inside 10.1.0.1/24 --outside eth2=10.2.0.1/24 --port 80
   sluice chain guard.py -i eth1 --forward split0
@@ -23,7 +23,7 @@ from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
 from sluice.ends.build import build_proxy
-from sluice.ends.run import run_in
+from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
 
 
@@ -62,7 +62,7 @@ def action(options: argparse.Namespace) -> int:
         if output is not None and output.readline():
             print(json.dumps({"ready": space.interface}) if as_json else f"forward to {space.interface}", flush=True)
 
-    with space:
+    with exits_on_term(), space:
         status, text = run_in(space, command, ready, pipe=True)
     if text.strip():
         counted: dict[str, int] = json.loads(text)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
 from types import FrameType
 from typing import IO
 
@@ -14,36 +16,57 @@ _PATIENCE = 10.0
 """Seconds for a program to end after SIGTERM, until it is killed."""
 
 
-def run_in(space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False) -> tuple[int, str]:
+@contextlib.contextmanager
+def exits_on_term() -> Generator[None]:
+    """SIGTERM ends Python by an exception, so that what was made is removed."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        sys.exit(128 + number)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def run_in(
+    space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False
+) -> tuple[int, str]:
     """Run a command in a namespace; SIGINT and SIGTERM end it. `ready` is called once it has started; with `pipe`, it
     gets its standard output. Its exit status, and what else it wrote there.
 
     The program is in a session of its own, so that Ctrl-C ends it once, by us.
     """
     stopped = False
+    process: subprocess.Popen[str] | None = None
 
     def stop(number: int, frame: FrameType | None) -> None:
         nonlocal stopped
         stopped = True
-        process.terminate()
+        if process is not None:
+            process.terminate()
 
-    output = subprocess.PIPE if pipe else None
-    process = subprocess.Popen(space.command(*command), stdout=output, text=True, start_new_session=True)
     before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    output = subprocess.PIPE if pipe else None
     text = ""
     try:
+        process = subprocess.Popen(space.command(*command), stdout=output, text=True, start_new_session=True)
+        if stopped:  # before there was a process
+            process.terminate()
         ready(process.stdout)
         while process.poll() is None:
             try:
-                text += process.communicate(timeout=_PATIENCE)[0] or ""
+                text = process.communicate(timeout=_PATIENCE)[0] or ""
             except subprocess.TimeoutExpired:
                 if stopped:
                     process.kill()
-        text += process.communicate()[0] or "" if not text else ""
+        text = text or process.communicate()[0] or ""
+        status = process.returncode
     finally:
-        if process.poll() is None:
+        if process is not None and process.poll() is None:
             process.kill()
             process.wait()
         for each, handler in before.items():
             signal.signal(each, handler)
-    return (0 if stopped else process.returncode), text
+    return (0 if stopped else status), text

@@ -1,9 +1,9 @@
 """A network namespace in which connections to addresses of other hosts end.
 
-A rule sends packets to a port to a routing table in which every address is local. A server whose sockets are transparent
-(IP_TRANSPARENT, ip(7)) then has connections with the addresses of both ends, as with the target TPROXY of iptables; no
-packet passes netfilter, and no connection is tracked. For a server that knows nothing of this, single prefixes are made
-local ("AnyIP": `ip route add local PREFIX dev lo`).
+A rule sends packets to a port to a routing table in which every address is local. A server whose sockets are
+transparent (IP_TRANSPARENT, ip(7)) then has connections with the addresses of both ends, as with the target TPROXY of
+iptables; no packet passes netfilter, and no connection is tracked. For a server that knows nothing of this, single
+prefixes are made local ("AnyIP": `ip route add local PREFIX dev lo`).
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Space:
             raise SpaceError("there is no ip (Debian: iproute2)")
         if Path("/run/netns", self.name).exists():
             raise SpaceError(
-                f"there is a network namespace '{self.name}': take another name, or, if it is from a run that was killed, "
-                f"move its interfaces back and remove it: ip netns del {self.name}"
+                f"there is a network namespace '{self.name}': take another name, or, if it is from a run that was "
+                f"killed, move its interfaces back and remove it: ip netns del {self.name}"
             )
         try:
             for each in self.inside:
@@ -109,7 +109,9 @@ class Space:
         self._ip("link", "set", INSIDE, "up")
         if self.outside:
             _run("ip", "link", "set", self.outside.interface, "netns", self.name)
-            self._ip("addr", "add", self.outside.address, "dev", self.outside.interface, *_at_once(self.outside.address))
+            self._ip(
+                "addr", "add", self.outside.address, "dev", self.outside.interface, *_at_once(self.outside.address)
+            )
             self._ip("link", "set", self.outside.interface, "up")
         for each in self.local:
             self._ip(_family(each), "route", "add", "local", each, "dev", "lo")

@@ -1,4 +1,4 @@
-"""`-f splice` between hosts: curl and nginx, each with the TCP of its kernel, over a connection that the box has joined."""
+"""`-f splice` between hosts: curl and nginx, each with the TCP of its kernel, over connections that the box joins."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import time
 from collections.abc import Generator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from tests.live.wire import CLIENT, Inline, LossyWire, Wire, ip, why_no_wire
+from tests.live.wire import Inline, LossyWire, Wire, ip, why_no_wire
 
 MISSING = why_no_wire() or ("" if shutil.which("nginx") else "there is no nginx (Debian: nginx-light)")
 pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.root]
@@ -30,9 +31,10 @@ daemon off; master_process off; pid {folder}/pid; error_log {folder}/log;
 events {{ }}
 http {{
     access_log off; client_body_temp_path {folder}/t1; proxy_temp_path {folder}/t2; fastcgi_temp_path {folder}/t3;
-    uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5; client_max_body_size 64m; large_client_header_buffers 4 64k;
-    server {{ listen 10.79.0.11:80; root {folder}/site; add_header X-Server one; dav_methods PUT; location /who {{ return 200 "one"; }} }}
-    server {{ listen 10.79.0.12:80; root {folder}/site; add_header X-Server two; dav_methods PUT; location /who {{ return 200 "two"; }} }}
+    uwsgi_temp_path {folder}/t4; scgi_temp_path {folder}/t5;
+    client_max_body_size 64m; large_client_header_buffers 4 64k; root {folder}/site; dav_methods PUT;
+    server {{ listen 10.79.0.11:80; location /who {{ return 200 "one"; }} }}
+    server {{ listen 10.79.0.12:80; location /who {{ return 200 "two"; }} }}
 }}
 """
 BIG = 3_000_000
@@ -52,7 +54,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for each in (made.parent, made, made / "site"):
         each.chmod(0o777)
     (made / "site" / "big").write_bytes(content())
-    (made / "routes").write_text(f"# who serves what\n* /who/one {SERVERS[0]}\n*\t/who/two {SERVERS[1]}\n* /big {SERVERS[0]}\n")
+    (made / "routes").write_text(
+        f"# who serves what\n* /who/one {SERVERS[0]}\n*\t/who/two {SERVERS[1]}\n* /big {SERVERS[0]}\n"
+    )
     (made / "nginx.conf").write_text(NGINX.format(folder=made))
     return made
 
@@ -98,8 +102,7 @@ def splice(folder: Path, more: str = "") -> list[str]:
 def curl(wire: Wire, *words: str, seconds: int = 60) -> bytes:
     command = ["curl", "-sS", "--noproxy", "*", "--max-time", str(seconds), *words]
     with wire.start(wire.client, command, stdout=subprocess.PIPE) as done:
-        assert done.stdout
-        text = done.stdout.buffer.read()
+        text: bytes = cast(Any, done.stdout).buffer.read()
         assert done.wait(timeout=seconds + 30) == 0
     return text
 
@@ -153,7 +156,9 @@ def test_a_server_that_is_closed_is_skipped(wire: Wire, folder: Path) -> None:
     assert reports["splice_no_server"] == 1 and reports["splice_failed"] >= 2
 
 
-@pytest.mark.parametrize("more", ["", "half_open=0"], ids=["stored", "cookies"])
+@pytest.mark.parametrize(
+    "more", ["", pytest.param("half_open=0", marks=pytest.mark.slow_matrix)], ids=["stored", "cookies"]
+)
 def test_loss_and_reordering_between_box_and_servers(folder: Path, more: str) -> None:
     """SYNs, requests, acknowledgements and data are lost on both directions of the link to the servers."""
     with LossyWire("livespl", 0.02, 0.02) as wire:
@@ -173,6 +178,7 @@ def test_loss_and_reordering_between_box_and_servers(folder: Path, more: str) ->
 SYSCTLS = {"net.ipv4.tcp_timestamps": "0", "net.ipv4.tcp_sack": "0", "net.ipv4.tcp_window_scaling": "0"}
 
 
+@pytest.mark.slow_matrix
 @pytest.mark.parametrize("where", ["client", "server"])
 @pytest.mark.parametrize("key", SYSCTLS)
 def test_an_option_that_one_end_lacks(wire: Wire, folder: Path, key: str, where: str) -> None:

@@ -1,8 +1,11 @@
-"""What `splice` makes of single packets: numbers, time stamps, blocks and windows of both sides; its bounds. Connections of real
-hosts are in tests/live/test_splice.py."""
+"""What `splice` makes of single packets: numbers, time stamps, blocks and windows of both sides; its bounds.
+
+Connections of real hosts are in tests/live/test_splice.py.
+"""
 
 from __future__ import annotations
 
+import random
 import struct
 from pathlib import Path
 
@@ -23,7 +26,7 @@ CLIENT_STAMP, SERVER_STAMP = 5000, 0xFFFFFF00
 
 
 def stamps(value: int, echo: int) -> bytes:
-    return struct.pack(">BBBBII", 1, 1, 8, 10, value, echo)
+    return struct.pack(">BBBBII", 1, 1, 8, 10, value & 0xFFFFFFFF, echo & 0xFFFFFFFF)
 
 
 def syn_options(scale: int, value: int, echo: int = 0) -> bytes:
@@ -67,7 +70,9 @@ def test_a_connection_from_its_syn_to_translated_packets(version: int, more: str
     (answer,) = answered.left
     cookie, box_stamp = number(answer), int.from_bytes(options(answer)[-8:-4], "big")
     assert flags(answer) == 0x12 and acknowledgement(answer) == (CLIENT_NUMBER + 1) & 0xFFFFFFFF
-    assert options(answer) == bytes([2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 7]) + stamps(box_stamp, CLIENT_STAMP)
+    assert options(answer) == bytes([2, 4, 5, 180 if version == 4 else 160, 1, 1, 4, 2, 1, 3, 3, 7]) + stamps(
+        box_stamp, CLIENT_STAMP
+    )
     assert not wrong_checksums(answer)
 
     frames.append(client.send("A", REQUEST, ack=cookie + 1, options=stamps(CLIENT_STAMP + 7, box_stamp)))
@@ -77,7 +82,7 @@ def test_a_connection_from_its_syn_to_translated_packets(version: int, more: str
     assert options(syn) == bytes([2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, 9]) + stamps(CLIENT_STAMP + 7, 0)
     assert SERVER[version] in syn[:54] and syn[:12] == frames[0][:12]
 
-    frames.append(server.send("SA", options=syn_options(5, SERVER_STAMP, CLIENT_STAMP + 7)))
+    frames.append(server.send("SA", ack=CLIENT_NUMBER + 1, options=syn_options(5, SERVER_STAMP, CLIENT_STAMP + 7)))
     joined = splice(frames, more, version)
     (request,) = after(joined, asked)
     assert request.endswith(REQUEST) and not wrong_checksums(request)
@@ -98,7 +103,7 @@ def test_a_connection_from_its_syn_to_translated_packets(version: int, more: str
     to_server = after(ran, joined)[1]
     assert to_server.endswith(b"more") and not wrong_checksums(to_server)
     assert acknowledgement(to_server) == SERVER_NUMBER + 7
-    assert options(to_server)[:12] == stamps(CLIENT_STAMP + 9, (SERVER_STAMP + 1000) & 0xFFFFFFFF)
+    assert options(to_server)[:12] == stamps(CLIENT_STAMP + 9, SERVER_STAMP + 1000)
     assert options(to_server)[12:] == struct.pack(">BBBBII", 1, 1, 5, 10, SERVER_NUMBER + 100, SERVER_NUMBER + 200)
     assert (ran.reports["splice_joined"], ran.reports["splice_translated"]) == (1, 2)
     assert ran.reports["splice_cookies"] == bool(more)
@@ -128,17 +133,27 @@ def test_acknowledgements_of_no_cookie_are_reset_and_do_not_reach_a_server() -> 
 
 def test_a_syn_to_a_server_is_repeated_and_a_silent_server_ends_in_a_reset() -> None:
     client, _ = ends()
-    frames = [*opened(client), client.send("A", REQUEST), ends(port=1)[0].send("S")]
-    ran = splice(frames, "connect=4", times=[1000, 1000.1, 1000.2, 1020])
+    others = [ends(port=port)[0].send("S") for port in range(1, 5)]
+    ran = splice(
+        [*opened(client), client.send("A", REQUEST), *others],
+        "connect=4",
+        times=[1000, 1000.1, 1000.2, 1001.5, 1003.5, 1010, 1011],
+    )
     to_server = [frame for frame in ran.left if SERVER[4] in frame[26:34]]
     assert len(to_server) >= 3 and {flags(frame) for frame in to_server} == {2}
-    assert [flags(frame) for frame in ran.left if frame[30:34] == A4 and frame[36:38] == (40000).to_bytes(2, "big")][-1] == 0x14
+    assert [flags(frame) for frame in ran.left if frame[30:34] == A4 and frame[36:38] == (40000).to_bytes(2, "big")][
+        -1
+    ] == 0x14
     assert (ran.reports["splice_failed"], ran.reports["splice_no_server"]) == (1, 1)
 
 
 def test_a_client_that_sends_no_request_is_reset() -> None:
     client, _ = ends()
-    ran = splice([*opened(client), client.send("A", b"GET /"), ends(port=1)[0].send("S")], "wait=5", times=[1000, 1001, 1002, 1010])
+    ran = splice(
+        [*opened(client), client.send("A", b"GET /"), ends(port=1)[0].send("S")],
+        "wait=5",
+        times=[1000, 1001, 1002, 1010],
+    )
     assert ran.reports["splice_no_request"] == 1
     assert 0x14 in map(flags, ran.left)
 
@@ -149,6 +164,34 @@ def test_requests_beyond_the_bound_are_not_stored() -> None:
     frames = [*opened(client), client.send("A", b"GET /" + 500 * b"a"), client.send("A", 500 * b"a")]
     ran = splice(frames, "waiting=512")
     assert ran.reports["splice_by_client"] == 1 and flags(ran.left[-1]) == 2
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_hostile_segments(seed: int) -> None:
+    """Any segments of both ends, with any flags, numbers, options and cuts; the sanitizers' build runs it, too."""
+    chosen = random.Random(seed)
+    frames: list[bytes] = []
+    for port in range(2000, 2040):
+        client, server = ends(port=port)
+        client.checksums = server.checksums = False
+        syn = client.send("S", options=syn_options(chosen.randrange(20), CLIENT_STAMP))
+        cookie = number(splice([syn]).left[0]) if port % 10 == 0 else chosen.randrange(1 << 32)
+        ack = client.send("A", REQUEST[: chosen.randrange(40)], ack=(cookie + 1) & 0xFFFFFFFF)
+        frames += [syn, ack, server.send("SA", ack=CLIENT_NUMBER + 1, options=syn_options(chosen.randrange(20), 1))]
+        for _ in range(40):
+            end = chosen.choice([client, server])
+            text = "".join(letter for letter in "SAFRP" if chosen.random() < 0.3)
+            near = chosen.choice([end.next, CLIENT_NUMBER, SERVER_NUMBER, cookie]) + chosen.randrange(-3, 20000)
+            raw = chosen.choice([b"", bytes([5, chosen.randrange(40), 1, 1]), chosen.randbytes(chosen.randrange(40))])
+            frame = end.send(
+                text, chosen.randbytes(chosen.choice([0, 1, 700])), number=near & 0xFFFFFFFF,
+                ack=(cookie + chosen.randrange(20)) & 0xFFFFFFFF, options=raw[:40],
+            )  # fmt: skip
+            frames.append(frame[: chosen.choice([len(frame), len(frame), chosen.randrange(40, len(frame) + 1)])])
+    ran = splice(
+        frames, f"half_open={chosen.choice([0, 4096])},waiting=512,memory=2048,connections=30,connect=0.05,wait=1"
+    )
+    assert ran.reports["splice_accepted"] <= 4
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ from sluice.hooks.subscription import (
 from sluice.ir.graph import LayerProgram
 from sluice.ir.hook import Hook
 
+ANY_FIELD = "*"
+
 BOX = "box"
 """In place of a layer: a timer of the box."""
 
@@ -67,6 +69,8 @@ class CFunction:
     label: its name in a chain, which its figures have in the summary; "" outside of chains.
     lines: FILE:LINE of each subscription.
     common: whether it has an object that all workers share.
+    fields: the fields of instances that it reads, by name; ANY_FIELD for names that are known at run time only.
+    key: whether it reads the keys of instances.
     """
 
     name: str
@@ -100,6 +104,8 @@ class CFunction:
     label: str = ""
     lines: tuple[tuple[Hook, str], ...] = ()
     common: bool = False
+    fields: frozenset[str] = frozenset()
+    key: bool = False
 
     def line_of(self, hook: Hook) -> str:
         """FILE:LINE of a subscription; the file where it is not known."""
@@ -277,7 +283,17 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         libraries=tuple(_libraries(marks)),
         shared=shared,
         operations=operations,
+        fields=frozenset([*_fields(marks), *([ANY_FIELD] if re.search(r"->\s*field\b", text) else [])]),
+        key=bool(shared) or "key" in needs,
     )
+
+
+def _fields(marks: Sequence[Mark]) -> Iterator[str]:
+    """The names of fields that a function reads; sl_layer_field leaves them as they are written."""
+    for mark in marks:
+        if mark.kind == "field":
+            literal = re.fullmatch(r'\\?"(\w+)\\?"', mark.arguments[0])
+            yield literal[1] if literal else ANY_FIELD
 
 
 def _layer(name: str) -> str:

@@ -245,6 +245,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
             f"{path}: no SLUICE_ON(layer, event), no SLUICE_TIMER and no SLUICE_EVENT: nothing would be called"
         )
     controlled = tuple(_layer(mark.arguments[0]) for mark in marks if mark.kind == "control")
+    may_read = any(mark.kind == "source" for mark in marks)  # other files leave no marks
     _check_needs(marks, controlled)
     try:
         parameters, counters = read_parameters(marks), read_counters(marks)
@@ -283,8 +284,8 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         libraries=tuple(_libraries(marks)),
         shared=shared,
         operations=operations,
-        fields=frozenset([*_fields(marks), *([ANY_FIELD] if re.search(r"->\s*field\b", text) else [])]),
-        key=bool(shared) or "key" in needs,
+        fields=frozenset([*_fields(marks), *([ANY_FIELD] if may_read or re.search(r"->\s*field\b", text) else [])]),
+        key=may_read or bool(shared) or "key" in needs or bool(re.search(r"\binstance\s*\+", text)),
     )
 
 

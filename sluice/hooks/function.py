@@ -24,6 +24,8 @@ from sluice.hooks.subscription import (
 from sluice.ir.graph import LayerProgram
 from sluice.ir.hook import Hook
 
+ANY_FIELD = "*"
+
 BOX = "box"
 """In place of a layer: a timer of the box."""
 
@@ -82,6 +84,8 @@ class CFunction:
     label: its name in a chain, which its figures have in the summary; "" outside of chains.
     lines: FILE:LINE of each subscription.
     common: whether it has an object that all workers share.
+    fields: the fields of instances that it reads, by name; ANY_FIELD for names that are known at run time only.
+    key: whether it reads the keys of instances.
     reload: how a running box got it; None: the box began with it.
     """
 
@@ -116,6 +120,8 @@ class CFunction:
     label: str = ""
     lines: tuple[tuple[Hook, str], ...] = ()
     common: bool = False
+    fields: frozenset[str] = frozenset()
+    key: bool = False
     reload: Reload | None = None
 
     @property
@@ -261,6 +267,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
             f"{path}: no SLUICE_ON(layer, event), no SLUICE_TIMER and no SLUICE_EVENT: nothing would be called"
         )
     controlled = tuple(_layer(mark.arguments[0]) for mark in marks if mark.kind == "control")
+    may_read = any(mark.kind == "source" for mark in marks)  # other files leave no marks
     _check_needs(marks, controlled)
     try:
         parameters, counters = read_parameters(marks), read_counters(marks)
@@ -299,7 +306,17 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         libraries=tuple(_libraries(marks)),
         shared=shared,
         operations=operations,
+        fields=frozenset([*_fields(marks), *([ANY_FIELD] if may_read or re.search(r"->\s*field\b", text) else [])]),
+        key=may_read or bool(shared) or "key" in needs or bool(re.search(r"\binstance\s*\+", text)),
     )
+
+
+def _fields(marks: Sequence[Mark]) -> Iterator[str]:
+    """The names of fields that a function reads; sl_layer_field leaves them as they are written."""
+    for mark in marks:
+        if mark.kind == "field":
+            literal = re.fullmatch(r'\\?"(\w+)\\?"', mark.arguments[0])
+            yield literal[1] if literal else ANY_FIELD
 
 
 def _layer(name: str) -> str:

@@ -23,7 +23,8 @@ SLUICE_PARAMETER(take, number, 0, "MiB that it shares with no other process, and
 SLUICE_COUNTER(packets, "of TCP")
 SLUICE_ON(tcp, packet) {
     size_t size = (size_t)SLUICE_PARAMETER_OF(event->box, take) << 20;
-    if (SLUICE_COUNTER_OF(event->box, packets)++ || !size)
+    SLUICE_COUNTER_OF(event->box, packets)++;
+    if (!size || sl_packet_number(event) != 5)
         return;
     void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (at != MAP_FAILED)

@@ -267,7 +267,7 @@ def kill(folder: Path, monkeypatch: pytest.MonkeyPatch, kills: int, times: int) 
 
 
 def test_no_packet_is_lost_where_a_function_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    kill(folder, monkeypatch, kills=30, times=20)
+    kill(folder, monkeypatch, kills=100, times=40)
 
 
 @pytest.mark.slow_matrix

@@ -27,6 +27,7 @@ from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.memory import FLOWS
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part, added
+from sluice.chain.processes.snapshot import lacks
 from sluice.engine.box import RunError
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import FunctionError
@@ -158,6 +159,8 @@ class ControlSocket:
         part = added(controller.chain, plan, name, number)
         if replaced is not None and part.functions.c and (what := _differs(replaced, part)) is not None:
             raise RequestError(f"'{name}' {what}, and functions after it rely on that; start the chain anew")
+        if replaced is not None and lacks(controller.chain, controller.memory.control, part):
+            raise RequestError(f"'{name}' reads fields or keys of instances, and no function did; start the chain anew")
         controller.chain.compile_part(part)
         controller.chain.plan = plan
         return part

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.cgroups import Cgroups
 from sluice.chain.processes.host import run_part
@@ -72,6 +73,7 @@ class Controller:
     def _describe(self, part: Part) -> None:
         """Set what other processes need to know of a part."""
         control, bit = self.memory.control, 1 << part.number
+        snapshot.describe(self.chain, control)
         for name, is_so in (
             ("decide", part.decides),
             ("always", part.always),

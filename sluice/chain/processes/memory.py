@@ -15,6 +15,7 @@ FLOWS = 256
 VERTICES = 16
 PARTS = 1024
 SCOPE = 4
+LAYERS = 256
 PACKETS = 256
 _SLOT_BYTES = 128 << 20
 LOG_BYTES = 4 << 20
@@ -88,6 +89,9 @@ class Control(ctypes.Structure):
         ("vertices", Vertex * VERTICES),
         ("changes", ctypes.c_uint32),
         ("changed", ctypes.c_uint32 * FUNCTIONS),
+        ("reads", ctypes.c_uint8 * TYPES),
+        ("publishes", ctypes.c_uint8 * FUNCTIONS),
+        ("fields", ctypes.c_uint64 * LAYERS),
     )
 
 
@@ -110,7 +114,8 @@ class StackSide(ctypes.Structure):
         ("uncommitted", ctypes.c_uint64),
         ("clock", ctypes.c_uint64),
         ("log_drops", ctypes.c_uint64),
-        ("_rest", ctypes.c_uint64 * 2),
+        ("messages", ctypes.c_uint64),
+        ("message_bytes", ctypes.c_uint64),
         ("packets", ctypes.c_uint64 * PARTS * VERTICES),
         ("queue", Queue * FUNCTIONS),
     )

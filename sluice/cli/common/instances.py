@@ -13,6 +13,7 @@ from typing import Any
 from sluice.chain.processes.partition import EVEN, Candidate
 from sluice.chain.processes.program import IsolatedChain
 from sluice.chain.processes.sample import sample
+from sluice.chain.processes.snapshot import contents
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import write_text
 from sluice.cli.common.options import add_store
@@ -54,7 +55,7 @@ def add_instances(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--plan",
         action="store_true",
-        help="print how the traffic would be divided, and run nothing; with --json as JSON",
+        help="print how the traffic would be divided, and what event messages have; run nothing; with --json as JSON",
     )
 
 
@@ -120,10 +121,11 @@ def with_state(options: argparse.Namespace, outcome: Outcome, text: Callable[[],
 
 
 def plan_text(chain: IsolatedChain, as_json: bool) -> str:
-    """How the traffic of functions is divided."""
+    """How the traffic of functions is divided, and what event messages say of connections."""
     plans = [_plan(chain, name) for name in chain.vertices()]
+    messages = contents(chain)
     if as_json:
-        return json.dumps({"functions": plans})
+        return json.dumps({"functions": plans, "messages": messages})
     lines: list[str] = []
     for plan in plans:
         known = plan["imbalance"] > 0
@@ -134,7 +136,9 @@ def plan_text(chain: IsolatedChain, as_json: bool) -> str:
         lines.append(f"  scopes     {', '.join(plan['scopes'])}; even is up to {EVEN}")
         lines.append(f"  own        {', '.join(plan['cached']) or '-'}")
         lines.append(f"  shared     {', '.join(plan['shared']) or '-'}")
-    return "\n".join(lines) or "no function has several instances, or state in a store"
+    lines = lines or ["no function has several instances, or state in a store"]
+    lines += [f"message {event}: {', '.join(has) or 'number of the instance'}" for event, has in messages.items()]
+    return "\n".join(lines)
 
 
 def _plan(chain: IsolatedChain, name: str) -> dict[str, Any]:

@@ -32,6 +32,7 @@ enum {
     SL_ISO_FLOWS = 256,          /* subscriptions of single flows; a further one replaces the oldest */
     SL_ISO_VERTICES = 16,        /* functions of which there may be several instances */
     SL_ISO_PARTS = 1024,         /* of the traffic, each of which one instance has */
+    SL_ISO_LAYERS = 256,         /* a path has their indices in bytes */
     SL_ISO_SCOPE = 4,            /* header fields that say which part a flow belongs to */
 };
 
@@ -50,6 +51,7 @@ struct sl_iso_message {
     uint64_t order;
     uint64_t now, time, packet;      /* of the box; of the current packet, or the last one */
     uint64_t number, deadline;       /* of the instance; number is 0 if there is none */
+    uint64_t mask;                   /* the fields that follow, see sl_iso_field_bit */
     sl_bytes unit;
     uint32_t frame;                  /* place of the packet in the batch, from 1; 0 if no packet is processed */
     uint32_t slot;                   /* of the instance in its table */
@@ -57,7 +59,7 @@ struct sl_iso_message {
     uint32_t data;                   /* offset of the event's data */
     uint16_t type;                   /* number of the event */
     uint16_t layer, owner;           /* indices of layers */
-    uint16_t words, fields, depth;   /* words of the key, fields, and layers of the path that follow */
+    uint16_t words, fields, depth;   /* words of the key, fields, and layers of the path that follow; 0 words: no key */
     uint8_t side, swapped, state, paths;   /* paths: 1 if the path follows, 2 if the units follow as well */
 };
 
@@ -99,7 +101,7 @@ struct sl_iso_stack {
     uint64_t uncommitted;                /* packets of which an update was not committed, although the instance is settled */
     uint64_t clock;                      /* the number of the last event */
     uint64_t log_drops;                  /* packets that were dropped as the packet log was full */
-    uint64_t rest[2];
+    uint64_t messages, message_bytes;    /* that were sent; without the bytes that they refer to */
     uint64_t packets[SL_ISO_VERTICES][SL_ISO_PARTS];   /* of each part */
     struct sl_iso_queue queue[SL_ISO_FUNCTIONS];
 };
@@ -158,7 +160,13 @@ struct sl_iso_control {
     struct sl_iso_vertex vertices[SL_ISO_VERTICES];
     uint32_t changes;                    /* how often a function was added */
     uint32_t changed[SL_ISO_FUNCTIONS];  /* the last such change of each place */
+    /* What messages say of instances, besides their number: by event, and by function for what it publishes, enum
+     * sl_iso_reads; by layer, the bits of the fields that any function of the chain reads. */
+    uint8_t reads[SL_ISO_TYPES], publishes[SL_ISO_FUNCTIONS];
+    uint64_t fields[SL_ISO_LAYERS];
 };
+
+enum sl_iso_reads { SL_ISO_READS_FIELDS = 1, SL_ISO_READS_KEY = 2 };
 
 /* What a function has decided about the packets of a slot, and published. Entries follow. */
 struct sl_iso_log {
@@ -201,6 +209,7 @@ struct sl_iso_function {
 /* As sluice/chain/processes/memory.py has them. */
 _Static_assert(offsetof(struct sl_iso_stack, queue) == 132160 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
+_Static_assert(sizeof(struct sl_iso_control) <= 1 << 18, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_function, done) == 4, "see sl_iso_done");
 _Static_assert(sizeof(struct sl_iso_function) <= 4096 && SL_ISO_SLOTS <= SL_ISO_QUEUE, "see sl_iso_log_of");
 
@@ -309,17 +318,39 @@ static inline bool sl_iso_wait_settled(const struct sl_iso *iso, uint32_t functi
 
 static inline size_t sl_iso_padded(size_t size) { return (size + 7) & ~(size_t)7; }
 
+/* The bit of a field in a mask; those from the 64th on share one. */
+static inline uint64_t sl_iso_field_bit(uint32_t field) { return (uint64_t)1 << sl_min(field, 63); }
+
+/* The words of the key of an instance of a layer. */
+static inline uint32_t sl_iso_key_words(const struct sl_layer_info *owner) {
+    return owner->half_words * (owner->oriented ? 2u : 1u);
+}
+
+/* The number of fields in a mask. */
+static inline uint32_t sl_iso_field_count(const struct sl_layer_info *owner, uint64_t mask) {
+    uint32_t most = sl_min(owner->fields, 63);
+    uint32_t count = (uint32_t)__builtin_popcountll(mask & (((uint64_t)1 << most) - 1));
+    return mask >> 63 && owner->fields > 63 ? count + owner->fields - 63 : count;
+}
+
+/* The fields that a message has, by what its functions read. */
+static inline uint64_t sl_iso_mask(const struct sl_iso_control *control, const struct sl_event *event, uint8_t reads) {
+    bool any = event->instance && reads & SL_ISO_READS_FIELDS && event->owner->index < SL_ISO_LAYERS;
+    return any ? control->fields[event->owner->index] : 0;
+}
+
 /* The size of a message without the event's data. */
-static inline size_t sl_iso_head(const struct sl_event *event, uint8_t paths) {
+static inline size_t sl_iso_head(const struct sl_event *event, uint8_t paths, uint8_t reads, uint64_t mask) {
     const struct sl_layer_info *owner = event->owner;
-    size_t words = event->instance ? owner->half_words * (owner->oriented ? 2u : 1u) + owner->fields : 0;
+    size_t words = sl_iso_field_count(owner, mask) +
+                   (event->instance && reads & SL_ISO_READS_KEY ? sl_iso_key_words(owner) : 0);
     size_t depth = paths && event->box->frame ? event->box->depth : 0;
     return sizeof(struct sl_iso_message) + 8 * words + (paths > 1 ? sizeof(sl_bytes) : 0) * depth + sl_iso_padded(depth);
 }
 
 /* Writes a message without the event's data, at `message`, where there is room for it. */
 static inline void sl_iso_write(struct sl_iso_message *message, const struct sl_event *event, uint16_t type,
-                                uint8_t paths, size_t head, size_t size) {
+                                uint8_t paths, uint8_t reads, uint64_t mask, size_t head, size_t size) {
     const struct sl_box *box = event->box;
     const struct sl_layer_info *owner = event->owner;
     *message = (struct sl_iso_message){
@@ -335,12 +366,14 @@ static inline void sl_iso_write(struct sl_iso_message *message, const struct sl_
         message->slot = instance->slot;
         message->swapped = *((const uint8_t *)instance + owner->swapped_offset);
         message->state = owner->states ? *((const uint8_t *)instance + owner->state_offset) : 0;
-        message->words = (uint16_t)(owner->half_words * (owner->oriented ? 2 : 1));
-        message->fields = (uint16_t)owner->fields;
+        message->words = (uint16_t)(reads & SL_ISO_READS_KEY ? sl_iso_key_words(owner) : 0);
+        message->mask = mask;
+        message->fields = (uint16_t)sl_iso_field_count(owner, message->mask);
         memcpy(at, sl_instance_key(instance), 8u * message->words);
         at += message->words;
-        for (uint32_t i = 0; i < owner->fields; i++)
-            *at++ = sl_field_value(instance, &owner->field[i]);
+        for (uint32_t i = 0; message->fields && i < owner->fields; i++)
+            if (message->mask & sl_iso_field_bit(i))
+                *at++ = sl_field_value(instance, &owner->field[i]);
     }
     if (paths && box->frame) {
         message->depth = (uint16_t)box->depth;

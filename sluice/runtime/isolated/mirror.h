@@ -91,7 +91,7 @@ static inline struct sl_instance *sl_mirror_update(struct sl_mirrors *mirrors, s
         memset(instance, 0, mirrors->size);
         instance->slot = message->slot;
         memcpy((char *)instance + owner->number_offset, &message->number, sizeof message->number);
-        memcpy(instance + 1, at, 8u * message->words);   /* the key, see sl_instance_key */
+        memcpy(instance + 1, at, 8u * message->words);   /* the key, see sl_instance_key; 0 if no function reads it */
         mirrors->begin(box, instance);
         mirrors->at[message->slot] = instance;
         mirrors->adopted[message->slot] = message->number <= mirrors->before;
@@ -101,8 +101,9 @@ static inline struct sl_instance *sl_mirror_update(struct sl_mirrors *mirrors, s
     if (owner->states)
         *((uint8_t *)instance + owner->state_offset) = message->state;
     at += message->words;
-    for (uint32_t i = 0; i < owner->fields; i++)
-        sl_mirror_field(instance, &owner->field[i], at[i]);
+    for (uint32_t i = 0; message->fields && i < owner->fields; i++)
+        if (message->mask & sl_iso_field_bit(i))
+            sl_mirror_field(instance, &owner->field[i], *at++);
     return instance;
 }
 

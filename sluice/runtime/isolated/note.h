@@ -172,7 +172,10 @@ static inline sl_bytes sl_iso_publish_bytes(struct sl_iso_entry *entry, sl_bytes
 static inline struct sl_iso_entry *sl_iso_publish(const struct sl_event *event, uint16_t number, uint8_t paths,
                                                   size_t size, struct sl_iso_message **message) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
-    size_t head = sl_iso_head(event, paths);
+    const struct sl_iso_control *control = receiver->iso->control;
+    uint8_t reads = control->publishes[receiver->iso->self];
+    uint64_t mask = sl_iso_mask(control, event, reads);
+    size_t head = sl_iso_head(event, paths, reads, mask);
     uint64_t *counter = &sl_iso_own()->not_published;
     if (SL_UNLIKELY(receiver->repeats))
         return NULL;
@@ -186,7 +189,7 @@ static inline struct sl_iso_entry *sl_iso_publish(const struct sl_event *event, 
     entry->event = number;
     entry->place.path[entry->place.length++] = receiver->published++;
     *message = (struct sl_iso_message *)(void *)(entry + 1);
-    sl_iso_write(*message, event, number, paths, head, size);
+    sl_iso_write(*message, event, number, paths, reads, mask, head, size);
     (*message)->frame = event->box->frame ? receiver->frame : 0;
     (*message)->order = receiver->here.order;
     (*message)->unit = sl_iso_publish_bytes(entry, event->unit);

@@ -244,12 +244,13 @@ static inline void sl_iso_handle_published(const struct sl_iso_arrival *arrival)
                  sl_iso_valid(message->unit, arrival->from);
     if (valid) {
         const struct sl_layer_info *owner = &box->layers[message->owner];
-        uint32_t words = message->number ? owner->half_words * (owner->oriented ? 2 : 1) : 0;
+        uint32_t words = message->number && message->words ? sl_iso_key_words(owner) : 0;
+        uint32_t fields = message->number ? sl_iso_field_count(owner, message->mask) : 0;
         struct sl_mirrors *mirrors = message->number ? receiver->program->mirrors(box, message->owner) : NULL;
         struct sl_instance *known = mirrors ? sl_mirror_at(mirrors, message->slot) : NULL;
-        size_t head = sizeof *message + 8u * (words + (message->number ? owner->fields : 0)) +
+        size_t head = sizeof *message + 8u * (words + fields) +
                       (message->paths > 1 ? sizeof(sl_bytes) : 0) * message->depth + sl_iso_padded(message->depth);
-        valid = message->words == words && message->fields == (message->number ? owner->fields : 0) &&
+        valid = message->words == words && message->fields == fields &&
                 message->data == head && message->size >= head && message->size <= size &&
                 (!message->number || mirrors) && message->number <= receiver->slot->created && message->swapped < 2 &&
                 (!known || sl_mirror_number(owner, known) <= message->number);

@@ -284,7 +284,9 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
         sl_iso_splitter.frame = number;
     }
     sender->order++;
-    size_t head = sl_iso_head(event, (uint8_t)sender->events.paths);
+    uint8_t reads = iso->control->reads[type];
+    uint64_t mask = sl_iso_mask(iso->control, event, reads);
+    size_t head = sl_iso_head(event, (uint8_t)sender->events.paths, reads, mask);
     struct sl_iso_message *message = to ? sl_iso_room(head + sl_iso_padded(size)) : NULL;
     if (!message) {
         slot->unseen |= to;
@@ -292,7 +294,9 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
             iso->stack->no_room[sl_iso_first(left)]++;
         return NULL;
     }
-    sl_iso_write(message, event, type, (uint8_t)sender->events.paths, head, size);
+    sl_iso_write(message, event, type, (uint8_t)sender->events.paths, reads, mask, head, size);
+    iso->stack->messages++;
+    iso->stack->message_bytes += message->size;
     message->order = sender->order;
     message->frame = number;
     message->unit = sl_iso_bytes(event->unit);

@@ -193,7 +193,6 @@ def restored(options: argparse.Namespace, interrupt_ns: int) -> Values:
     found: Values = {"ms after SIGKILL": []}
     for _ in range(options.rounds):
         with Lab(find_hierarchy()) as lab, tempfile.TemporaryDirectory() as state:
-            lab.prefer()
             namespace, address = lab.namespace(cpu=CPU)
             cgroup = lab.limited("i", 10)
             quota = cgroup / ("cpu.cfs_period_us" if lab.hierarchy.is_v1 else "cpu.max")
@@ -213,7 +212,7 @@ def restored(options: argparse.Namespace, interrupt_ns: int) -> Values:
             ]
             command += ["--interrupt-ns", str(interrupt_ns)]
             quiet = subprocess.DEVNULL
-            with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
+            with subprocess.Popen(command, stdout=quiet) as process:
                 wait_for(lambda quota=quota, ordinary=ordinary: quota.read_text() != ordinary)
                 time.sleep(1)
                 begin = time.monotonic()

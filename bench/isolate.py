@@ -1,19 +1,21 @@
 """What traffic of one container costs another: the penalty of the thesis (2.3), with and without `sluice isolate`.
 
-    .venv/bin/python bench/isolate.py [--rounds N] [--containers N] [--only TEXT ...] [--mode NAME ...] [--busy]
-                             [--json FILE]
+    .venv/bin/python bench/isolate.py [--rounds N] [--containers N ...] [--only TEXT ...] [--mode NAME ...] [--busy]
+                             [--json FILE] [--svg FOLDER] [--from FILE]
 
 On one CPU, a victim computes beside containers that have the same limit. Its penalty is its rate beside others that
 compute, divided by its rate beside others that receive, or send. Rounds take turns between both; a cell has the median
-of its rounds, with the least and the greatest. Needs root; takes a quarter of an hour.
+of its rounds, with the least and the greatest. Needs root; all rows with five rounds take half an hour for each number
+of containers (2, 3 and 6). --svg writes pictures as figures 2.9 to 2.12 and 2.16 of the thesis, --from those of an
+earlier run.
 
 The bench has two CPUs before all other tasks of the machine, which hardly run there meanwhile: its control groups have
 the greatest weight, and the bench itself the highest priority. Use a machine that has nothing else to do. The bench
 refuses to begin where the load average of the last minute exceeds 1.5 per CPU, unless --busy is given.
 
 Modes: `none`; `charging` by the quota alone; `dropping` at the host's end of the link (the default of `sluice isolate
-run`), in the driver (`xdp`) and after it (`tc`); and the kernel's own means, `threads`: threaded NAPI in the control
-group of the receiver.
+run`), in the driver (`xdp`) and after it (`tc`); the kernel's own means, `threads`: threaded NAPI in the control group
+of the receiver, without us; and `threads+charging`, which is `sluice isolate run --drop threads`.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench.isolate_plot import penalty_pictures
 from sluice.isolate.cgroups import find_hierarchy
 from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.interrupts import measure
@@ -47,7 +51,15 @@ beside traffic.
 MEASUREMENTS = 7
 BUSY = 1.5
 """Load average per CPU above which the machine has other work, which the bench would stop."""
-MODES = {"none": "", "charging": "none", "dropping": "host-end", "xdp": "xdp", "tc": "tc", "threads": ""}
+MODES = {
+    "none": "",
+    "charging": "none",
+    "dropping": "host-end",
+    "xdp": "xdp",
+    "tc": "tc",
+    "threads": "",
+    "threads+charging": "threads",
+}
 """By name: where `sluice isolate run` drops."""
 
 
@@ -65,6 +77,7 @@ class Traffic:
 
 TRAFFIC = (
     Traffic("UDP in, 1400 bytes, 50,000/s", True, ("send", "50000", "1400", "0")),
+    Traffic("UDP in, 1400 bytes, 100,000/s", True, ("send", "100000", "1400", "0")),
     Traffic("UDP in, 1400 bytes, 200,000/s", True, ("send", "200000", "1400", "0")),
     Traffic("UDP in, 1400 bytes, flood", True, ("send", "0", "1400", "0")),
     Traffic("UDP in, 64 bytes, flood", True, ("send", "0", "64", "0")),
@@ -72,8 +85,13 @@ TRAFFIC = (
     Traffic("TCP in, 10 flows", True, ("stream", "10")),
     Traffic("TCP in, 100 flows", True, ("stream", "100")),
     Traffic("UDP out, flood", False, ("send", "0", "1400", "0")),
+    Traffic("UDP out, HTB 0.5 Gbit/s", False, ("send", "0", "1400", "0"), "500mbit"),
     Traffic("UDP out, HTB 1 Gbit/s", False, ("send", "0", "1400", "0"), "1gbit"),
+    Traffic("UDP out, HTB 2 Gbit/s", False, ("send", "0", "1400", "0"), "2gbit"),
+    Traffic("TCP out, 1 flow", False, ("stream", "1")),
+    Traffic("TCP out, 10 flows", False, ("stream", "10")),
     Traffic("TCP out, 50 flows", False, ("stream", "50")),
+    Traffic("TCP out, 1 flow, HTB 1 Gbit/s", False, ("stream", "1"), "1gbit"),
     Traffic("TCP out, 50 flows, HTB 1 Gbit/s", False, ("stream", "50"), "1gbit"),
 )
 
@@ -100,7 +118,7 @@ class Scene:
             inside = {"cgroup": cgroup, "namespace": namespace, "cpu": CPU}
             outside = {"cgroup": lab.cgroup("outside"), "namespace": None, "cpu": OTHER_CPU}
             receiver, sender = (inside, outside) if traffic.receives else (outside, inside)
-            to = address if traffic.receives else f"10.89.{number + 1}.1"
+            to = address if traffic.receives else lab.host_address(namespace)
             port = str(5000 + number)
             command, *rest = traffic.sender
             lab.start("sink" if command == "stream" else "receive", port, **receiver)  # type: ignore[arg-type]
@@ -149,44 +167,22 @@ def interrupt_cost() -> int:
     return round(median([cost.hidden_ns for cost in costs if not cost.why_not] or [0]))
 
 
-def penalties(traffic: Traffic, mode: str, options: argparse.Namespace, interrupt_ns: int, state: Path) -> list[float]:
+def penalties(traffic: Traffic, mode: str, containers: int, rounds: int, interrupt_ns: int, state: Path) -> list[float]:
     """The penalty in each round."""
     found: list[float] = []
     with Lab(find_hierarchy()) as lab:
-        scene = Scene(lab, traffic, options.containers, mode == "threads")
+        scene = Scene(lab, traffic, containers, mode == "threads")
         with enforcing(mode, lab, interrupt_ns, state) as wait:
-            for _ in range(options.rounds):
+            for _ in range(rounds):
                 base = scene.compute(wait)
                 found.append(base / max(scene.talk(wait), 1e-9))
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--containers", type=int, default=2, help="on the CPU, the victim among them")
-    parser.add_argument("--only", action="append", help="rows whose name contains this; all by default")
-    parser.add_argument("--mode", action="append", choices=list(MODES), help="columns; all by default")
-    parser.add_argument("--busy", action="store_true", help="begin though the machine has other work, which will wait")
-    parser.add_argument("--json", type=Path, help="write all rounds to this file")
-    options = parser.parse_args()
-    if why_not():
-        raise SystemExit(f"bench/isolate.py: {why_not()}")
-    load = os.getloadavg()[0] / (os.cpu_count() or 1)
-    if load > BUSY and not options.busy:
-        raise SystemExit(
-            f"bench/isolate.py: the load average is {load:.1f} per CPU, above {BUSY}: other tasks would wait for the "
-            "bench, and change its figures; begin all the same with --busy"
-        )
-    modes = options.mode or list(MODES)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and remove what the lab made
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, -20)  # what the bench does between windows must not wait for other tasks
-    interrupt_ns = interrupt_cost()
-    print(
-        f"{options.containers} containers on the CPU, an interrupt has {interrupt_ns / 1000:.1f} us that no probe sees"
-    )
+def table(containers: int, modes: list[str], options: argparse.Namespace, interrupt_ns: int) -> dict[str, Any]:
+    """Measure and print the table for a number of containers on the CPU; all rounds."""
     rows: dict[str, dict[str, list[float]]] = {}
+    print(f"{containers} containers on the CPU\n")
     print("| interferer | " + " | ".join(modes) + " |\n|---|" + "---|" * len(modes), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for traffic in TRAFFIC:
@@ -195,15 +191,57 @@ def main() -> None:
             row = rows[traffic.name] = {}
             print(f"| {traffic.name} |", end="", flush=True)
             for mode in modes:
-                if mode == "threads" and not traffic.receives:
+                if mode.startswith("threads") and not traffic.receives:
                     print(" - |", end="", flush=True)
                     continue
-                values = row[mode] = penalties(traffic, mode, options, interrupt_ns, Path(folder) / "state")
+                state = Path(folder) / "state"
+                values = row[mode] = penalties(traffic, mode, containers, options.rounds, interrupt_ns, state)
                 print(f" {median(values):.2f} ({min(values):.2f}-{max(values):.2f}) |", end="", flush=True)
             print(flush=True)
+    print()
+    return {"interrupt_ns": interrupt_ns, "containers": containers, "penalties": rows}
+
+
+def prepare(busy: bool) -> None:
+    """Refuse where nothing can be measured; then have the CPUs before all other tasks."""
+    if why_not():
+        raise SystemExit(f"{sys.argv[0]}: {why_not()}")
+    load = os.getloadavg()[0] / (os.cpu_count() or 1)
+    if load > BUSY and not busy:
+        raise SystemExit(
+            f"{sys.argv[0]}: the load average is {load:.1f} per CPU, above {BUSY}: other tasks would wait for the "
+            "bench, and change its figures; begin all the same with --busy"
+        )
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # and remove what the lab made
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -20)  # what the bench does between windows must not wait for other tasks
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--containers", type=int, nargs="+", default=[2], help="on the CPU, the victim among them")
+    parser.add_argument("--only", action="append", help="rows whose name contains this; all by default")
+    parser.add_argument("--mode", action="append", choices=list(MODES), help="columns; all by default")
+    parser.add_argument("--busy", action="store_true", help="begin though the machine has other work, which will wait")
+    parser.add_argument("--json", type=Path, help="write all rounds to this file")
+    parser.add_argument("--svg", type=Path, metavar="FOLDER", help="write pictures there")
+    parser.add_argument(
+        "--from", dest="earlier", type=Path, metavar="FILE", help="do not measure: use that --json file"
+    )
+    options = parser.parse_args()
+    if options.earlier:
+        results = json.loads(options.earlier.read_text())
+    else:
+        prepare(options.busy)
+        interrupt_ns = interrupt_cost()
+        print(f"an interrupt has {interrupt_ns / 1000:.1f} us that no probe sees")
+        results = [table(number, options.mode or list(MODES), options, interrupt_ns) for number in options.containers]
     if options.json:
-        result = {"interrupt_ns": interrupt_ns, "containers": options.containers, "penalties": rows}
-        options.json.write_text(json.dumps(result, indent=1))
+        options.json.write_text(json.dumps(results, indent=1))
+    if options.svg:
+        for path in penalty_pictures(results, options.svg):
+            print(f"wrote {path}")
 
 
 if __name__ == "__main__":

@@ -274,6 +274,16 @@ class Accounting:
             self._addresses.update(packed_address(address), struct.pack("=I", slot))
         self.control.addresses = len(addresses)
 
+    def entries(self) -> dict[str, int]:
+        """The number of entries of each table."""
+        tables = {"cgroups": self._cgroups, "namespaces": self._namespaces, "addresses": self._addresses}
+        return {name: sum(1 for _ in table.keys()) for name, table in tables.items()}
+
+    def cached(self) -> int:
+        """The number of cgroups that the programs cached themselves."""
+        values = (self._cgroups.lookup(key) for key in self._cgroups.keys())
+        return sum(1 for value in values if value is not None and struct.unpack("=II", value)[1])
+
     # counters
 
     def interrupt(self, cpu: int) -> int:

@@ -138,7 +138,7 @@ class Gates:
     def _attach_all(self, process: int, namespace: int, inode: int, outside: list[Interface]) -> set[tuple[int, int]]:
         identifier = namespace_identifier(namespace)
         with entered(namespace):
-            inside = interfaces()
+            inside = [interface for interface in interfaces() if interface.is_up]
         for interface in inside:
             key = (inode, interface.index)
             if key in self.places:

@@ -17,7 +17,7 @@ _REQUEST, _DUMP = 0x001, 0x300
 _IFNAME, _LINK, _LINKINFO, _NETNSID, _KIND = 3, 5, 18, 37, 1
 _NSID, _NSID_FD = 1, 3
 _TYPE_MASK = 0x3FFF
-_LOOPBACK = 0x8
+_UP, _LOOPBACK = 0x1, 0x8
 _CLONE_NEWNET = 0x40000000
 _INTERFACES = 4096
 """Of one namespace that are looked at."""
@@ -35,6 +35,8 @@ class Interface:
     """Index of the other end of a link, or of the device below; 0 for none."""
     peer_namespace: int
     """The namespace of `peer`, by the identifier that this one has for it; -1 for this one."""
+    is_up: bool = True
+    """Without it, no packet passes: tunnel drivers put an interface of theirs into every namespace."""
 
 
 @contextlib.contextmanager
@@ -75,6 +77,7 @@ def interfaces() -> list[Interface]:
                 info.get(_KIND, b"").rstrip(b"\0").decode(errors="replace"),
                 _number(attributes.get(_LINK), 0),
                 _number(attributes.get(_NETNSID), -1),
+                bool(flags & _UP),
             )
         )
     return found

@@ -70,13 +70,13 @@ class Lab:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
+        for process in list(self._processes):
             self.stop(process)
         for name in self._namespaces:
             _run("ip", "netns", "delete", name)
         for name in self._bridges:
             _run("ip", "link", "delete", name)
-        for cgroup in reversed(self._cgroups):
+        for cgroup in reversed(self._cgroups.copy()):
             self.remove(cgroup)
         shutil.rmtree(self.folder, ignore_errors=True)
 
@@ -125,6 +125,8 @@ class Lab:
             with contextlib.suppress(OSError):
                 if cgroup.exists():
                     cgroup.rmdir()
+                if cgroup in self._cgroups:
+                    self._cgroups.remove(cgroup)
                 return
             time.sleep(0.02)
 
@@ -171,6 +173,11 @@ class Lab:
         _run("ip", "link", "set", name, "up")
         return name
 
+    def remove_namespace(self, name: str) -> None:
+        """Remove a namespace before the lab ends."""
+        self._namespaces.remove(name)
+        _run("ip", "netns", "delete", name)
+
     def thread_napi(self, namespace: str, cgroup: Path | None = None, cpu: int | None = None) -> None:
         """Let a thread of the kernel poll a namespace's link, in place of softirqs; in a control group, on a CPU."""
         inside = ("ip", "netns", "exec", namespace)
@@ -187,6 +194,21 @@ class Lab:
         """Let the host's end of a link send no packets that the other end would not poll for."""
         _run("ethtool", "-K", self.host_end(namespace), "tso", "off")
 
+    def tunnel(self, namespace: str) -> str:
+        """A tunnel (VXLAN) over a namespace's link; the address of its end inside."""
+        number = int(namespace.rsplit("-", 1)[1])
+        here, there = f"10.89.{number}.1", f"10.89.{number}.{number + 1}"
+        outer = f"slit{number}h{os.getpid() % 100000}"
+        options = f"type vxlan id {number} dstport 4789"
+        _run("ip", "link", "add", outer, *options.split(), "local", here, "remote", there)
+        self._bridges.append(outer)
+        _run("ip", "address", "add", f"10.90.{number}.1/24", "dev", outer)
+        _run("ip", "link", "set", outer, "up")
+        _run("ip", "-n", namespace, "link", "add", "tun0", *options.split(), "local", there, "remote", here)
+        _run("ip", "-n", namespace, "address", "add", f"10.90.{number}.2/24", "dev", "tun0")
+        _run("ip", "-n", namespace, "link", "set", "tun0", "up")
+        return f"10.90.{number}.2"
+
     def shape(self, namespace: str, rate: str) -> None:
         """Shape what a namespace sends, with HTB."""
         inside = ("ip", "netns", "exec", namespace, "tc")
@@ -202,6 +224,23 @@ class Lab:
         cpu: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """A process of the load program in a container, on one CPU; it is there, and in its namespace, on return."""
+        command = [str(self.program), *arguments]
+        process = self.start_program(command, cgroup=cgroup, v2_cgroup=v2_cgroup, namespace=namespace, cpu=cpu)
+        if namespace:  # `ip netns exec` is in the control group before it is in the namespace
+            self._await_program(process)
+        return process
+
+    def start_program(
+        self,
+        command: list[str],
+        *,
+        cgroup: Path | None = None,
+        v2_cgroup: Path | None = None,
+        namespace: str | None = None,
+        cpu: int | None = None,
+        output: Path | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """A process of any program in a container, on one CPU. output: a file for what it prints."""
         inside = ["ip", "netns", "exec", namespace] if namespace else []
 
         def enter() -> None:
@@ -211,10 +250,9 @@ class Lab:
             if cpu is not None:
                 os.sched_setaffinity(0, {cpu})
 
-        process = subprocess.Popen([*inside, str(self.program), *arguments], preexec_fn=enter)
+        with output.open("wb") if output else contextlib.nullcontext() as out:
+            process = subprocess.Popen([*inside, *command], preexec_fn=enter, stdout=out)
         self._processes.append(process)
-        if namespace:  # `ip netns exec` is in the control group before it is in the namespace
-            self._await_program(process)
         return process
 
     def _await_program(self, process: subprocess.Popen[bytes]) -> None:
@@ -249,6 +287,8 @@ class Lab:
         """End a process."""
         process.kill()
         process.wait()
+        if process in self._processes:
+            self._processes.remove(process)
 
 
 @cache

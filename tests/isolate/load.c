@@ -91,6 +91,8 @@ static int send_all(const char *host, int port, uint64_t rate, size_t bytes, uin
         uint64_t at = now();
         if (at > due + 100000000u)
             due = at; /* it was not scheduled for long: do not catch up with a burst */
+        if (due > at + 50000)
+            nanosleep(&(struct timespec){.tv_nsec = (long)(due - at - 50000)}, NULL);
         while (now() < due)
             ;
     }

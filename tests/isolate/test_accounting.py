@@ -22,11 +22,26 @@ CPU, OTHER_CPU = 0, 1
 PORT = "5000"
 
 
-@pytest.fixture
-def session(lab: Lab) -> Iterator[Session]:
-    """The interrupt cost matters only to the test that measures it."""
-    with Session([lab.pattern], interrupt_ns=0) as made:
+@pytest.fixture(scope="module")
+def running() -> Iterator[Session]:
+    """One for all tests, whose labs have the same pattern. The interrupt cost matters only to the test that measures
+    it.
+    """
+    if why_not():
+        pytest.skip(why_not())
+    with Lab(find_hierarchy()) as lab:
+        pattern = lab.pattern
+    with Session([pattern], interrupt_ns=0) as made:
         yield made
+
+
+@pytest.fixture
+def session(lab: Lab, running: Session) -> Session:
+    """Without the containers of the test before."""
+    del lab
+    running.sample()
+    running.sample()
+    return running
 
 
 def of(sample: Sample, name: str) -> Counters:
@@ -66,21 +81,30 @@ def stopped(lab: Lab, burner: Burner) -> float:
 
 
 def test_a_lone_burner_is_charged_what_it_ran_and_no_network(lab: Lab, session: Session) -> None:
-    """The trap: it is never switched out, so that its time shows in no switch of tasks. Over all samples, as a machine
-    with other load may charge a part of one to the next.
-    """
+    """The trap: it is never switched out, so that its time shows in no switch of tasks."""
     burner = lab.burn(lab.cgroup("v"), cpu=CPU)
     session.wait(0.2)
-    first = last = Reading(session, burner)
-    run = 0.0
+    earlier = Reading(session, burner)
     for _ in range(5):
         session.wait(0.2)
-        last = Reading(session, burner)
-        found = of(last.sample, "v")
-        run += found.run / 1e9
+        reading = Reading(session, burner)
+        found = of(reading.sample, "v")
         assert found.network == 0
         assert found.charged == pytest.approx(found.run, rel=0.005)
-    assert (last.before - first.after) * 0.9 - 0.05 <= run <= (last.after - first.before) * 1.05 + 0.03
+        reading.assert_charged("v", earlier)
+        earlier = reading
+
+
+def test_a_task_that_is_not_switched_out_is_in_its_container_once_that_is_found(lab: Lab, session: Session) -> None:
+    """It ran in no container before, and may run alone for long: no switch, and no timer, says what it is in now."""
+    burner = lab.burn(cpu=CPU)
+    for number in range(10):
+        time.sleep(0.2)
+        cgroup = lab.cgroup(f"v{number}")
+        (cgroup / "cgroup.procs").write_text(str(burner.process.pid))
+        earlier = Reading(session, burner)
+        time.sleep(0.1)
+        Reading(session, burner).assert_charged(f"v{number}", earlier)
 
 
 def test_a_snapshot_charges_all_time_up_to_now(lab: Lab, session: Session) -> None:
@@ -182,7 +206,7 @@ def test_the_victims_own_time_is_its_work(lab: Lab) -> None:
         with Session([lab.pattern], interrupt_ns=0) as session:
             slots = {one.name.split("/")[-1]: slot for slot, one in session.containers.current.items()}
             quiet, busy = (Windows(session, slots["v"], burner) for _ in range(2))
-            for _ in range(10):
+            for _ in range(6):
                 lab.pause(sender)
                 session.accounting.control.interrupt_ns = measure(session.accounting, milliseconds=60).hidden_ns
                 quiet.add(0.06)

@@ -28,8 +28,8 @@ PERCENT = 3
 ORDINARY = Limit(1000 * PERCENT, 100_000)
 NEEDS = {"host-end": (6, 6), "xdp": (5, 9), "tc": (6, 6)}
 """The kernel that each mode needs: tcx, and XDP by a link."""
-FLOOD = ("0", "1400", "0")
-"""Rate, bytes and number of packets of a sender without a limit."""
+FLOOD = ("30000", "1400", "0")
+"""Rate, bytes and number of packets of a sender: more than the limit lets pass, and without an end."""
 
 
 @pytest.fixture
@@ -241,7 +241,7 @@ def test_a_container_that_ends_in_the_flood_leaves_nothing(
     with make() as enforcer:
         waited(enforcer, "i", lambda state: state.taken)
         assert (tmp_path / "state" / "limits.json").exists()
-        for process in lab._processes:  # pyright: ignore[reportPrivateUsage]
+        for process in list(lab._processes):  # pyright: ignore[reportPrivateUsage]
             lab.stop(process)
         lab.remove(lab.hierarchy.folder / lab.name / "i")
         for _ in range(100):

@@ -86,6 +86,17 @@ def test_an_interface_whose_end_comes_to_the_host_is_tried_again(
         assert list(gates.refused) == [tried[0]]
 
 
+def test_an_interface_that_is_down_has_no_gate_until_it_is_up(lab: Lab, gates: Gates) -> None:
+    name, _ = lab.namespace()
+    process, inode = hold(lab, name)
+    ip("-n", name, "link", "add", "spare0", "type", "veth", "peer", "name", "spare1")
+    gates.refresh([process], frozenset({inode}), NONE)
+    assert len(gates.places) + len(gates.refused) == 1
+    ip("-n", name, "link", "set", "spare0", "up")
+    gates.refresh([process], frozenset({inode}), NONE)
+    assert len(gates.places) + len(gates.refused) == 2
+
+
 def test_a_namespace_without_a_process_to_enter_it_is_named(gates: Gates) -> None:
     gates.refresh([], frozenset({1, 2}), frozenset({2}))
     assert gates.refused == {

@@ -83,7 +83,7 @@ def test_a_flood_from_outside_is_dropped_before_the_host_switches_it(lab: Lab, t
     inside, address = lab.namespace(cpu=0, bridge=bridge)
     nic = lab.host_end(outside)
     lab.start("receive", "5000", cgroup=lab.limited("i", PERCENT), namespace=inside, cpu=0)
-    lab.start("send", address, "5000", "0", "1400", "0", namespace=outside, cpu=1)
+    lab.start("send", address, "5000", "30000", "1400", "0", namespace=outside, cpu=1)
     with Enforcer([lab.pattern], interrupt_ns=0, state_folder=tmp_path / "state", nics=[nic]) as enforcer:
         for _ in range(100):
             enforcer.wait(0.1)

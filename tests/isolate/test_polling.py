@@ -29,7 +29,7 @@ TSO = "tx-tcp-segmentation"
 def flooded(lab: Lab) -> str:
     namespace, address = lab.namespace(cpu=0)
     lab.start("receive", "5000", cgroup=lab.limited("i", 3), namespace=namespace, cpu=0)
-    lab.start("send", address, "5000", "0", "1400", "0", cpu=1)
+    lab.start("send", address, "5000", "30000", "1400", "0", cpu=1)
     return namespace
 
 

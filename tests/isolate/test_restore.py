@@ -36,7 +36,7 @@ def start(lab: Lab, state: Path, *more: str) -> subprocess.Popen[str]:
     """A controller on a container `i` that is flooded."""
     namespace, address = lab.namespace(cpu=0)
     lab.start("receive", "5000", cgroup=lab.limited("i", 3), namespace=namespace, cpu=0)
-    lab.start("send", address, "5000", "0", "1400", "0", cpu=1)
+    lab.start("send", address, "5000", "30000", "1400", "0", cpu=1)
     options = ["--cgroup", lab.pattern, "--interrupt-ns", "0", "--interval", "0.1", "--json", "--state", str(state)]
     return subprocess.Popen([*COMMAND, "run", *options, *more], stdout=subprocess.PIPE, text=True)
 

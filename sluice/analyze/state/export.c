@@ -85,12 +85,26 @@ static void pointers_of(const struct block *block, const struct sluice_type *typ
   }
 }
 
+/* Memory after a structure, of which no type is known other than that of views: tables of an allocator, say. */
+static void rest_of(const struct block *block, uint64_t start, uint64_t from, uint64_t to, each_pointer action) {
+  static const struct sluice_member maybe = {"", 0, SLUICE_MAYBE, NULL, 1};
+  uint64_t at = ((from > start ? from : start) + 7) & ~(uint64_t)7, next = 0;
+  for (; at + 8 <= to && at + 8 <= block->size; at += 8) {
+    const struct object *object = block->object;
+    while (next < object->view_count && object->views[next].offset + object->views[next].type->size <= at) next++;
+    if (next < object->view_count && object->views[next].offset <= at && object->views[next].seen == exports) continue;
+    action(block, at, &maybe);
+  }
+}
+
 /* Of bytes [from, to): in the block's own type, and in what lies within it. */
 static void each(const struct block *block, uint64_t from, uint64_t to, each_pointer action) {
   const struct sluice_type *type = block->type;
   const uint64_t count = !type || !type->size ? 0 : type->open ? 1 : block->size / type->size;
   for (uint64_t n = count ? from / type->size : 0; n < count && n * type->size < to; n++)
     pointers_of(block, type, n * type->size, from, to, action);
+  if (block->object && type && count && count * type->size < block->size)
+    rest_of(block, count * type->size, from, to, action);
   for (uint64_t i = 0; block->object && i < block->object->view_count; i++) {
     const struct view view = block->object->views[i]; /* an action may add views */
     if (view.offset >= to) break;

@@ -139,30 +139,27 @@ static const char *import_record(const struct record *record, const uint8_t *byt
     if (row->size != record->size) return "a variable has another size";
     memory = row->memory;
   }
-  void **values = record->pointers ? sluice_real_malloc(record->pointers * sizeof(*values)) : NULL;
-  if (record->pointers && !values) return "memory is exhausted";
+  if (!record->length) return NULL;
+  /* whole, before it replaces ours: other threads of the program never see a pointer of the other instance */
+  uint8_t *whole = sluice_real_malloc(record->length);
+  if (!whole) return "memory is exhausted";
+  memcpy(whole, bytes, record->length);
   const char *wrong = NULL;
   for (uint64_t i = 0; i < record->pointers && !wrong; i++) {
     struct pointer pointer;
     memcpy(&pointer, pointers + i * sizeof(pointer), sizeof(pointer));
-    if (pointer.offset < record->offset || pointer.offset - record->offset > record->length ||
-        record->length - (pointer.offset - record->offset) < sizeof(void *)) {
+    const uint64_t at = pointer.offset - record->offset;
+    if (pointer.offset < record->offset || at > record->length || record->length - at < sizeof(void *)) {
       wrong = "a pointer is outside its record";
       break;
     }
-    void *local;
+    void *local, *value;
     memcpy(&local, memory + pointer.offset, sizeof(local));
-    wrong = resolve(&pointer, local, &values[i]);
+    wrong = resolve(&pointer, local, &value);
+    if (!wrong) memcpy(whole + at, &value, sizeof(value));
   }
-  if (!wrong) {
-    memcpy(memory + record->offset, bytes, record->length);
-    for (uint64_t i = 0; i < record->pointers; i++) {
-      struct pointer pointer;
-      memcpy(&pointer, pointers + i * sizeof(pointer), sizeof(pointer));
-      memcpy(memory + pointer.offset, &values[i], sizeof(void *));
-    }
-  }
-  sluice_real_free(values);
+  if (!wrong) memcpy(memory + record->offset, whole, record->length);
+  sluice_real_free(whole);
   return wrong;
 }
 

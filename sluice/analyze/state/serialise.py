@@ -237,7 +237,7 @@ class _Writer:
 
     def _is_open(self, one: dict[str, Any]) -> bool:
         last = one["members"][-1]["type"]
-        return last >= 0 and self.types[last]["kind"] == "array" and self.types[last]["count"] <= 1
+        return bool(last >= 0 and self.types[last]["kind"] == "array" and self.types[last]["count"] <= 1)
 
     def shape(self, number: int) -> str:
         """What a variable is, as far as its type shows it."""

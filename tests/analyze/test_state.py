@@ -1,0 +1,67 @@
+"""A second instance takes over in the middle of a capture, and puts out what one instance would have."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from sluice.analyze.state.instrument import instrument, link
+from sluice.analyze.state.serialise import serialise
+from tests.analyze.conftest import SUBJECTS, to_bitcode
+from tests.analyze.test_oracle import PCAP, REPLAY
+from tests.analyze.test_oracle import capture as capture  # the fixture
+
+STOP = 400
+
+
+def split(capture: Path, rest: Path) -> Path:
+    data = capture.read_bytes()
+    at = 24
+    for _ in range(STOP):
+        at += 16 + struct.unpack_from("<I", data, at + 8)[0]
+    rest.write_bytes(data[:24] + data[at:])
+    return rest
+
+
+def run(program: Path, capture: Path, **environment: str) -> bytes:
+    done = subprocess.run(
+        [program, capture],
+        env=os.environ | environment,
+        capture_output=True,
+        timeout=60,
+        cwd=program.parent,
+        check=True,
+    )
+    log = program.parent / "flows.log"
+    return done.stdout + (log.read_bytes() if log.exists() else b"")
+
+
+@pytest.mark.parametrize("name", ["flows", "nat"])
+def test_a_standby_takes_over(name: str, capture: Path, tmp_path: Path) -> None:
+    module, code, program = to_bitcode(SUBJECTS / f"{name}.c", tmp_path / "a.bc"), tmp_path / "state.c", tmp_path / "a"
+    done = instrument(str(module), tmp_path / "i.bc")
+    assert done.pruned and done.comparisons
+    code.write_text(serialise(str(module)).text, encoding="utf-8")
+    link(tmp_path / "i.bc", program, [str(code), str(REPLAY), PCAP])
+    rest = split(capture, tmp_path / "rest.pcap")
+    whole = run(program, capture)
+    sizes: list[int] = []
+    for model in ("all", "flow", "changed", "difference"):
+        to, summary = str(tmp_path / model), tmp_path / "summary"
+        first = run(
+            program,
+            capture,
+            SLUICE_STATE_TO=to,
+            SLUICE_STATE_MODEL=model,
+            SLUICE_STATE_STOP=str(STOP),
+            SLUICE_STATE_SUMMARY=str(summary),
+        )
+        assert first + run(program, rest, SLUICE_STATE_FROM=to) == whole
+        sizes.append(json.loads(summary.read_text())["bytes"])
+    assert sizes == sorted(sizes, reverse=True)
+    assert first + run(program, rest) != whole  # without the state

@@ -18,13 +18,15 @@ import argparse
 import json
 from typing import IO, Any
 
-from sluice.cli.common.ends import add_space, outside_of, port_of
+from sluice.cli.common.ends import add_space, is_address, outside_of, port_of
 from sluice.cli.common.errors import UsageError
-from sluice.cli.common.options import add_command
+from sluice.cli.common.options import add_command, count_from_1, number_between
 from sluice.cli.common.progress import busy
 from sluice.ends.build import build_proxy
 from sluice.ends.run import exits_on_term, run_in
 from sluice.ends.space import Space
+
+_IDLE = number_between("a number of seconds", 0, 1 << 31)
 
 
 def add(commands: Any) -> None:
@@ -33,9 +35,11 @@ def add(commands: Any) -> None:
     add_space(parser)
     parser.add_argument("--port", required=True, metavar="N", help="connections to it end here")
     parser.add_argument("--server", metavar="ADDRESS:PORT", help="where all of them lead (default: where clients say)")
-    parser.add_argument("--connections", type=int, default=65536, metavar="N", help="at once (65536)")
     parser.add_argument(
-        "--idle", type=int, default=300, metavar="SECONDS", help="after which a connection ends; 0: never (300)"
+        "--connections", type=count_from_1("connections"), default=65536, metavar="N", help="at once (65536)"
+    )
+    parser.add_argument(
+        "--idle", type=_IDLE, default=300, metavar="SECONDS", help="after which a connection ends; 0: never (300)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
@@ -49,7 +53,7 @@ def action(options: argparse.Namespace) -> int:
     server: tuple[str, int] | None = None
     if options.server is not None:
         address, colon, number = options.server.rpartition(":")
-        if not colon:
+        if not colon or not is_address(address.strip("[]")):
             raise UsageError(f"--server {options.server}: write ADDRESS:PORT, as in 10.2.0.10:8080")
         server = address.strip("[]"), port_of("--server", number)
     with busy("compiling"):

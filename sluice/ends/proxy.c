@@ -16,12 +16,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { EVENTS = 256, CHUNK = 64 << 10, ROUNDS = 8 };
+enum { EVENTS = 256, CHUNK = 64 << 10, ROUNDS = 8, PAUSE = 10 /* ms */ };
 
 #ifndef IPV6_TRANSPARENT
 #define IPV6_TRANSPARENT 75
@@ -32,7 +33,7 @@ union address { struct sockaddr any; struct sockaddr_in four; struct sockaddr_in
 /* One end of a connection; `held`: bytes for it that its socket had no room for. */
 struct end {
     int socket;
-    uint32_t watched;      /* events of epoll */
+    uint32_t watched;      /* events of epoll; 0: it is not in there */
     bool connecting, read_end, write_end;
     uint32_t from, to;     /* of held */
     uint8_t *held;
@@ -54,7 +55,8 @@ static struct {
     union address server;
     bool to_server;
     uint8_t bytes[CHUNK];
-    uint64_t accepted, refused, full, failed, idle_ended, bytes_to_server, bytes_to_client;
+    uint64_t accepted, refused, full, failed, no_file, idle_ended, bytes_to_server, bytes_to_client;
+    bool paused;           /* no connection is accepted until the next turn */
 } proxy;
 
 static uint64_t seconds(void) {
@@ -120,11 +122,13 @@ static void end_pair(struct pair *pair, bool reset) {
     proxy.open--;
 }
 
+/* An end that waits for the other one is not watched, as EPOLLHUP is reported whether it is requested or not, and again
+ * and again: both ends may have sent all they have while bytes for one of them wait for room. */
 static bool watch(struct end *end, uint32_t events) {
     if (end->watched == events)
         return true;
     struct epoll_event event = {.events = events, .data.ptr = end};
-    int how = end->watched == UINT32_MAX ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+    int how = !end->watched ? EPOLL_CTL_ADD : events ? EPOLL_CTL_MOD : EPOLL_CTL_DEL;
     end->watched = events;
     return epoll_ctl(proxy.events, how, end->socket, &event) == 0;
 }
@@ -207,13 +211,28 @@ static int connect_server(int client, const union address *from) {
     return -1;
 }
 
+/* While the system has no file for a connection, its listener would be reported in each turn. */
+static void pause_listeners(bool paused) {
+    proxy.paused = paused;
+    for (unsigned i = 0; i < 2; i++) {
+        struct epoll_event event = {.events = paused ? 0 : EPOLLIN, .data.ptr = &proxy.listener[i]};
+        if (proxy.listener[i] >= 0)
+            epoll_ctl(proxy.events, EPOLL_CTL_MOD, proxy.listener[i], &event);
+    }
+}
+
 static void accept_client(int listener) {
     for (unsigned i = 0; i < 64; i++) {
         union address from;
         socklen_t length = sizeof from;
         int client = accept4(listener, &from.any, &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (client < 0)
+        if (client < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+                proxy.no_file++;
+                pause_listeners(true);
+            }
             return;
+        }
         struct pair *pair = proxy.open < proxy.most ? calloc(1, sizeof *pair) : NULL;
         int server = pair ? connect_server(client, &from) : -1;
         proxy.full += !pair;
@@ -227,8 +246,8 @@ static void accept_client(int listener) {
         set_switch(client, IPPROTO_TCP, TCP_NODELAY);
         proxy.accepted++;
         proxy.open++;
-        pair->end[0] = (struct end){.socket = client, .watched = UINT32_MAX, .pair = pair};
-        pair->end[1] = (struct end){.socket = server, .watched = UINT32_MAX, .connecting = true, .pair = pair};
+        pair->end[0] = (struct end){.socket = client, .pair = pair};
+        pair->end[1] = (struct end){.socket = server, .connecting = true, .pair = pair};
         link_pair(pair);
         if (!watch_both(pair))
             end_pair(pair, true);
@@ -299,10 +318,10 @@ static void end_idle(void) {
 }
 
 static void report(void) {
-    printf("{\"accepted\":%llu,\"refused_by_servers\":%llu,\"not_opened\":%llu,\"over_connections\":%llu,\"idle\":%llu,"
+    printf("{\"accepted\":%llu,\"refused_by_servers\":%llu,\"not_opened\":%llu,\"over_connections\":%llu,\"without_file\":%llu,\"idle\":%llu,"
            "\"bytes_to_servers\":%llu,\"bytes_to_clients\":%llu,\"open\":%llu}\n",
            (unsigned long long)proxy.accepted, (unsigned long long)proxy.refused, (unsigned long long)proxy.failed,
-           (unsigned long long)proxy.full, (unsigned long long)proxy.idle_ended, (unsigned long long)proxy.bytes_to_server,
+           (unsigned long long)proxy.full, (unsigned long long)proxy.no_file, (unsigned long long)proxy.idle_ended, (unsigned long long)proxy.bytes_to_server,
            (unsigned long long)proxy.bytes_to_client, (unsigned long long)proxy.open);
     fflush(stdout);
 }
@@ -333,6 +352,11 @@ int main(int count, char **word) {
     proxy.most = strtoull(word[2], NULL, 10);
     proxy.idle = strtoull(word[3], NULL, 10);
     proxy.oldest_newest.older = proxy.oldest_newest.newer = &proxy.oldest_newest;
+    struct rlimit files;   /* two for each connection */
+    if (!getrlimit(RLIMIT_NOFILE, &files)) {
+        files.rlim_cur = files.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     if ((count == 6 && !read_server(word[4], word[5])) || !opened((uint16_t)atoi(word[1]))) {
         fprintf(stderr, "proxy: port %s: %s\n", word[1], strerror(errno));
         return 1;
@@ -341,7 +365,9 @@ int main(int count, char **word) {
     fflush(stdout);
     for (;;) {
         struct epoll_event event[EVENTS];
-        int found = epoll_wait(proxy.events, event, EVENTS, proxy.idle ? 1000 : -1);
+        int found = epoll_wait(proxy.events, event, EVENTS, proxy.paused ? PAUSE : proxy.idle ? 1000 : -1);
+        if (proxy.paused)
+            pause_listeners(false);
         proxy.now = seconds();
         for (int i = 0; i < found; i++) {
             void *of = event[i].data.ptr;

@@ -168,6 +168,58 @@ def test_half_closed_connections(wire: Routed, tmp_path: Path) -> None:
     assert got == (bytes(range(256)) * 100)[::-1]
 
 
+def test_a_client_that_does_not_read_costs_no_time(wire: Routed, tmp_path: Path) -> None:
+    """Both ends have said everything, and bytes for the client wait: the proxy sleeps, and nothing is lost."""
+    sizes, sent = [size << 10 for size in range(100, 500, 25)], list[int]()
+    listener = wire.socket(wire.server)
+    listener.bind((SERVER, 90))
+    listener.listen()
+
+    def answer() -> None:
+        for size in sizes:
+            one, _ = listener.accept()
+            with one:
+                one.settimeout(30)
+                one.recv(1)
+                one.setblocking(False)
+                sent.append(one.send(bytes(size)))
+
+    thread = threading.Thread(target=answer)
+    with End(
+        wire, tmp_path, "proxy", "--outside", f"b1={AFTER}.1/24", "--port", "70", "--server", f"{SERVER}:90"
+    ) as running:
+        thread.start()
+        clients: list[socket.socket] = []
+        for _ in sizes:
+            clients.append(wire.socket(wire.client))
+            clients[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            clients[-1].settimeout(30)
+            clients[-1].connect((f"{BEFORE}.1", 70))
+            clients[-1].sendall(b"a")
+            clients[-1].shutdown(socket.SHUT_WR)
+        thread.join()
+        time.sleep(1)
+        (proxy,) = children(running.process.pid)
+        states: set[str] = set()
+        for _ in range(20):
+            states.add(Path("/proc", proxy, "stat").read_text().rpartition(")")[2].split()[0])
+            time.sleep(0.02)
+        got = 0
+        for client in clients:
+            while piece := client.recv(65536):
+                got += len(piece)
+            client.close()
+        assert "0 open" in running.stop()
+    listener.close()
+    assert states == {"S"}
+    assert got == sum(sent)
+
+
+def children(of: int) -> list[str]:
+    """The numbers of the processes that a process started."""
+    return Path(f"/proc/{of}/task/{of}/children").read_text().split()
+
+
 @pytest.mark.skipif(not shutil.which("nginx"), reason="there is no nginx (Debian: nginx-light)")
 def test_an_unmodified_server_has_the_connections_of_a_prefix(wire: Routed, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
@@ -184,12 +236,16 @@ def test_an_unmodified_server_has_the_connections_of_a_prefix(wire: Routed, tmp_
             assert text == f"{CLIENT} asked {address}"
 
 
+SPACE = ("a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24")
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         (("proxy", "a", "--inside", "10.0.0.1/24", "--port", "80"), "--outside is missing"),
         (("proxy", "a", "--inside", "10.0.0.1/24", "--outside", "b1", "--port", "80"), "write INTERFACE=ADDRESS"),
         (("proxy", "a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24", "--port", "0"), "from 1 to 65535"),
+        (("proxy", *SPACE, "--port", "80", "--server", "server:80"), "write ADDRESS:PORT"),
         (("endpoint", "a", "--inside", "10.0.0.1/24", "--run", "no-such x"), "there is no such command"),
         (("endpoint", "A b", "--inside", "10.0.0.1/24", "--run", "true"), "is no name"),
         (("endpoint", "ends-x", "--inside", "10.0.0.1.1/24", "--run", "true"), "addresses are given as"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from ipaddress import ip_address
 
 from sluice.cli.common.errors import UsageError
 from sluice.ends.space import Outside
@@ -40,3 +41,12 @@ def port_of(option: str, text: str) -> int:
     if not text.isdigit() or not 0 < int(text) < 65536:
         raise UsageError(f"{option} {text}: a port is from 1 to 65535")
     return int(text)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an IPv4 or IPv6 address."""
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True

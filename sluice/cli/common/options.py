@@ -151,7 +151,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--work",
-        type=_number("a number of messages", 1, 1 << 20),
+        type=number_between("a number of messages", 1, 1 << 20),
         default=WORK,
         metavar="N",
         help="messages (chunks of SCTP, frames and packets of QUIC) that are cut from one packet at most; the others "
@@ -159,7 +159,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--nesting",
-        type=_number("a number of layers", DEPTH_LEAST, 1 << 16),
+        type=number_between("a number of layers", DEPTH_LEAST, 1 << 16),
         default=0,
         metavar="N",
         help="layers (headers, tunnels, records of DNS) that one packet passes at most; the rest of the packet is not "
@@ -195,7 +195,7 @@ def add_workers(parser: argparse.ArgumentParser) -> None:
     """The option --workers."""
     parser.add_argument(
         "--workers",
-        type=_number("a number of workers", 1, WORKERS_MOST),
+        type=number_between("a number of workers", 1, WORKERS_MOST),
         default=1,
         metavar="N",
         help="threads that share the connections, and --memory and --max-instances; functions in C only (default 1)",
@@ -248,10 +248,12 @@ def _native(text: str) -> tuple[str, str]:
 
 def count_from_1(what: str) -> Callable[[str], int]:
     """The type of an option whose value is a number of `what`, at least 1."""
-    return _number(f"a number of {what}", 1, 1 << 48)
+    return number_between(f"a number of {what}", 1, 1 << 48)
 
 
-def _number(what: str, least: int, most: int) -> Callable[[str], int]:
+def number_between(what: str, least: int, most: int) -> Callable[[str], int]:
+    """The type of an option whose value is a number in a range; `what` is it, with its article, in errors."""
+
     def convert(text: str) -> int:
         try:
             value = int(text, 0)
@@ -266,13 +268,13 @@ def _number(what: str, least: int, most: int) -> Callable[[str], int]:
 
 def byte_count(what: str) -> Callable[[str], int]:
     """The type of an option whose value is a number of bytes of packets: from 64 KiB to 1 GiB."""
-    return _number(f"a number of {what}", 1 << 16, 1 << 30)
+    return number_between(f"a number of {what}", 1 << 16, 1 << 30)
 
 
-_bytes = _number("a number of bytes", 1 << 16, 1 << 48)
-_instances = _number("a number of instances", 1, 1 << 28)
-_seed = _number("a seed", 0, (1 << 64) - 1)
-repeats = _number("a number of runs", 1, 10_000)
+_bytes = number_between("a number of bytes", 1 << 16, 1 << 48)
+_instances = number_between("a number of instances", 1, 1 << 28)
+_seed = number_between("a seed", 0, (1 << 64) - 1)
+repeats = number_between("a number of runs", 1, 10_000)
 
 
 def seconds(text: str) -> float:

@@ -59,7 +59,7 @@ def layout(generated: Generated) -> str:
 
 def reload_of(given: dict[str, Any]) -> Reload:
     """A Reload from its JSON. Raises KeyError or TypeError."""
-    return Reload(int(given["former"]), tuple(given["tables"]), bool(given["beside"]), tuple(given["anew"]))
+    return Reload(int(given["former"]), tuple(given["tables"]), bool(given["beside"]), tuple(given["fresh"]))
 
 
 def state_tables(program: Program, function: CFunction) -> tuple[str, ...]:
@@ -266,7 +266,7 @@ class Reloading:
             counters=tuple((name, text) for name, text in given["counters"]),
             hooks=tuple(Hook(*hook) for hook in given["hooks"]),
             state=given["state"],
-            reload=replace(self.reload, anew=()),
+            reload=replace(self.reload, fresh=()),
         )
         every = [*functions.c]
         every[self.index] = version

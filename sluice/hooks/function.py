@@ -53,14 +53,14 @@ class Reload:
     """How a running box got this version of a function (`sluice reload`).
 
     former: bytes of state of earlier versions that instances of the tables still have. beside: the state of this
-    version is not in instances but next to them, by slot, as its type is another one. anew: what starts anew when the
+    version is not in instances but next to them, by slot, as its type is another one. fresh: what starts anew when the
     box gets this version: "state", "workers", "parameters", "function_counters"; empty if the box has the version.
     """
 
     former: int = 0
     tables: tuple[str, ...] = ()
     beside: bool = False
-    anew: tuple[str, ...] = ()
+    fresh: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

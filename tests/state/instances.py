@@ -47,6 +47,7 @@ class Trigger:
     actions: dict[int, Action]
     files_: tuple[int, int] = field(default_factory=os.pipe)
     answers: tuple[int, int] = field(default_factory=os.pipe)
+    path: str = ""  # no socket
 
     def fileno(self) -> int:
         return self.files_[0]

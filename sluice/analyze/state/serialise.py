@@ -236,8 +236,8 @@ class _Writer:
         return "\n".join([*lines, ""])
 
     def _is_open(self, one: dict[str, Any]) -> bool:
-        last = one["members"][-1]["type"]
-        return bool(last >= 0 and self.types[last]["kind"] == "array" and self.types[last]["count"] <= 1)
+        last: int = one["members"][-1]["type"]
+        return last >= 0 and self.types[last]["kind"] == "array" and int(self.types[last]["count"]) <= 1
 
     def shape(self, number: int) -> str:
         """What a variable is, as far as its type shows it."""

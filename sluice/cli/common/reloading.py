@@ -111,11 +111,11 @@ def _reload(row: dict[str, Any], old: CFunction, new: CFunction, sets: bool) -> 
         raise CommandError(f"{new.path}: SLUICE_COMMON has another type: start the box anew")
     places = {hook.layer for hook in old.hooks} == {hook.layer for hook in new.hooks}
     was = old.reload or Reload()
-    anew: list[str] = []
+    fresh: list[str] = []
     said: list[str] = []
     former, tables, beside = was.former, was.tables, was.beside
     if before.get("state") != after.get("state") or (new.state and not places):
-        anew.append("state")
+        fresh.append("state")
         if old.state and not was.beside:
             former, tables = row["size"], tuple(row["tables"])
         beside = new.state
@@ -124,17 +124,17 @@ def _reload(row: dict[str, Any], old: CFunction, new: CFunction, sets: bool) -> 
     elif new.state:
         said.append("state of flows is kept")
     if before.get("worker") != after.get("worker"):
-        anew.append("workers")
+        fresh.append("workers")
         said.append("state of the worker starts anew: its type is another one")
     elif new.worker:
         said.append("state of the worker is kept")
     if old.parameters != new.parameters or sets:
-        anew.append("parameters")
+        fresh.append("parameters")
     if [name for name, _ in old.counters] != [name for name, _ in new.counters]:
-        anew.append("function_counters")
+        fresh.append("function_counters")
         said.append("counters start anew: others are declared")
     # an empty tuple says that the box has the version
-    return Reload(former, tables, beside, (*anew, "text")), said
+    return Reload(former, tables, beside, (*fresh, "text")), said
 
 
 def _request(compiled: CompiledStack, name: str, parameters: str | None) -> dict[str, Any]:

@@ -129,24 +129,24 @@ def _prepare(names: StackNames) -> list[str]:
     ]
     for index, function in enumerate(names.functions.c):
         reload = function.reload
-        if reload is None or not reload.anew:
+        if reload is None or not reload.fresh:
             continue
         kinds = dict(function_objects(function))
         for array in ("workers", "parameters", "function_counters"):
-            if array in reload.anew and array in kinds:
+            if array in reload.fresh and array in kinds:
                 out += [
                     f"    if (!(base->{array}[{index}] = calloc(1, sizeof({kinds[array]}))))",
                     "        goto fail;",
                 ]
-            elif array in reload.anew:
+            elif array in reload.fresh:
                 out.append(f"    base->{array}[{index}] = NULL;")
-        if "parameters" in reload.anew:
+        if "parameters" in reload.fresh:
             out.append(f"    base->texts[{index}] = NULL;")
-        if "state" in reload.anew and function.state:
+        if "state" in reload.fresh and function.state:
             out += _state(names, function)
-        elif "state" in reload.anew:
+        elif "state" in reload.fresh:
             out.append(f"    base->beside[{index}] = NULL;")
-        opened = open_function(index, function, reads="parameters" in reload.anew)
+        opened = open_function(index, function, reads="parameters" in reload.fresh)
         out += opened if _opens(function) else opened[: len(opened) - 2 * function.opens]
     out.append("    done = true;")
     if any(line.strip() == "goto fail;" for line in out):
@@ -165,7 +165,7 @@ def _prepare(names: StackNames) -> list[str]:
 def _opens(function: CFunction) -> bool:
     """Whether a new version is opened: not if it gets the objects of a worker that the old one opened."""
     reload = function.reload or Reload()
-    return "workers" in reload.anew or not function.worker
+    return "workers" in reload.fresh or not function.worker
 
 
 def _adopt(names: StackNames) -> list[str]:
@@ -178,8 +178,8 @@ def _adopt(names: StackNames) -> list[str]:
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
     ]
     for index, function in enumerate(names.functions.c):
-        if function.reload is not None and function.reload.anew:
-            states = "true" if "state" in function.reload.anew else "false"
+        if function.reload is not None and function.reload.fresh:
+            states = "true" if "state" in function.reload.fresh else "false"
             out.append(f"    retire(base, {index}, {states}, {'true' if _opens(function) else 'false'});")
             bit = f"~(UINT64_C(1) << {index % 64})"
             out += [f"    base->output.failed &= {bit};", f"    base->output.off &= {bit};"]

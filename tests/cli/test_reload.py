@@ -122,7 +122,12 @@ def running(tmp_path: Path, request: pytest.FixtureRequest) -> Generator[Running
     made.process.wait()
 
 
-@pytest.mark.parametrize("running", [(), ("--workers", "2")], ids=["one box", "two workers"], indirect=True)
+@pytest.mark.parametrize(
+    "running",
+    [(), pytest.param(("--workers", "2"), marks=pytest.mark.slow_matrix)],
+    ids=["one box", "two workers"],
+    indirect=True,
+)
 def test_state_is_kept_or_starts_anew_by_its_type(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     running.send(3)
     running.edit(("segments++;\n    SLUICE_WORKER", "segments += 100;   /* more */\n    SLUICE_WORKER"))

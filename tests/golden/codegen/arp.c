@@ -14,7 +14,6 @@
 #include "core/dispatch.h"
 #include "core/sweep.h"
 #include "function/sluice.h"
-#include "core/reload.h"
 
 /* --- instances --- */
 
@@ -457,49 +456,3 @@ void arp_close(struct sl_box *base)
 
 const struct sl_counter_info arp_counters[] = {{"box", "packets"}, {"box", "bytes"}, {"box", "unknown link type"}, {"box", "too deep"}, {"eth", "packets"}, {"eth", "bytes"}, {"eth", "ended"}, {"eth", "cut:header"}, {"eth", "malformed:header too short"}, {"eth", "passed"}, {"arp", "packets"}, {"arp", "bytes"}, {"arp", "cut:header"}, {"arp", "malformed:header too short"}, {"arp", "ended"}};
 const unsigned arp_counter_count = 15;
-
-/* --- new versions of functions --- */
-
-/* What has to be the same for a new version, and the size of each function's state. */
-const uint64_t arp_shape[] = {3, 0, sizeof(struct sl_box), sizeof(struct sl_stack_box)};   /* the first: how many */
-const uint64_t arp_state_sizes[] = {0};
-
-void arp_retire(struct sl_box *base, uint32_t function, bool states, bool closes)
-{
-    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
-    base->frame = NULL;
-    switch (function) {
-    }
-    (void)states;
-    (void)closes;
-}
-
-/* Makes what the new versions begin with. The box has it only while they open. False: one refused. */
-bool arp_prepare(struct sl_box *base, const struct sl_options *options, struct sl_adoption *made)
-{
-    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
-    bool done = false;
-    if (!sl_adoption_begin(made, base)) {
-        sl_adoption_discard(made, base);
-        return false;
-    }
-    sl_adoption_swap(made, base);
-    base->frame = NULL;
-    done = true;
-    (void)options;
-    sl_adoption_swap(made, base);
-    if (!done)
-        sl_adoption_discard(made, base);
-    return done;
-}
-
-/* The box has the new versions from now on. `retire` is NAME_retire of the version before. */
-void arp_adopt(struct sl_box *base, struct sl_adoption *made,
-        void (*retire)(struct sl_box *base, uint32_t function, bool states, bool closes))
-{
-    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
-    sl_adoption_swap(made, base);
-    sl_adoption_discard(made, base);
-    base->layers = layers;
-    (void)retire;
-}

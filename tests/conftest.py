@@ -19,9 +19,12 @@ from tests.support.unoptimised import unoptimised
 
 pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
 HERE = Path(__file__).resolve().parent
-OPTIMISED = ("analyze", "bench", "compat", "isolate", "laws", "native", "robust", "runtime", "scale", "service")
-"""Folders whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or test what
-depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
+OPTIMISED = (
+    *("analyze", "bench/test_instructions.py", "compat", "isolate", "laws", "native", "robust", "runtime", "scale"),
+    "service",
+)
+"""Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or
+test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
 """
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
@@ -42,6 +45,8 @@ settings.load_profile("suite")
 @pytest.fixture(autouse=True, scope="module")
 def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     """Of a module, so that it precedes the module's fixtures, which compile stacks too."""
-    optimised = request.path.relative_to(HERE).parts[0] in OPTIMISED or request.config.getoption("--matrix") == "all"
+    path = request.path.relative_to(HERE)
+    named = path.parts[0] in OPTIMISED or path.as_posix() in OPTIMISED
+    optimised = named or request.config.getoption("--matrix") == "all"
     with nullcontext() if optimised else unoptimised():
         yield

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from dataclasses import dataclass
 
 from sluice.lang.action import Action, Assemble, Assign, Block, Callback
 from sluice.lang.alias import AddAlias
-from sluice.lang.choice import Choice
 from sluice.lang.doubts import doubt, without_packet
 from sluice.lang.errors import DescriptionError, DescriptionWarning, did_you_mean
 from sluice.lang.events import Event
@@ -24,87 +21,28 @@ from sluice.lang.expression import (
     children,
 )
 from sluice.lang.layer import Layer, Offered
-from sluice.lang.layout import AnyUntil, Field, HeaderFormat, LayoutType
+from sluice.lang.layout import Field, LayoutType
 from sluice.lang.native import NativeCall
 from sluice.lang.order import never_reached
+from sluice.lang.place import (
+    CREATED,
+    FIND,
+    HEADER,
+    INSERT,
+    LATER,
+    MALFORMED,
+    MESSAGE,
+    MESSAGE_OF_PACKET,
+    PREP,
+    SEQUENCE,
+    STEP,
+    Place,
+)
 from sluice.lang.prototype import OF_INSTANCE, Prototype
 from sluice.lang.sequence import Sequence
 from sluice.lang.stack import Stack
+from sluice.lang.uses import Use, action_uses, actions, choice_expressions, header_uses, parts
 from sluice.lang.where import Where
-
-Use = tuple[Expression, Where]
-"""An expression and the line that uses it. A field of a layout itself has only the line of its declaration."""
-
-
-@dataclass(frozen=True)
-class Place:
-    """A place where an expression may be used: what is not known there yet, and the advice in errors.
-
-    before: the event that comes after this place, as a message names it.
-    groups, properties: groups of fields and properties that are not known yet.
-    steps: whether it is known which transitions were taken.
-    data: whether fields of callbacks may be used.
-    advice: what may be used.
-    """
-
-    before: str
-    groups: tuple[str, ...]
-    properties: tuple[str, ...]
-    steps: bool
-    data: bool
-    advice: str
-
-
-_UNFOUND = ("temp", "perm")
-HEADER = Place(
-    "the header is parsed",
-    _UNFOUND,
-    (*OF_INSTANCE, "sdu", "refused"),
-    False,
-    False,
-    "use fields parsed before, and p.cursor.",
-)
-FIND = Place(
-    "the instance is found",
-    _UNFOUND,
-    (*OF_INSTANCE, "sdu", "refused"),
-    False,
-    False,
-    "use header fields here; prep comes later.",
-)
-MESSAGE = Place(
-    "the message is there",
-    _UNFOUND,
-    (*OF_INSTANCE, "sdu", "refused", "payload", "payload_len", "unit"),
-    False,
-    False,
-    "use fields of the header.",
-)
-MESSAGE_OF_PACKET = Place(
-    "the message is there",
-    _UNFOUND,
-    (*OF_INSTANCE, "sdu", "refused"),
-    False,
-    False,
-    "use fields of the header and p.payload_len.",
-)
-_UNMADE = ("sdu", "refused")
-MALFORMED = Place(
-    "it is known to be there",
-    (*_UNFOUND, "header"),
-    (*OF_INSTANCE, *_UNMADE, "payload", "payload_len"),
-    False,
-    True,
-    "of a malformed packet only event.malformed, p.unit and what layers below offer are known.",
-)
-PREP = Place("the machine makes its steps", (), _UNMADE, False, True, "use header, temp and perm here, and p.payload.")
-SEQUENCE = Place("the machine makes its steps", (), (), False, False, "use header, temp and perm here.")
-CREATED = Place("the packet is looked at", (), _UNMADE, False, True, "created comes first; use header, temp and perm.")
-INSERT = Place(
-    "the machine makes its steps", (), (), False, True, "use header, temp and perm, or relate it to 'packet'."
-)
-STEP = Place("all steps are made", (), (), False, True, "use p.cur_state or event.state, or relate it to 'packet'.")
-LATER = Place("", (), (), True, True, "")
 
 NOT_ASSEMBLED = {
     "state": "of which a packet may see several",
@@ -181,7 +119,7 @@ class _Checker:
         p = self.prototype
         self._names_of_layouts()
         self._instances()
-        for use in _header_uses(p.format):
+        for use in header_uses(p.format):
             self._use(use, HEADER)
         if p.framing is not None:
             place = MESSAGE_OF_PACKET if self.of_packets else MESSAGE
@@ -235,7 +173,7 @@ class _Checker:
     def _head(self, s: Sequence) -> None:
         """The length of a unit's head may depend only on the instance, because the unit's packet may be gone."""
         self._use((s.head, s.where), SEQUENCE)
-        for item, where in _parts(s.head, s.where):
+        for item, where in parts(s.head, s.where):
             kept = isinstance(item, Field) and self._group(item, where) == "perm"
             kept = kept or (isinstance(item, FieldValue) and item.group == "perm" and item.owner in self.own)
             if not kept and not isinstance(item, Number) and not children(item):
@@ -301,7 +239,7 @@ class _Checker:
             place = STEP
         self._actions(event.action, place, event)
         for expression, where, _ in action_uses(event.action):
-            for item, line in _parts(expression, where):
+            for item, line in parts(expression, where):
                 self._warn(without_packet(item, self.prototype, causes), line)
         for action in actions(event.action):
             for cause, why in NOT_ASSEMBLED.items():
@@ -312,7 +250,7 @@ class _Checker:
                         action.where,
                     )
         for expression, where, _ in action_uses(event.action):
-            virtual = (item for item, _ in _parts(expression, where) if isinstance(item, FieldValue))
+            virtual = (item for item, _ in parts(expression, where) if isinstance(item, FieldValue))
             if causes and any(item.group == "v" for item in virtual):
                 raise DescriptionError(
                     f"event '{event.name}' asks for virtual packets and happens with '{min(causes)}', which knows none",
@@ -370,7 +308,7 @@ class _Checker:
 
     def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None, way: bool = False) -> None:
         """Refuse values that are not known at `place`. `v`: virtual packets are allowed there; `way`: so is p.way."""
-        for item, where in _parts(*use):
+        for item, where in parts(*use):
             self._doubt(item, where)
             if isinstance(item, Field):
                 self._known(self._group(item, where), item.name, place, where)
@@ -493,34 +431,6 @@ def _forwards_packets(lower: Prototype) -> bool:
     return lower.sequence is None or lower.sequence.units or lower.sequence.whole
 
 
-def actions(action: object) -> Iterator[Action]:
-    """All simple actions in an action, under any condition."""
-    if isinstance(action, Block):
-        for part in action.actions:
-            yield from actions(part)
-    elif isinstance(action, Choice):
-        for branch in action.branches():
-            yield from actions(branch)
-    elif isinstance(action, Action):
-        yield action
-
-
-def action_uses(action: object) -> Iterator[tuple[Expression, Where, bool]]:
-    """Expressions of an action, with the lines that use them, and whether they are conditions."""
-    if isinstance(action, Block):
-        for part in action.actions:
-            yield from action_uses(part)
-    elif isinstance(action, Choice):
-        yield action.condition, action.where, True
-        for branch in action.branches():
-            yield from action_uses(branch)
-    elif isinstance(action, Assign):
-        yield action.expression, action.where, False
-    elif isinstance(action, (NativeCall, AddAlias)):
-        for expression in action.expressions():
-            yield expression, action.where, False
-
-
 def _contained(item: Contains, where: Where) -> None:
     """The argument of header_contain() is a layout of that parser's header."""
     format = item.owner.prototype.format
@@ -530,45 +440,3 @@ def _contained(item: Contains, where: Where) -> None:
             "make it a part of p.header.",
             where,
         )
-
-
-def choice_expressions(value: object) -> Iterator[Expression]:
-    """An expression; or, of a choice between expressions, the expressions and the conditions."""
-    if isinstance(value, Choice):
-        yield value.condition
-        for branch in value.branches():
-            yield from choice_expressions(branch)
-    elif isinstance(value, NativeCall):
-        yield from value.expressions()
-    elif isinstance(value, Expression):
-        yield value
-
-
-def _header_uses(part: object) -> Iterator[Use]:
-    if isinstance(part, HeaderFormat):
-        for item in part.parts:
-            yield from _header_uses(item)
-    elif isinstance(part, LayoutType):
-        for field in part.fields.values():
-            if isinstance(field.bits, Expression):
-                yield field.bits, field.where
-    elif isinstance(part, AnyUntil):
-        yield part.condition, part.where
-        for expression in (part.end, part.count):
-            if expression is not None:
-                yield expression, part.where
-        for item in part.alternatives:
-            yield from _header_uses(item)
-    elif isinstance(part, Choice):
-        yield part.condition, part.where
-        for branch in part.branches():
-            yield from _header_uses(branch)
-
-
-def _parts(expression: Expression, where: Where) -> Iterator[Use]:
-    """An expression and all its subexpressions, each with the line that uses it."""
-    if not isinstance(expression, Field):
-        where = expression.where
-    yield expression, where
-    for child in children(expression):
-        yield from _parts(child, where)

@@ -9,6 +9,7 @@ import pytest
 
 from bench.instructions import CASES, LIMIT, RECORDED, Counted, count, worse
 from sluice.engine.compiler import compiler
+from tests.support.budget import thinned
 
 
 def recorded() -> dict[str, float]:
@@ -29,6 +30,6 @@ def test_what_is_said() -> None:
 @pytest.mark.skipif(shutil.which("valgrind") is None, reason="there is no valgrind (Debian: valgrind)")
 @pytest.mark.skipif(compiler() != ("gcc",), reason="recorded with gcc")
 @pytest.mark.skipif("SLUICE_CFLAGS" in os.environ, reason="recorded without further options of the compiler")
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", thinned(CASES, 4, id=lambda case: case.name))
 def test_not_many_more_than_recorded(case: Counted, tmp_path: Path) -> None:
     assert worse({case.name: count(case, tmp_path)}, recorded()) == []

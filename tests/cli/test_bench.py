@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from sluice.cli import bench
 from sluice.cli.bench import times_of
+from sluice.cli.common.running import compile_for
 from sluice.engine.box import Settings
 from sluice.engine.measure import Measured
 from tests.cli.conftest import FIRST, ROOT, Command, udp_packet
@@ -17,6 +19,13 @@ KEYS = [
 ]  # fmt: skip
 CAPTURE = FIRST / "capture.pcap"
 REORDERED = ROOT / "tests" / "corpus" / "gen__tcp_loss_reorder.pcap"
+
+
+@pytest.fixture(autouse=True)
+def compiled_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command compiles a stack although it is cached; here it does so only where a test is of that time."""
+    if request.node.name != "test_compile_times_are_measured_even_if_the_library_is_kept":
+        monkeypatch.setattr(bench, "compile_for", lambda *given, fresh: compile_for(*given))
 
 
 @pytest.fixture

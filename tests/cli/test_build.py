@@ -13,6 +13,7 @@ import pytest
 
 from sluice.engine.compiler import ZIG, compiler
 from tests.cli.conftest import FIRST, ROOT, Command
+from tests.support.budget import in_matrix
 
 CAPTURE = FIRST / "capture.pcap"
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)] or [shlex.join(compiler())]
@@ -41,7 +42,7 @@ def counted(found: dict[str, object]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("cc", COMPILERS)
-@pytest.mark.parametrize("stack", [str(FIRST / "hello.py"), "tcp_ip"])
+@pytest.mark.parametrize("stack", [str(FIRST / "hello.py"), in_matrix("tcp_ip")])
 def test_it_compiles_without_a_warning_and_counts_the_same(
     sluice: Command, tmp_path: Path, cc: str, stack: str
 ) -> None:

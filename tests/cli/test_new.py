@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import ROOT, Command
+from tests.support.budget import in_matrix
 
 
 @pytest.fixture
@@ -36,13 +37,13 @@ def test_its_test_passes_and_can_fail(made: Path) -> None:
     assert subprocess.run([sys.executable, "test_chat.py"], cwd=made, env=environment, capture_output=True).returncode
 
 
-@pytest.mark.parametrize("over", ["udp", "tcp"])
-@pytest.mark.parametrize("whole", ["", "tcp_ip", pytest.param("everything", marks=pytest.mark.slow_matrix)])
-def test_over_tcp_or_udp_the_test_passes_on_any_stack(
-    sluice: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: str, whole: str
-) -> None:
+@pytest.mark.parametrize(
+    ("whole", "over"),
+    [("", "udp"), ("", "tcp"), ("tcp_ip", "tcp")]
+    + [in_matrix(*case) for case in (("tcp_ip", "udp"), ("everything", "udp"), ("everything", "tcp"))],
+)
+def test_over_tcp_or_udp_the_test_passes_on_any_stack(sluice: Command, tmp_path: Path, over: str, whole: str) -> None:
     """The starting point runs at once, and its test passes if its stack extends another one."""
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
     folder = tmp_path / over
     assert sluice("new", "chat", "--over", over, "-o", folder).status == 0
     stack = folder / "stack.py"

@@ -16,6 +16,8 @@ from sluice.hooks.function import CFunction, Functions
 from sluice.ir.hook import Hook
 from sluice.lang import DescriptionWarning
 from sluice.stacks.find import find_stack, stack_names
+from tests.ir.descriptions import arp_stack
+from tests.support.own_cache import own_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "examples" / "first" / "capture.pcap"
@@ -52,10 +54,15 @@ PYTHON = (
 """What functions in Python may want: events one by one, many at once, on demand."""
 
 
+@pytest.fixture(scope="module", autouse=True)
+def runtime() -> None:
+    """The runtime is compiled once."""
+    compile_stack(arp_stack())
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    monkeypatch.setenv("SLUICE_CACHE", str(own_cache(tmp_path / "cache")))
 
 
 def describe(folder: Path, text: str = DESCRIPTION) -> Path:

@@ -11,6 +11,7 @@ from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.compiler import CompilerError
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
+from tests.support.own_cache import own_cache
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK, CAPTURE = ROOT / "examples" / "first" / "hello.py", ROOT / "examples" / "first" / "capture.pcap"
@@ -34,9 +35,16 @@ SLUICE_ON(udp, packet) {
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def runtime() -> None:
+    """The runtime is compiled once, for each of the two ways to compile."""
+    for quickly in (lambda: None, None):
+        compile_stack(find_stack(str(STACK)), quick=quickly)
+
+
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("SLUICE_CACHE", str(own_cache(tmp_path / "cache")))
 
 
 def run(path: Path, is_quick: bool = True) -> tuple[dict[str, int], dict[str, dict[str, int]], int]:

@@ -32,11 +32,12 @@ from tests.differential.choices import Choices, Chosen, chosen
 from tests.differential.stacks import tunnel
 from tests.differential.traffic import Seeded, drawn, seeded
 from tests.passes.golden_passes import check_graphs
+from tests.support.budget import examples
 from tests.support.packets import UDP, eth, ip4, tcp, udp
 from tests.support.unoptimised import unoptimised
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("tcp", "end")})
-STACKS = int(os.environ.get("SLUICE_STACKS", "32"))
+STACKS = int(os.environ.get("SLUICE_STACKS") or examples(32, 12))
 
 
 @pytest.fixture(scope="module")

@@ -1,9 +1,9 @@
 """The interpreter of the IR: what a program means, packet by packet.
 
 It is the measure for everything else: a pass must not change what it does, and compiled code must do the
-same. `value` and `frame` are what a program works on, `expressions` and `instructions` make closures of a
-graph, `sequence`, `table` and `holders` model the runtime's data structures, `box` holds the state between packets,
-`machine` is the way in.
+same. `value` and `frame` are what a program works on, `compiler` makes closures of a graph, `expressions` and
+`instructions` (the modules NAME_instructions, by subject) those of its parts, `sequence`, `table` and `holders` model
+the runtime's data structures, `box` holds the state between packets, `machine` is the interface.
 
     box = Interpreter(build(stack, hooks))
     box.packet(data, time_ns)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -14,6 +15,14 @@ from sluice.passes.analysis.fast_path import counted_per_burst, first_root, is_p
 from sluice.passes.analysis.header_prefetch import begins_at, knows_bytes
 from sluice.stacks.find import find_stack
 from tests.support.stacks import optimised
+
+NO_FUNCTIONS = Functions()
+
+
+@cache
+def source(stack: str, functions: Functions = NO_FUNCTIONS) -> str:
+    """The C of a ready stack."""
+    return generate(optimised(stack, functions.hooks()), functions).source
 
 
 def names(layers: list[LayerProgram]) -> list[str]:
@@ -63,7 +72,7 @@ def test_bytes_behind_a_layer_that_cuts_some_off_are_counted_one_by_one() -> Non
 
 
 def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
-    text = generate(optimised("tcp_ip"), Functions()).source
+    text = source("tcp_ip")
     bodies = dict(re.findall(r"^SL_INLINED bool template_(\w+)\([^;]*?\)\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL))
     assert "counters" not in bodies["eth"] and "path[" not in bodies["ipv4"]
     assert "counters" not in bodies["ipv4"]
@@ -73,7 +82,7 @@ def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
 @pytest.mark.parametrize("stack", ["tcp_ip", "gtp", "everything"])
 def test_the_table_of_most_packets(stack: str) -> None:
     """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
-    text = generate(optimised(stack), Functions()).source
+    text = source(stack)
     assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == ["tcp_32_16"]
     assert set(re.findall(r"sl_lookahead_want_each\(&box->base.lookahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
     assert "sl_lookahead_want(&box->base.lookahead, &box->table_tcp_32_16," not in text
@@ -97,7 +106,7 @@ ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(
     ],
 )
 def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
-    text = generate(optimised(stack, functions.hooks()), functions).source
+    text = source(stack, functions)
     assert re.findall(r"waiting->layer == (\w+)", text) == [enter] * (2 if enter else 0)
     assert text.count(" owed_udp(box);") == (3 if enter == "deferred_udp" else 0)
     assert re.findall(r"^ +((?:store_path\(box, waiting|store_fast_path\(box)\);)", text, re.MULTILINE) == noted
@@ -107,7 +116,7 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
     program = optimised("everything")
     layers = list(program.layers)
     way = [layers.index(name) for name in ("eth", "ipv4", "tcp_over_ipv4")]
-    text = generate(program, Functions()).source
+    text = source("everything")
     noted = re.search(r"void store_fast_path\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
     assert noted is not None
     assert (
@@ -120,8 +129,8 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
 
 def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
     """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
-    text = generate(optimised("everything"), Functions()).source
+    text = source("everything")
     assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["false", "true"]
     asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_packet_time(event); }", "asks.c"),))
-    text = generate(optimised("everything", asks.hooks()), asks).source
+    text = source("everything", asks)
     assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["true", "true"]

@@ -19,6 +19,7 @@ from sluice.stacks.find import find_stack
 from tests.functions.detect import families
 from tests.functions.detect.boxes import START, connection, missing
 from tests.functions.detect.cases import PACKETS, PORTS, WEB, frames
+from tests.support.budget import examples
 from tests.support.connection import pair
 from tests.support.conserve import check_all_ended, check_conservation
 
@@ -35,7 +36,7 @@ sdrop ip any any -> any any (fragbits:+M; byte_jump:2,0,from_end,little; sid:900
 """
 CASES = families.cases()
 RULES = Path(__file__).with_name("own.rules").read_text() + "".join(case.rule for case in CASES) + DECIDING
-SEEDS = range(4)
+SEEDS = range(examples(4, 2))
 
 
 @cache

@@ -1,0 +1,166 @@
+"""Instructions that call functions, other layers and native modules, or count, as Python closures."""
+
+from __future__ import annotations
+
+from sluice.ir import instruction as ir
+from sluice.ir.interpreter.box import Box, Event
+from sluice.ir.interpreter.compiler import Compiler, makes
+from sluice.ir.interpreter.expressions import number, set_number, set_string, string, value
+from sluice.ir.interpreter.frame import Frame, Operation, Stream
+from sluice.ir.interpreter.messages import Taker, cut_packet
+
+
+@makes(ir.Call)
+def _call(call: ir.Call, compiler: Compiler) -> Operation:
+    events, layer, name = compiler.box.events, compiler.layer.program.name, call.event
+    side, values = number(call.side), [value(item) for item in call.values]
+    # a malformed message is of no instance of its own yet, and nobody knows the stream's where there will be one
+    of_stream = name != "malformed" or compiler.layer.program.instance is None
+
+    def operation(frame: Frame) -> None:
+        instance = frame.instance or (frame.stream.instance if frame.stream and of_stream else None)
+        got = [item(frame) for item in values]
+        plain = tuple([item if isinstance(item, int) else item[0] for item in got])
+        events.append(Event(layer, name, instance.number if instance else 0, side(frame), plain))
+
+    return operation
+
+
+@makes(ir.CallNative)
+def _call_native(call: ir.CallNative, compiler: Compiler) -> Operation:
+    box, worker = compiler.box, compiler.box.natives[call.module]
+    context, inputs = number(call.context), [value(item) for item in call.inputs]
+    reason, sdu = set_number(call.reason), set_string(call.sdu)
+    outputs = [set_number(register) for register in call.outputs]
+    function, begins = call.function, bool(call.begins)
+
+    def operation(frame: Frame) -> None:
+        got = tuple([item(frame) for item in inputs])
+        given = worker.call(function, context(frame), begins, got, box.time)
+        reason(frame, given.reason)
+        sdu(frame, given.sdu)
+        for put, item in zip(outputs, given.outputs, strict=True):
+            put(frame, item)
+
+    return operation
+
+
+@makes(ir.EndNative)
+def _end_native(end: ir.EndNative, compiler: Compiler) -> Operation:
+    worker, context = compiler.box.natives[end.module], number(end.context)
+    return lambda frame: worker.end(context(frame))
+
+
+@makes(ir.Dropped)
+def _dropped(instruction: ir.Dropped, compiler: Compiler) -> Operation:
+    put = set_number(instruction.target)
+    return lambda frame: put(frame, 0)  # it has no functions
+
+
+@makes(ir.TooDeep)
+def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
+    box, put = compiler.box, set_number(instruction.target)
+    return lambda frame: put(frame, frame.depth >= box.program.depth)
+
+
+@makes(ir.NextMessages)
+def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
+    box, name, sdu = compiler.box, following.layer, string(following.sdu)
+    side, offset = number(following.side), number(following.offset)
+
+    def operation(frame: Frame) -> None:
+        messages, (data, length), at = frame.current.messages[side(frame)], sdu(frame), offset(frame)
+        deep = frame.depth >= box.program.depth
+        if deep:
+            box.too_deep += 1
+        else:
+            messages.take(data, at, _taker(box, name, frame, side(frame)))
+        if deep or len(data) < length:
+            messages.gap(at + length)
+
+    return operation
+
+
+@makes(ir.CutMessages)
+def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, cut.layer, string(cut.sdu), number(cut.side)
+
+    def operation(frame: Frame) -> None:
+        if frame.depth >= box.program.depth:
+            box.too_deep += 1
+            return
+        stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
+        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream), box.may_work)
+
+    return operation
+
+
+def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:
+    """Layer `name`, taking messages from a side of the current instance."""
+    return _sender(box, name, frame, Stream(frame.current, side))
+
+
+def _sender(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
+    """Layer `name`, taking messages from `stream`, or from a packet of its."""
+    layer, context, depth = box.layers[name], frame.context, frame.depth
+    return Taker(
+        name,
+        lambda unit, searching: box.frame(layer, unit, searching, context),
+        lambda unit: box.enter(name, unit, context, depth + 1, stream),
+        lambda offset, length, cause: box.lost(layer, stream, (offset, length, cause), context),
+        layer.program.resyncs,
+    )
+
+
+@makes(ir.CloseMessages)
+def _close_messages(close: ir.CloseMessages, compiler: Compiler) -> Operation:
+    box, name, side = compiler.box, close.layer, number(close.side)
+    return lambda frame: frame.current.messages[side(frame)].close(_taker(box, name, frame, side(frame)))
+
+
+@makes(ir.LoseMessages)
+def _lose_messages(lose: ir.LoseMessages, compiler: Compiler) -> Operation:
+    side, end = number(lose.side), number(lose.end)
+    return lambda frame: frame.current.messages[side(frame)].gap(end(frame))
+
+
+# Lookahead graphs change no result, so the interpreter runs none.
+@makes(ir.Prefetch)
+def _prefetch(_: ir.Prefetch, __: Compiler) -> Operation:
+    return lambda _: None
+
+
+@makes(ir.LookAhead)
+def _next_lookahead(_: ir.LookAhead, __: Compiler) -> Operation:
+    return lambda _: None
+
+
+@makes(ir.NextLayer)
+def _next_layer(following: ir.NextLayer, compiler: Compiler) -> Operation:
+    box, name, sdu = compiler.box, following.layer, string(following.sdu)
+
+    def operation(frame: Frame) -> None:
+        stream = frame.stream if frame.instance is None and box.layers[name].program.takes_stream else None
+        box.enter(name, sdu(frame), frame.context, frame.depth + 1, stream)
+
+    return operation
+
+
+@makes(ir.NextOfSide)
+def _next_of_side(following: ir.NextOfSide, compiler: Compiler) -> Operation:
+    box, name, sdu, side = compiler.box, following.layer, string(following.sdu), number(following.side)
+
+    def operation(frame: Frame) -> None:
+        box.enter(name, sdu(frame), frame.context, frame.depth + 1, Stream(frame.current, side(frame)))
+
+    return operation
+
+
+@makes(ir.Count)
+def _count(count: ir.Count, compiler: Compiler) -> Operation:
+    counters, name = compiler.layer.counters, count.counter
+
+    def operation(frame: Frame) -> None:
+        counters[name] += 1
+
+    return operation

@@ -1,8 +1,8 @@
 /* The secrets of a key log (SSLKEYLOGFILE; "NSS key log format"), by the client random of their connection.
  *
  * The file may grow while traffic runs: what was written since is read when somebody looks for a client random that is not
- * there, no more than QUIC_LOG_STEP bytes at a time. What a capture carries along is taken beside it. Beyond QUIC_LOG_MOST
- * connections further ones are not kept. */
+ * there, no more than QUIC_LOG_STEP bytes at a time. What a capture carries along is taken beside it. Secrets of connections
+ * beyond QUIC_LOG_MOST, or beyond the memory of the machine, are not stored; both are counted, and printed at the end. */
 #ifndef QUIC_PROTECTION_LOG_H
 #define QUIC_PROTECTION_LOG_H
 
@@ -29,6 +29,7 @@ struct quic_log {
     struct quic_entry *entries;  /* open addressing, by a keyed hash: a sender chooses randoms, and a file has any */
     uint64_t key[2];             /* of the hash */
     uint32_t size, count;        /* size is a power of two, or 0 */
+    uint64_t too_many, no_memory;   /* secrets that were not stored, by the reason */
 };
 
 /* Half of a round of a hash by multiplication: both halves of the product depend on all bits of both factors. */
@@ -83,6 +84,28 @@ static uint32_t quic_hex(const char **text, uint8_t *out, uint32_t most) {
     return digits % 2 == 0 && ends ? digits / 2 : 0;
 }
 
+/* The entry of a client random, which is added if it is new; NULL at a bound, which is counted. */
+static struct quic_entry *quic_log_entry(struct quic_log *log, const uint8_t *random) {
+    struct quic_entry *entry = log->size ? quic_log_place(log->key, log->entries, log->size, random) : NULL;
+    if (entry && entry->used)
+        return entry;
+    if (log->count >= QUIC_LOG_MOST) {
+        log->too_many++;
+        return NULL;
+    }
+    if (2 * log->count >= log->size) {
+        if (!quic_log_grow(log)) {
+            log->no_memory++;
+            return NULL;
+        }
+        entry = quic_log_place(log->key, log->entries, log->size, random);
+    }
+    entry->used = true;
+    memcpy(entry->random, random, QUIC_RANDOM);
+    log->count++;
+    return entry;
+}
+
 /* A line: a label, the client random, a secret. Others, and what is none, are passed over. */
 static void quic_log_line(struct quic_log *log, const char *line) {
     static const char *const labels[] = {"CLIENT_EARLY_TRAFFIC_SECRET ", "CLIENT_HANDSHAKE_TRAFFIC_SECRET ",
@@ -100,14 +123,9 @@ static void quic_log_line(struct quic_log *log, const char *line) {
         secret.length = (uint8_t)quic_hex(&at, secret.bytes, QUIC_SECRET_MOST);
         if (secret.length != 32 && secret.length != 48)
             return;
-        if (2 * log->count >= log->size && (log->count >= QUIC_LOG_MOST || !quic_log_grow(log)))
+        struct quic_entry *entry = quic_log_entry(log, random);
+        if (!entry)
             return;
-        struct quic_entry *entry = quic_log_place(log->key, log->entries, log->size, random);
-        if (!entry->used) {
-            entry->used = true;
-            memcpy(entry->random, random, QUIC_RANDOM);
-            log->count++;
-        }
         entry->secrets[i] = secret;
         return;
     }
@@ -182,6 +200,12 @@ static const struct quic_entry *quic_log_find(const struct quic_log *log, const 
 }
 
 static void quic_log_close(struct quic_log *log) {
+    if (log->too_many)
+        fprintf(stderr, "sluice: note: keylog: %llu secrets were not stored: a key log may have %u connections\n",
+                (unsigned long long)log->too_many, (unsigned)QUIC_LOG_MOST);
+    if (log->no_memory)
+        fprintf(stderr, "sluice: note: keylog: %llu secrets were not stored for want of memory\n",
+                (unsigned long long)log->no_memory);
     if (log->file)
         fclose(log->file);
     free(log->entries);

@@ -7,6 +7,7 @@
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -189,11 +190,28 @@ static bool pass(struct end *from, struct end *to) {
     return true;
 }
 
+/* Is this an address of an interface here? A connection to it would be accepted here again, and again, until there are as
+ * many as may be. Interfaces get their addresses before the proxy starts. */
+static bool is_own(const union address *address) {
+    static struct ifaddrs *interfaces;
+    if (!interfaces && getifaddrs(&interfaces))
+        return false;
+    for (const struct ifaddrs *at = interfaces; at; at = at->ifa_next) {
+        const union address *one = (const union address *)(const void *)at->ifa_addr;
+        if (!one || one->any.sa_family != address->any.sa_family)
+            continue;
+        if (one->any.sa_family == AF_INET ? one->four.sin_addr.s_addr == address->four.sin_addr.s_addr
+                                          : !memcmp(&one->six.sin6_addr, &address->six.sin6_addr, sizeof one->six.sin6_addr))
+            return true;
+    }
+    return false;
+}
+
 /* Opens the connection to where the client's led, from its address; -1: it cannot be. */
 static int connect_server(int client, const union address *from) {
     union address source = *from, to = proxy.server;
     socklen_t length = sizeof to;
-    if (!proxy.to_server && getsockname(client, &to.any, &length))
+    if (!proxy.to_server && (getsockname(client, &to.any, &length) || is_own(&to)))
         return -1;
     if (to.any.sa_family != source.any.sa_family)
         return -1;

@@ -124,11 +124,16 @@ def test_a_proxy_of_byte_streams(wire: Routed, tmp_path: Path) -> None:
         for port in (80, 81):
             assert fetch(wire, *words, f"http://{SERVER}:{port}/") == body
             assert f"X-Client: {CLIENT}" in (tmp_path / "head").read_text()
+        with wire.socket(wire.client) as end, pytest.raises(ConnectionResetError):
+            end.settimeout(30)
+            end.connect((f"{BEFORE}.1", 80))  # the proxy's own address: it does not connect to itself
+            end.recv(1)
         counted = json.loads(running.stop().splitlines()[-1])
     for each in servers:
         each.shutdown()
         each.server_close()
-    assert counted["accepted"] == 1 and counted["bytes_to_servers"] > len(body) < counted["bytes_to_clients"]
+    assert (counted["accepted"], counted["not_opened"]) == (1, 1)
+    assert counted["bytes_to_servers"] > len(body) < counted["bytes_to_clients"]
     assert b"b1" in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True).stdout, "the interface is back"
 
 

@@ -16,6 +16,9 @@ enum splice_phase {
 };
 enum { SPLICE_SCALE = 1, SPLICE_SACK = 2, SPLICE_STAMPS = 4 };   /* options of TCP */
 enum { SPLICE_NO_SCALE = 15 };                                   /* one more than the largest shift (RFC 7323, 2.3) */
+/* The segment sizes that are believed: with smaller ones, as 0, a request would make endless segments; larger ones do not fit
+ * into a packet of IP with its headers. */
+enum { SPLICE_MSS_LEAST = 64, SPLICE_MSS_MOST = 65535 - 40 - 60 };
 
 struct splice_connection {
     struct splice_connection *next;   /* of its bucket, or among the free ones */

@@ -12,7 +12,7 @@ static void splice_read_syn(struct splice_connection *c, const struct tcp_place 
     c->stamp = stamp ? (uint32_t)sl_load_be32(stamp) : 0;
     c->options = (uint8_t)(offered & ((scale ? SPLICE_SCALE : 0u) | (stamp ? SPLICE_STAMPS : 0u) |
                                       (sl_edit_option(header, place->header, 4, 2) ? SPLICE_SACK : 0u)));
-    c->mss = tcp_mss(place);
+    c->mss = (uint16_t)sl_min(sl_max(tcp_mss(place), SPLICE_MSS_LEAST), SPLICE_MSS_MOST);
     c->window = (uint16_t)sl_load_be16(place->at + 14);
     c->client = (uint32_t)sl_load_be32(place->at + 4);
     c->client_next = c->client + 1;

@@ -29,8 +29,8 @@ def stamps(value: int, echo: int) -> bytes:
     return struct.pack(">BBBBII", 1, 1, 8, 10, value & 0xFFFFFFFF, echo & 0xFFFFFFFF)
 
 
-def syn_options(scale: int, value: int, echo: int = 0) -> bytes:
-    return bytes([2, 4, 5, 180, 1, 1, 4, 2, 1, 3, 3, scale]) + stamps(value, echo)
+def syn_options(scale: int, value: int, echo: int = 0, size: int = 1460) -> bytes:
+    return struct.pack(">BBH", 2, 4, size) + bytes([1, 1, 4, 2, 1, 3, 3, scale]) + stamps(value, echo)
 
 
 def options(frame: bytes) -> bytes:
@@ -147,6 +147,17 @@ def test_a_syn_to_a_server_is_repeated_and_a_silent_server_ends_in_a_reset() -> 
     assert (ran.reports["splice_failed"], ran.reports["splice_no_server"]) == (1, 1)
 
 
+@pytest.mark.parametrize("size", [0, 1, 65535])
+def test_a_segment_size_that_no_server_has_makes_no_endless_segments(size: int) -> None:
+    """A client may forge the server's answer, as it knows its own number."""
+    client, server = ends()
+    frames = [*opened(client), client.send("A", REQUEST)]
+    before = splice(frames)
+    answer = server.send("SA", ack=CLIENT_NUMBER + 1, options=struct.pack(">BBH", 2, 4, size))
+    sent = after(splice([*frames, answer]), before)
+    assert len(sent) == 1 and sent[-1].endswith(REQUEST) and not wrong_checksums(sent[-1])
+
+
 def test_a_client_that_sends_no_request_is_reset() -> None:
     client, _ = ends()
     ran = splice(
@@ -177,7 +188,9 @@ def test_hostile_segments(seed: int) -> None:
         syn = client.send("S", options=syn_options(chosen.randrange(20), CLIENT_STAMP))
         cookie = number(splice([syn]).left[0]) if port % 10 == 0 else chosen.randrange(1 << 32)
         ack = client.send("A", REQUEST[: chosen.randrange(40)], ack=(cookie + 1) & 0xFFFFFFFF)
-        frames += [syn, ack, server.send("SA", ack=CLIENT_NUMBER + 1, options=syn_options(chosen.randrange(20), 1))]
+        size = chosen.choice([0, 1, 1460, 65535])
+        answer = syn_options(chosen.randrange(20), 1, size=size)
+        frames += [syn, ack, server.send("SA", ack=CLIENT_NUMBER + 1, options=answer)]
         for _ in range(40):
             end = chosen.choice([client, server])
             text = "".join(letter for letter in "SAFRP" if chosen.random() < 0.3)

@@ -23,6 +23,7 @@ from tests.live.wire import PATIENCE, ROOT, Inline, Wire, ip, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
+SPACE_NAME = f"ends{os.getpid()}"
 BEFORE, AFTER = "10.81.1", "10.81.2"
 CLIENT, SERVER = f"{BEFORE}.2", f"{AFTER}.2"
 NGINX = """
@@ -51,7 +52,7 @@ class Routed(Wire):
 def wire() -> Generator[Routed]:
     with Routed() as made:
         yield made
-        assert subprocess.run(["ip", "netns", "pids", "endsmid"], capture_output=True).returncode, "it is removed"
+        assert subprocess.run(["ip", "netns", "pids", SPACE_NAME], capture_output=True).returncode, "it is removed"
 
 
 @pytest.fixture(autouse=True)
@@ -64,13 +65,22 @@ class End:
 
     def __init__(self, wire: Routed, folder: Path, *words: str, chain: tuple[str, ...] = ()) -> None:
         (folder / "stack.py").write_text("from tests.chain.running import small_stack\n\nstack = small_stack()\n")
-        command = [sys.executable, "-m", "sluice", words[0], "endsmid", "--inside", f"{BEFORE}.1/24", *words[1:]]
+        command = [
+            sys.executable,
+            "-m",
+            "sluice",
+            words[0],
+            SPACE_NAME,
+            "--inside",
+            f"{BEFORE}.1/24",
+            *words[1:],
+        ]
         self.process = wire.start(
             wire.box, command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
         )
         assert self.process.stdout and self.process.stdout.readline()
         forwards = chain or ("run", str(folder / "stack.py"), "-f", f"flow_log:out={folder / 'rows'}")
-        self.chain = Inline(wire, folder, *forwards, between=("b0", "endsmid0"))
+        self.chain = Inline(wire, folder, *forwards, between=("b0", f"{SPACE_NAME}0"))
 
     def __enter__(self) -> End:
         return self

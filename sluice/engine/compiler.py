@@ -256,7 +256,10 @@ def compile_shared(name: str, sources: Sequence[Path], options: Sequence[str]) -
     Raises CompilerError, and CacheError if it cannot be stored.
     """
     command, folder = compiler(), cache_folder()
-    path = folder / f"{name}-{_digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources])}{LIBRARY}"
+    path = (
+        folder
+        / f"{name}-{_digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources])}{LIBRARY}"
+    )
     if use(path) is not None:
         return path
     with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:

@@ -25,7 +25,9 @@ def dpdk_flags() -> tuple[str, ...]:
         raise DpdkError("no pkg-config, which finds DPDK: install it (Debian: pkg-config, dpdk-dev)")
     done = subprocess.run(["pkg-config", "--cflags", "--libs", _PACKAGE], capture_output=True, text=True)
     if done.returncode:
-        raise DpdkError("DPDK is not installed: install it with its headers (Debian: dpdk-dev, or scripts/setup.sh --dpdk)")
+        raise DpdkError(
+            "DPDK is not installed: install it with its headers (Debian: dpdk-dev, or scripts/setup.sh --dpdk)"
+        )
     return tuple(shlex.split(done.stdout))
 
 

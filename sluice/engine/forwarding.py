@@ -97,7 +97,9 @@ class WorkerForwarding(Forwarding):
 
     def _open(self, source: Source) -> None:
         if any(is_own_destination(uri) for uri in self._inputs.uris):
-            raise InputError("xdp, tap, dpdk: one worker forwards by AF_XDP, TAP and DPDK, whose queues belong to one thread")
+            raise InputError(
+                "xdp, tap, dpdk: one worker forwards by AF_XDP, TAP and DPDK, whose queues belong to one thread"
+            )
         self._each = [self._one_of_each(source) for _ in range(self._workers)]
         self.array = (ctypes.c_void_p * self._workers)(*(ctypes.addressof(one) for one in self._each))
 

@@ -40,13 +40,15 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="INTERFACE",
         dest="interfaces",
         help="interface to receive from until Ctrl-C or SIGTERM, `any` for all, xdp:INTERFACE by AF_XDP, "
-        "tap:NAME for a TAP device, dpdk:DEVICE for one of DPDK, as in dpdk:net_af_packet0,iface=eth0; may be given several times",
+        "tap:NAME for a TAP device, dpdk:DEVICE for one of DPDK, as in "
+        "dpdk:net_af_packet0,iface=eth0; may be given several times",
     )
     parser.add_argument(
         "--dpdk",
         default="",
         metavar="OPTIONS",
-        help="with -i dpdk:DEVICE: the options with which DPDK starts, as in '-l 0 -m 1024' (default: without hugepages)",
+        help="with -i dpdk:DEVICE: the options with which DPDK starts, as in '-l 0 -m 1024' (default: without "
+        "hugepages)",
     )
     parser.add_argument("--follow", action="store_true", help="files still grow: wait for more until Ctrl-C or SIGTERM")
     parser.add_argument(

@@ -16,7 +16,6 @@
 #include <poll.h>
 #include <rte_cycles.h>
 #include <rte_ether.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/timerfd.h>
@@ -146,7 +145,7 @@ static unsigned dpdk_descriptors(struct sl_source *source, struct pollfd *fds, u
 {
     struct sl_dpdk_source *s = of(source);
     const bool busy = clock_of(CLOCK_MONOTONIC) - s->last < BUSY;
-    if (most == 0 || !s->receives)
+    if (!most || !s->receives)
         return 0;
     if (!busy || !s->polled) {
         struct itimerspec after = {.it_value.tv_nsec = busy ? 1 : PAUSE};
@@ -180,10 +179,10 @@ static struct rte_mbuf *refuse_packet(struct sl_dpdk_source *s, const struct sl_
 /* A buffer with the packet: the one in which it was received, or a copy. */
 static struct rte_mbuf *buffer_for(struct sl_dpdk_source *s, const struct sl_frame *frame)
 {
-    struct rte_mbuf *packet;
+    struct rte_mbuf *packet = sl_dpdk_buffer_of(frame);
     if (frame->captured < frame->length)
         return refuse_packet(s, frame, "its end was not captured");
-    if ((packet = sl_dpdk_buffer_of(frame))) {
+    if (packet) {
         rte_mbuf_refcnt_update(packet, 1);
         return packet;
     }
@@ -275,10 +274,6 @@ static const struct sl_source_back_end back_end = {
     .statistics = dpdk_statistics,
     .close = dpdk_close,
 };
-
-/* sl_dpdk_source_open (io/source.h) calls it. */
-int sl_dpdk_open(struct sl_source **out, const char *device, const struct sl_source_options *options, char *message,
-                 size_t message_size);
 
 int sl_dpdk_open(struct sl_source **out, const char *device, const struct sl_source_options *options, char *message,
                  size_t message_size)

@@ -38,6 +38,10 @@ struct sl_dpdk_source {
     struct rte_eth_stats before;
 };
 
+/* sl_dpdk_source_open (io/source.h) calls it. */
+int sl_dpdk_open(struct sl_source **out, const char *device, const struct sl_source_options *options, char *message,
+                 size_t message_size);
+
 /* Opens the device, the pool and the queues. Returns 0; or -1, with the fault. */
 int sl_dpdk_device_open(struct sl_dpdk_source *source, const char *arguments, const struct sl_source_options *options);
 

@@ -13,6 +13,7 @@
 #   scripts/setup.sh --browser          Chromium and playwright, for tests of the report's page; only says so where it cannot
 #   scripts/setup.sh --notebook         jupyter's nbclient and matplotlib, for examples/notebook; only says so where it cannot
 #   scripts/setup.sh --site             MkDocs Material, for `make site`; fails where it cannot
+#   scripts/setup.sh --dpdk             DPDK, for -i dpdk:DEVICE; fails where it cannot
 #   scripts/setup.sh --isolate          what `sluice isolate` needs: clang for BPF, libbpf, iproute2; fails where it cannot
 #   scripts/setup.sh --isolate=try      the same, but only says so where it cannot
 #
@@ -30,8 +31,9 @@ analyze=no
 browser=no
 notebook=no
 site=no
+dpdk=no
 for arg in "$@"; do
-    case $arg in --bench | --isolate | --isolate=try | --analyze | --browser | --notebook | --site) ;; *) tools=yes ;; esac
+    case $arg in --bench | --isolate | --isolate=try | --analyze | --browser | --notebook | --site | --dpdk) ;; *) tools=yes ;; esac
     case $arg in
         --tools) ;;
         --sanitizers) sanitizers=must ;;
@@ -41,12 +43,13 @@ for arg in "$@"; do
         --browser) browser=yes ;;
         --notebook) notebook=yes ;;
         --site) site=must ;;
+        --dpdk) dpdk=must ;;
         --isolate) isolate=must ;;
         --isolate=try) isolate=try ;;
         --analyze) analyze=must ;;
         --analyze=try) analyze=try ;;
         *)
-            options="[--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]] [--analyze[=try]] [--browser] [--notebook] [--site]"
+            options="[--tools] [--sanitizers[=try]] [--tshark] [--bench] [--isolate[=try]] [--analyze[=try]] [--browser] [--notebook] [--site] [--dpdk]"
             echo "usage: scripts/setup.sh $options" >&2
             exit 2
             ;;
@@ -351,6 +354,13 @@ get_site() {
     pip_install --no-deps --require-hashes -r requirements-site.lock || die "could not install requirements-site.lock"
 }
 
+# `-i dpdk:DEVICE` needs it.
+dpdk_settled() { [ $dpdk = no ] || { have pkg-config && pkg-config --exists libdpdk; }; }
+get_dpdk() {
+    can_apt && apt_install dpdk-dev pkg-config && dpdk_settled ||
+        die "no DPDK, which \`-i dpdk:DEVICE\` needs: install dpdk-dev and pkg-config (Debian)"
+}
+
 # `filelog` has no types of files without it.
 get_libmagic() {
     $venv/bin/python -c "import ctypes; ctypes.CDLL('libmagic.so.1')" 2>/dev/null || { can_apt && apt_install libmagic1; } ||
@@ -402,7 +412,7 @@ if [ -n "${CC:-}" ] && ! is_set_up; then
     can_compile "$CC" || die "CC='$CC' does not compile and link a C program; set it to a C compiler, or unset it"
 fi
 if is_set_up && tools_settled && sanitizers_settled && tshark_settled && bench_settled && isolate_settled &&
-    analyze_settled && browser_settled && notebook_settled && site_settled; then exit; fi
+    analyze_settled && browser_settled && notebook_settled && site_settled && dpdk_settled; then exit; fi
 if have flock; then
     exec 9<. # one at a time in a checkout
     flock 9
@@ -431,4 +441,5 @@ isolate_settled || get_isolate
 browser_settled || get_browser
 notebook_settled || get_notebook
 site_settled || get_site
+dpdk_settled || get_dpdk
 say "done"

@@ -250,6 +250,32 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
     return path
 
 
+def compile_shared(name: str, sources: Sequence[Path], options: Sequence[str]) -> Path:
+    """A cached library of some of the runtime's sources. options: with which it is compiled and linked.
+
+    Raises CompilerError, and CacheError if it cannot be stored.
+    """
+    command, folder = compiler(), cache_folder()
+    path = (
+        folder
+        / f"{name}-{_digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources])}{LIBRARY}"
+    )
+    if use(path) is not None:
+        return path
+    with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
+        made = Path(work, path.name)
+        done = subprocess.run(
+            [*command, *flags(), *INCLUDES, "-shared", *map(str, sources), "-o", str(made), *options, *LIBRARIES],
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode:
+            raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
+        seal(made)
+        move(made, path)
+    return path
+
+
 QUICK = ("-O0", "-g0", "-w")
 """Options of `--quick`, for a short compilation. Warnings are off, because the default compilation reports them."""
 

@@ -6,7 +6,7 @@ import ctypes
 import os
 from typing import Any
 
-from sluice.engine.inputs import POLICIES, TAP, XDP, Drive, InputError, Inputs, Source
+from sluice.engine.inputs import POLICIES, Drive, InputError, Inputs, Source, is_own_destination
 
 
 class Forwarding:
@@ -43,7 +43,7 @@ class Forwarding:
         """A destination for each input, as an array for C."""
         first = len(self._ports)
         for number, uri in enumerate(self._inputs.uris):
-            if uri.startswith((XDP, TAP)):
+            if is_own_destination(uri):
                 self._ports.append(source.part(number))
             else:
                 self._ports.append(Source.create_uri(self._library, os.fsencode(uri)))
@@ -96,8 +96,10 @@ class WorkerForwarding(Forwarding):
         super().__init__(library, inputs, source, drive)
 
     def _open(self, source: Source) -> None:
-        if any(uri.startswith((XDP, TAP)) for uri in self._inputs.uris):
-            raise InputError("xdp, tap: one worker forwards by AF_XDP and TAP, whose queues belong to one thread")
+        if any(is_own_destination(uri) for uri in self._inputs.uris):
+            raise InputError(
+                "xdp, tap, dpdk: one worker forwards by AF_XDP, TAP and DPDK, whose queues belong to one thread"
+            )
         self._each = [self._one_of_each(source) for _ in range(self._workers)]
         self.array = (ctypes.c_void_p * self._workers)(*(ctypes.addressof(one) for one in self._each))
 

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sluice.engine.dpdk import DpdkError, dpdk_library
+
 MESSAGE_SIZE = 512
 """SL_SOURCE_MESSAGE."""
 INTERFACE = "af_packet:"
@@ -19,6 +21,9 @@ XDP = "xdp:"
 """The same by AF_XDP."""
 TAP = "tap:"
 """The same for TAP devices."""
+DPDK = "dpdk:"
+"""The same for devices of DPDK."""
+_DESTINATIONS = (XDP, TAP, DPDK)
 STANDARD_INPUT = "-"
 
 PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_uint64)
@@ -36,21 +41,28 @@ class InputError(Exception):
 
 def is_interface(uri: str) -> bool:
     """Whether a URI is that of an interface."""
-    return uri.startswith((INTERFACE, XDP, TAP))
+    return uri.startswith((INTERFACE, *_DESTINATIONS))
+
+
+def is_own_destination(uri: str) -> bool:
+    """Whether the source of a URI is also the only destination that can use its queues."""
+    return uri.startswith(_DESTINATIONS)
 
 
 @dataclass(frozen=True)
 class Inputs:
     """The sources whose packets a box processes, merged by time.
 
-    uris: files, `-` for standard input, `af_packet:NAME`, `xdp:NAME` or `tap:NAME` for
-    interfaces. follow: files may still grow.
+    uris: files, `-` for standard input, `af_packet:NAME`, `xdp:NAME`, `tap:NAME` or `dpdk:DEVICE`
+    for interfaces. follow: files may still grow.
     promiscuous: interfaces also receive packets for other hosts. ring_bytes: the size of each interface's receive
     ring (0: 64 MiB). snap_length: the number of bytes captured from each packet of an interface (0: all).
     filter: in pcap syntax; only packets that it accepts are received (empty: all).
     forwarding: there are two interfaces; packets received on one are transmitted on the other.
     on_fault, on_overload: what happens to packets that the box cannot process when they are forwarded, as a function
     failed, or as they come faster than it can process them: keys of POLICIES.
+    dpdk: options of DPDK's environment abstraction layer in place of the default ones, which need no hugepages (empty:
+    these).
     """
 
     uris: tuple[str, ...]
@@ -62,6 +74,7 @@ class Inputs:
     forwarding: bool = False
     on_fault: str = "stop"
     on_overload: str = "closed"
+    dpdk: str = ""
 
     @property
     def live(self) -> bool:
@@ -128,6 +141,8 @@ class _Options(ctypes.Structure):
         ("rotate_bytes", ctypes.c_uint64),
         ("rotate_nanoseconds", ctypes.c_uint64),
         ("rotate_files", ctypes.c_uint32),
+        ("dpdk_library", ctypes.c_char_p),
+        ("dpdk_options", ctypes.c_char_p),
     )
 
 
@@ -172,6 +187,15 @@ class Drive(ctypes.Structure):
     )
 
 
+def _dpdk_library(inputs: Inputs) -> bytes | None:
+    """The library that sources of DPDK need; None if there are none."""
+    first = next((uri for uri in inputs.uris if uri.startswith(DPDK)), None)
+    try:
+        return None if first is None else os.fsencode(dpdk_library())
+    except DpdkError as error:
+        raise InputError(f"{first}: {error}") from error
+
+
 class Source:
     """An open source or destination of packets, in the library of a stack. `close` closes it."""
 
@@ -193,6 +217,8 @@ class Source:
             inputs.snap_length,
             os.fsencode(inputs.filter) or None,
             inputs.forwarding,
+            dpdk_library=_dpdk_library(inputs),
+            dpdk_options=os.fsencode(inputs.dpdk) or None,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))

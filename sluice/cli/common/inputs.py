@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable
 
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.engine.inputs import INTERFACE, STANDARD_INPUT, TAP, XDP, Inputs, is_interface
+from sluice.engine.dpdk import DpdkError, dpdk_flags
+from sluice.engine.inputs import DPDK, INTERFACE, STANDARD_INPUT, TAP, XDP, Inputs, is_interface
 
 _SCHEME = re.compile(r"[a-z_]+:")
 _CAPTURE = re.compile(r"\.(pcap|pcapng|cap|dmp)\d*(\.(gz|zst|lz4|xz))?$", re.IGNORECASE)
@@ -39,7 +40,15 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         metavar="INTERFACE",
         dest="interfaces",
         help="interface to receive from until Ctrl-C or SIGTERM, `any` for all, xdp:INTERFACE by AF_XDP, "
-        "tap:NAME for a TAP device; may be given several times",
+        "tap:NAME for a TAP device, dpdk:DEVICE for one of DPDK, as in "
+        "dpdk:net_af_packet0,iface=eth0; may be given several times",
+    )
+    parser.add_argument(
+        "--dpdk",
+        default="",
+        metavar="OPTIONS",
+        help="with -i dpdk:DEVICE: the options with which DPDK starts, as in '-l 0 -m 1024' (default: without "
+        "hugepages)",
     )
     parser.add_argument("--follow", action="store_true", help="files still grow: wait for more until Ctrl-C or SIGTERM")
     parser.add_argument(
@@ -86,26 +95,38 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
         raise UsageError("where do packets come from? Give -r FILE, or -i INTERFACE")
     if options.files.count(STANDARD_INPUT) > 1:
         raise UsageError("-r -: standard input can be read once")
+    if options.dpdk and not any(name.startswith(DPDK) for name in options.interfaces):
+        raise UsageError("--dpdk: is for devices of DPDK, given by -i dpdk:DEVICE")
     if options.follow and not options.files:
         raise UsageError("--follow: is for files that grow, given by -r FILE")
     files = [path for given in options.files for path in _files(given)]
     uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
     uris += [_interface(name) for name in options.interfaces]
     return Inputs(
-        tuple(uris), options.follow, not options.no_promiscuous, options.ring << 20, options.snaplen, options.filter
+        tuple(uris),
+        options.follow,
+        not options.no_promiscuous,
+        options.ring << 20,
+        options.snaplen,
+        options.filter,
+        dpdk=options.dpdk,
     )
 
 
 def check_inputs(inputs: Inputs) -> None:
     """Raise CommandError if a file cannot be read. Call before anything is compiled or written."""
     for uri in inputs.uris:
+        if uri.startswith(DPDK):
+            _check_dpdk(uri)
         if not is_interface(uri):
             _check_readable(uri.removeprefix("file:"))
 
 
 def named(inputs: Inputs) -> str:
     """The inputs as a text for messages: the first, and the number of the others."""
-    first = inputs.uris[0].removeprefix("file:").removeprefix(INTERFACE).removeprefix(XDP).removeprefix(TAP)
+    first = inputs.uris[0]
+    for scheme in ("file:", INTERFACE, XDP, TAP, DPDK):
+        first = first.removeprefix(scheme)
     return first if len(inputs.uris) == 1 else f"{first} and {len(inputs.uris) - 1} more"
 
 
@@ -120,7 +141,7 @@ def _interface(name: str) -> str:
     if _SCHEME.match(name):
         raise UsageError(
             f"-i {name}: interfaces are received from by their names, as in -i eth0, or by AF_XDP, as in -i xdp:eth0, "
-            "or are made, as in -i tap:tap0"
+            "or are made, as in -i tap:tap0, or are devices of DPDK, as in -i dpdk:net_af_packet0,iface=eth0"
         )
     return INTERFACE + name
 
@@ -147,6 +168,14 @@ def _files(given: str) -> list[str]:
         left_out = f"{len(names) - len(captures)} of {len(names)} names are not those of captures and are left out"
         print(f"sluice: note: {given}: {left_out}", file=sys.stderr)
     return [os.path.join(given, name) for name in captures]
+
+
+def _check_dpdk(uri: str) -> None:
+    """Raise CommandError if DPDK is not installed."""
+    try:
+        dpdk_flags()
+    except DpdkError as error:
+        raise CommandError(f"{uri}: {error}") from error
 
 
 def _check_readable(path: str) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.engine.capabilities import CAPABILITIES, drop_capabilities
 from sluice.engine.functions import Wanted
-from sluice.engine.inputs import XDP, Inputs
+from sluice.engine.inputs import DPDK, XDP, Inputs
 
 _XDP_NEEDS = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE")
 """To take the XDP program off the interface at the end, and its files out of bpffs. AF_PACKET needs nothing after it
 was opened.
 """
+_DPDK_NEEDS = ("CAP_NET_ADMIN",)
+"""To let an interface leave the promiscuous mode at the end."""
 
 
 def add_privileges(parser: argparse.ArgumentParser) -> None:
@@ -114,8 +116,10 @@ def give_up_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
     if not inputs.live:
         return
     keep = set(options.capabilities)
-    if any(uri.startswith(XDP) for uri in inputs.uris):
+    if any(uri.startswith((XDP, f"{DPDK}net_af_xdp")) for uri in inputs.uris):
         keep |= set(_XDP_NEEDS)
+    if any(uri.startswith(DPDK) for uri in inputs.uris):
+        keep |= set(_DPDK_NEEDS)
 
     def become() -> None:
         _become(_user(options.user))

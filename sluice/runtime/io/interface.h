@@ -3,8 +3,14 @@
 #define SL_IO_INTERFACE_H
 
 #include <inttypes.h>
+#include <linux/ethtool.h>
+#include <linux/sockios.h>
+#include <net/if.h>
 #include <net/if_arp.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
 
 /* The LINKTYPE_ of a device type (ARPHRD_) of the kernel; -1 if unknown. */
 static inline int sl_link_type_of(unsigned hardware)
@@ -36,6 +42,16 @@ static inline uint64_t sl_read_counter(const char *interface, const char *counte
     if (file)
         fclose(file);
     return value;
+}
+
+/* Whether an interface is an end of a veth pair: its peer is on this machine, and leaves checksums to a card that does not
+ * exist. control: any socket. */
+static inline bool sl_is_veth(int control, const char *interface)
+{
+    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
+    struct ifreq request = {.ifr_data = (void *)&driver};
+    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    return ioctl(control, SIOCETHTOOL, &request) == 0 && strcmp(driver.driver, "veth") == 0;
 }
 
 #endif

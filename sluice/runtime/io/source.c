@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,16 +21,6 @@ static const char *after_scheme(const char *uri, const char *scheme)
     return strncmp(uri, scheme, n) == 0 && uri[n] == ':' ? uri + n + 1 : NULL;
 }
 
-int sl_source_fail(struct sl_source *source, const char *form, ...)
-{
-    int n = snprintf(source->fault, sizeof source->fault, "%s: ", source->name);
-    va_list arguments;
-    va_start(arguments, form);
-    vsnprintf(source->fault + n, sizeof source->fault - (size_t)n, form, arguments);
-    va_end(arguments);
-    return -1;
-}
-
 static int open_back_end(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
                          size_t message_size)
 {
@@ -42,6 +31,8 @@ static int open_back_end(struct sl_source **out, const char *uri, const struct s
         return sl_xdp_source_open(out, rest, options, message, message_size);
     if ((rest = after_scheme(uri, "tap")))
         return sl_tap_source_open(out, rest, options, message, message_size);
+    if ((rest = after_scheme(uri, "dpdk")))
+        return sl_dpdk_source_open(out, rest, options, message, message_size);
     rest = after_scheme(uri, "file");
     return sl_capture_source_open(out, rest ? rest : uri, options, message, message_size);
 }

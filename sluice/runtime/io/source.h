@@ -28,6 +28,8 @@
 extern "C" {
 #endif
 
+#define SL_DPDK_LIBRARY "libsluice_dpdk.so"
+
 enum {
     SL_SOURCE_MESSAGE = 512,      /* a message buffer of this size suits any but a very long name */
     SL_SOURCES_MOST = 65536,      /* maximum number of merged sources: struct sl_frame has 16 bits for the port */
@@ -50,6 +52,10 @@ struct sl_source_options {
     uint64_t rotate_bytes, rotate_nanoseconds;   /* written files: bounds of one in a series, before compression, and in
                                                   * time of packets; both 0: one file without bounds */
     uint32_t rotate_files;                       /* the number of files that are kept; 0: all */
+    const char *dpdk_library;   /* dpdk: the path of its back end (dpdk/source.c); NULL: SL_DPDK_LIBRARY, which the dynamic
+                                 * linker searches for */
+    const char *dpdk_options;   /* dpdk: options of its environment abstraction layer, in place of the default ones; NULL:
+                                 * these, which need no hugepages */
 };
 
 /* The counters of a source. */
@@ -70,8 +76,8 @@ struct sl_source_statistics {
  *     -                     standard input, in the same formats
  *     af_packet:INTERFACE   a network interface; `any` for all of them
  *     xdp:INTERFACE         the same by AF_XDP, with libxdp; packets are withheld from the network stack of the host
- *
  *     tap:NAME              a TAP device of this host, which is created where there is none
+ *     dpdk:DEVICE           a device of DPDK with its arguments (net_pcap0,rx_pcap=in.pcap), or a PCI address
  *
  * Returns 0, with the source in *out, which sl_source_close closes; or -1, with *out NULL and the reason in message,
  * beginning with the name. options may be NULL. */
@@ -89,7 +95,7 @@ int sl_source_open_all(struct sl_source **out, const char *const *uris, size_t c
 int sl_source_create(struct sl_source **out, const char *uri, const struct sl_source_options *options, char *message,
                      size_t message_size);
 
-/* The source with that index among those that sl_source_open_all opened; one of AF_XDP or TAP is a destination as well,
+/* The source with that index among those that sl_source_open_all opened; one of AF_XDP, TAP or DPDK is a destination as well,
  * as it is the only one that can use its queues. It must not be closed. NULL if there is none. */
 struct sl_source *sl_source_part(struct sl_source *source, size_t index);
 
@@ -187,6 +193,8 @@ int sl_xdp_source_open(struct sl_source **out, const char *interface, const stru
                        size_t message_size);
 int sl_tap_source_open(struct sl_source **out, const char *name, const struct sl_source_options *options, char *message,
                        size_t message_size);
+int sl_dpdk_source_open(struct sl_source **out, const char *device, const struct sl_source_options *options, char *message,
+                        size_t message_size);
 int sl_packet_source_create(struct sl_source **out, const char *interface, char *message, size_t message_size);
 /* Takes ownership of the sources, even on failure. ordered: by time. */
 int sl_merge_source_open(struct sl_source **out, struct sl_source **sources, size_t count, bool ordered, char *message,

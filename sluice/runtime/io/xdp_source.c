@@ -13,6 +13,7 @@
 #if defined(__linux__) && __has_include(<linux/if_xdp.h>)
 
 #include "function/checksum_fix.h"
+#include "io/interface.h"
 #include "io/xdp_library.h"
 
 #include <errno.h>
@@ -330,14 +331,6 @@ static unsigned count_queues(struct xdp_source *s)
     return count < 1 ? 1 : count;
 }
 
-static bool is_virtual(struct xdp_source *s)
-{
-    struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
-    struct ifreq request = {.ifr_data = (void *)&driver};
-    memcpy(request.ifr_name, s->base.name, strlen(s->base.name));
-    return ioctl(s->control, SIOCETHTOOL, &request) == 0 && strcmp(driver.driver, "veth") == 0;
-}
-
 static int find_interface(struct xdp_source *s, const struct sl_source_options *options)
 {
     struct ifreq request = {0};
@@ -360,7 +353,7 @@ static int find_interface(struct xdp_source *s, const struct sl_source_options *
     if (!options->no_promiscuous &&
         setsockopt(s->control, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return refuse(s, "cannot be made promiscuous", errno);
-    s->virtual = is_virtual(s);
+    s->virtual = sl_is_veth(s->control, s->base.name);
     if ((s->queue_count = count_queues(s)) <= QUEUES)
         return 0;
     unsigned count = s->queue_count;

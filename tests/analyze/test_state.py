@@ -41,7 +41,7 @@ def run(program: Path, capture: Path, **environment: str) -> bytes:
     return done.stdout + (log.read_bytes() if log.exists() else b"")
 
 
-@pytest.mark.parametrize("name", ["flows", "nat"])
+@pytest.mark.parametrize("name", ["flows", pytest.param("nat", marks=pytest.mark.slow_matrix)])
 def test_a_standby_takes_over(name: str, capture: Path, tmp_path: Path) -> None:
     module, code, program = to_bitcode(SUBJECTS / f"{name}.c", tmp_path / "a.bc"), tmp_path / "state.c", tmp_path / "a"
     done = instrument(str(module), tmp_path / "i.bc")
@@ -65,3 +65,36 @@ def test_a_standby_takes_over(name: str, capture: Path, tmp_path: Path) -> None:
         sizes.append(json.loads(summary.read_text())["bytes"])
     assert sizes == sorted(sizes, reverse=True)
     assert first + run(program, rest) != whole  # without the state
+
+
+THREADED = """
+#include <pcap.h>
+#include <pthread.h>
+#include <unistd.h>
+static unsigned long seen;
+static void *rest(void *of) { for (;;) pause(); return of; }
+static void take(unsigned char *user, const struct pcap_pkthdr *head, const unsigned char *at) {
+    (void)user, (void)at;
+    seen += head->caplen;
+}
+int main(int count, char **word) {
+    char message[PCAP_ERRBUF_SIZE];
+    pthread_t thread;
+    if (count < 2 || pthread_create(&thread, 0, rest, 0))
+        return 2;
+    pcap_loop(pcap_open_offline(word[1], message), -1, take, 0);
+    return seen == 0;
+}
+"""
+
+
+def test_a_program_with_threads_is_not_exported(capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(THREADED)
+    module, program = to_bitcode(tmp_path / "a.c", tmp_path / "a.bc"), tmp_path / "a"
+    instrument(str(module), tmp_path / "i.bc")
+    (tmp_path / "state.c").write_text(serialise(str(module)).text, encoding="utf-8")
+    link(tmp_path / "i.bc", program, [str(tmp_path / "state.c"), str(REPLAY), PCAP])
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        run(program, capture, SLUICE_STATE_TO=str(tmp_path / "to"))
+    assert caught.value.returncode == 70 and b"several threads" in caught.value.stderr
+    run(program, capture, SLUICE_STATE_TO=str(tmp_path / "to"), SLUICE_STATE_SETTLE="1")

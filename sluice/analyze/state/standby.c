@@ -5,8 +5,10 @@
  *   SLUICE_STATE_MODEL=MODEL   all, flow, changed (the default), difference
  *   SLUICE_STATE_FROM=PLACE    before the first packet, take over all that is there
  *   SLUICE_STATE_STOP=N        end without notice after N packets, for rehearsals
- *   SLUICE_STATE_SETTLE=MS     wait before each export, so that other threads finish the packet
+ *   SLUICE_STATE_SETTLE=MS     wait before each export, so that other threads finish the packet; without it, an export of a
+ *                              program with several threads ends it, as state could change meanwhile
  *   SLUICE_STATE_SUMMARY=FILE  write totals at the end: a line of JSON */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +36,15 @@ static void set_model(const char *name) {
       return;
     }
   fail("SLUICE_STATE_MODEL", "is none of all, flow, changed, difference");
+}
+
+/* Whether other threads run, which an export does not stop. Without /proc it cannot be known. */
+static int has_threads(void) {
+  DIR *folder = opendir("/proc/self/task");
+  int threads = 0;
+  for (struct dirent *each; folder && (each = readdir(folder));) threads += each->d_name[0] != '.';
+  if (folder) closedir(folder);
+  return threads > 1;
 }
 
 static void take_over(const char *place) {
@@ -96,6 +107,10 @@ void sluice_standby(const struct sluice_packet *packet) {
   if (packet->number > packets) packets = packet->number;
   for (uint64_t i = 0; i < packet->variables; i++) changes[i] += packet->changed[i];
   if (to) {
+    if (settle <= 0 && has_threads())
+      fail("SLUICE_STATE_TO",
+           "the program has several threads, which may change state during an export; "
+           "if they rest between packets, set SLUICE_STATE_SETTLE to the milliseconds after which they do");
     struct sluice_export found;
     if (sluice_state_export(model, &found) != 0) fail("the export", "memory is exhausted");
     if (channel_write(to, found.bytes, found.size, packet->number) != 0) fail("SLUICE_STATE_TO", "cannot be written");

@@ -47,7 +47,8 @@ class Trigger:
     actions: dict[int, Action]
     files_: tuple[int, int] = field(default_factory=os.pipe)
     answers: tuple[int, int] = field(default_factory=os.pipe)
-    path: str = ""  # no socket
+    path: None = None
+    """Requests come by a pipe."""
 
     def fileno(self) -> int:
         return self.files_[0]

@@ -225,7 +225,8 @@ class Controller:
         try:
             try:
                 self.cgroups.open()
-                self.cgroups.watch(self._files(), *(() if self.requests is None else (self.requests.path,)))
+                path = None if self.requests is None else self.requests.path
+                self.cgroups.watch(self._files(), *(() if path is None else (path,)))
                 for process in self.processes:
                     self._start(process)
                 for process in self.processes:

@@ -12,8 +12,8 @@ class Requests(Protocol):
     """A file to wait for, and what serves a request."""
 
     @property
-    def path(self) -> str:
-        """The socket, which is removed if the controller is killed."""
+    def path(self) -> str | None:
+        """The socket, which is removed if the controller is killed; None if requests do not come by one."""
         ...
 
     def fileno(self) -> int:

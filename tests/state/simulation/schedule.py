@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from sluice.chain.description import function
+from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import FunctionBox, stack_box
 from sluice.chain.processes.instances import Instances
 from sluice.chain.processes.memory import Memory
@@ -221,6 +222,7 @@ class Simulation:
 
     def _describe(self, part: Part) -> None:
         control, bit = self.memory.control, 1 << part.number
+        snapshot.describe(self.chain, control)
         control.always |= bit if part.always else 0
         control.before[part.number], control.drops[part.number] = part.before, part.drops
         for number in self.chain.subscriptions(part) if not part.instance else ():

@@ -14,6 +14,9 @@ says its types and the memory that it takes.
 TOML: a table [NAME] for each, with program, listen, backends, and the options above as keys; workers and slice stand
 before the tables.
 
+SIGHUP, or `sluice reload SOCKET` with --control SOCKET, reads the program or FILE again, and starts a new process with
+it. New connections go there; those that are there go on with the version before.
+
 ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
 begins with /, ./ or ../. A channel is named before it where there are several:
 --backends caches=10.0.0.1:11211,10.0.0.2:11211.
@@ -31,14 +34,15 @@ from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
 from sluice.cli.common.services import Configured, checked_limits, named, read_config
+from sluice.cli.common.serving import run_services
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
 from sluice.service.describe import describe
 from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
-from sluice.service.load import load_file, ready_services
+from sluice.service.load import Service, load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, command_of, read_address, read_backend, run_service, wire
+from sluice.service.serve import Address, AddressError, read_address, read_backend, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -95,6 +99,16 @@ def add(commands: Any) -> None:
         help=f"what reports events ({defaults.events})",
     )
     parser.add_argument("--metrics", metavar="ADDRESS", help="where counters are read by HTTP, in Prometheus' format")
+    parser.add_argument(
+        "--control", metavar="SOCKET", help="a Unix socket by which `sluice reload` gives a new program or new backends"
+    )
+    parser.add_argument(
+        "--drain",
+        type=int,
+        default=60,
+        metavar="N",
+        help="seconds in which connections of the version before may end after a reload (60)",
+    )
     parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
     parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -107,69 +121,47 @@ def action(options: argparse.Namespace) -> int:
         return 0
     if (options.program is None) == (options.config is None):
         raise UsageError("name a program, or give --config FILE: see sluice serve --list")
-    if options.config is not None:
-        return _run(read_config(options.config, _limits(options)), options)
-    limits = _limits(options)
-    service = load_file(options.program, options.grammar, _settings(options.settings))
-    for warning in service.warnings:
-        print(f"sluice: warning: {warning}", file=sys.stderr)
+    if options.config is None and (options.check or options.print_c):
+        return _look(options)
+    return run_services(options, _configured)
+
+
+def _look(options: argparse.Namespace) -> int:
+    """Print what --check or --print-c says of a program."""
+    service = _load(options)
     if options.check and not service.checked.processes:
         _print(describe(service, None, None), options.json)
         return 0
     process = service.process(options.process)
     if options.check:
+        limits = _limits(options)
         _print(describe(service, process, _checked_bounds(service, process, options, limits)), options.json)
         return 0
-    lowered = lower(service, process)
-    if options.print_c:
-        print(lowered.source, end="")
-        return 0
+    print(lower(service, process).source, end="")
+    return 0
+
+
+def _load(options: argparse.Namespace) -> Service:
+    service = load_file(options.program, options.grammar, _settings(options.settings))
+    for warning in service.warnings:
+        print(f"sluice: warning: {warning}", file=sys.stderr)
+    return service
+
+
+def _configured(options: argparse.Namespace) -> list[Configured]:
+    """The services of the command line, or of --config."""
+    limits = _limits(options)
+    if options.config is not None:
+        return read_config(options.config, limits)
+    service = _load(options)
+    process = service.process(options.process)
     if options.listen is None:
         raise UsageError("--listen is missing: say where connections are accepted, such as --listen 127.0.0.1:11211")
     try:
         wiring = wire(process, _one(options.listen), [_several(each) for each in options.backends])
     except AddressError as error:
         raise UsageError(str(error)) from error
-    return _run([Configured(process.name, lowered.source, wiring, limits)], options)
-
-
-def _run(services: list[Configured], options: argparse.Namespace) -> int:
-    """Compile services, and run them until they are stopped."""
-    with busy("compiling"):
-        program = build_program(services[0].name, *(each.source for each in services))
-    bounds = [
-        bounds_of(program, each.wiring.channels, each.limits, number, each.wiring.folders)
-        for number, each in enumerate(services)
-    ]
-
-    as_json: bool = options.json
-    try:
-        metrics = None if options.metrics is None else read_address(options.metrics)
-    except AddressError as error:
-        raise UsageError(str(error)) from error
-
-    def ready(number: int | None, address: str) -> None:
-        if number is None:
-            print(json.dumps({"metrics": address}) if as_json else f"metrics at http://{address}/", flush=True)
-            return
-        found, name = bounds[number], services[number].name
-        data = {"ready": address, "service": name, **dataclasses.asdict(found)}
-        text = f"{name} serves at {address}; at most {found.total:,} bytes of memory"
-        print(json.dumps(data) if as_json else text, flush=True)
-
-    command = command_of(program, *((each.wiring, each.limits) for each in services), metrics=metrics)
-    status, counted = run_service(command, ready)
-    for each, counters in zip(services, counted, strict=False):
-        if as_json:
-            print(json.dumps({"service": each.name, "counters": counters}))
-            continue
-        if len(services) > 1:
-            print(f"{each.name}:")
-        width = max((len(f"{value:,}") for value in counters.values()), default=1)
-        for name, value in counters.items():
-            if value:
-                print(f"{value:>{width},} {name}")
-    return 1 if status else 0
+    return [Configured(process.name, lower(service, process).source, wiring, limits)]
 
 
 def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, limits: Limits) -> Bounds | str:

@@ -1,16 +1,12 @@
-"""Runs a compiled service as a process of its own, and gives back what it counted."""
+"""What a compiled service is connected to, and the command line that says so."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
-import signal
 import socket
-import subprocess
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 from sluice.service.bounds import Limits
 from sluice.service.lang.check.scope import Signature
@@ -113,8 +109,15 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
     return Wiring(names.index(accepted), listen[1], found)
 
 
-def command_of(program: Path, *services: tuple[Wiring, Limits], metrics: Address | None = None) -> list[str]:
-    """The command line of compiled services, with the wiring and limits of each, and where metrics are read."""
+def command_of(
+    program: Path,
+    *services: tuple[Wiring, Limits],
+    metrics: Address | None = None,
+    listeners: Sequence[Sequence[int]] = (),
+) -> list[str]:
+    """The command line of compiled services, with the wiring and limits of each, and where metrics are read.
+    `listeners`: for each service the descriptors of its listening sockets, if the process does not make its own.
+    """
     out = [str(program)]
     if metrics is not None:
         out += ["--metrics", metrics[0], str(metrics[1])]
@@ -123,6 +126,8 @@ def command_of(program: Path, *services: tuple[Wiring, Limits], metrics: Address
     for number, (wiring, limits) in enumerate(services):
         host, port = wiring.listen
         out += ["--service", str(number), "--listen", host, str(port), "--accept", str(wiring.accept)]
+        for each in listeners[number] if listeners else ():
+            out += ["--listener", str(each)]
         for channel, addresses in sorted(wiring.backends.items()):
             for each in addresses:
                 if _is_folder(each):
@@ -132,36 +137,3 @@ def command_of(program: Path, *services: tuple[Wiring, Limits], metrics: Address
         for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
     return out
-
-
-def run_service(command: list[str], ready: Callable[[int | None, str], None]) -> tuple[int, list[dict[str, int]]]:
-    """Run services until they are stopped by SIGINT or SIGTERM. `ready` is given the number and address of each when it
-    accepts connections, and before that, without a number, the address of metrics. The exit status, and all counters of
-    each by their name.
-    """
-    # a group of its own: Ctrl-C reaches it once, through the handler
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
-
-    def stop(number: int, _: FrameType | None) -> None:
-        process.send_signal(signal.SIGTERM)
-
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        assert process.stdout is not None
-        counters: list[dict[str, int]] = []
-        number = 0
-        for line in process.stdout:
-            word, *rest = line.split()
-            if word in ("ready", "metrics"):
-                host = f"[{rest[0]}]" if ":" in rest[0] else rest[0]
-                ready(number if word == "ready" else None, f"{host}:{rest[1]}")
-                number += word == "ready"
-            elif line.startswith("["):
-                counters = json.loads(line)
-        return process.wait(), counters
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if process.poll() is None:
-            process.kill()
-            process.wait()

@@ -88,6 +88,15 @@ class Observer:
         except queue.Empty:
             return {"error": "the box does not answer"}
 
+    def answer(self, what: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request of the control socket."""
+        kind = what.get("do")
+        if kind == "snapshot":
+            return self.snapshot.as_json()
+        if kind in ("describe", "reload"):
+            return self.do(what)
+        return {"error": 'the request is {"do": "snapshot"}'}
+
     def _step(self) -> None:
         """Go on with what was requested."""
         box = self.observed.box
@@ -167,8 +176,8 @@ def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observe
         if metrics_at:
             observer.servers.append(metrics_server(metrics_at, lambda: metrics(observer.snapshot)))
         if control:
-            observer.servers.append(control_server(control, observer))
-            stack.callback(_remove, control)
+            observer.servers.append(control_server(control, observer.answer))
+            stack.callback(remove_socket, control)
         yield observer
 
 
@@ -227,7 +236,7 @@ def metrics_server(at: tuple[str, int], text: Callable[[], str]) -> socketserver
     return server
 
 
-def control_server(path: str, observer: Observer) -> socketserver.BaseServer:
+def control_server(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]) -> socketserver.BaseServer:
     class Request(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             line = self.rfile.readline(REQUEST_MOST)
@@ -235,14 +244,7 @@ def control_server(path: str, observer: Observer) -> socketserver.BaseServer:
             with contextlib.suppress(ValueError):
                 what = json.loads(line)
             what = cast(dict[str, Any], what) if isinstance(what, dict) else {}
-            kind = what.get("do")
-            if kind == "snapshot":
-                answer = observer.snapshot.as_json()
-            elif kind in ("describe", "reload"):
-                answer = observer.do(what)
-            else:
-                answer = {"error": 'the request is {"do": "snapshot"}'}
-            self.wfile.write(json.dumps(answer).encode() + b"\n")
+            self.wfile.write(json.dumps(answer(what)).encode() + b"\n")
 
     class Server(_Bounded, socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         daemon_threads = True
@@ -273,7 +275,7 @@ def _answers(path: str) -> bool:
     return True
 
 
-def _remove(path: str) -> None:
+def remove_socket(path: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(path)
 

@@ -16,6 +16,7 @@ static uint64_t tagged(const void *target, enum service_tag tag) { return (uint6
 
 static void listen_for(struct service_lane *lane, bool wanted)
 {
+    wanted = wanted && !lane->draining;
     if (lane->listening != wanted)
         service_poll_change(&lane->worker->poll, lane->listener, wanted ? SERVICE_WATCH_ACCEPT : SERVICE_WATCH_NOTHING,
                             tagged(lane, SERVICE_LISTENER));
@@ -41,18 +42,34 @@ static bool make_pool(struct service_lane *lane)
     return true;
 }
 
-static const char *listen_at(struct service_lane *lane)
+void service_lane_drain(struct service_lane *lane)
+{
+    lane->draining = true;
+    listen_for(lane, false);
+}
+
+/* Makes the socket of a lane's listener. False if it cannot. */
+static bool make_listener(struct service_lane *lane)
 {
     const struct service_config *config = lane->config;
     int on = 1;
 
+    if (lane->worker->number < config->listener_count) {
+        lane->listener = config->listeners[lane->worker->number];
+        return true;
+    }
     lane->listener = socket(config->listen.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (lane->listener < 0)
-        return strerror(errno);
+        return false;
     setsockopt(lane->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(lane->listener, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
-    if (bind(lane->listener, (const struct sockaddr *)&config->listen.storage, config->listen.length) != 0 ||
-        listen(lane->listener, BACKLOG) != 0)
+    return bind(lane->listener, (const struct sockaddr *)&config->listen.storage, config->listen.length) == 0 &&
+           listen(lane->listener, BACKLOG) == 0;
+}
+
+static const char *listen_at(struct service_lane *lane)
+{
+    if (!make_listener(lane))
         return strerror(errno);
     if (!service_poll_add(&lane->worker->poll, lane->listener, SERVICE_WATCH_ACCEPT, tagged(lane, SERVICE_LISTENER)))
         return "the listener cannot be watched";
@@ -125,7 +142,7 @@ static struct service_instance *take_instance(struct service_lane *lane)
     found->home = lane;
     found->active = lane->core.now;
     service_lane_enter(lane, found);
-    lane->in_use++;
+    __atomic_store_n(&lane->in_use, lane->in_use + 1, __ATOMIC_RELAXED); /* the main thread reads it */
     return found;
 }
 
@@ -133,7 +150,7 @@ static void take_back(struct service_lane *lane, struct service_instance *instan
 {
     instance->next = lane->free;
     lane->free = instance;
-    lane->in_use--;
+    __atomic_store_n(&lane->in_use, lane->in_use - 1, __ATOMIC_RELAXED);
 }
 
 void service_lane_collect(struct service_lane *lane)
@@ -170,7 +187,7 @@ void service_lane_give(struct service_lane *lane, struct service_instance *insta
 
 void service_lane_accept(struct service_lane *lane)
 {
-    for (int i = 0; i < ACCEPTS; i++) {
+    for (int i = 0; i < ACCEPTS && !lane->draining; i++) {
         struct service_instance *instance;
         struct service_channel *c;
         struct sockaddr_storage peer;

@@ -4,7 +4,11 @@
  * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the
  * program's port that is accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers,
  * --buffer-size, --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down,
- * --splice, --share.
+ * --splice, --share. --listener DESCRIPTOR (of a service, for each worker) and --metrics-listener
+ * DESCRIPTOR are listening sockets that this process was given; the addresses are theirs then.
+ *
+ * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
+ * ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts
  * connections, and JSON at the end: the counters of each service. With --sizes alone it prints what an instance of each
  * takes, in bytes.
@@ -12,6 +16,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <netdb.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,25 +105,66 @@ static int print_sizes(void)
     return 0;
 }
 
+static void wanted_signals(sigset_t *signals)
+{
+    sigemptyset(signals);
+    sigaddset(signals, SIGINT);
+    sigaddset(signals, SIGTERM);
+    sigaddset(signals, SIGUSR1);
+}
+
+/* Connections that are there, at all workers. */
+static bool any_in_use(const struct service_team *team)
+{
+    for (uint32_t i = 0; i < team->count; i++)
+        for (uint32_t lane = 0; lane < team->workers[i].lane_count; lane++)
+            if (__atomic_load_n(&team->workers[i].lanes[lane].in_use, __ATOMIC_RELAXED))
+                return true;
+    return false;
+}
+
+static void wake_workers(const struct service_team *team)
+{
+    uint64_t one = 1;
+
+    for (uint32_t i = 0; i < team->count; i++)
+        while (write(team->workers[i].wake, &one, sizeof one) < 0 && errno == EINTR)
+            ;
+}
+
+/* Until all connections have ended, or the time for it is over, or a signal comes. */
+static void drain(struct service_team *team, uint32_t seconds, int stop)
+{
+    uint64_t end = service_nanoseconds() + seconds * UINT64_C(1000000000);
+    struct pollfd signals = {.fd = stop, .events = POLLIN};
+
+    atomic_store(&team->draining, true);
+    wake_workers(team);
+    while (service_nanoseconds() < end && (atomic_load(&team->drained) < team->count || any_in_use(team)))
+        if (poll(&signals, 1, 50) > 0)
+            break;
+}
+
 /* Until a signal requests the end. Answers requests of metrics meanwhile; `metrics` is -1 without. Not 0 if
  * signals cannot be read. */
-static int wait_for_end(const struct service_team *team, int metrics)
+static int wait_for_end(struct service_team *team, int metrics, uint32_t seconds)
 {
+    struct signalfd_siginfo came;
     sigset_t signals;
     int stop;
 
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
+    wanted_signals(&signals);
     stop = signalfd(-1, &signals, SFD_CLOEXEC);
     if (stop < 0)
         return die("signals", strerror(errno));
     service_metrics_serve(team, metrics, stop);
+    if (read(stop, &came, sizeof came) == sizeof came && came.ssi_signo == SIGUSR1)
+        drain(team, seconds, stop);
     close(stop);
     return 0;
 }
 
-static int run(struct service_team *team, int metrics)
+static int run(struct service_team *team, int metrics, uint32_t seconds)
 {
     struct service_worker *workers = team->workers;
     int status;
@@ -128,14 +174,9 @@ static int run(struct service_team *team, int metrics)
             return die("workers", "no thread could be started");
     for (unsigned i = 0; i < service_program_count; i++)
         announce("ready", &workers[0].lanes[i].config->listen);
-    status = wait_for_end(team, metrics);
+    status = wait_for_end(team, metrics, seconds);
     atomic_store(&team->stopping, true);
-    for (uint32_t i = 0; i < team->count; i++) {
-        uint64_t one = 1;
-
-        if (write(workers[i].wake, &one, sizeof one) < 0)
-            return die("stop", strerror(errno));
-    }
+    wake_workers(team);
     for (uint32_t i = 0; i < team->count; i++)
         pthread_join(workers[i].thread, NULL);
     for (uint32_t i = 0; i < team->count; i++)
@@ -177,7 +218,7 @@ static const char *make_workers(struct service_team *team, struct service_config
 int main(int count, char **arguments)
 {
     struct service_config *configs = calloc(service_program_count, sizeof *configs);
-    struct service_options options = {.workers = 1, .slice = 50000, .poll = &service_epoll};
+    struct service_options options = {.workers = 1, .slice = 50000, .poll = &service_epoll, .metrics_listener = -1};
     struct service_team team = {0};
     const char *wrong = NULL;
     sigset_t signals;
@@ -195,9 +236,7 @@ int main(int count, char **arguments)
         wrong = make_shared(&configs[i]);
     if (wrong)
         return die("options", wrong);
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
+    wanted_signals(&signals);
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     team.count = options.workers;
@@ -208,12 +247,12 @@ int main(int count, char **arguments)
     if (wrong)
         return die("cannot listen", wrong);
     if (options.metrics.length) {
-        metrics = service_metrics_listen(&options.metrics);
+        metrics = service_metrics_listen(&options.metrics, options.metrics_listener);
         if (metrics < 0)
             return die("cannot listen for metrics", strerror(errno));
         announce("metrics", &options.metrics);
     }
-    status = run(&team, metrics);
+    status = run(&team, metrics, options.drain);
     free(team.workers);
     for (unsigned i = 0; i < service_program_count; i++) {
         for (uint32_t port = 0; port < SERVICE_PORTS; port++) {
@@ -223,6 +262,7 @@ int main(int count, char **arguments)
             free(configs[i].backends[port]);
         }
         free(configs[i].states);
+        free(configs[i].listeners);
         if (configs[i].shared.state)
             munmap(configs[i].shared.state, configs[i].program->shared_size);
     }

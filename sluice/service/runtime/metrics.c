@@ -40,10 +40,15 @@ uint64_t service_counted(const struct service_team *team, uint32_t service, int 
     return sum;
 }
 
-int service_metrics_listen(struct service_address *address)
+int service_metrics_listen(struct service_address *address, int given)
 {
-    int on = 1, fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int on = 1, fd = given;
 
+    if (given >= 0) {
+        address->length = sizeof address->storage;
+        return getsockname(fd, (struct sockaddr *)&address->storage, &address->length) == 0 ? fd : -1;
+    }
+    fd = socket(address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return -1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);

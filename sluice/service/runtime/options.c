@@ -84,10 +84,23 @@ static const char *add_folder(struct service_config *config, char **value)
     return NULL;
 }
 
+/* The socket of a worker, which this process was given. */
+static const char *add_listener(struct service_config *config, const char *value)
+{
+    int *more = realloc(config->listeners, (config->listener_count + 1) * sizeof *more);
+
+    if (!more)
+        return "no memory";
+    config->listeners = more;
+    more[config->listener_count++] = atoi(value);
+    return NULL;
+}
+
 static const char *check(const struct service_config *config, uint32_t workers)
 {
     if (config->listen_port >= config->program->port_count || config->buffer_size < 64 || config->share == 0 ||
-        config->instances < workers || config->buffers < workers || config->listen.length == 0)
+        config->instances < workers || config->buffers < workers || config->listen.length == 0 ||
+        (config->listener_count && config->listener_count != workers))
         return "an option's value is out of range";
     return NULL;
 }
@@ -100,6 +113,10 @@ static const char *read_common(const char *option, const char *value, struct ser
         options->workers = (uint32_t)number;
     else if (strcmp(option, "--slice") == 0 && number >= 1 && number <= 1000000)
         options->slice = (uint32_t)number * 1000;
+    else if (strcmp(option, "--drain") == 0)
+        options->drain = (uint32_t)number;
+    else if (strcmp(option, "--metrics-listener") == 0)
+        options->metrics_listener = (int)number;
     else if (strcmp(option, "--events") == 0 && (strcmp(value, "epoll") == 0 || strcmp(value, "io_uring") == 0))
         options->poll = strcmp(value, "epoll") == 0 ? &service_epoll : &service_uring;
     else
@@ -130,6 +147,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             wrong = add_backend(config, value);
         else if (strcmp(option, "--folder") == 0)
             wrong = add_folder(config, value);
+        else if (strcmp(option, "--listener") == 0)
+            wrong = add_listener(config, value[0]);
         else if (strcmp(option, "--service") == 0 && number < services)
             config = configs + number;
         else if (strcmp(option, "--buffers") == 0)

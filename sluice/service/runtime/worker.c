@@ -197,6 +197,17 @@ static int patience(struct service_worker *worker)
     return SLEEP;
 }
 
+/* Accepts no more, once the team does so. */
+static void drain(struct service_worker *worker)
+{
+    if (worker->draining || !atomic_load(&worker->team->draining))
+        return;
+    worker->draining = true;
+    for (uint32_t i = 0; i < worker->lane_count; i++)
+        service_lane_drain(&worker->lanes[i]);
+    atomic_fetch_add(&worker->team->drained, 1);
+}
+
 void *service_worker_run(void *argument)
 {
     struct service_worker *worker = argument;
@@ -218,6 +229,7 @@ void *service_worker_run(void *argument)
         level(worker);
         for (int i = 0; i < count; i++)
             take_event(worker, &events[i]);
+        drain(worker);
         service_take_over(worker);
         for (uint32_t i = 0; i < worker->lane_count; i++) {
             service_lane_collect(&worker->lanes[i]);

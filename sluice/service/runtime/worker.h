@@ -22,6 +22,8 @@ struct service_address {
 struct service_config {
     const struct service_program *program;
     struct service_address listen;
+    int *listeners; /* sockets that were given to this process, one for each worker; null: it makes its own */
+    uint32_t listener_count;
     uint32_t listen_port; /* the port whose channel is accepted */
     struct service_address *backends[SERVICE_PORTS];
     uint32_t counts[SERVICE_PORTS];
@@ -73,6 +75,7 @@ struct service_lane {
     uint64_t spent;                        /* nanoseconds, divided by the share */
     int listener;
     bool listening;
+    bool draining; /* accepts no more */
 };
 
 struct service_worker {
@@ -82,6 +85,7 @@ struct service_worker {
     uint64_t turn_end;
     pthread_t thread;
     uint32_t now; /* seconds */
+    bool draining;
     int wake;     /* a descriptor that ends its wait */
     struct service_poll poll;
     struct service_team *team;
@@ -96,6 +100,8 @@ struct service_team {
     uint32_t count;
     _Atomic uint32_t idle; /* workers that offer to take instances */
     atomic_bool stopping;
+    atomic_bool draining;      /* another process accepts: the connections that are there go on */
+    _Atomic uint32_t drained;  /* workers that accept no more */
 };
 
 /* What the data of an event points to, in its low bits. */
@@ -137,6 +143,9 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
                               const struct service_config *config);
 void service_lane_free(struct service_lane *lane);
 void service_lane_accept(struct service_lane *lane);
+
+/* Accepts no more. */
+void service_lane_drain(struct service_lane *lane);
 
 /* Puts an instance among those that the lane serves, and takes it out. */
 void service_lane_enter(struct service_lane *lane, struct service_instance *instance);

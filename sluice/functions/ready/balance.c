@@ -35,6 +35,7 @@ SLUICE_SHARED(server, struct balance_server, flow, read_mostly, recover, "the se
 
 SLUICE_SHARED(failures, map, all, read_write, zero, "attempts without success since the last one that had it, by server")
 SLUICE_SHARED(down, map, all, read_mostly, zero, "until when a server is down, in milliseconds, by its address")
+SLUICE_SHARED(answered, map, all, read_write, zero, "when a server last sent a SYN/ACK on the wire, in milliseconds, by its address")
 
 enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
@@ -196,9 +197,12 @@ static void balance_rewrite(const struct sl_event *event, bool source, uint32_t 
 enum { BALANCE_SYN = 2, BALANCE_RST = 4, BALANCE_ACK = 16 };   /* RFC 9293, 3.1 */
 
 /* What a segment of a connection to the virtual address says of its server's health. On the wire, what the server sends is of
- * another flow: there the client's acknowledgement shows that the server has answered, and the timer that it has not. */
+ * another flow: its SYN/ACK there shows that it answers, also clients that never acknowledge, as those of a flood. */
 static void balance_health(const struct sl_event *event) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (flow && flow->role == BALANCE_ANSWER && event->side == flow->side && event->unit.captured >= 14 &&
+        (event->unit.at[13] & (BALANCE_SYN | BALANCE_ACK)) == (BALANCE_SYN | BALANCE_ACK) && SLUICE_PARAMETER_OF(event->box, failures))
+        sl_shared_map_maximum(SLUICE_SHARED_ALL(event->box, answered), ip4_address(event, event->side), balance_now(event->box), NULL);
     struct balance_server *attempt = event->unit.captured < 14 ? NULL : balance_attempt(flow);
     if (!attempt)
         return;
@@ -213,8 +217,13 @@ static void balance_health(const struct sl_event *event) {
 SLUICE_TIMER(tcp, attempt) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     struct balance_server *attempt = balance_attempt(flow);
-    if (attempt)
-        balance_settle(event->box, flow, attempt, false);
+    int64_t answered = 0;
+    if (!attempt)
+        return;
+    uint64_t wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9), began = attempt->until > wait ? attempt->until - wait : 0;
+    bool answers = sl_shared_map_read(SLUICE_SHARED_ALL(event->box, answered), (int64_t)attempt->address, &answered) == SL_STORE_DONE &&
+                   answered >= (int64_t)(began / 1000000);
+    balance_settle(event->box, flow, attempt, answers);
 }
 
 static void balance_packet(const struct sl_event *event, uint64_t until) {

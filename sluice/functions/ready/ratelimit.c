@@ -29,6 +29,7 @@ SLUICE_SHARED(by_back, struct ratelimit_bucket, flow, read_write, zero, "buckets
 
 enum ratelimit_key { RATELIMIT_SRC, RATELIMIT_DST, RATELIMIT_FLOW };
 enum { RATELIMIT_PACKET = 1500, RATELIMIT_SWEEP = 16 };   /* bytes; buckets that are looked at for room */
+#define RATELIMIT_FUTILE 1000000u    /* nanoseconds without a sweep after one that found no room */
 #define RATELIMIT_QUIET 1000000000u   /* nanoseconds without a drop, after which another one is reported */
 
 struct ratelimit {
@@ -37,6 +38,7 @@ struct ratelimit {
     struct token_rate packets, bytes;
     uint64_t done;      /* the number of the last packet that was decided on */
     uint32_t hand;      /* the bucket that was looked at last */
+    uint64_t sweep;     /* the time before which there is no sweep */
 };
 SLUICE_WORKER(struct ratelimit)
 
@@ -52,15 +54,22 @@ static bool ratelimit_is_full(const struct sl_box *box, const struct ratelimit_b
     return bucket && bucket->packets <= sl_now(box) && bucket->bytes <= sl_now(box);
 }
 
-/* Gives up those of the next few buckets that are full again: what remains of flows that ended before theirs was. */
+/* Gives up those of the next few buckets that are full again: what remains of flows that ended before theirs was. A sweep that
+ * finds none delays the next one, so that a sender that forges addresses does not cost a sweep for each packet. */
 static void ratelimit_sweep(struct sl_box *box) {
     struct ratelimit *ratelimit = SLUICE_WORKER_OF(box);
     struct sl_shared *of = ratelimit->key == RATELIMIT_SRC ? SL_SHARED_NAMED(box, by_src) : SL_SHARED_NAMED(box, by_dst);
+    bool found = false;
+    if (sl_now(box) < ratelimit->sweep)
+        return;
     for (unsigned i = 0; i < RATELIMIT_SWEEP; i++) {
         struct sl_object *object = sl_shared_next(of, &ratelimit->hand);
-        if (ratelimit_is_full(box, sl_shared_struct(object)))
+        if (ratelimit_is_full(box, sl_shared_struct(object))) {
             sl_shared_drop(object);
+            found = true;
+        }
     }
+    ratelimit->sweep = found ? 0 : sl_now(box) + RATELIMIT_FUTILE;
 }
 
 static void ratelimit_report(const struct sl_event *event) {

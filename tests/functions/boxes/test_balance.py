@@ -61,6 +61,19 @@ def test_a_refusal_on_the_wire_counts_once() -> None:
     assert (ran.reports["failed"], ran.reports["went_down"]) == (1, 0)
 
 
+def test_attempts_that_a_server_answers_on_the_wire_are_no_failures() -> None:
+    """Clients of a flood never acknowledge what the server answers."""
+    frames: list[bytes] = []
+    for port in range(1000, 1012):
+        server = ONE if port % 2 == 0 else TWO
+        frames += [opening(port)[0], Host(server, 80, 5, peer=Host(CLIENT, port, 2)).send("SA")]
+    frames += [opening(port)[0] for port in range(1020, 1024)]
+    times = [1000 + 0.01 * n for n in range(24)] + [1005.0, 1005.1, 1005.2, 1005.3]
+    ran = balance(frames, times)
+    assert ran.reports["balanced"] == 16
+    assert (ran.reports["failed"], ran.reports["went_down"]) == (0, 0)
+
+
 def test_a_success_in_between_keeps_a_server_up() -> None:
     frames = [
         opening(1000)[0],

@@ -46,7 +46,7 @@ def test_each_layer_says_what_it_read_and_what_came_of_it(sluice: Command) -> No
     assert tcp["state"] == "SYN_SENT" and tcp["outcome"] == "ended"
     (change,) = [item for item in tcp["changes"] if item["name"] == "state"]
     assert (change["from"], change["to"]) == ("CLOSED", "SYN_SENT") and ".py:" in change["where"]
-    assert [event["event"] for event in tcp["events"]] == ["created", "state"]
+    assert [event["event"] for event in tcp["events"]] == ["created", "sent", "state"]
     assert packet["layers"][0]["above"][0]["layer"] == "ipv4"
 
 

@@ -23,9 +23,11 @@ static int settle;
 static uint64_t stop, packets, bytes, most, records, outside_flow, by_hand;
 static uint64_t *changes; /* packets that changed each variable */
 
+/* Without the functions of atexit, as one of them takes the lock that is held here. */
 static void fail(const char *what, const char *why) {
   fprintf(stderr, "sluice: %s: %s\n", what, why);
-  exit(70);
+  fflush(NULL);
+  _exit(70);
 }
 
 static void set_model(const char *name) {

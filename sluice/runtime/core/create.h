@@ -22,7 +22,11 @@ static inline int sl_named_descriptor(const char *path) {
 /* How files are created: SL_CREATE_APPEND while a new version of a function opens (reload.h), as the file may have rows of
  * the version before; SL_CREATE_NOTHING in a trial of it, which writes nothing. */
 enum { SL_CREATE, SL_CREATE_APPEND, SL_CREATE_NOTHING };
+#ifdef SLUICE_SYMBOLS   /* in a program that embeds a stack, functions are not exchanged */
+enum { sl_create_mode = SL_CREATE };
+#else
 __attribute__((weak)) int sl_create_mode = SL_CREATE;
+#endif
 
 /* Opens a file to be written from its beginning; -1, or NULL, with errno when that is not possible. A symbolic link is refused
  * (ELOOP): one that another user planted under a name that can be guessed would lead the output to a file of this user's.

@@ -275,7 +275,7 @@ def test_packets_that_found_no_room_are_counted_as_the_kernels(wire: Veth, tmp_p
     "interface, said",
     [
         ("absent0", "absent0: there is no interface of that name"),
-        ("dpdk:s0", "interfaces are received from by their names"),
+        ("netmap:s0", "interfaces are received from by their names"),
     ],
 )
 def test_an_interface_that_cannot_be_opened_is_told(wire: Veth, interface: str, said: str) -> None:

@@ -308,7 +308,7 @@ def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
         made = compiled(s)
     _, counters = run_compiled(made, [packet(bytes(60000))], dataclasses.replace(SETTINGS, work=60000))
     assert counters["frame"]["packets"] == 60000
-    assert SETTINGS.work == WORK and f"SL_WORK = {WORK} " in (RUNTIME / "driver/embed.h").read_text()
+    assert SETTINGS.work == WORK and f"SL_WORK = {WORK}," in (RUNTIME / "driver/embed.h").read_text()
     full = [packet(bytes(1500)), packet(bytes(WORK + 1))]  # a packet of an Ethernet loses nothing
     assert_same(made, full, SETTINGS)
     _, counters = run_compiled(made, full, SETTINGS)

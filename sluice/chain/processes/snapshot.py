@@ -41,8 +41,8 @@ class Reads:
 
 
 def reads_of(part: Part) -> Reads:
-    """What the functions of a process read. Records for Python have the key."""
-    found = Reads(key=bool(part.python))
+    """What the functions of a process read. Records for Python have the key, and instances divide traffic by it."""
+    found = Reads(key=bool(part.python) or part.instance is not None)
     for function in part.functions.c:
         found |= Reads(function.fields, function.key)
     return found

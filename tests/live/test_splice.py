@@ -51,7 +51,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("splice")
     (made / "stack.py").write_text(STACK)
     (made / "site").mkdir()
-    for each in (made.parent, made, made / "site"):
+    made.parent.chmod(0o755)
+    for each in (made, made / "site"):
         each.chmod(0o777)
     (made / "site" / "big").write_bytes(content())
     (made / "routes").write_text(

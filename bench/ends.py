@@ -99,7 +99,7 @@ def cases(folder: Path) -> list[Case]:
         (folder / name).write_text(text)
     nginx = ["nginx", "-p", str(folder), "-c"]
     inside = ("--inside", f"{BEFORE}.1/24", "--outside", f"b1={AFTER}.1/24")
-    behind = ("-i", "b0", "--forward", "benchend0")
+    after_the_chain = ("-i", "b0", "--forward", "benchend0")
     cached = sluice("endpoint", "benchend", *inside, "--local", f"{BEFORE}.100/32", "--run",
                     shlex.join([*nginx, str(folder / "cache")]))  # fmt: skip
     routed = f"splice:address={BEFORE}.100,servers={AFTER}.2,routes={folder}/static"
@@ -111,10 +111,10 @@ def cases(folder: Path) -> list[Case]:
         Case("layer 7, splice", f"http://{SERVICE}{page}",
              [sluice("run", stack, *between, "-f", f"splice:address={SERVICE},servers={servers}")]),
         Case("layer 7, all from the cache", f"{box}/static/page",
-             [cached, sluice("run", stack, *behind, "-f", routed)], routed=True),
+             [cached, sluice("run", stack, *after_the_chain, "-f", routed)], routed=True),
         Case("byte stream proxy", f"http://{BEFORE}.1{page}",
              [sluice("proxy", "benchend", *inside, "--port", "80", "--server", f"{AFTER}.2:80"),
-              sluice("run", stack, *behind, "-f", "none")], routed=True),
+              sluice("run", stack, *after_the_chain, "-f", "none")], routed=True),
         Case("HAProxy, http", f"http://{SERVICE}{page}", [["haproxy", "-db", "-f", str(folder / "haproxy-http")]],
              addresses=True),
         Case("HAProxy, tcp", f"http://{SERVICE}{page}", [["haproxy", "-db", "-f", str(folder / "haproxy-tcp")]],

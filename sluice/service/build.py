@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import subprocess
-import tempfile
 from pathlib import Path
 
-from sluice.engine.cache import OBJECT, SERVICE, WORK, CacheError, cache_folder, trim, use
+from sluice.engine.cache import OBJECT, SERVICE
 from sluice.engine.compiler import CompilerError, compiler, flags
-from sluice.engine.sealed_file import move, seal
+from sluice.engine.made_once import made_once
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 SOURCES = (
@@ -44,30 +42,17 @@ def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path])
         digest.update(text.encode() + b"\0")
     for path in sorted(RUNTIME.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    folder = cache_folder()
-    path = folder / f"{name}-{digest.hexdigest()[:32]}{kind}"
-    if use(path) is not None:
-        return path
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
-            for file, text in texts.items():
-                Path(work, file).write_text(text, encoding="utf-8")
-            made = Path(work, path.name)
-            files = [str(Path(work, file)) for file in texts]
-            line = [*command, *options, *files, *map(str, more), "-o", str(made)]
-            done = subprocess.run(line, capture_output=True, text=True)
-            if done.returncode:
-                raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
-            seal(made)
-            os.chmod(made, 0o700)
-            move(made, path)
-    except OSError as error:
-        raise CacheError(
-            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder in which compiled programs "
-            "can be written"
-        ) from error
-    trim(folder)
-    return path
+
+    def make(made: Path) -> None:
+        for file, text in texts.items():
+            Path(made.parent, file).write_text(text, encoding="utf-8")
+        files = [str(Path(made.parent, file)) for file in texts]
+        line = [*command, *options, *files, *map(str, more), "-o", str(made)]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode:
+            raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
+
+    return made_once(f"{name}-{digest.hexdigest()[:32]}{kind}", make, executable=True)
 
 
 def _table(names: list[str]) -> str:

@@ -63,8 +63,8 @@ def _overlap(overlap: ir.OverlapSeq, compiler: Compiler) -> Operation:
         if found is None:
             nothing(frame)
             return
-        behind, known = found
-        cursor(frame, behind)
+        after, known = found
+        cursor(frame, after)
         offset(frame, known.offset)
         length(frame, known.length)
         new(frame, known.new)

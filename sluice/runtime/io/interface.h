@@ -50,7 +50,10 @@ static inline bool sl_is_veth(int control, const char *interface)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
     struct ifreq request = {.ifr_data = (void *)&driver};
-    snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+    size_t length = strlen(interface);
+    if (length >= sizeof request.ifr_name)
+        return false;
+    memcpy(request.ifr_name, interface, length);
     return ioctl(control, SIOCETHTOOL, &request) == 0 && strcmp(driver.driver, "veth") == 0;
 }
 

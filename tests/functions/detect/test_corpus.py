@@ -80,7 +80,8 @@ def check(captures: list[Path]) -> tuple[int, int]:
     sides, alerts = 0, 0
     for capture in captures:
         found: dict[tuple[int, int], set[int]] = defaultdict(set)
-        for row in run(lambda box, path=capture: box.run(path), RULES, f"block={BLOCK}").rows:
+        alerted = run(lambda box, path=capture: box.run(path), RULES, f"block={BLOCK}")
+        for row in alerted.rows:
             found[row["flow_id"], row["direction"] == "to_client"].add(row["alert"]["signature_id"])
         said = streams(capture)
         for side, pieces in said.items():
@@ -88,7 +89,10 @@ def check(captures: list[Path]) -> tuple[int, int]:
                 continue
             sides += 1
             alerts += len(found[side])
-            assert found[side] == expected(pieces), (capture.name, side)
+            wanted = expected(pieces)
+            # Windows of this size can come to the bound on the work for one packet, which is counted.
+            holds = found[side] <= wanted if alerted.reports["ids_bounded_matches"] else found[side] == wanted
+            assert holds, (capture.name, side, found[side], wanted)
         assert found.keys() <= said.keys(), capture.name
     return sides, alerts
 

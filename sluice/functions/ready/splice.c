@@ -22,7 +22,7 @@ SLUICE_PARAMETER(memory, number, 67108864, "bytes of all requests that wait")
 SLUICE_PARAMETER(wait, seconds, 10, "for a whole request")
 SLUICE_PARAMETER(connect, seconds, 4, "for the answer of a server, after which the next one is tried")
 SLUICE_PARAMETER(down, seconds, 10, "for which a server that did not answer gets no connections while others do")
-SLUICE_PARAMETER(options, text, "scale+sack+stamps", "options of TCP that the servers have; one that a server refuses is not offered again")
+SLUICE_PARAMETER(options, text, "scale+sack+stamps", "options of TCP that the servers have; one that a server refuses is not offered for a minute")
 
 SLUICE_COUNTER(splice_syns, "SYNs of clients")
 SLUICE_COUNTER(splice_cookies, "of these those of which nothing was stored")
@@ -42,6 +42,8 @@ SLUICE_COUNTER(splice_gave_up, "connections that were reset, as the server did n
 SLUICE_COUNTER(splice_less_options, "connections whose server refused an option that the client had been offered")
 SLUICE_COUNTER(splice_translated, "segments of joined connections")
 SLUICE_COUNTER(splice_not_translated, "segments that could not be translated: in fragments, or cut; they are dropped")
+SLUICE_COUNTER(splice_errors, "ICMP errors about segments of joined connections")
+SLUICE_COUNTER(splice_errors_dropped, "ICMP errors about segments of other connections, or that could not be translated; they are dropped")
 
 struct splice_flow {
     struct splice_connection *c;
@@ -51,6 +53,7 @@ SLUICE_STATE(struct splice_flow)
 SLUICE_WORKER(struct splice)
 
 #define SPLICE_SECOND ((uint64_t)1000000000)
+#define SPLICE_REFUSED_FOR (60 * SPLICE_SECOND)   /* for which an option is not offered after a server has refused it */
 enum { SPLICE_TRIES = 6, SPLICE_LINGER = 10 };
 
 static uint64_t splice_time(double seconds) { return (uint64_t)(seconds * 1e9); }
@@ -122,6 +125,7 @@ static void splice_join(struct sl_box *box, struct splice_connection *c, const s
     splice_read_syn(&server, place, c->options);
     c->agreed = server.options;
     c->number_shift = c->cookie - server.client;
+    c->server_next = server.client_next;
     c->server_mss = server.mss;
     c->server_scale = c->agreed & SPLICE_SCALE ? server.client_scale : 0;
     c->server_stamp = server.stamp;
@@ -129,7 +133,9 @@ static void splice_join(struct sl_box *box, struct splice_connection *c, const s
         splice->scale = c->server_scale;
     if (c->agreed != c->options) {
         SLUICE_COUNTER_OF(box, splice_less_options)++;
-        splice->options &= (uint8_t)~(c->options & ~c->agreed);
+        for (unsigned bit = 0; bit < 3; bit++)
+            if ((c->options & ~c->agreed) >> bit & 1)
+                splice->refused[bit] = sl_max(sl_now(box), 1);
     }
     uint32_t clock = splice_clock(box);   /* time stamps that the client gets do not decrease (RFC 7323, 5.3) */
     c->stamp_shift = ((int32_t)(clock - c->box_stamp) > 0 ? clock : c->box_stamp) - server.stamp;
@@ -162,7 +168,11 @@ static void splice_from_server(struct sl_box *box, struct splice_connection *c, 
         }
         if (SL_UNLIKELY(c->held != NULL) && c->passed == c->count)
             splice_drop_held(SLUICE_WORKER_OF(box), c);
-        c->ended |= (uint8_t)(flags & TCP_RST ? 3 : flags & TCP_FIN ? 2 : 0);
+        uint32_t number = (uint32_t)sl_load_be32(place->at + 4), length = place->ip.end - place->ip.payload - place->header;
+        if (SL_UNLIKELY(flags & (TCP_RST | TCP_FIN)))   /* a reset of another number ends nothing (RFC 5961, 3.2) */
+            c->ended |= (uint8_t)(!(flags & TCP_RST) ? 2 : number == c->server_next ? 3 : 0);
+        if (number + length - c->server_next < 1u << 31)
+            c->server_next = number + length + (flags & TCP_FIN);
         splice_forward(box, c, false, place);
         return;
     }
@@ -336,6 +346,11 @@ SLUICE_ON(tcp, packet) {
     if (c)
         splice_from_server(box, c, &place);
 }
+
+#include "splice_icmp.h"
+
+SLUICE_ON(icmp, packet) { splice_error(event); }
+SLUICE_ON(icmp6, packet) { splice_error(event); }
 
 SLUICE_TIMER(tcp, splice) {
     struct sl_box *box = event->box;

@@ -35,6 +35,7 @@ struct splice_connection {
     bool lingers;                     /* its timer runs, after which it is freed */
     uint32_t client, cookie;          /* the numbers of both SYNs */
     uint32_t client_next;             /* the number after what the client has sent */
+    uint32_t server_next;             /* the same of the server */
     uint32_t stamp, box_stamp, server_stamp;   /* last ones of the client; of the box to the client; of the server */
     uint16_t window;                  /* last one of the client */
     uint16_t mss, server_mss;
@@ -64,7 +65,8 @@ struct splice {
     uint64_t held;                  /* bytes of requests */
     uint8_t key[16];
     uint64_t all;            /* bits of the servers of the parameter */
-    uint8_t options;         /* that all servers have, as far as is known */
+    uint8_t options;         /* that the servers have by the parameter */
+    uint64_t refused[3];     /* when a server last refused the option of this bit, in nanoseconds, or 0 */
     uint8_t scale;           /* of the window of the last server that has one */
     bool by_path, by_host, waits;
     uint8_t *segment;        /* where one is made; SPLICE_SEGMENT bytes */

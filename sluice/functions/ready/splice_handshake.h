@@ -39,6 +39,16 @@ static bool splice_send_syn_ack(const struct sl_event *event, const struct splic
         .window = (uint16_t)sl_min(SLUICE_PARAMETER_OF(event->box, waiting), 65535), .options = options, .option_length = length});
 }
 
+/* The options that clients are offered: those of the parameter without what a server refused a short time ago. A single answer,
+ * of a server that is being replaced or of an attacker, takes an option from further clients for that time only. */
+static unsigned splice_offered(const struct splice *splice, uint64_t now) {
+    unsigned offered = splice->options;
+    for (unsigned bit = 0; bit < 3; bit++)
+        if (splice->refused[bit] && now - splice->refused[bit] < SPLICE_REFUSED_FOR)
+            offered &= ~(1u << bit);
+    return offered;
+}
+
 /* Answers a SYN: from a new connection, or, while there are too many, from one that is not stored. */
 static void splice_answer(const struct sl_event *event, struct splice_flow *flow, const struct tcp_place *place) {
     struct sl_box *box = event->box;
@@ -57,7 +67,7 @@ static void splice_answer(const struct sl_event *event, struct splice_flow *flow
     flow->answered = !store;
     c = c ? c : &forgotten;
     splice_read_head(c, frame, place);
-    splice_read_syn(c, place, splice->options);
+    splice_read_syn(c, place, splice_offered(splice, sl_now(box)));
     c->cookie = syn_cookie(splice->key, place, frame->at, c->client, sl_now(box) / SYN_COOKIE_TICK, syn_cookie_size(c->mss));
     c->box_scale = splice->scale;
     c->box_stamp = splice_clock(box);
@@ -66,7 +76,8 @@ static void splice_answer(const struct sl_event *event, struct splice_flow *flow
         c->box_scale = 7;
         c->box_stamp = (c->box_stamp & ~63u) | (c->options & SPLICE_SACK ? 16 : 0) |
                        (c->options & SPLICE_SCALE ? c->client_scale : SPLICE_NO_SCALE);
-    } else {
+    } else {   /* once it is forgotten, its options are unknown: its number must not be recognised as a cookie */
+        c->cookie ^= 1;
         splice->half_open++;
         SLUICE_ARM(event, tcp, splice, SPLICE_SECOND);
     }

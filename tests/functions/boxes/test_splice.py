@@ -13,7 +13,7 @@ import pytest
 
 from sluice.engine.box import RunError
 from tests.functions.boxes.test_synflood import acknowledgement, flags, number
-from tests.functions.security import Ran, run, wrong_checksums
+from tests.functions.security import Ran, icmp4, icmp6, run, wrong_checksums
 from tests.support.connection import Host
 from tests.support.packets import A4, A6
 
@@ -167,6 +167,86 @@ def test_a_client_that_sends_no_request_is_reset() -> None:
     )
     assert ran.reports["splice_no_request"] == 1
     assert 0x14 in map(flags, ran.left)
+
+
+def joined(client: Host, server: Host, version: int = 4) -> list[bytes]:
+    """Packets after which a connection without options is joined."""
+    syn = client.send("S")
+    cookie = number(splice([syn], version=version).left[0])
+    assert client.peer
+    client.peer.next = cookie + 1
+    return [syn, client.send("A", REQUEST), server.send("SA", ack=CLIENT_NUMBER + 1)]
+
+
+def test_a_reset_of_another_number_ends_nothing() -> None:
+    """RFC 5961, 3.2. Who knows the ends alone must not free the connection in the box."""
+    for wrong in (False, True):
+        client, server = ends()
+        frames = joined(client, server)
+        frames.append(server.send("R", number=SERVER_NUMBER + (1000 if wrong else 1)))
+        frames += [client.send("A", b"more"), ends(port=1)[0].send("S"), client.send("A", b"again")]
+        ran = splice(frames, times=[1000, 1000, 1000, 1001, 1002, 1020, 1021])
+        assert ran.left[-1].endswith(b"again") == wrong
+        assert bool(ran.reports["splice_unknown"]) != wrong
+
+
+def test_an_option_that_a_server_refuses_is_not_offered_for_a_minute() -> None:
+    client, server = ends()
+    syn = client.send("S", options=syn_options(9, CLIENT_STAMP))
+    (answer,) = splice([syn]).left
+    ack = client.send(
+        "A",
+        REQUEST,
+        ack=number(answer) + 1,
+        options=stamps(CLIENT_STAMP, int.from_bytes(options(answer)[-8:-4], "big")),
+    )
+    frames = [syn, ack, server.send("SA", ack=CLIENT_NUMBER + 1, options=syn_options(5, 1)[:8])]
+    frames += [ends(port=port)[0].send("S", options=syn_options(9, CLIENT_STAMP)) for port in (1, 2)]
+    ran = splice(frames, times=[1000, 1000, 1000, 1059, 1061])
+    assert ran.reports["splice_less_options"] == 1
+    offers = {int.from_bytes(frame[36:38], "big"): len(options(frame)) for frame in ran.left if flags(frame) == 0x12}
+    assert offers == {40000: 24, 1: 8, 2: 24}
+
+
+def test_the_number_of_a_client_that_was_forgotten_is_no_cookie() -> None:
+    """Its options were stored, and are no longer known."""
+    client, _ = ends()
+    syn = client.send("S", options=syn_options(9, CLIENT_STAMP))
+    (answer,) = splice([syn]).left
+    box_stamp = int.from_bytes(options(answer)[-8:-4], "big")
+    timers = [ends(port=port)[0].send("S") for port in range(1, 5)]
+    ack = client.send("A", REQUEST, ack=number(answer) + 1, options=stamps(CLIENT_STAMP, box_stamp))
+    ran = splice([syn, *timers, ack], times=[1000, 1002, 1005, 1010, 1020, 1021])
+    assert ran.reports["splice_no_handshake"] >= 1 and ran.reports["splice_unknown"] == 1
+    assert flags(ran.left[-1]) == 4
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_errors_reach_the_end_that_sent_what_they_quote(version: int) -> None:
+    """Without them no end learns the path's segment size (RFC 1191, RFC 8201)."""
+    error, kind, head, router = {
+        4: (icmp4, (3, 4), 14, bytes([203, 0, 113, 1])),
+        6: (icmp6, (2, 0), 14, bytes([0xFD] + 14 * [0] + [0x77])),
+    }[version]
+    client, server = ends(version)
+    frames = joined(client, server, version)
+    answer = server.send("A", 100 * b"answer")
+    to_client = splice([*frames, answer], version=version).left[-1]
+    more = client.send("A", b"more")
+    to_server = splice([*frames, answer, more], version=version).left[-1]
+    addresses = slice(26, 34) if version == 4 else slice(22, 54)
+    start = 14 + (20 if version == 4 else 40) + 8
+    for quoted, sent, receiver in ((to_client, answer, SERVER[version]), (to_server, more, A4 if version == 4 else A6)):
+        for length in (28 if version == 4 else 48, 300):
+            told = error(*kind, b"\0\0\5\0" + quoted[head : head + length], router, quoted[addresses][: len(router)])
+            ran = splice([*frames, answer, more, told], version=version)
+            out = ran.left[-1]
+            assert out[addresses] == router + receiver and not wrong_checksums(out)
+            assert out[start:] == sent[head : head + length], "the end recognises its own segment"
+            assert ran.reports["splice_errors"] == 1
+    stray = error(*kind, b"\0\0\5\0" + splice(frames[:1], version=version).left[0][head:], router, SERVICE[version])
+    ran = splice([frames[0], stray], version=version)
+    assert ran.reports["splice_errors_dropped"] == 1 and len(ran.left) == 1
 
 
 def test_requests_beyond_the_bound_are_not_stored() -> None:

@@ -111,12 +111,12 @@ class Enforcer:
             require_cpu_controller(self.hierarchy)
             if self.mode != "none":
                 compiled_drop()  # now, and not when traffic is there already
-            if nics and self.mode != "none":
-                self.nics = Nics(nics, self.session.accounting.cpus, FIRST + max_containers)
             if not dry_run:
                 self._record = Record(state_folder)
                 self.found = self._record.restore()
                 self._watchdog = Watchdog(state_folder)
+            if nics and self.mode != "none":
+                self.nics = Nics(nics, self.session.accounting.cpus, FIRST + max_containers, self._record)
             self._follow()
             self._begin()
         except BaseException:

@@ -10,12 +10,13 @@ from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.isolate import classic
 from sluice.isolate.build import compiled_drop
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.interfaces import Interface, entered, host_end, interfaces, namespace_identifier
 from sluice.isolate.libbpf import Object
-from sluice.isolate.polling import Change, begin_polling, undo
-from sluice.isolate.restore import Record
+from sluice.isolate.polling import Change, begin_polling
+from sluice.isolate.restore import Record, undo_change
 
 MODES = ("auto", "host-end", "xdp", "tc", "threads", "none")
 """Where packets are dropped: at the host's end of a veth, before the container's end schedules its softirq; by the
@@ -47,10 +48,10 @@ class Dropped:
 
 class Gates:
     """The gates of one container: a program on each of its interfaces. Nothing is pinned: the kernel removes them when
-    this process ends.
+    this process ends, or, without tcx, the watchdog (classic.py).
 
-    mode: one of MODES. folder: of the container's cgroup. record: what is changed at interfaces in mode `threads` is
-    recorded there. Raises IsolateError if the program cannot be built or loaded.
+    mode: one of MODES. folder: of the container's cgroup. record: what the kernel does not undo is recorded there
+    before it is changed. Raises IsolateError if the program cannot be built or loaded.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class Gates:
         self._folder = folder
         self._is_v1 = is_v1
         self._record = record
-        self._changes: dict[tuple[int, int], Change] = {}
+        self._changes: dict[tuple[int, int], Change | classic.Filter] = {}
         self._cpus = cpus
         self._links: dict[tuple[int, int], int] = {}
         self._object = Object(compiled_drop())
@@ -158,36 +159,48 @@ class Gates:
                 if mode == "host-end":
                     if other is None:
                         raise IsolateError("it has no end in the host's namespace")
-                    self._links[key] = self._object.attach_to_interface("drop_tc", other.index, _TCX_EGRESS)
+                    self._attach_tc(key, other.index, _TCX_EGRESS, ("", 0))
                     self.places[key] = f"{mode} {other.name}"
                 else:
-                    program, place, flags = (
-                        ("drop_xdp", XDP, XDP_DRIVER) if mode == "xdp" else ("drop_tc", TCX_INGRESS, 0)
-                    )
                     with entered(namespace):
-                        self._links[key] = self._object.attach_to_interface(program, interface.index, place, flags)
+                        if mode == "tc":
+                            self._attach_tc(key, interface.index, TCX_INGRESS, (str(self._folder), key[0]))
+                        else:
+                            link = self._object.attach_to_interface("drop_xdp", interface.index, XDP, XDP_DRIVER)
+                            self._links[key] = link
                     self.places[key] = f"{mode} {interface.name}"
                 self._tried.pop(key, None)
                 self.refused.pop(key, None)
                 return
             except IsolateError as error:
+                self._undo(key)
                 tried.append(f"{mode}: {str(error).splitlines()[0]}")
         self._tried[key] = other.index if other else 0
         self.refused[key] = "; ".join(tried)
 
+    def _attach_tc(self, key: tuple[int, int], index: int, place: int, owner: tuple[str, int]) -> None:
+        if classic.has_tcx():
+            self._links[key] = self._object.attach_to_interface("drop_tc", index, place)
+            return
+        program = self._object.descriptor_of("drop_tc")
+        classic.attach(program, index, place == _TCX_EGRESS, owner, lambda found: self._keep(key, found))
+
+    def _keep(self, key: tuple[int, int], change: Change | classic.Filter) -> None:
+        self._undo(key)
+        self._changes[key] = change
+        if self._record is not None:
+            self._record.keep_change(change)
+
     def _begin_polling(
         self, key: tuple[int, int], process: int, namespace: int, interface: Interface, other: Interface | None
     ) -> None:
-        def keep(change: Change) -> None:
-            self._changes[key] = change
-            if self._record is not None:
-                self._record.keep_change(change)
-
+        ends = (namespace, key[0])
         try:
-            begin_polling(self._folder, self._is_v1, process, (namespace, key[0]), interface, other, keep)
+            begin_polling(
+                self._folder, self._is_v1, process, ends, interface, other, lambda change: self._keep(key, change)
+            )
         except IsolateError as error:
-            if change := self._changes.pop(key, None):
-                self._forget(change)
+            self._undo(key)
             self._tried[key] = other.index if other else 0
             self.refused[key] = f"threads: {error}"
             return
@@ -195,17 +208,17 @@ class Gates:
         self._tried.pop(key, None)
         self.refused.pop(key, None)
 
-    def _forget(self, change: Change) -> None:
-        if self._record is not None:
-            self._record.forget_change(change)
+    def _undo(self, key: tuple[int, int]) -> None:
+        if change := self._changes.pop(key, None):
+            undo_change(change)
+            if self._record is not None:
+                self._record.forget_change(change)
 
     def _detach(self, key: tuple[int, int]) -> None:
         self.places.pop(key, None)
         if key in self._links:
             os.close(self._links.pop(key))
-        if change := self._changes.pop(key, None):
-            undo(change)
-            self._forget(change)
+        self._undo(key)
 
 
 @contextlib.contextmanager

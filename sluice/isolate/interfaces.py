@@ -16,6 +16,7 @@ _NEWLINK, _GETLINK, _NEWNSID, _GETNSID, _DONE, _ERROR = 16, 18, 88, 90, 3, 2
 _REQUEST, _DUMP = 0x001, 0x300
 _IFNAME, _LINK, _LINKINFO, _NETNSID, _KIND = 3, 5, 18, 37, 1
 _NSID, _NSID_FD = 1, 3
+_NEW_FILTER, _GET_FILTER = 44, 46
 _TYPE_MASK = 0x3FFF
 _UP, _LOOPBACK = 0x1, 0x8
 _CLONE_NEWNET = 0x40000000
@@ -110,6 +111,15 @@ def host_end(inside: Interface, outside: list[Interface], identifier: int) -> In
         ):
             return other
     return None
+
+
+def has_filters(index: int) -> bool:
+    """Whether tc has a filter at the ingress or egress (clsact) of an interface of this namespace."""
+    return any(
+        kind == _NEW_FILTER
+        for parent in (0xFFFFFFF2, 0xFFFFFFF3)  # TC_H_MAKE(TC_H_CLSACT, TC_H_MIN_INGRESS and TC_H_MIN_EGRESS)
+        for kind, _ in _request(_GET_FILTER, _DUMP, struct.pack("=BxxxiIII", 0, index, 0, parent, 0))
+    )
 
 
 def _request(kind: int, flags: int, body: bytes) -> Iterator[tuple[int, bytes]]:

@@ -8,12 +8,14 @@ import os
 import struct
 from collections.abc import Sequence
 
+from sluice.isolate import classic
 from sluice.isolate.accounting import packed_address
 from sluice.isolate.build import compiled_nic
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.gates import DROPS, REASONS, TCX_INGRESS, XDP, XDP_DRIVER, Dropped
 from sluice.isolate.interfaces import interfaces
 from sluice.isolate.libbpf import Object
+from sluice.isolate.restore import Record
 
 AUTO = "auto"
 """In place of names: every interface of the host that is a device."""
@@ -21,16 +23,18 @@ AUTO = "auto"
 
 class Nics:
     """The programs at interfaces of the host, by name. Nothing is pinned: the kernel removes them when this process
-    ends.
+    ends, or, without tcx, the watchdog, by the record (classic.py).
 
     Raises IsolateError if there is no such interface, or if neither XDP of its driver nor tc can be attached to one.
     """
 
-    def __init__(self, names: Sequence[str], cpus: int, containers: int) -> None:
+    def __init__(self, names: Sequence[str], cpus: int, containers: int, record: Record | None = None) -> None:
         self.places: list[str] = []
         """The interfaces, each with what drops there."""
         self._cpus = cpus
         self._links: list[int] = []
+        self._filters: list[classic.Filter] = []
+        self._record = record
         self._object = Object(compiled_nic())
         try:
             self._object.map("drops").resize(containers)
@@ -48,21 +52,33 @@ class Nics:
         for link in self._links:
             os.close(link)
         self._links.clear()
+        for one in self._filters:
+            classic.remove(one)
+            if self._record is not None:
+                self._record.forget_change(one)
+        self._filters.clear()
         self._object.close()
 
     def _attach(self, name: str, index: int) -> None:
         tried: list[str] = []
-        for mode, program, place, flags in (
-            ("xdp", "nic_xdp", XDP, XDP_DRIVER),
-            ("tc", "nic_tc", TCX_INGRESS, 0),
-        ):
+        for mode in ("xdp", "tc"):
             try:
-                self._links.append(self._object.attach_to_interface(program, index, place, flags))
+                if mode == "xdp":
+                    self._links.append(self._object.attach_to_interface("nic_xdp", index, XDP, XDP_DRIVER))
+                elif classic.has_tcx():
+                    self._links.append(self._object.attach_to_interface("nic_tc", index, TCX_INGRESS))
+                else:
+                    classic.attach(self._object.descriptor_of("nic_tc"), index, False, ("", 0), self._keep)
                 self.places.append(f"{mode} {name}")
                 return
             except IsolateError as error:
                 tried.append(f"{mode}: {str(error).splitlines()[0]}")
         raise IsolateError(f"packets cannot be dropped at {name}: {'; '.join(tried)}")
+
+    def _keep(self, found: classic.Filter) -> None:
+        self._filters.append(found)
+        if self._record is not None:
+            self._record.keep_change(found)
 
     def set(self, row: int, addresses: frozenset[str], reason: str, until: int) -> None:
         """Drop packets to addresses of the container with that row, up to a time of the monotonic clock, in ns."""

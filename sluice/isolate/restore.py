@@ -22,6 +22,7 @@ from collections.abc import Collection
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from sluice.isolate import classic
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.polling import Change, undo
 from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
@@ -65,7 +66,7 @@ class Record:
     def __init__(self, folder: Path = FOLDER) -> None:
         self.folder = folder
         self.kept: dict[str, Kept] = {}
-        self._changes: list[Change] = []
+        self._changes: list[Change | classic.Filter] = []
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             status = folder.lstat()
@@ -103,12 +104,12 @@ class Record:
         if self.kept.pop(str(folder), None) is not None:
             self._write()
 
-    def keep_change(self, change: Change) -> None:
+    def keep_change(self, change: Change | classic.Filter) -> None:
         """Record a change of an interface. It is in the file when this returns. Raises IsolateError."""
         self._changes.append(change)
         self._write_changes()
 
-    def forget_change(self, change: Change) -> None:
+    def forget_change(self, change: Change | classic.Filter) -> None:
         """It has been undone."""
         if change in self._changes:
             self._changes.remove(change)
@@ -116,7 +117,9 @@ class Record:
 
     def _write_changes(self) -> None:
         try:
-            _replace(self.folder / "interfaces.json", [asdict(one) for one in self._changes])
+            _replace(
+                self.folder / "interfaces.json", [asdict(one) | {"kind": type(one).__name__} for one in self._changes]
+            )
         except OSError as error:
             path = self.folder / "interfaces.json"
             raise IsolateError(f"{path}: changes cannot be recorded: {os.strerror(error.errno or 0)}") from error
@@ -154,12 +157,21 @@ def _replace(target: Path, data: object) -> None:
     os.replace(temporary, target)
 
 
+def undo_change(change: Change | classic.Filter) -> None:
+    """The interface is as before."""
+    if isinstance(change, Change):
+        undo(change)
+    else:
+        classic.remove(change)
+
+
 def _undo_changes(folder: Path) -> None:
     """Interfaces are as before. What cannot be read is left for people."""
     path = folder / "interfaces.json"
-    with contextlib.suppress(OSError, ValueError, TypeError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         for row in json.loads(path.read_text()):
-            undo(Change(**row))
+            kind = {"Change": Change, "Filter": classic.Filter}[row.pop("kind", "Change")]
+            undo_change(kind(**row))
         path.unlink()
 
 

@@ -26,8 +26,8 @@ PORT = "5000"
 PERCENT = 3
 """Of a CPU: a limit that is soon used, also where the machine's other load leaves a sender little time."""
 ORDINARY = Limit(1000 * PERCENT, 100_000)
-NEEDS = {"host-end": (6, 6), "xdp": (5, 9), "tc": (6, 6)}
-"""The kernel that each mode needs: tcx, and XDP by a link."""
+NEEDS = {"host-end": (4, 5), "xdp": (5, 9), "tc": (4, 5)}
+"""The kernel that each mode needs: clsact, and XDP by a link."""
 FLOOD = ("30000", "1400", "0")
 """Rate, bytes and number of packets of a sender: more than the limit lets pass, and without an end."""
 

@@ -16,6 +16,7 @@ from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.ipv6 import ipv6_parser
 from sluice.protocols.tcp import tcp_parser
 from sluice.protocols.udp import udp_parser
+from sluice.stacks.everything import everything
 from sluice.stacks.find import find_stack
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.support.run import watch_all
@@ -58,6 +59,19 @@ def small_ip() -> Stack:
     s += (ip >> s.tcp) + Pred(ip.offers.protocol == 6)
     s += (ip >> s.udp) + Pred(ip.offers.protocol == 17)
     return s
+
+
+MESSAGES = (
+    *(("dns", "message"), ("dns_question", "asked"), ("dns_record", "answered"), ("dns_stream", "lost")),
+    *(("igmp", "membership"), ("igmp_record", "membership"), ("msdu", "lost"), ("sctp_message", "message")),
+)
+"""The events of the stack `all_protocols` that are not built in."""
+
+
+@cache
+def all_protocols(*options: str) -> CompiledStack:
+    """Stack everything, of which `run` gets all events. Its compilation takes long, so test files share it."""
+    return watch_all(everything(), *MESSAGES, options=options)
 
 
 @cache

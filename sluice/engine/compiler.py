@@ -19,6 +19,7 @@ from pathlib import Path
 from sluice.codegen.stack import Generated
 from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, trim, use
 from sluice.engine.includes import included
+from sluice.engine.made_once import made_once
 from sluice.engine.processor import processor
 from sluice.engine.sealed_file import move, seal
 from sluice.ir.graph import NativeModule
@@ -255,25 +256,16 @@ def compile_shared(name: str, sources: Sequence[Path], options: Sequence[str]) -
 
     Raises CompilerError, and CacheError if it cannot be stored.
     """
-    command, folder = compiler(), cache_folder()
-    path = (
-        folder
-        / f"{name}-{_digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources])}{LIBRARY}"
-    )
-    if use(path) is not None:
-        return path
-    with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
-        made = Path(work, path.name)
-        done = subprocess.run(
-            [*command, *flags(), *INCLUDES, "-shared", *map(str, sources), "-o", str(made), *options, *LIBRARIES],
-            capture_output=True,
-            text=True,
-        )
+    command = compiler()
+    digest = _digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources])
+
+    def make(path: Path) -> None:
+        run = [*command, *flags(), *INCLUDES, "-shared", *map(str, sources), "-o", str(path), *options, *LIBRARIES]
+        done = subprocess.run(run, capture_output=True, text=True)
         if done.returncode:
             raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
-        seal(made)
-        move(made, path)
-    return path
+
+    return made_once(f"{name}-{digest}{LIBRARY}", make)
 
 
 QUICK = ("-O0", "-g0", "-w")

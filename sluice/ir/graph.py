@@ -60,16 +60,17 @@ class Graph:
         blocks = self.blocks
         seen = {self.entry}
         post: list[str] = []
-        stack = [(self.entry, iter(blocks[self.entry].terminator.targets()))]
+        names = [self.entry]
+        stack = [iter(blocks[self.entry].terminator.targets())]
         while stack:
-            name, targets = stack[-1]
-            for target in targets:
+            for target in stack[-1]:
                 if target not in seen:
                     seen.add(target)
-                    stack.append((target, iter(blocks[target].terminator.targets())))
+                    names.append(target)
+                    stack.append(iter(blocks[target].instructions[-1].targets()))  # pyright: ignore
                     break
             else:
-                post.append(name)
+                post.append(names.pop())
                 stack.pop()
         return post[::-1]
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from sluice.ir.copy import with_targets
 from sluice.ir.dataflow import backward, forward
@@ -159,25 +160,29 @@ PRESENCE = "instance"
 def uses_of(graph: Graph) -> dict[str, list[Use]]:
     """The registers that the instructions of every block use. Assignments of a register to itself are omitted."""
     bits: dict[str, int] = {}
-    for name in graph.registers():
-        bits[name] = 1 << len(bits)
+    touched: list[tuple[Instruction, int, int]] = []
+    for block in graph.blocks.values():
+        for instruction in block.instructions:
+            sets = reads = 0
+            for reg in instruction.written():
+                sets |= bits.get(reg.name) or bits.setdefault(reg.name, 1 << len(bits))
+            for reg in instruction.read_registers():
+                reads |= bits.get(reg.name) or bits.setdefault(reg.name, 1 << len(bits))
+            touched.append((instruction, sets, reads))
     presence = 1 << len(bits)
     fields = sum(bit for name, bit in bits.items() if name.startswith(FIELDS)) | presence
     slots = sum(bit for name, bit in bits.items() if name.startswith("slot."))
     alone = unstored_at_start(graph)
     found: dict[str, list[Use]] = {}
+    following = iter(touched)
     for name, block in graph.blocks.items():
         uses = found[name] = list[Use]()
         unstored = alone.get(name, False)
-        for instruction in block.instructions:
-            unstored = is_unstored(instruction, unstored)
+        for instruction, sets, reads in islice(following, len(block.instructions)):
+            if alone:
+                unstored = is_unstored(instruction, unstored)
             if isinstance(instruction, Assign) and instruction.value == instruction.target:
                 continue
-            sets = reads = 0
-            for reg in instruction.written():
-                sets |= bits[reg.name]
-            for reg in instruction.read_registers():
-                reads |= bits[reg.name]
             if isinstance(instruction, FreshInst):
                 uses.append(Use(instruction, fields, 0, False))
                 continue

@@ -137,18 +137,20 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Paths | N
     leads: dict[Place, list[Place]] = {}
     waiting: list[Place] = [entry]
     lost = met = kept = 0
+    cached, concerning = decisions.cached, decisions.concerning
     while waiting:
         at = heapq.heappop(waiting)
         if waiting and waiting[0] == at:
             continue
         led: list[Place] = []
+        number = at[0]
         before = known[at]
-        paths = decisions.paths(at[0], before)
+        paths = cached[number].get(before & concerning[number]) or decisions.paths(number, before)
         if met != len(decisions.facts):
             met, kept = len(decisions.facts), decisions.all_of(apart)
-        for path in paths:
-            facts = before & path.keeps | path.brings
-            to = path.target, facts & kept
+        for target, keeps, brings in paths:
+            facts = before & keeps | brings
+            to = target, facts & kept
             led.append(to)
             old = known.get(to)
             if old is None:

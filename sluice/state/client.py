@@ -5,14 +5,13 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import subprocess
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sluice.engine.cache import LIBRARY, WORK, CacheError, cache_folder, trim, use
+from sluice.engine.cache import LIBRARY
 from sluice.engine.compiler import RUNTIME, compiler, flags
-from sluice.engine.sealed_file import move, seal
+from sluice.engine.made_once import made_once
 from sluice.state.errors import StoreError
 from sluice.state.location import Location
 
@@ -57,29 +56,18 @@ def client_library() -> Path:
         digest.update(text.encode() + b"\0")
     for path in (*SOURCES, *HEADERS):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    folder = cache_folder()
-    path = folder / f"store_client-{digest.hexdigest()[:32]}{LIBRARY}"
-    if use(path) is not None:
-        return path
-    try:
-        with tempfile.TemporaryDirectory(dir=folder, prefix=WORK) as work:
-            made = Path(work, path.name)
-            files = [*map(str, SOURCES), "-o", str(made), "-lhiredis"]
-            words = [*command, *options, "-shared", f"-I{RUNTIME}", f"-I{FOLDER}", *files]
-            done = subprocess.run(words, capture_output=True, text=True)
-            if done.returncode:
-                raise StoreError(
-                    "the client of stores cannot be compiled; it needs hiredis (Debian: libhiredis-dev):\n"
-                    f"{done.stderr.strip()[:4000]}"
-                )
-            seal(made)
-            move(made, path)
-    except OSError as error:
-        raise CacheError(
-            f"{error.filename or folder}: {error.strerror}; set SLUICE_CACHE to a folder that can be written"
-        ) from error
-    trim(folder)
-    return path
+
+    def make(path: Path) -> None:
+        files = [*map(str, SOURCES), "-o", str(path), "-lhiredis"]
+        words = [*command, *options, "-shared", f"-I{RUNTIME}", f"-I{FOLDER}", *files]
+        done = subprocess.run(words, capture_output=True, text=True)
+        if done.returncode:
+            raise StoreError(
+                "the client of stores cannot be compiled; it needs hiredis (Debian: libhiredis-dev):\n"
+                f"{done.stderr.strip()[:4000]}"
+            )
+
+    return made_once(f"store_client-{digest.hexdigest()[:32]}{LIBRARY}", make)
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,9 @@ They processed one chunk of five, and delivered the bytes of a cookie as data. t
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 
 import pytest
 
-from sluice.engine.box import CompiledStack
-from sluice.stacks.everything import everything
 from tests.cases.tunnel import TUNNELS, Wrap
 from tests.differential.both import Packet
 from tests.protocols.test_sctp import (
@@ -29,19 +26,15 @@ from tests.protocols.test_sctp import (
     handshake,
     packet,
 )
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
+from tests.support.stacks import all_protocols
 
 everywhere = pytest.mark.parametrize("wrap", TUNNELS.values(), ids=TUNNELS)
 
 
-@cache
-def stack() -> CompiledStack:
-    return watch_all(everything(), ("sctp_message", "message"))
-
-
 def through(wrap: Wrap, packets: Iterable[Packet]) -> Result:
     """Run stack everything on the packets, each inside the tunnel."""
-    return run(stack(), [wrap(one.data) for one in packets])
+    return run(all_protocols(), [wrap(one.data) for one in packets])
 
 
 def messages(result: Result) -> list[tuple[int, bytes]]:

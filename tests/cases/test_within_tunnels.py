@@ -8,10 +8,11 @@ from itertools import permutations
 import pytest
 
 from sluice.engine.box import Settings
-from tests.cases.tunnel import TUNNELS, Wrap, inside, overhead, stack, through
+from tests.cases.tunnel import TUNNELS, Wrap, inside, overhead, through
 from tests.support.connection import Host, goodbye, handshake, pair
 from tests.support.packets import eth, ip4, scale, tcp
 from tests.support.run import run
+from tests.support.stacks import all_protocols
 
 LIMIT = 1 << 20
 everywhere = pytest.mark.parametrize("wrap", TUNNELS.values(), ids=TUNNELS)
@@ -287,7 +288,7 @@ def test_syn_flood(wrap: Wrap) -> None:
         wrap(eth(ip4(tcp(number, 80, 99 * number, "S"), 6, bytes([11, 0, number >> 8, number & 255]))))
         for number in range(3000)
     ]
-    result = run(stack(), frames, settings=Settings(seed=1, max_instances=1000))
+    result = run(all_protocols(), frames, settings=Settings(seed=1, max_instances=1000))
     assert result.count("tcp", "instances") == 3000 and result.count("tcp", "ended:evicted") == 2000
     assert result.reports["pool at most"] == 0
 

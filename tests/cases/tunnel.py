@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 
-from sluice.engine.box import CompiledStack, Settings
-from sluice.stacks.everything import everything
+from sluice.engine.box import Settings
 from tests.support.packets import eth, ip4, udp
-from tests.support.run import Result, leaves_nothing, run, watch_all
+from tests.support.run import Result, leaves_nothing, run
+from tests.support.stacks import all_protocols
 
 Wrap = Callable[[bytes], bytes]
 Packets = Sequence[bytes | tuple[bytes, int]]
@@ -58,12 +57,6 @@ def overhead(wrap: Wrap) -> int:
     return len(wrap(frame)) - len(frame)
 
 
-@cache
-def stack() -> CompiledStack:
-    """Stack everything, compiled with all events."""
-    return watch_all(everything())
-
-
 def through(
     wrap: Wrap,
     *packets: bytes | Iterable[bytes],
@@ -82,8 +75,8 @@ def through(
 
 def inside(frames: Packets, times: Sequence[float] | None = None, settings: Settings | None = None) -> Result:
     """The same for frames that are already inside the tunnel, whole or truncated by the snap length."""
-    result = run(stack(), frames, times, settings=settings)
+    result = run(all_protocols(), frames, times, settings=settings)
     if times is None and settings is None:
-        leaves_nothing(stack(), frames, result)
+        leaves_nothing(all_protocols(), frames, result)
     events = [event for event in result.events if event.layer.startswith("tcp")]
     return replace(result, events=events, rows=[row for row in result.rows if row["proto"] == "tcp"])

@@ -33,7 +33,7 @@ def test_a_folder_gives_the_packets_of_all_its_captures(sluice: Command, tmp_pat
         ([], "Give -r FILE, or -i INTERFACE"),
         (["-r", "-", "-r", "-"], "standard input can be read once"),
         (["-i", "lo", "--follow"], "is for files that grow"),
-        (["-i", "dpdk:0"], "by their names, as in -i eth0"),
+        (["-i", "pf:0"], "by their names, as in -i eth0"),
         (["-i", "lo", "--ring", "0"], "'0' is not a number of MiB from 1 to 16384"),
         (["-i", "lo", "--snaplen", "x"], "'x' is not a number of bytes from 1 to 262144"),
     ],

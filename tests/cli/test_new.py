@@ -39,8 +39,8 @@ def test_its_test_passes_and_can_fail(made: Path) -> None:
 
 @pytest.mark.parametrize(
     ("whole", "over"),
-    [("", "udp"), ("", "tcp"), ("tcp_ip", "tcp")]
-    + [in_matrix(*case) for case in (("tcp_ip", "udp"), ("everything", "udp"), ("everything", "tcp"))],
+    [("", "udp"), ("", "tcp")]
+    + [in_matrix(stack, over) for stack in ("tcp_ip", "everything") for over in ("udp", "tcp")],
 )
 def test_over_tcp_or_udp_the_test_passes_on_any_stack(sluice: Command, tmp_path: Path, over: str, whole: str) -> None:
     """The starting point runs at once, and its test passes if its stack extends another one."""

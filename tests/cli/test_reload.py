@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from sluice.cli.main import main
 from sluice.engine.c_function import declared_types, read_c_function
 from tests.support.capture import pcap
 from tests.support.packets import eth, ip4, tcp
+from tests.support.unoptimised import unoptimised
 
 ROOT = Path(__file__).resolve().parents[2]
 STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
@@ -110,8 +112,9 @@ class Running:
 
 
 @pytest.fixture(autouse=True)
-def compiled_in_a_short_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+def compiled_in_a_short_time() -> Generator[None]:
+    with unoptimised():
+        yield
 
 
 @pytest.fixture
@@ -180,6 +183,8 @@ def test_a_version_that_crashes_or_hangs_or_fails_is_refused(
         )  # fmt: skip
         while trial.poll() is None:
             running.send(1)
+            with suppress(subprocess.TimeoutExpired):
+                trial.wait(0.2)
         assert trial.stderr is not None
         text = trial.stderr.read()
         assert trial.returncode == 1 and said in text and "keeps the version that it has" in text

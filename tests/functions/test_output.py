@@ -22,6 +22,7 @@ from sluice.engine.compiler import CompilerError
 from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
 from tests.support.corpus import corpus
+from tests.support.stacks import small_ip
 
 HEAD = '#include "sluice.h"\n'
 CHANGE = """
@@ -44,8 +45,8 @@ SLUICE_ON(udp, packet) { if (sl_packet_frame(event)->at[12] == 0x86) change(even
 
 
 @cache
-def compiled(text: str, name: str = "output") -> CompiledStack:
-    return compile_stack(find_stack("tcp_ip"), (read_c_function(name, HEAD + text, f"{name}.c"),))
+def compiled(text: str, name: str = "output", stack: str = "") -> CompiledStack:
+    return compile_stack(find_stack(stack) if stack else small_ip(), (read_c_function(name, HEAD + text, f"{name}.c"),))
 
 
 def left(
@@ -159,7 +160,8 @@ SLUICE_ON(tcp, packet) {
     SLUICE_REWRITE(event->box, event->unit.at + 2, "\\x1f\\x91", 2);
 }
 """
-    with Box(compiled(text), Settings(), function_options=[""], output=tmp_path / "out.pcap") as box:
+    stack = compiled(text, stack="tcp_ip")
+    with Box(stack, Settings(), function_options=[""], output=tmp_path / "out.pcap") as box:
         box.run(path)
     before, after = ([bytes(packet) for packet in rdpcap(str(one))] for one in (path, tmp_path / "out.pcap"))
     assert len(before) == len(after) and before != after

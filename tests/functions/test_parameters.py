@@ -19,7 +19,7 @@ from sluice.functions import parameter
 from sluice.hooks.parameter import ParameterError, Value
 from sluice.hooks.parameter_text import read_parameters
 from sluice.hooks.subscription import HookError
-from sluice.stacks.find import find_stack
+from tests.support.stacks import small_ip
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "examples" / "first" / "capture.pcap"
@@ -52,7 +52,7 @@ FUNCTION = read_c_function("telling", TELLING, "telling.c")
 @cache
 def telling() -> CompiledStack:
     """TCP with a function that reports what it was given."""
-    return compile_stack(find_stack("tcp_ip"), (FUNCTION,))
+    return compile_stack(small_ip(), (FUNCTION,))
 
 
 def told(given: str) -> dict[str, int]:

@@ -8,8 +8,8 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
-from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
+from tests.support.stacks import small_ip
 
 SETTINGS = Settings(max_instances=1 << 8, memory=1 << 24)
 
@@ -17,7 +17,7 @@ SETTINGS = Settings(max_instances=1 << 8, memory=1 << 24)
 @cache
 def compiled(kept: int) -> CompiledStack:
     text = PEEK + (f"SLUICE_KEEP(tcp, {kept})\n" if kept else "")
-    return compile_stack(find_stack("tcp_ip"), (read_c_function("peek", text, "peek.c"),))
+    return compile_stack(small_ip(), (read_c_function("peek", text, "peek.c"),))
 
 
 PEEK = """
@@ -100,7 +100,7 @@ SLUICE_ON(tcp, packet) {
 def test_what_is_seen_does_not_depend_on_passes(passes: str) -> None:
     """At `packet` its own bytes are still to be delivered, also where they could go by the sequence."""
     function = read_c_function("look", LOOK, "look.c")
-    made = compile_stack(find_stack("tcp_ip"), (function,), passes=passes)
+    made = compile_stack(small_ip(), (function,), passes=passes)
     client, server = pair()
     packets = [*handshake(client, server), client.send("A", b"x" * 10), client.send("A", b"y" * 10)]
     with Box(made, SETTINGS) as box:

@@ -15,6 +15,7 @@ from sluice.ir.hook import Hook
 from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.corpus import corpus
+from tests.support.stacks import small_ip
 
 SECOND = 10**9
 
@@ -24,7 +25,7 @@ def compiled(
     c: str, python: frozenset[Hook], demanded: tuple[frozenset[Hook], ...], many: frozenset[Hook]
 ) -> CompiledStack:
     functions = (read_c_function("defines", '#include "sluice.h"\n' + c, "defines.c"),) if c else ()
-    return compile_stack(find_stack("tcp_ip"), functions, python, demanded=demanded, many=many)
+    return compile_stack(small_ip(), functions, python, demanded=demanded, many=many)
 
 
 def reports(text: str, packets: list[bytes], folder: Path, c: str = "") -> tuple[dict[str, int], dict[str, int]]:

@@ -9,9 +9,9 @@ from sluice.engine.box import CompiledStack, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.ir.instruction import Dropped
 from sluice.lower.build import build
-from sluice.stacks.find import find_stack
 from tests.functions.test_output import left
 from tests.support.connection import handshake, pair
+from tests.support.stacks import small_ip
 
 TEXT = """#include "sluice.h"
 SLUICE_INLINE
@@ -48,7 +48,7 @@ SLUICE_ON(tcp, end) { SLUICE_COUNTER_OF(event->box, ended)++; }
 
 @cache
 def stack() -> CompiledStack:
-    return compile_stack(find_stack("tcp_ip"), (read_c_function("sent", TEXT, "sent.c"),))
+    return compile_stack(small_ip(), (read_c_function("sent", TEXT, "sent.c"),))
 
 
 def seen(tmp_path: Path, options: str) -> tuple[int, dict[str, int]]:
@@ -87,6 +87,6 @@ def test_a_drop_in_a_layer_below_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_without_a_subscriber_it_costs_nothing() -> None:
-    for layer in build(find_stack("tcp_ip")).layers.values():
+    for layer in build(small_ip()).layers.values():
         blocks = layer.main.blocks.values()
         assert not any(isinstance(i, Dropped) for block in blocks for i in block.instructions)

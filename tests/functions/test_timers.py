@@ -11,9 +11,9 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.hooks.function import CFunction
 from sluice.hooks.subscription import HookError
-from sluice.stacks.find import find_stack
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.packets import A4, B4, eth, ip4, udp
+from tests.support.stacks import small_ip
 
 SECOND = 10**9
 
@@ -24,7 +24,7 @@ def function(text: str) -> CFunction:
 
 @cache
 def compiled(text: str) -> CompiledStack:
-    return compile_stack(find_stack("tcp_ip"), (function(text),))
+    return compile_stack(small_ip(), (function(text),))
 
 
 def reports(text: str, packets: list[tuple[float, bytes]], options: str = "") -> dict[str, int]:
@@ -272,7 +272,7 @@ SLUICE_ON(tcp, end) { SLUICE_COUNTER_OF(event->box, ends)++; }
 
 def test_a_function_that_only_defines_events_keeps_what_it_keeps() -> None:
     other = read_c_function("heard", '#include "sluice.h"\n' + HEARD, "heard.c")
-    stack = compile_stack(find_stack("tcp_ip"), (function(STATE), other))
+    stack = compile_stack(small_ip(), (function(STATE), other))
     with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=["", ""]) as box:
         for seconds, packet in at([0.0, 1.0]):
             box.packet(packet, int((1000 + seconds) * SECOND))

@@ -15,8 +15,8 @@ from sluice.engine.functions import FunctionError, Wanted, load_python
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
-from sluice.stacks.find import find_stack
 from tests.support.connection import handshake, pair
+from tests.support.stacks import small_ip
 
 SECOND = 10**9
 HEAD = '#include "sluice.h"\n'
@@ -27,7 +27,7 @@ def function(name: str, text: str) -> CFunction:
 
 
 def compiled(*functions: CFunction) -> CompiledStack:
-    return compile_stack(find_stack("tcp_ip"), functions)
+    return compile_stack(small_ip(), functions)
 
 
 def reports(stack: CompiledStack, packets: list[bytes]) -> dict[str, int]:
@@ -200,14 +200,14 @@ def test_what_was_delivered_is_kept(text: str, kept: int) -> None:
 def test_what_cannot_be_defined(text: str, says: str) -> None:
     with pytest.raises(HookError) as caught:
         functions = Functions((function("mine", f"SLUICE_ON(udp, packet) {{ }}\n{text}\n"),))
-        generate(build(find_stack("tcp_ip"), functions.hooks()), functions)
+        generate(build(small_ip(), functions.hooks()), functions)
     assert str(caught.value).startswith(says)
 
 
 def test_a_base_that_the_stack_does_not_have() -> None:
     """It is looked for where the user's event is defined; events of other functions are known."""
     mine = function("mine", "SLUICE_EVENT(tcp, a, pakket) { return true; }\nSLUICE_ON(tcp, a) { }\n")
-    program = build(find_stack("tcp_ip"), Functions((mine,)).hooks())
+    program = build(small_ip(), Functions((mine,)).hooks())
     with pytest.raises(
         CommandError, match="event 'pakket' of 'tcp', which the stack does not have; did you mean 'packet'"
     ):
@@ -228,7 +228,7 @@ SLUICE_TIMER(upd, late) { }
 SLUICE_ON(tcp, data) { }
 """
     mine = function("mine", text)
-    program = build(find_stack("tcp_ip"), Functions((mine,)).hooks())
+    program = build(small_ip(), Functions((mine,)).hooks())
     assert check_hooks(program, Wanted(c=[mine])) == [
         f"mine.c: {what} means layer '{layer}', which the stack does not have; did you mean '{meant}'?"
         for what, layer, meant in (
@@ -278,7 +278,7 @@ def test_events_in_python(tmp_path: Path) -> None:
     path = tmp_path / "sizes.py"
     path.write_text(PYTHON)
     wanted = Wanted(python=[load_python(path)])
-    stack = compile_stack(find_stack("tcp_ip"), (), wanted.python_hooks())
+    stack = compile_stack(small_ip(), (), wanted.python_hooks())
     with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), wanted.python) as box:
         for packet in talk(40000, [10, 200, 2000, 50]):
             box.packet(packet, 1000 * SECOND)
@@ -344,7 +344,7 @@ def test_filters_of_one_base_in_python_are_asked_before_their_handlers(tmp_path:
     function = load_python(path)
     wanted = Wanted(python=[function])
     hooks, demanded = wanted.python_hooks(), wanted.python_demanded()
-    stack = compile_stack(find_stack("tcp_ip"), (), hooks, demanded=demanded)
+    stack = compile_stack(small_ip(), (), hooks, demanded=demanded)
     with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), wanted.python) as box:
         box.packet(talk(40000, [10])[0], 1000 * SECOND)
         box.finish()

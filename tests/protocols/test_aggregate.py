@@ -8,10 +8,10 @@ import pytest
 
 from sluice.engine.box import CompiledStack
 from sluice.lang.events import LOSS_CAUSES
-from sluice.stacks.everything import everything
 from tests.protocols.test_tunnels import AGGREGATE, radiotap
 from tests.support.packets import ip4, udp
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
+from tests.support.stacks import all_protocols
 
 SNAP = b"\xaa\xaa\x03\0\0\0\x08\x00"
 LINK = 105
@@ -19,7 +19,7 @@ LINK = 105
 
 @pytest.fixture(scope="module")
 def stack() -> CompiledStack:
-    return watch_all(everything(), ("msdu", "lost"))
+    return all_protocols()
 
 
 def frame(body: bytes, length: int | None = None, pad: bool = True) -> bytes:

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import random
 import struct
-from functools import cache
 
 import pytest
 
-from sluice.engine.box import CompiledStack
-from sluice.stacks.everything import DEPTH, everything
+from sluice.stacks.everything import DEPTH
 from tests.support.packets import A4, B4, checksum, eth, ip4, ip6
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
+from tests.support.stacks import all_protocols
 
 IGMP, ESP = 2, 50
 GROUP = bytes([239, 1, 2, 3])
 SOURCES = bytes([10, 0, 0, 1, 10, 0, 0, 2])
-
-
-@cache
-def stack(*options: str) -> CompiledStack:
-    return watch_all(everything(), ("igmp", "membership"), ("igmp_record", "membership"), options=options)
 
 
 def igmp(kind: int, rest: bytes, response: int = 0) -> bytes:
@@ -37,7 +31,7 @@ def report(*records: bytes, count: int | None = None) -> bytes:
 
 
 def send(*messages: bytes, options: tuple[str, ...] = ()) -> Result:
-    return run(stack(*options), [eth(ip4(message, IGMP)) for message in messages])
+    return run(all_protocols(*options), [eth(ip4(message, IGMP)) for message in messages])
 
 
 def told(result: Result) -> list[tuple[int, int, bytes, bytes]]:
@@ -112,11 +106,11 @@ def test_esp_is_a_conversation_of_two_hosts() -> None:
         return struct.pack(">II", spi, number) + b"opaque"
 
     there, back = ip4(esp(7, 1), ESP), ip4(esp(9, 1), ESP, B4, A4)
-    result = run(stack(), [eth(there), eth(back), eth(ip4(esp(7, 2), ESP)), eth(ip6(esp(7, 1), ESP))])
+    result = run(all_protocols(), [eth(there), eth(back), eth(ip4(esp(7, 2), ESP)), eth(ip6(esp(7, 1), ESP))])
     assert [(row["proto"], row["layers"], row["src_pkts"], row["dst_pkts"]) for row in result.rows] == [
         ("50", "eth/ipv4/esp", 2, 1),
         ("50", "eth/ipv6/esp", 1, 0),
     ]
     assert [row["src_payload"] for row in result.rows] == [12, 6]
-    result = run(stack(), [eth(ip4(esp(7, 1)[:7], ESP))])
+    result = run(all_protocols(), [eth(ip4(esp(7, 1)[:7], ESP))])
     assert result.count("esp", "malformed:header too short") == 1

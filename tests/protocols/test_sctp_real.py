@@ -11,17 +11,14 @@ import struct
 import subprocess
 from collections import defaultdict
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.box import Box, CompiledStack, Settings
 from sluice.engine.events import PythonFunction, Seen
-from sluice.engine.functions import find_functions
-from sluice.ir.hook import Hook
-from sluice.stacks.everything import everything
+from tests.support.stacks import all_protocols
 
 SOURCE = Path(__file__).resolve().parents[1] / "support" / "sctp_pair.c"
 MESSAGES = 120
@@ -39,11 +36,8 @@ class Message(NamedTuple):
     length: int
 
 
-@cache
 def stack() -> CompiledStack:
-    wanted = find_functions(["flow_log"])
-    hooks = wanted.python_hooks() | {Hook("sctp_message", "message")}
-    return compile_stack(everything(), tuple(wanted.c), hooks, options=frozenset({"checksums"}))
+    return all_protocols("checksums")
 
 
 @pytest.fixture(scope="module")

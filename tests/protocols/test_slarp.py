@@ -11,9 +11,9 @@ from sluice.engine.box import CompiledStack
 from sluice.lang import Pred, Stack
 from sluice.protocols.chdlc import chdlc_parser
 from sluice.protocols.slarp import slarp_parser
-from sluice.stacks.everything import everything
 from tests.support.headers import EVENT, tell_headers
 from tests.support.run import Result, run, watch_all
+from tests.support.stacks import all_protocols
 
 HDLC = 104
 FIELDS = ("type", "address", "mask", "number", "returned", "reliability")
@@ -77,5 +77,5 @@ def test_cut_by_the_snap_length() -> None:
 
 
 def test_everything_has_it() -> None:
-    result = run(watch_all(everything()), [packet for packet, _ in PACKETS.values()], link_type=HDLC)
+    result = run(all_protocols(), [packet for packet, _ in PACKETS.values()], link_type=HDLC)
     assert result.count("slarp", "ended") == len(PACKETS)

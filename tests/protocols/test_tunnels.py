@@ -7,10 +7,10 @@ import struct
 import pytest
 
 from sluice.engine.box import CompiledStack
-from sluice.stacks.everything import everything
 from tests.protocols import forms
 from tests.support.packets import A4, B4, eth, ip4, ip6, udp
-from tests.support.run import run, watch_all
+from tests.support.run import run
+from tests.support.stacks import all_protocols
 
 INNER = ip4(udp(1111, 2222, b"inner"), 17)
 INNER6 = ip6(udp(1111, 2222, b"inner"), 17)
@@ -20,7 +20,7 @@ GRE, MPLS = 47, 137
 
 @pytest.fixture(scope="module")
 def stack() -> CompiledStack:
-    return watch_all(everything())
+    return all_protocols()
 
 
 def in_gre(flags: int, protocol: int, rest: bytes) -> bytes:

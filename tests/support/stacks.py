@@ -13,7 +13,10 @@ from sluice.lower.build import build
 from sluice.passes.pipeline import run
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.ipv6 import ipv6_parser
 from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.udp import udp_parser
+from sluice.stacks.everything import everything
 from sluice.stacks.find import find_stack
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.support.run import watch_all
@@ -44,6 +47,31 @@ def small_tcp(**settings: Any) -> Stack:
     stack += (stack.eth >> stack.ipv4) + Pred(stack.eth.header.type == 0x0800)
     stack += (stack.ipv4 >> stack.tcp) + Pred(stack.ipv4.header.protocol == 6)
     return stack
+
+
+def small_ip() -> Stack:
+    """Ethernet, both versions of IP, TCP and UDP: compiles in half the time of tcp_ip."""
+    s = Stack("small_ip")
+    s.eth, s.ipv4, s.ipv6, s.udp, s.tcp = ethernet_parser(), ipv4_parser(), ipv6_parser(), udp_parser(), tcp_parser()
+    s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
+    s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)
+    ip = s.ipv4 | s.ipv6
+    s += (ip >> s.tcp) + Pred(ip.offers.protocol == 6)
+    s += (ip >> s.udp) + Pred(ip.offers.protocol == 17)
+    return s
+
+
+MESSAGES = (
+    *(("dns", "message"), ("dns_question", "asked"), ("dns_record", "answered"), ("dns_stream", "lost")),
+    *(("igmp", "membership"), ("igmp_record", "membership"), ("msdu", "lost"), ("sctp_message", "message")),
+)
+"""The events of the stack `all_protocols` that are not built in."""
+
+
+@cache
+def all_protocols(*options: str) -> CompiledStack:
+    """Stack everything, of which `run` gets all events. Its compilation takes long, so test files share it."""
+    return watch_all(everything(), *MESSAGES, options=options)
 
 
 @cache

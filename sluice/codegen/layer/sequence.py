@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sluice.codegen.burst.stages import IN_HAND, asks_behind
 from sluice.codegen.c.expressions import emit, number
 from sluice.codegen.c.names import variable
@@ -251,25 +253,25 @@ def assemble(w: LayerWriter, i: ir.Assemble) -> list[str]:
 
 @writes(ir.SkipSeq)
 def skip(w: LayerWriter, i: ir.SkipSeq) -> list[str]:
-    out = [
-        "struct sl_gap gap = {0, 0, false};",
-        f"{variable(i.more)} = sl_sequence_skip_to({sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, {emit(i.position)}, &gap);",
-        f"{variable(i.offset)} = gap.offset;",
-        f"{variable(i.length)} = gap.length;",
-        f"if ({variable(i.more)})",
-        "    " + w.count(given_up(w), "gap.length"),
-    ]
-    return ["{", *("    " + line for line in out), "}"]
+    return _gap(w, i, "skip_to", f", {emit(i.position)}")
 
 
 @writes(ir.GiveUpSeq)
 def give_up(w: LayerWriter, i: ir.GiveUpSeq) -> list[str]:
+    return _gap(w, i, "give_up", cut=[f"{variable(i.cut)} = gap.cut;"])
+
+
+def _gap(
+    w: LayerWriter, i: ir.SkipSeq | ir.GiveUpSeq, function: str, argument: str = "", cut: Sequence[str] = ()
+) -> list[str]:
+    """The call of a function of the runtime that gives up a gap. cut: reads a further field of the gap."""
+    sequence = f"{sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool{argument}"
     out = [
         "struct sl_gap gap = {0, 0, false};",
-        f"{variable(i.more)} = sl_sequence_give_up({sequence_of(w, i.side)}, {rules_of(w, i.side)}, &box->base.pool, &gap);",
+        f"{variable(i.more)} = sl_sequence_{function}({sequence}, &gap);",
         f"{variable(i.offset)} = gap.offset;",
         f"{variable(i.length)} = gap.length;",
-        f"{variable(i.cut)} = gap.cut;",
+        *cut,
         f"if ({variable(i.more)})",
         "    " + w.count(given_up(w), "gap.length"),
     ]

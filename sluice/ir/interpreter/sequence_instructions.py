@@ -5,12 +5,14 @@ Where an instruction says that there is nothing more (`more` is 0), its other re
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sluice.ir import instruction as ir
 from sluice.ir.graph import given_up_name
 from sluice.ir.interpreter.compiler import Compiler, all_unset, makes, sequence_of
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string
 from sluice.ir.interpreter.frame import Frame, Operation
-from sluice.ir.interpreter.sequence import in_window
+from sluice.ir.interpreter.sequence import Gap, in_window
 
 
 @makes(ir.InWindow)
@@ -168,33 +170,33 @@ def _assemble(assemble: ir.Assemble, compiler: Compiler) -> Operation:
 
 @makes(ir.GiveUpSeq)
 def _give_up(give_up: ir.GiveUpSeq, compiler: Compiler) -> Operation:
-    sequence, more = sequence_of(give_up.side), set_number(give_up.more)
-    offset, length, cut = set_number(give_up.offset), set_number(give_up.length), set_number(give_up.cut)
-    nothing = all_unset((give_up.offset, give_up.length, give_up.cut))
-    counters, gone = compiler.layer.counters, given_up_name(compiler.rules.units)
+    sequence, cut, uncut = sequence_of(give_up.side), set_number(give_up.cut), all_unset((give_up.cut,))
+    store = _gap(give_up, compiler)
 
     def operation(frame: Frame) -> None:
         gap = sequence(frame).give_up()
-        more(frame, gap is not None)
+        store(frame, gap)
         if gap is None:
-            nothing(frame)
-            return
-        counters[gone] += gap.length
-        offset(frame, gap.offset)
-        length(frame, gap.length)
-        cut(frame, gap.cut)
+            uncut(frame)
+        else:
+            cut(frame, gap.cut)
 
     return operation
 
 
 @makes(ir.SkipSeq)
 def _skip(skip: ir.SkipSeq, compiler: Compiler) -> Operation:
-    sequence, position, more = sequence_of(skip.side), number(skip.position), set_number(skip.more)
-    offset, length, nothing = set_number(skip.offset), set_number(skip.length), all_unset((skip.offset, skip.length))
+    sequence, position, store = sequence_of(skip.side), number(skip.position), _gap(skip, compiler)
+    return lambda frame: store(frame, sequence(frame).skip_to(position(frame)))
+
+
+def _gap(instruction: ir.GiveUpSeq | ir.SkipSeq, compiler: Compiler) -> Callable[[Frame, Gap | None], None]:
+    """Counts a gap that is given up, and sets the registers that both instructions have for it."""
+    more, offset = set_number(instruction.more), set_number(instruction.offset)
+    length, nothing = set_number(instruction.length), all_unset((instruction.offset, instruction.length))
     counters, gone = compiler.layer.counters, given_up_name(compiler.rules.units)
 
-    def operation(frame: Frame) -> None:
-        gap = sequence(frame).skip_to(position(frame))
+    def store(frame: Frame, gap: Gap | None) -> None:
         more(frame, gap is not None)
         if gap is None:
             nothing(frame)
@@ -203,7 +205,7 @@ def _skip(skip: ir.SkipSeq, compiler: Compiler) -> Operation:
         offset(frame, gap.offset)
         length(frame, gap.length)
 
-    return operation
+    return store
 
 
 @makes(ir.AcknowledgeSeq)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from weakref import WeakKeyDictionary
 
 from sluice.ir.copy import copy_graph, map_graphs, with_targets
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
@@ -15,13 +16,20 @@ graphs.
 """
 
 
-def each_graph(program: Program, change: Callable[[LayerProgram, Graph], bool]) -> Program:
-    """The program with `change` applied to a copy of every graph; `change` returns whether it changed anything.
+Change = Callable[[LayerProgram, Graph], bool]
+
+_seen: WeakKeyDictionary[Change, Changed] = WeakKeyDictionary()
+"""The results of each pass, for all programs of the process."""
+
+
+def each_graph(program: Program, change: Change) -> Program:
+    """The program with `change` applied to a copy of every graph; `change` returns whether it changed anything. What it
+    does may depend only on the graph, and on the layer's fields, sequence and end.
 
     Graphs that it does not change remain the same objects, so that later steps need not process them again. Of graphs
-    that differ only in the parts of keys, it gets one.
+    that differ only in the parts of keys, also of other programs, it gets one.
     """
-    seen = Changed()
+    seen = _seen.setdefault(change, Changed())
 
     def changed_copy(layer: LayerProgram, graph: Graph) -> Graph:
         after = seen.find(layer, graph)

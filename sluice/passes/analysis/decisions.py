@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from sluice.ir.dataflow import backward
 from sluice.ir.expression import Binary, Const, Expr, Flip, Reg, calculate, children, is_bit, registers
@@ -80,8 +81,7 @@ class Step:
                 known[reg.name] = value & ((1 << reg.bits) - 1)
 
 
-@dataclass(slots=True)
-class Exit:
+class Exit(NamedTuple):
     """An exit of a block, for paths with the same facts: its facts are `(before & keeps) | brings`.
 
     target: the number of the block where it continues.
@@ -123,8 +123,9 @@ class Decisions:
         for name in self.order:
             for reg in self._concern(name):
                 self._concerns[reg].append(name)
-        self._paths: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
-        self._concerning: list[Facts] = [0] * len(self.order)
+        self.cached: list[dict[Facts, list[Exit]]] = [{} for _ in self.order]
+        """The results of `paths` so far, by the number of the block and the facts that concern it."""
+        self.concerning: list[Facts] = [0] * len(self.order)
         """All facts about the registers that a block's exits depend on, by the number of the block."""
 
     def fact(self, register: str, value: int) -> Facts:
@@ -135,7 +136,7 @@ class Decisions:
             self.facts.append((register, value))
             self.of[register] |= bit
             for name in self._concerns[register]:  # results so far were computed without this fact and remain valid
-                self._concerning[self.number[name]] |= bit
+                self.concerning[self.number[name]] |= bit
         return bit
 
     def all_of(self, names: Iterable[str]) -> Facts:
@@ -261,10 +262,10 @@ class Decisions:
 
     def paths(self, number: int, facts: Facts) -> list[Exit]:
         """The exits of a block that can be taken, and the facts on each."""
-        asked = facts & self._concerning[number]
-        paths = self._paths[number].get(asked)
+        asked = facts & self.concerning[number]
+        paths = self.cached[number].get(asked)
         if paths is None:
-            paths = self._paths[number][asked] = self._calculate(number, self.known(asked))
+            paths = self.cached[number][asked] = self._calculate(number, self.known(asked))
         return paths
 
     def _calculate(self, number: int, now: Known) -> list[Exit]:
@@ -279,7 +280,7 @@ class Decisions:
                 live = self.live[target]
                 there = {reg: held for reg, held in now.items() if reg in live} | told
                 found.append((self.number[target], self.bits(there)))
-        keeps = ~self._concerning[number]  # after `bits`, which may add facts to the mask
+        keeps = ~self.concerning[number]  # after `bits`, which may add facts to the mask
         return [Exit(target, keeps, brings) for target, brings in found]
 
 

@@ -1,7 +1,8 @@
 """Layers that differ only in the parts of their keys, such as TCP over either IP: a pass changes only one of them.
 
 For a pass, a key is a list of registers that instructions read. If only keys read the registers that differ, the result
-of a pass for one layer's graph is also the result for the other's, with the parts of keys replaced.
+of a pass for one layer's graph is also the result for the other's, with the parts of keys replaced. This holds for
+layers of other programs of the process, too: a stack that is compiled again with other functions differs in few graphs.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ Parts = dict[Reg, Reg]
 """The parts of keys of one graph, with those of another graph that correspond to them."""
 
 
+RESULTS = 16
+"""The number of results that are stored for the graphs of one prototype and kind."""
+
+ROLES = 512
+"""The number of prototypes and kinds whose results are stored."""
+
+
 class Changed:
-    """The results of a pass for the graphs that it has processed."""
+    """The last results of a pass for the graphs that it has processed. No one may change these graphs any more."""
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, str], list[tuple[LayerProgram, Graph, Graph]]] = {}
+        self._seen: dict[tuple[str, str], tuple[tuple[LayerProgram, Graph, Graph], ...]] = {}
 
     def find(self, layer: LayerProgram, graph: Graph) -> Graph | None:
         """The result for a graph, if an equivalent graph has been processed; the graph itself if the pass does not
@@ -30,12 +38,18 @@ class Changed:
         for other, before, after in self._seen.get(_role(layer, graph), ()):
             parts = different_parts(before, graph)
             if parts is not None and _around(other, layer):
-                return graph if after is before else _with_parts(after, graph.name, parts)
+                if after is before:
+                    return graph
+                # the same object, so that the next pass finds its result without comparing instructions
+                return after if not parts and after.name == graph.name else _with_parts(after, graph.name, parts)
         return None
 
     def add(self, layer: LayerProgram, before: Graph, after: Graph) -> None:
         """Store the result for a graph."""
-        self._seen.setdefault(_role(layer, before), []).append((layer, before, after))
+        role = _role(layer, before)
+        if len(self._seen) == ROLES and role not in self._seen:
+            self._seen = {}
+        self._seen[role] = ((layer, before, after), *self._seen.get(role, ())[: RESULTS - 1])
 
 
 def _role(layer: LayerProgram, graph: Graph) -> tuple[str, str]:
@@ -45,6 +59,8 @@ def _role(layer: LayerProgram, graph: Graph) -> tuple[str, str]:
 
 def different_parts(graph: Graph, other: Graph) -> Parts | None:
     """The registers in keys by which two graphs differ; None if they differ in anything else."""
+    if graph is other:
+        return {}
     if list(graph.blocks) != list(other.blocks) or (graph.entry, graph.parameters) != (other.entry, other.parameters):
         return None
     parts: Parts = {}

@@ -23,7 +23,7 @@ static inline int sl_named_descriptor(const char *path) {
  * the version before; SL_CREATE_NOTHING in a trial of it, which writes nothing. */
 enum { SL_CREATE, SL_CREATE_APPEND, SL_CREATE_NOTHING };
 #ifdef SLUICE_SYMBOLS   /* in a program that embeds a stack, functions are not exchanged */
-enum { sl_create_mode = SL_CREATE };
+static const int sl_create_mode = SL_CREATE;
 #else
 __attribute__((weak)) int sl_create_mode = SL_CREATE;
 #endif

@@ -9,9 +9,9 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
-from sluice.stacks.find import find_stack
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp
+from tests.support.stacks import small_ip
 
 SECOND = 10**9
 START = 1_700_000_000 * SECOND
@@ -32,7 +32,7 @@ SLUICE_ON(udp, end) { SLUICE_COUNTER_OF(event->box, ended)++; }
 @cache
 def stack(text: str = "") -> CompiledStack:
     functions = (read_c_function("timed", text, "timed.c"),) if text else ()
-    return compile_stack(find_stack("tcp_ip"), functions)
+    return compile_stack(small_ip(), functions)
 
 
 def flow(port: int) -> bytes:

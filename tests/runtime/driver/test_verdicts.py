@@ -10,9 +10,9 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.inputs import Frame
 from sluice.engine.reports import Report
-from sluice.stacks.find import find_stack
 from tests.support.connection import pair
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp
+from tests.support.stacks import small_ip
 
 PASS, DROP = 0, 1
 CHANGED, REDIRECTED = 1, 2
@@ -70,7 +70,7 @@ class Sent(ctypes.Structure):
 def stack(*texts: str) -> CompiledStack:
     names = [f"f{number}" for number in range(len(texts))]
     functions = [read_c_function(name, text, f"{name}.c") for name, text in zip(names, texts, strict=True)]
-    return compile_stack(find_stack("tcp_ip"), tuple(functions))
+    return compile_stack(small_ip(), tuple(functions))
 
 
 def packet(payload: str) -> bytes:

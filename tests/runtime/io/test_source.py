@@ -26,9 +26,9 @@ import pytest
 from sluice.engine.box import Box, CompiledStack, Outcome, RunError, Settings, compile_stack
 from sluice.engine.functions import find_functions
 from sluice.engine.inputs import Inputs
-from sluice.stacks.find import find_stack
 from tests.support.capture import pcap
 from tests.support.packets import A4, UDP, eth, ip4, udp
+from tests.support.stacks import small_ip
 
 ROOT = Path(__file__).resolve().parents[3]
 CAPTURE = ROOT / "tests" / "corpus" / "gen__tcp_loss_reorder.pcap"
@@ -39,7 +39,7 @@ PATIENCE = 60.0
 
 @pytest.fixture(scope="module")
 def stack() -> CompiledStack:
-    return compile_stack(find_stack("tcp_ip"), tuple(find_functions(["flow_log"]).c))
+    return compile_stack(small_ip(), tuple(find_functions(["flow_log"]).c))
 
 
 def rows(stack: CompiledStack, inputs: Inputs | Path, folder: Path) -> tuple[list[object], Outcome]:
@@ -269,7 +269,7 @@ def test_packets_of_equal_time_come_in_the_order_of_the_inputs(tmp_path: Path) -
         (tmp_path / f"{number}.pcap").write_bytes(pcap(packets, [1000, 1001, 1001]))
     (tmp_path / "ports.py").write_text(PORTS)
     wanted = find_functions([str(tmp_path / "ports.py")])
-    compiled = compile_stack(find_stack("tcp_ip"), (), wanted.python_hooks())
+    compiled = compile_stack(small_ip(), (), wanted.python_hooks())
     with Box(compiled, Settings(seed=1), wanted.python) as box:
         outcome = box.run(Inputs(tuple(f"file:{tmp_path}/{number}.pcap" for number in (2, 1))))
     seen = wanted.python[0].handlers[0][2].__globals__["seen"]

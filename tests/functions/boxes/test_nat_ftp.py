@@ -1,5 +1,6 @@
-"""FTP through nat: what inside hosts announce has the external address, and the numbers of the control connection fit; both
-directions as on the wire.
+"""FTP through nat: what inside hosts announce has the external address, and the numbers of the control connection fit.
+
+Both directions are as on the wire.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ NAT = "first_port=2000,last_port=2009"
 
 @dataclass
 class Talk:
-    """A control connection between an inside host and an outside one; each knows the other by what the box shows of it."""
+    """A control connection between an inside host and an outside one; each knows what the box shows of the other."""
 
     inside: Host
     outside: Host

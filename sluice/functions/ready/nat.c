@@ -257,12 +257,16 @@ static void nat_begin(const struct sl_event *event, bool created, bool tcp) {
     /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
     flow->external = from == nat->address ? 0 : 1;
     flow->inside = !from_inside;
-    bool answers = tcp && to_inside && (created ? event->side == 1 : sl_shared_present(SLUICE_SHARED_OF(event, mapping)));
+    bool answers = tcp && to_inside && !from_inside && created && event->side == 1;
+    if (tcp && to_inside && !from_inside && !created) {
+        flow->mapping = SLUICE_SHARED_OF(event, mapping);   /* dropped at the end, also if it was not set */
+        answers = sl_shared_present(flow->mapping);
+    }
     flow->role = from_inside && to == nat->address           ? NAT_HAIRPIN
                  : tcp && to_inside && from == nat->address  ? NAT_HAIRPIN
                  : from == nat->address || to == nat->address ? NAT_TO_EXTERNAL
                  : from_inside && !to_inside               ? NAT_FROM_INSIDE
-                 : answers && !from_inside                 ? NAT_ANSWERS
+                 : answers                                 ? NAT_ANSWERS
                  : to_inside && !from_inside               ? NAT_UNSOLICITED
                                                            : NAT_OTHER;
 }

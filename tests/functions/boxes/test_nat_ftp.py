@@ -5,7 +5,10 @@ Both directions are as on the wire.
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, field
+
+import pytest
 
 from tests.functions.boxes.test_nat import EXTERNAL, FAR, FAR2, IN, OTHER, ends
 from tests.functions.security import Ran, run, wrong_checksums
@@ -195,3 +198,41 @@ def test_connections_between_inside_hosts_are_translated_in_both_directions() ->
     caller.peer, called.peer = Host(EXTERNAL, 2000, 9), Host(EXTERNAL, 2001, 2)
     left = run("nat", [opened, caller.send("S"), called.send("SA", number=9)], NAT, rows=False).left
     assert [ends(frame) for frame in left[1:]] == [(EXTERNAL, 2001, IN, 5000), (EXTERNAL, 2000, OTHER, 6000)]
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_hostile_segments(seed: int) -> None:
+    """Any segments of both ends, with any lines, numbers, options and cuts; the sanitizers' build runs it, too."""
+    chosen = random.Random(seed)
+    words = [b"PORT ", b"EPRT ", b"227 (", b"229 (", b"10,0,0,5,", b"4,1", b"9", b"|", b"%1|", b"1025", b"10.0.0.5"]
+    words += [
+        b"\r\n",
+        b"\n",
+        b"PORT 10,0,0,5,4,1\r\n",
+        b"EPRT |1|10.0.0.5|2000|\r\n",
+        b")\r\n",
+        200 * b"|",
+        b"NOOP\r\n",
+    ]
+    frames: list[bytes] = []
+    for port in range(5000, 5030):
+        server = chosen.random() < 0.3
+        talk = Talk.of(21 if server else port, port if server else 21, 21 if server else 2000, chosen.getrandbits(32))
+        talk.open()
+        base = talk.inside.next
+        for _ in range(40):
+            flags = "".join(letter for letter in "SAFRP" if chosen.random() < 0.3)
+            text = b"".join(chosen.choices(words, k=chosen.choice([0, 1, 3, 20, 200])))[: chosen.choice([40, 3000])]
+            options = chosen.choice(
+                [b"", b"\1\1\5\12" + chosen.randbytes(8), chosen.randbytes(4 * chosen.randrange(10))]
+            )
+            near = (base + chosen.choice([chosen.randrange(200), chosen.getrandbits(32)])) % 2**32
+            if chosen.random() < 0.7:
+                talk.say(flags, text, None if chosen.random() < 0.5 else near)
+            else:
+                talk.answer(flags, text, near, options)
+            last = talk.frames[-1]
+            talk.frames[-1] = last[: chosen.choice([len(last), len(last), chosen.randrange(34, len(last) + 1)])]
+        frames += talk.frames
+    ran = run("nat", frames, f"{NAT},forward=21:10.0.0.5:21,filter={chosen.choice(['none', 'port'])}", rows=False)
+    assert ran.reports["ftp_announced"] > 10 and ran.reports["ftp_refused"] > 10

@@ -234,5 +234,6 @@ def test_hostile_segments(seed: int) -> None:
             last = talk.frames[-1]
             talk.frames[-1] = last[: chosen.choice([len(last), len(last), chosen.randrange(34, len(last) + 1)])]
         frames += talk.frames
-    ran = run("nat", frames, f"{NAT},forward=21:10.0.0.5:21,filter={chosen.choice(['none', 'port'])}", rows=False)
+    given = "first_port=2000,last_port=2999,forward=21:10.0.0.5:21"
+    ran = run("nat", frames, f"{given},filter={chosen.choice(['none', 'port'])}", rows=False)
     assert ran.reports["ftp_announced"] > 10 and ran.reports["ftp_refused"] > 10

@@ -230,7 +230,8 @@ static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint
         nat_drop(event, &SLUICE_COUNTER_OF(box, unmapped));
         return NULL;
     }
-    if (nat->filter != NAT_ALL &&
+    bool forwarded = port < SLUICE_PARAMETER_OF(box, first_port) || port > SLUICE_PARAMETER_OF(box, last_port);
+    if (nat->filter != NAT_ALL && !forwarded &&
         sl_shared_contains(SLUICE_SHARED_AT(box, contacted, port), nat_outside(nat, from, from_port), &there) != SL_STORE_DONE)
         there = 0;
     if (!there && nat->filter == NAT_ADDRESS_PORT &&   /* any port of a server that a data connection was announced to */
@@ -428,7 +429,7 @@ SLUICE_OPEN {
         return -1;
     }
     if (!nat_forward(box, SLUICE_PARAMETER_OF(box, forward))) {
-        fprintf(stderr, "nat: forward is PORT:ADDRESS:PORT, as in forward=21:10.0.0.5:21+8080:10.0.0.6:80, with external ports outside first_port "
+        fprintf(stderr, "nat: forward is PORT:ADDRESS:PORT, as in forward=21:10.0.0.5:21+80:10.0.0.6:8080, with external ports outside first_port "
                         "to last_port\n");
         return -1;
     }

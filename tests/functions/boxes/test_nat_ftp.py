@@ -153,7 +153,7 @@ def test_a_server_inside_is_reached_by_a_forwarded_port() -> None:
         talk.answer("A")
         talk.say("A", b"220 ready\r\n" + reply)
         talk.answer("A", b"LIST\r\n", ack=talk.inside.next + len(wanted) - len(reply))
-        left = talk.run(parameters="forward=21:10.0.0.5:21").left
+        left = talk.run(parameters="filter=port,forward=21:10.0.0.5:21").left
         assert [ends(frame) for frame in left[:2]] == [(FAR, 6000, IN, 21), (EXTERNAL, 21, FAR, 6000)]
         assert text(left[3]) == b"220 ready\r\n" + wanted
         assert acknowledged(left[4]) == talk.inside.next

@@ -251,7 +251,7 @@ get_sanitizers() {
 }
 
 get_tshark() {
-    if can_apt && apt_install tshark nmap && have tshark; then return; fi
+    if can_apt && apt_install tshark nmap traceroute python3-pyftpdlib && have tshark; then return; fi
     say "no tshark, with which tests compare: install it (Debian: tshark); going on without"
     key >$tshark_stamp
 }

@@ -64,7 +64,7 @@ class Ran:
 
 def run(
     function: str,
-    frames: Sequence[bytes],
+    frames: Sequence[bytes] | Path,
     parameters: str = "",
     *,
     times: Sequence[float] | None = None,
@@ -72,20 +72,23 @@ def run(
     rows: bool = True,
     most: int = 1 << 14,
 ) -> Ran:
-    """Run a function over packets, which come `step` seconds apart unless their times are given, as an inline box.
+    """Run a function over packets, which come `step` seconds apart unless their times are given, or over those of a
+    capture, as an inline box.
     most: instances of a layer, and shared objects of a declaration.
     """
     stack = compiled(function)
-    when = [1000 + number * step for number in range(len(frames))] if times is None else list(times)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        (folder / "in.pcap").write_bytes(pcap(frames, when))
+        capture = frames if isinstance(frames, Path) else folder / "in.pcap"
+        if not isinstance(frames, Path):
+            when = [1000 + number * step for number in range(len(frames))] if times is None else list(times)
+            capture.write_bytes(pcap(frames, when))
         given = ",".join(filter(None, [parameters, f"out={folder}/out" if rows else ""]))
         inline = any(each.inline for each in stack.functions.c)
         output = folder / "out.pcap" if inline else None
         settings = Settings(seed=1, max_instances=most, memory=1 << 26)
         with Box(stack, settings, [], [given], output=output) as box:
-            outcome = box.run(folder / "in.pcap")
+            outcome = box.run(capture)
             check_conservation(stack.program, box.counters())
             check_all_ended(stack.program, box.counters())
         written = [json.loads(line) for line in (folder / "out").read_text().splitlines()] if rows else []

@@ -29,13 +29,16 @@ SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was 
  * nanoseconds, 0 where it has succeeded or failed, or of UDP. */
 struct balance_server { uint64_t address, until; };
 
+/* The last SYN/ACK on the wire to a client's end: the server, and the time in milliseconds. */
+struct balance_answer { uint64_t address; int64_t time; };
+
 SLUICE_SHARED(active, map, all, read_write, recover, "connections of each server, by its address")
 SLUICE_SHARED(bytes, counter, dst, write_mostly, zero, "bytes of IP packets of each server")
 SLUICE_SHARED(server, struct balance_server, flow, read_mostly, recover, "the server of a connection")
 
 SLUICE_SHARED(failures, map, all, read_write, zero, "attempts without success since the last one that had it, by server")
 SLUICE_SHARED(down, map, all, read_mostly, zero, "until when a server is down, in milliseconds, by its address")
-SLUICE_SHARED(answered, map, all, read_write, zero, "when a server last sent a SYN/ACK on the wire, in milliseconds, by its address")
+SLUICE_SHARED(answered, struct balance_answer, src+sport+dport, read_write, zero, "which server answered an attempt on the wire, by the client's end and the service's port")
 
 enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
@@ -196,17 +199,37 @@ static void balance_rewrite(const struct sl_event *event, bool source, uint32_t 
 
 enum { BALANCE_SYN = 2, BALANCE_RST = 4, BALANCE_ACK = 16 };   /* RFC 9293, 3.1 */
 
-/* What a segment of a connection to the virtual address says of its server's health. On the wire, what the server sends is of
- * another flow: its SYN/ACK there shows that it answers, also clients that never acknowledge, as those of a flood. */
+/* On the wire, what the server sends is of another flow: its SYN/ACK there shows that it answers, also clients that never
+ * acknowledge, as those of a flood. */
+static void balance_note_answer(const struct sl_event *event) {
+    struct sl_object *object = SLUICE_SHARED_OF(event, answered);
+    struct balance_answer *answer = sl_object_bytes_of(object);
+    if (!answer)
+        return;
+    *answer = (struct balance_answer){ip4_address(event, event->side), balance_now(event->box)};
+    sl_shared_put(object);
+}
+
+/* Has its server answered an attempt on the wire that began at a time, in nanoseconds? */
+static bool balance_was_answered(const struct sl_event *event, const struct balance_server *attempt, uint64_t began) {
+    struct sl_object *object = SLUICE_SHARED_OF(event, answered);
+    const struct balance_answer *answer = sl_shared_struct(object);
+    bool answered = answer && answer->address == attempt->address && answer->time >= (int64_t)(began / 1000000);
+    if (answer && !answer->address)
+        sl_shared_forget(object);
+    return answered;
+}
+
+/* What a segment of a connection to the virtual address says of its server's health. */
 static void balance_health(const struct sl_event *event) {
-    struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (flow && flow->role == BALANCE_ANSWER && event->side == flow->side && event->unit.captured >= 14 &&
-        (event->unit.at[13] & (BALANCE_SYN | BALANCE_ACK)) == (BALANCE_SYN | BALANCE_ACK) && SLUICE_PARAMETER_OF(event->box, failures))
-        sl_shared_map_maximum(SLUICE_SHARED_ALL(event->box, answered), ip4_address(event, event->side), balance_now(event->box), NULL);
-    struct balance_server *attempt = event->unit.captured < 14 ? NULL : balance_attempt(flow);
+    struct balance_flow *flow = event->instance && event->unit.captured >= 14 ? SLUICE_STATE_OF(event) : NULL;
+    uint8_t flags = flow ? event->unit.at[13] & (BALANCE_SYN | BALANCE_RST | BALANCE_ACK) : 0;
+    if (flow && flow->role == BALANCE_ANSWER && event->side == flow->side && flags == (BALANCE_SYN | BALANCE_ACK) &&
+        SLUICE_PARAMETER_OF(event->box, failures))
+        balance_note_answer(event);
+    struct balance_server *attempt = balance_attempt(flow);
     if (!attempt)
         return;
-    uint8_t flags = event->unit.at[13] & (BALANCE_SYN | BALANCE_RST | BALANCE_ACK);
     bool of_server = event->side == 1;
     if (of_server && flags & BALANCE_RST)
         balance_settle(event->box, flow, attempt, false);
@@ -217,13 +240,10 @@ static void balance_health(const struct sl_event *event) {
 SLUICE_TIMER(tcp, attempt) {
     struct balance_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     struct balance_server *attempt = balance_attempt(flow);
-    int64_t answered = 0;
     if (!attempt)
         return;
     uint64_t wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9), began = attempt->until > wait ? attempt->until - wait : 0;
-    bool answers = sl_shared_map_read(SLUICE_SHARED_ALL(event->box, answered), (int64_t)attempt->address, &answered) == SL_STORE_DONE &&
-                   answered >= (int64_t)(began / 1000000);
-    balance_settle(event->box, flow, attempt, answers);
+    balance_settle(event->box, flow, attempt, balance_was_answered(event, attempt, began));
 }
 
 static void balance_packet(const struct sl_event *event, uint64_t until) {
@@ -284,7 +304,11 @@ SLUICE_ON(tcp, packet) {
         SLUICE_ARM(event, tcp, attempt, attempt->until > now ? attempt->until - now : 1);
     balance_health(event);
 }
-SLUICE_ON(tcp, end) { balance_end(event, data->reason); }
+SLUICE_ON(tcp, end) {
+    balance_end(event, data->reason);
+    if (event->instance && data->reason != SL_END_EOF && SLUICE_STATE_OF(event)->role == BALANCE_ANSWER && SLUICE_PARAMETER_OF(event->box, failures))
+        sl_shared_drop(SLUICE_SHARED_OF(event, answered));
+}
 /* A server may send datagrams of its own accord: its answers are those from the service's port. */
 SLUICE_ON(udp, created) { balance_begin(event, SLUICE_PARAMETER_OF(event->box, port) != 0); }
 SLUICE_ON(udp, packet) { balance_packet(event, 0); }

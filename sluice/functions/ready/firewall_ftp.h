@@ -6,8 +6,6 @@
 #include "firewall_packet.h"
 #include "ftp_announce.h"
 
-#include <strings.h>
-
 enum { FIREWALL_LINE = 128, FIREWALL_EXPECTED = 4096, FIREWALL_PORT_LEAST = 1024 };
 #define FIREWALL_EXPECTED_FOR (300 * (uint64_t)1000000000)   /* nanoseconds */
 
@@ -25,29 +23,13 @@ struct firewall_expected { uint64_t hash, until; };
 /* Those that were announced last; a new one takes the place of the oldest. */
 struct firewall_expectations { struct firewall_expected at[FIREWALL_EXPECTED]; uint32_t next; };
 
-/* The end that a whole line announces, and whether the server does. */
-static inline bool firewall_announced(const struct firewall_ftp *ftp, unsigned side, struct ftp_end *end) {
-    const uint8_t *line = ftp->line[side];
-    uint32_t length = ftp->used[side];
-    if (length < 6)
-        return false;
-    const char *text = (const char *)line;
-    if (side == ftp->client_side)
-        return strncasecmp(text, "PORT ", 5) == 0   ? ftp_read_port(line + 5, length - 5, end)
-               : strncasecmp(text, "EPRT ", 5) == 0 ? ftp_read_extended(false, line + 5, length - 5, end)
-                                                    : false;
-    return memcmp(text, "227 ", 4) == 0   ? ftp_read_port(line + 4, length - 4, end)
-           : memcmp(text, "229 ", 4) == 0 ? ftp_read_extended(true, line + 4, length - 4, end)
-                                          : false;
-}
-
 /* The hash of the data connection that a line announces: of the ends' addresses and the announced port. 0: there is none, or
  * its port is one of services, which no announcement may open (RFC 2577, 3). */
 static inline uint64_t firewall_data_hash(const struct firewall_ftp *ftp, uint64_t seed, unsigned side) {
     struct ftp_end end;
     struct firewall_end from = side == ftp->client_side ? ftp->server : ftp->client;
     struct firewall_end to = side == ftp->client_side ? ftp->client : ftp->server;
-    if (!firewall_announced(ftp, side, &end) || end.port < FIREWALL_PORT_LEAST)
+    if (!ftp_announced(side == ftp->client_side, ftp->line[side], ftp->used[side], &end) || end.port < FIREWALL_PORT_LEAST)
         return 0;
     if (end.size) {
         struct firewall_number address = firewall_address(end.address, end.size == 4 ? 4 : 6);

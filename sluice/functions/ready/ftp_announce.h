@@ -5,6 +5,7 @@
 #include "core/bytes.h"
 
 #include <arpa/inet.h>
+#include <strings.h>
 
 /* An announced end. size: of the address, 4 or 16; 0: that of the host that announces. */
 struct ftp_end { uint8_t address[16]; uint8_t size; uint16_t port; };
@@ -70,6 +71,30 @@ static inline bool ftp_read_extended(bool passive, const uint8_t *at, uint32_t l
     }
     end->port = (uint16_t)port;
     return port && port < 65536;
+}
+
+/* The four lines that announce an end. */
+enum ftp_form { FTP_NONE, FTP_PORT, FTP_EPRT, FTP_PASSIVE, FTP_EXTENDED_PASSIVE };
+
+/* The form of a line of the client, or of the server. */
+static inline enum ftp_form ftp_form_of(bool of_client, const uint8_t *line, uint32_t length) {
+    const char *text = (const char *)line;
+    if (length < 6)
+        return FTP_NONE;
+    if (of_client)
+        return strncasecmp(text, "PORT ", 5) == 0 ? FTP_PORT : strncasecmp(text, "EPRT ", 5) == 0 ? FTP_EPRT : FTP_NONE;
+    return memcmp(text, "227 ", 4) == 0 ? FTP_PASSIVE : memcmp(text, "229 ", 4) == 0 ? FTP_EXTENDED_PASSIVE : FTP_NONE;
+}
+
+/* Reads the end that a whole line of the client, or of the server, announces. False: it announces none. */
+static inline bool ftp_announced(bool of_client, const uint8_t *line, uint32_t length, struct ftp_end *end) {
+    switch (ftp_form_of(of_client, line, length)) {
+    case FTP_PORT: return ftp_read_port(line + 5, length - 5, end);
+    case FTP_EPRT: return ftp_read_extended(false, line + 5, length - 5, end);
+    case FTP_PASSIVE: return ftp_read_port(line + 4, length - 4, end);
+    case FTP_EXTENDED_PASSIVE: return ftp_read_extended(true, line + 4, length - 4, end);
+    default: return false;
+    }
 }
 
 #endif

@@ -9,6 +9,7 @@
 #include "sluice.h"
 
 #include "ip4_rewrite.h"
+#include "nat_numbers.h"
 
 SLUICE_INLINE
 SLUICE_PARAMETER(address, text, "192.0.2.1", "external IPv4 address")
@@ -18,6 +19,9 @@ SLUICE_PARAMETER(last_port, number, 65535, "of these")
 
 SLUICE_PARAMETER(filter, text, "none", "which outside hosts reach a mapped port: none is filtered, or all but those of the address, or the address and port, that were contacted (address, port)")
 
+SLUICE_PARAMETER(forward, text, "", "external ports of TCP that inside endpoints always have: PORT:ADDRESS:PORT, with + between them; ports that are not given out")
+SLUICE_PARAMETER(ftp, number, 21, "port of control connections of FTP, whose announcements of inside hosts are translated; 0: none")
+
 SLUICE_COUNTER(translated, "connections that got a port")
 SLUICE_COUNTER(no_port, "connections that got none, as none was free or the store failed; their packets are dropped")
 SLUICE_COUNTER(unmapped, "packets to the external address for a port that no connection has; they are dropped")
@@ -26,6 +30,8 @@ SLUICE_COUNTER(unsupported, "packets from the inside that are no TCP, UDP or ech
 SLUICE_COUNTER(filtered, "packets from outside that the filter dropped")
 SLUICE_COUNTER(hairpinned, "packets from the inside to the external address, which go back to the inside (RFC 4787, REQ-9)")
 SLUICE_COUNTER(errors_translated, "ICMP errors whose quoted packet was translated (RFC 5508, REQ-4, REQ-5)")
+SLUICE_COUNTER(ftp_announced, "ends of data connections that inside hosts announced, and that got an external port")
+SLUICE_COUNTER(ftp_refused, "announcements that leave as they are: of another host's address, a port below 1024, a line in several segments, or without room")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
 /* Of a connection from the inside; 0: it got no port. */
@@ -44,11 +50,14 @@ SLUICE_SHARED(inside_of, struct nat_inside, dport, read_mostly, recover, "the in
 SLUICE_SHARED(endpoint, struct nat_endpoint, dport, read_write, recover, "the external port of an inside endpoint, by protocol, address and port")
 SLUICE_SHARED(contacted, set, dport, read_mostly, recover, "outside ends that an external port has contacted, for the filter")
 
+SLUICE_SHARED(control, struct nat_control, dport, read_write, recover, "control connections of FTP, by external port and outside end")
+
 struct nat_flow {
     struct sl_object *mapping;   /* of a connection from the inside; NULL: no port */
     uint64_t endpoint;           /* the number of the inside endpoint that has that */
     uint8_t role;                /* enum nat_role */
     uint8_t external;            /* the side that has the external address */
+    uint8_t inside;              /* the side of the inside endpoint */
     bool known;                  /* the role is */
     bool asked;                  /* for a port */
 };
@@ -56,7 +65,8 @@ SLUICE_STATE(struct nat_flow)
 
 enum { NAT_ICMP = 1, NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
 enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4, NAT_ECHO = 8 };   /* bytes with which packets enter these layers */
-enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_TO_EXTERNAL, NAT_UNSOLICITED, NAT_HAIRPIN };
+enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_ANSWERS, NAT_TO_EXTERNAL, NAT_UNSOLICITED, NAT_HAIRPIN };
+/* NAT_ANSWERS: of a connection that an outside host opened to an external port, what the inside sends. */
 enum nat_filter { NAT_ALL, NAT_ADDRESS, NAT_ADDRESS_PORT };
 
 struct nat {
@@ -146,6 +156,19 @@ static void nat_release(struct sl_box *box, struct sl_object *endpoint, uint32_t
     sl_shared_push(SLUICE_SHARED_ALL(box, ports), port);
 }
 
+/* A connection that had the port of an inside endpoint has ended. */
+static void nat_leave(struct sl_box *box, uint64_t number) {
+    struct sl_object *object = SLUICE_SHARED_AT(box, endpoint, number);
+    struct nat_endpoint *endpoint = sl_shared_struct(object);
+    if (endpoint && endpoint->flows > 1) {
+        endpoint->flows--;
+        sl_shared_put(object);
+        sl_shared_leave_to_store(object);
+    } else if (endpoint) {
+        nat_release(box, object, endpoint->port);
+    }
+}
+
 /* The outside end of a connection, as the filter compares it. */
 static int64_t nat_outside(const struct nat *nat, uint32_t address, uint16_t port) {
     return nat->filter == NAT_ADDRESS ? (int64_t)address : (int64_t)((uint64_t)address << 16 | port);
@@ -155,11 +178,12 @@ static int64_t nat_outside(const struct nat *nat, uint32_t address, uint16_t por
 static bool nat_take_up(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol, uint16_t number) {
     flow->mapping = SLUICE_SHARED_OF(event, mapping);
     flow->asked = sl_shared_present(flow->mapping);
-    flow->endpoint = nat_endpoint_number(protocol, ip4_address(event, 0), number);
+    flow->endpoint = nat_endpoint_number(protocol, ip4_address(event, flow->inside), number);
     return flow->asked;
 }
 
-/* Gives a connection from an inside endpoint, to an outside one, its port. */
+/* Gives a connection of an inside endpoint with an outside one its port. One that the outside opened has none where the endpoint
+ * has none yet. */
 static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol, uint16_t number, uint16_t to) {
     struct sl_box *box = event->box;
     const struct nat *nat = SLUICE_WORKER_OF(box);
@@ -168,14 +192,17 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t
     struct nat_mapping *mapping = sl_object_bytes_of(flow->mapping);
     struct sl_object *object = mapping ? SLUICE_SHARED_AT(box, endpoint, flow->endpoint) : NULL;
     struct nat_endpoint *endpoint = sl_shared_struct(object);
-    enum sl_store_status status = endpoint ? nat_assign(box, endpoint, protocol, ip4_address(event, 0), number) : SL_STORE_FAILED;
+    const uint32_t inside = ip4_address(event, flow->inside), outside = ip4_address(event, flow->inside ^ 1u);
+    enum sl_store_status status = SL_STORE_FAILED;
+    if (endpoint && (flow->role != NAT_ANSWERS || endpoint->port))
+        status = nat_assign(box, endpoint, protocol, inside, number);
     if (status == SL_STORE_DONE) {
         mapping->port = endpoint->port;
         sl_shared_put(flow->mapping);
         endpoint->flows++;
         sl_shared_put(object);
         if (nat->filter != NAT_ALL)
-            sl_shared_insert(SLUICE_SHARED_AT(box, contacted, mapping->port), nat_outside(nat, ip4_address(event, 1), to), NULL);
+            sl_shared_insert(SLUICE_SHARED_AT(box, contacted, mapping->port), nat_outside(nat, outside, to), NULL);
         SLUICE_COUNTER_OF(box, translated)++;
         sl_shared_leave_to_store(object);
         return;
@@ -203,8 +230,12 @@ static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint
         nat_drop(event, &SLUICE_COUNTER_OF(box, unmapped));
         return NULL;
     }
-    if (nat->filter != NAT_ALL &&
+    bool forwarded = port < SLUICE_PARAMETER_OF(box, first_port) || port > SLUICE_PARAMETER_OF(box, last_port);
+    if (nat->filter != NAT_ALL && !forwarded &&
         sl_shared_contains(SLUICE_SHARED_AT(box, contacted, port), nat_outside(nat, from, from_port), &there) != SL_STORE_DONE)
+        there = 0;
+    if (!there && nat->filter == NAT_ADDRESS_PORT &&   /* any port of a server that a data connection was announced to */
+        sl_shared_contains(SLUICE_SHARED_AT(box, contacted, port), nat_outside(nat, from, 0), &there) != SL_STORE_DONE)
         there = 0;
     if (!there) {
         nat_drop(event, &SLUICE_COUNTER_OF(box, filtered));
@@ -213,7 +244,8 @@ static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint
     return inside;
 }
 
-static void nat_begin(const struct sl_event *event) {
+/* created: by the current packet; else another instance of the function had the connection before. */
+static void nat_begin(const struct sl_event *event, bool created, bool tcp) {
     if (!event->instance)
         return;
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
@@ -225,9 +257,17 @@ static void nat_begin(const struct sl_event *event) {
     bool from_inside = (from & nat->mask) == nat->inside, to_inside = (to & nat->mask) == nat->inside;
     /* The active side of a connection that is first seen by its SYN/ACK is the receiver of that. */
     flow->external = from == nat->address ? 0 : 1;
+    flow->inside = !from_inside;
+    bool answers = tcp && to_inside && !from_inside && created && event->side == 1;
+    if (tcp && to_inside && !from_inside && !created) {
+        flow->mapping = SLUICE_SHARED_OF(event, mapping);   /* dropped at the end, also if it was not set */
+        answers = sl_shared_present(flow->mapping);
+    }
     flow->role = from_inside && to == nat->address           ? NAT_HAIRPIN
+                 : tcp && to_inside && from == nat->address  ? NAT_HAIRPIN
                  : from == nat->address || to == nat->address ? NAT_TO_EXTERNAL
                  : from_inside && !to_inside               ? NAT_FROM_INSIDE
+                 : answers                                 ? NAT_ANSWERS
                  : to_inside && !from_inside               ? NAT_UNSOLICITED
                                                            : NAT_OTHER;
 }
@@ -242,11 +282,12 @@ static void nat_count(const struct sl_event *event, bool tcp) {
  * and goes back to the side that it came from. */
 static void nat_hairpin(const struct sl_event *event, uint8_t protocol, uint16_t port, bool tcp) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
-    if (event->side != 0) {
+    const uint8_t side = SLUICE_STATE_OF(event)->inside;
+    if (event->side != side) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
         return;
     }
-    const struct nat_inside *inside = nat_inside_at(event, protocol, ip4_port(event, 1), nat->address, port);
+    const struct nat_inside *inside = nat_inside_at(event, protocol, ip4_port(event, side ^ 1u), nat->address, port);
     if (!inside)
         return;
     struct nat_inside to = *inside;
@@ -258,6 +299,8 @@ static void nat_hairpin(const struct sl_event *event, uint8_t protocol, uint16_t
     }
 }
 
+#include "nat_ftp.h"
+
 static void nat_packet(const struct sl_event *event, bool tcp) {
     if (!event->instance || !ip4_address_place(event, true)) {
         nat_guard(event);   /* a connection in a tunnel leaves as it is */
@@ -267,22 +310,27 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     struct nat_flow *flow = SLUICE_STATE_OF(event);
     uint8_t protocol = tcp ? NAT_TCP : NAT_UDP;
     if (!flow->known)   /* another instance had it before */
-        nat_begin(event);
-    if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_HAIRPIN) {
+        nat_begin(event, false, tcp);
+    const bool control = tcp && nat_is_control(event->box, ip4_port(event, 0), ip4_port(event, 1));
+    if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_ANSWERS || flow->role == NAT_HAIRPIN) {
         if (!flow->asked)
-            nat_map(event, flow, protocol, ip4_port(event, 0), ip4_port(event, 1));
+            nat_map(event, flow, protocol, ip4_port(event, flow->inside), ip4_port(event, flow->inside ^ 1u));
         flow->asked = true;
         const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
         if (!mapping || !mapping->port) {
-            nat_drop(event, &SLUICE_COUNTER_OF(event->box, no_port));
+            nat_drop(event, flow->role == NAT_ANSWERS ? &SLUICE_COUNTER_OF(event->box, unsolicited) : &SLUICE_COUNTER_OF(event->box, no_port));
             return;
         }
-        bool source = event->side == 0;
+        bool source = event->side == flow->inside;
         if (flow->role == NAT_HAIRPIN) {
             nat_hairpin(event, protocol, (uint16_t)mapping->port, tcp);
             return;
         }
         nat_count(event, tcp);
+        if (control && source && nat_ftp_out(event, flow, (uint16_t)mapping->port))
+            return;
+        if (control && !source)
+            nat_ftp_in(event, (uint16_t)mapping->port, flow->inside ^ 1u);
         nat_rewrite(event, source, nat->address, nat_port_place(event, source), (uint16_t)mapping->port);
     } else if (flow->role == NAT_TO_EXTERNAL) {
         /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
@@ -295,8 +343,11 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
             nat_inside_at(event, protocol, ip4_port(event, flow->external), ip4_address(event, outside), ip4_port(event, outside));
         if (!inside)
             return;
+        struct nat_inside to = *inside;
         nat_count(event, tcp);
-        nat_rewrite(event, false, inside->address, nat_port_place(event, false), inside->port);
+        if (tcp && nat_is_control(event->box, to.port, ip4_port(event, outside)))
+            nat_ftp_in(event, ip4_port(event, flow->external), outside);
+        nat_rewrite(event, false, to.address, nat_port_place(event, false), to.port);
     } else if (flow->role == NAT_UNSOLICITED) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unsolicited));
     } else {
@@ -310,21 +361,16 @@ static void nat_end(const struct sl_event *event, uint64_t reason, uint8_t proto
     if (!flow || reason == SL_END_EOF)
         return;   /* at the end of input connections go on elsewhere: their state remains */
     if (!flow->known) {
-        nat_begin(event);
-        if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_HAIRPIN)
-            nat_take_up(event, flow, protocol, protocol == NAT_ICMP ? nat_identifier(event) : ip4_port(event, 0));
+        nat_begin(event, false, protocol == NAT_TCP);
+        if (flow->role == NAT_FROM_INSIDE || flow->role == NAT_ANSWERS || flow->role == NAT_HAIRPIN)
+            nat_take_up(event, flow, protocol, protocol == NAT_ICMP ? nat_identifier(event) : ip4_port(event, flow->inside));
     }
     const struct nat_mapping *mapping = sl_shared_struct(flow->mapping);
     if (mapping && mapping->port) {
-        struct sl_object *object = SLUICE_SHARED_AT(event->box, endpoint, flow->endpoint);
-        struct nat_endpoint *endpoint = sl_shared_struct(object);
-        if (endpoint && endpoint->flows > 1) {
-            endpoint->flows--;
-            sl_shared_put(object);
-            sl_shared_leave_to_store(object);
-        } else if (endpoint) {
-            nat_release(event->box, object, endpoint->port);
-        }
+        if (protocol == NAT_TCP && flow->role != NAT_HAIRPIN && nat_is_control(event->box, ip4_port(event, 0), ip4_port(event, 1)))
+            nat_control_end(event->box, nat_control_at(event->box, mapping->port, ip4_address(event, flow->inside ^ 1u),
+                                                       ip4_port(event, flow->inside ^ 1u)));
+        nat_leave(event->box, flow->endpoint);
     }
     sl_shared_drop(flow->mapping);
     flow->mapping = NULL;
@@ -332,10 +378,10 @@ static void nat_end(const struct sl_event *event, uint64_t reason, uint8_t proto
 
 #include "nat_icmp.h"
 
-SLUICE_ON(tcp, created) { nat_begin(event); }
+SLUICE_ON(tcp, created) { nat_begin(event, true, true); }
 SLUICE_ON(tcp, packet) { nat_packet(event, true); }
 SLUICE_ON(tcp, end) { nat_end(event, data->reason, NAT_TCP); }
-SLUICE_ON(udp, created) { nat_begin(event); }
+SLUICE_ON(udp, created) { nat_begin(event, true, false); }
 SLUICE_ON(udp, packet) { nat_packet(event, false); }
 SLUICE_ON(udp, end) { nat_end(event, data->reason, NAT_UDP); }
 
@@ -364,6 +410,8 @@ SLUICE_ON(ipv4, packet) {
         nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
 }
 
+#include "nat_forward.h"
+
 SLUICE_OPEN {
     struct nat *nat = SLUICE_WORKER_OF(box);
     static const char *const filters[] = {"none", "address", "port"};
@@ -378,6 +426,11 @@ SLUICE_OPEN {
     }
     if (sl_shared_fill(SLUICE_SHARED_ALL(box, ports), (int64_t)first, (int64_t)last) != SL_STORE_DONE) {
         fprintf(stderr, "nat: the list of ports could not be filled\n");
+        return -1;
+    }
+    if (!nat_forward(box, SLUICE_PARAMETER_OF(box, forward))) {
+        fprintf(stderr, "nat: forward is PORT:ADDRESS:PORT, as in forward=21:10.0.0.5:21+80:10.0.0.6:8080, with external ports outside first_port "
+                        "to last_port\n");
         return -1;
     }
     return 0;

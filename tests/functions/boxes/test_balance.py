@@ -74,6 +74,22 @@ def test_attempts_that_a_server_answers_on_the_wire_are_no_failures() -> None:
     assert (ran.reports["failed"], ran.reports["went_down"]) == (0, 0)
 
 
+def test_a_server_that_answers_others_alone_goes_down() -> None:
+    """On the wire, the answer to one client says nothing about the attempt of another one."""
+    frames: list[bytes] = []
+    for port in range(1000, 1012):
+        frames.append(opening(port)[0])
+        if port % 2:
+            frames.append(Host(TWO, 80, 5, peer=Host(CLIENT, port, 2)).send("SA"))
+        elif port == 1010:  # the sixth attempt of the first server; those before it are due afterwards
+            frames.append(Host(ONE, 80, 5, peer=Host(CLIENT, port, 2)).send("SA"))
+    frames += [opening(port)[0] for port in range(1020, 1024)]
+    times = [1000 + 0.01 * n for n in range(19)] + [1005.0, 1005.1, 1005.2, 1005.3]
+    ran = balance(frames, times, "down=100")
+    assert (ran.reports["failed"], ran.reports["went_down"]) == (5, 1)
+    assert servers(ran)[-4:] == [2] * 4
+
+
 def test_a_success_in_between_keeps_a_server_up() -> None:
     frames = [
         opening(1000)[0],

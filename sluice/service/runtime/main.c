@@ -4,7 +4,9 @@
  * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the
  * program's port that is accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers,
  * --buffer-size, --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down,
- * --splice, --share. --listener DESCRIPTOR (of a service, for each worker) and --metrics-listener
+ * --splice, --share. With TLS: --tls CHAIN KEY (files; again for each certificate), --alpn NAMES, --ca FILE (empty: the
+ * system's authorities), --tls-backend INDEX ADDRESS PORT NAME, --handshake, --handshakes; --tls-memory (MiB) comes before
+ * all others. --listener DESCRIPTOR (of a service, for each worker) and --metrics-listener
  * DESCRIPTOR are listening sockets that this process was given; the addresses are theirs then.
  *
  * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
@@ -26,6 +28,7 @@
 #include "folder.h"
 #include "metrics.h"
 #include "options.h"
+#include "tls.h"
 
 extern const struct service_program *const service_programs[];
 extern const unsigned service_program_count;
@@ -261,6 +264,7 @@ int main(int count, char **arguments)
                     close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
         }
+        service_tls_free(&configs[i]);
         free(configs[i].states);
         free(configs[i].listeners);
         if (configs[i].shared.state)

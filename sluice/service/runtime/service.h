@@ -105,6 +105,8 @@ struct service_channel {
     bool fresh : 1;       /* the message received or looked at last is the first one of its step */
     bool reused : 1;      /* the connection was idle before, and has not answered yet: its end says nothing of the backend */
     bool copies : 1;      /* the message that passes does so through buffers: no pipe was free */
+    bool secure : 1;      /* the connection uses TLS */
+    bool cut : 1;         /* TLS: the connection has ended, and the other side has not said so */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
 };
 

@@ -87,6 +87,9 @@ def add(commands: Any) -> None:
         ("keep", "idle connections to each backend that a worker keeps open"),
         ("share", "share of the cores' time, compared with other services of --config"),
         ("slice", "microseconds of a turn"),
+        ("health", "seconds between two health checks of a backend; 0: none"),
+        ("health_rise", "checks in a row after which a backend is back"),
+        ("health_fall", "failed checks in a row after which a backend is down"),
         ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
         ("handshakes", "TLS handshakes with clients at once; 0: any number"),
         ("tls_memory", "MiB of memory of TLS"),
@@ -113,6 +116,9 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--backend-ca", metavar="FILE", help="certificates that sign those of backends (default: those of the system)"
+    )
+    parser.add_argument(
+        "--health-path", default="", metavar="PATH", help="health checks request it by HTTP: the status is 200 to 399"
     )
     parser.add_argument("--metrics", metavar="ADDRESS", help="where counters are read by HTTP, in Prometheus' format")
     parser.add_argument(

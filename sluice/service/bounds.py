@@ -35,6 +35,14 @@ class Limits:
     """Seconds for which a backend that failed counts as down; 0: it never does."""
     splice: int = 65536
     """Bytes from which on a body that nothing reads passes in the kernel; 0: never."""
+    health: int = 0
+    """Seconds between two health checks of a backend; 0: there are none."""
+    health_rise: int = 2
+    """Checks in a row that put a backend back."""
+    health_fall: int = 3
+    """Checks in a row that take it out."""
+    health_path: str = ""
+    """What is requested by HTTP; empty: a backend is only connected."""
     handshake: int = 10
     """Seconds in which a TLS handshake has to be done; 0: no limit."""
     handshakes: int = 1024

@@ -13,9 +13,9 @@ from sluice.engine.made_once import made_once
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 SOURCES = (
     "instance.c", "socket.c", "folder.c", "folder_head.c", "splice.c", "pool.c", "lane.c", "overdue.c", "steal.c",
-    "worker.c", "epoll.c", "uring.c", "metrics.c", "options.c", "main.c",
+    "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c", "options.c", "main.c",
 )  # fmt: skip
-WITHOUT_TLS, WITH_TLS = ("tls_none.c",), ("tls.c", "tls_context.c")
+WITHOUT_TLS, WITH_TLS = ("tls_none.c",), ("tls.c", "tls_context.c", "tls_probe.c")
 
 NO_OPENSSL = (
     "TLS needs OpenSSL 3 with its headers; install it (Debian, Ubuntu: apt install libssl-dev; Fedora: openssl-devel; "

@@ -52,6 +52,10 @@ def checked_limits(values: dict[str, Any]) -> Limits:
             if value not in ("epoll", "io_uring"):
                 raise UsageError(f"--events {value}: epoll or io_uring")
             continue
+        if name == "health_path":
+            if value and not re.fullmatch(r"/[!-~]{0,511}", str(value)):
+                raise UsageError(f"--health-path {value}: a path such as /health, of at most 512 characters")
+            continue
         if not isinstance(value, int) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')} {value}: a number from 0")
     limits = Limits(**values)
@@ -68,6 +72,13 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         raise UsageError(f"--slice {limits.slice}: from 1 to 1000000 microseconds")
     if not 1 <= limits.tls_memory <= 1 << 20:
         raise UsageError(f"--tls-memory {limits.tls_memory}: from 1 to {1 << 20} MiB")
+    if limits.health > 86400:
+        raise UsageError(f"--health {limits.health}: at most 86400 seconds")
+    for name in ("health_rise", "health_fall"):
+        if not 1 <= getattr(limits, name) <= 1000:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(limits, name)}: from 1 to 1000")
+    if limits.health_path and not limits.health:
+        raise UsageError(f"--health-path {limits.health_path}: give --health, the seconds between two checks, too")
     if limits.keep > 4096:
         raise UsageError(f"--keep {limits.keep}: at most 4096")
     return limits

@@ -23,6 +23,10 @@
     X(HANDSHAKES_RESUMED, "TLS handshakes that resumed a session")                             \
     X(CUT, "TLS connections whose end was not announced")                                      \
     X(TLS_REFUSED, "connections refused: no memory left for TLS")                              \
+    X(CHECKS_GOOD, "health checks that succeeded")                                             \
+    X(CHECKS_FAILED, "health checks that failed")                                              \
+    X(TAKEN_OUT, "backends taken out by health checks")                                        \
+    X(PUT_BACK, "backends put back by health checks")                                          \
     X(ENDED, "instances ended by their program")                                               \
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \

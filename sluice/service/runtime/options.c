@@ -49,6 +49,7 @@ static uint32_t *number_of(struct service_config *config, const char *option)
         {"--timeout", &config->timeout},    {"--message-time", &config->message_time}, {"--keep", &config->keep},
         {"--share", &config->share},        {"--body-time", &config->body_time},       {"--body-rate", &config->body_rate},
         {"--most", &config->most},          {"--down", &config->down},                 {"--splice", &config->splice},
+        {"--health", &config->health},       {"--health-rise", &config->health_rise}, {"--health-fall", &config->health_fall},
         {"--handshake", &config->handshake}, {"--handshakes", &config->handshakes},
     };
 
@@ -174,6 +175,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             wrong = add_listener(config, value[0]);
         else if (strcmp(option, "--service") == 0 && number < services)
             config = configs + number;
+        else if (strcmp(option, "--health-path") == 0)
+            config->health_path = value[0];
         else if (strcmp(option, "--buffers") == 0)
             config->buffers = number;
         else if (strcmp(option, "--instances") == 0)

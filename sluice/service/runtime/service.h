@@ -122,6 +122,7 @@ struct service_shared {
 struct service_backend {
     _Atomic uint32_t load;       /* connections of instances */
     _Atomic uint32_t down_until; /* the second until which it counts as down */
+    _Atomic bool unhealthy;      /* health checks have taken it out */
 };
 
 /* What instances of one program share within a worker. */

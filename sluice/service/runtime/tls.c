@@ -107,26 +107,30 @@ bool service_tls_accept(struct service_channel *c)
     return true;
 }
 
+bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const char *name)
+{
+    X509_VERIFY_PARAM *wanted = SSL_get0_param(ssl);
+    bool good;
+
+    SSL_set_connect_state(ssl);
+    X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    good = X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1; /* an address is not named to the server (RFC 6066, 3) */
+    if (!good)
+        good = X509_VERIFY_PARAM_set1_host(wanted, name, 0) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+    return good && (!config->protocols_size || SSL_set_alpn_protos(ssl, config->protocols, config->protocols_size) == 0);
+}
+
 bool service_tls_connect(struct service_channel *c, const char *name)
 {
     const struct service_tls_config *config = service_lane_of(c)->config->tls;
     struct service_tls *tls = begin(c, config->client);
-    X509_VERIFY_PARAM *wanted;
-    bool good;
 
     if (!tls)
         return false;
-    SSL_set_connect_state(tls->ssl);
-    wanted = SSL_get0_param(tls->ssl);
-    X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    good = X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1; /* an address is not named to the server (RFC 6066, 3) */
-    if (!good)
-        good = X509_VERIFY_PARAM_set1_host(wanted, name, 0) == 1 && SSL_set_tlsext_host_name(tls->ssl, name) == 1;
-    good = good && (!config->protocols_size ||
-                    SSL_set_alpn_protos(tls->ssl, config->protocols, config->protocols_size) == 0);
-    if (!good)
-        service_tls_end(c);
-    return good;
+    if (service_tls_expect(tls->ssl, config, name))
+        return true;
+    service_tls_end(c);
+    return false;
 }
 
 /* After a function of OpenSSL has returned `result`: -1 with `errno`, or 0 at the end of what comes. */

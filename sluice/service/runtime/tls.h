@@ -51,6 +51,18 @@ bool service_tls_shut(struct service_channel *c);
 void service_tls_attach(struct service_channel *c, struct service_tls *tls);
 struct service_tls *service_tls_detach(struct service_channel *c);
 
+/* --- tls_probe.c: of a health check. -1, or false, with EAGAIN, EACCES for a certificate that is not valid, or EPROTO. */
+
+struct service_probe_tls;
+
+struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd, const char *name);
+bool service_probe_tls_ready(struct service_probe_tls *tls);
+ssize_t service_probe_tls_read(struct service_probe_tls *tls, void *bytes, size_t size);
+ssize_t service_probe_tls_send(struct service_probe_tls *tls, const void *bytes, size_t size);
+void service_probe_tls_end(struct service_probe_tls *tls);
+
+/* --- tls.c, the end */
+
 /* Ends TLS of a connection that is then closed. */
 void service_tls_end(struct service_channel *c);
 

@@ -57,3 +57,22 @@ struct service_tls *service_tls_detach(struct service_channel *c) { return (void
 void service_tls_end(struct service_channel *c) { (void)c; }
 
 void service_tls_drop(struct service_tls *tls) { (void)tls; }
+
+struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd, const char *name)
+{
+    return (void)config, (void)fd, (void)name, NULL;
+}
+
+bool service_probe_tls_ready(struct service_probe_tls *tls) { return (void)tls, false; }
+
+ssize_t service_probe_tls_read(struct service_probe_tls *tls, void *bytes, size_t size)
+{
+    return (void)tls, (void)bytes, (void)size, 0;
+}
+
+ssize_t service_probe_tls_send(struct service_probe_tls *tls, const void *bytes, size_t size)
+{
+    return (void)tls, (void)bytes, (void)size, 0;
+}
+
+void service_probe_tls_end(struct service_probe_tls *tls) { (void)tls; }

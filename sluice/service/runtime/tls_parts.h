@@ -26,6 +26,9 @@ struct service_tls {
     bool done, broken;
 };
 
+/* Makes one the client of a server whose certificate has to have a name. False if there is no memory. */
+bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const char *name);
+
 enum { SERVICE_TLS_MESSAGES = 64 }; /* of the handshake protocol in a row that are accepted after the handshake */
 
 #endif

@@ -35,6 +35,10 @@ struct service_config {
     uint32_t buffer_size;
     uint32_t idle, timeout, message_time; /* seconds; 0: without limit */
     uint32_t body_time, body_rate;        /* seconds, and bytes in each of them that have to pass */
+    uint32_t health;                      /* seconds between two health checks of a backend; 0: there are none */
+    uint32_t health_rise, health_fall;    /* checks in a row that put it back, or take it out */
+    const char *health_path;              /* that is requested by HTTP; empty: the backend is only connected */
+    uint64_t health_counters[SERVICE_COUNTER_COUNT]; /* what the thread of health checks counts */
     uint32_t keep;                        /* idle connections to a backend that a worker keeps open */
     uint32_t most;                        /* connections to a backend; 0: any number */
     uint32_t down;                        /* seconds for which a backend that failed counts as down */

@@ -201,6 +201,7 @@ def test_what_was_opened_is_closed_if_another_worker_refuses(
         running.send(1)
         running.edit(
             ('SLUICE_PARAMETER(word, text, "old"', 'static int opened;\nSLUICE_PARAMETER(word, text, "new"'),
+            ("struct all { uint64_t segments;", "struct all { uint64_t segments, more;"),  # so that it is opened
             ("SLUICE_OPEN {", "SLUICE_OPEN {\n    if (opened++) return 1;"),
             (
                 "SLUICE_CLOSE {",

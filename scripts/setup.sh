@@ -382,6 +382,8 @@ get_servers() {
     have curl || missing+=(curl)
     have memcached || missing+=(memcached)
     have memccat || missing+=(libmemcached-tools)
+    [ -f /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)
+    have openssl || missing+=(openssl)
     have redis-server || missing+=(redis-server)
     [ -f /usr/include/hiredis/hiredis.h ] || missing+=(libhiredis-dev)
     have ip || missing+=(iproute2)

@@ -18,8 +18,8 @@ SIGHUP, or `sluice reload SOCKET` with --control SOCKET, reads the program or FI
 it. New connections go there; those that are there go on with the version before.
 
 ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
-begins with /, ./ or ../. A channel is named before it where there are several:
---backends caches=10.0.0.1:11211,10.0.0.2:11211.
+begins with /, ./ or ../. One that is written tls://HOST:PORT is connected by TLS, and its certificate has to have the
+name HOST. A channel is named before it where there are several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
-from sluice.cli.common.services import Configured, checked_limits, named, read_config
+from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls
 from sluice.cli.common.serving import run_services
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
@@ -42,7 +42,7 @@ from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import Service, load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, read_address, read_backend, wire
+from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -87,6 +87,12 @@ def add(commands: Any) -> None:
         ("keep", "idle connections to each backend that a worker keeps open"),
         ("share", "share of the cores' time, compared with other services of --config"),
         ("slice", "microseconds of a turn"),
+        ("health", "seconds between two health checks of a backend; 0: none"),
+        ("health_rise", "checks in a row after which a backend is back"),
+        ("health_fall", "failed checks in a row after which a backend is down"),
+        ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
+        ("handshakes", "TLS handshakes with clients at once; 0: any number"),
+        ("tls_memory", "MiB of memory of TLS"),
     ):
         default = getattr(defaults, name)
         parser.add_argument(
@@ -97,6 +103,22 @@ def add(commands: Any) -> None:
         choices=("epoll", "io_uring"),
         default=defaults.events,
         help=f"what reports events ({defaults.events})",
+    )
+    parser.add_argument(
+        "--tls",
+        action="append",
+        default=[],
+        metavar="CHAIN,KEY",
+        help="clients use TLS: a certificate chain and its key, PEM files; again for other names of this server",
+    )
+    parser.add_argument(
+        "--alpn", metavar="NAME,...", help="protocols of TLS that are negotiated (http/1.1 for programs of HTTP)"
+    )
+    parser.add_argument(
+        "--backend-ca", metavar="FILE", help="certificates that sign those of backends (default: those of the system)"
+    )
+    parser.add_argument(
+        "--health-path", default="", metavar="PATH", help="health checks request it by HTTP: the status is 200 to 399"
     )
     parser.add_argument("--metrics", metavar="ADDRESS", help="where counters are read by HTTP, in Prometheus' format")
     parser.add_argument(
@@ -158,7 +180,12 @@ def _configured(options: argparse.Namespace) -> list[Configured]:
     if options.listen is None:
         raise UsageError("--listen is missing: say where connections are accepted, such as --listen 127.0.0.1:11211")
     try:
-        wiring = wire(process, _one(options.listen), [_several(each) for each in options.backends])
+        wiring = wire(
+            process,
+            _one(options.listen),
+            [_several(each) for each in options.backends],
+            read_tls(service, process, options.tls, options.alpn, options.backend_ca),
+        )
     except AddressError as error:
         raise UsageError(str(error)) from error
     return [Configured(process.name, lower(service, process).source, wiring, limits)]
@@ -171,13 +198,14 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
     except ServiceError as error:
         return f"not compiled: {error}"
     channels = sum(_BACKENDS if each.kind == "array" else 1 for each in process.channels)
-    folders = False
+    folders, tls = False, bool(options.tls)
     if options.backends:
         backends = [each for text in options.backends for each in named(text)[1].split(",")]
         channels, folders = 1 + len(backends), any(each.startswith(("/", ".")) for each in backends)
+        tls = tls or any(each.startswith("tls://") for each in backends)
     with busy("compiling"):
-        program = build_program(process.name, lowered.source)
-    return bounds_of(program, channels, limits, folders=folders)
+        program = build_program(process.name, lowered.source, tls=tls)
+    return bounds_of(program, channels, limits, folders=folders, tls=tls)
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:
@@ -203,6 +231,6 @@ def _one(text: str) -> tuple[str, Address]:
     return name, read_address(rest)
 
 
-def _several(text: str) -> tuple[str, list[Address]]:
+def _several(text: str) -> tuple[str, list[Backend]]:
     name, rest = named(text)
     return name, [read_backend(each) for each in rest.split(",") if each]

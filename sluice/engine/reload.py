@@ -241,6 +241,8 @@ class Reloading:
         prepare.restype = ctypes.c_bool
         retire = ctypes.cast(box.code[f"{box.prefix}_retire"], ctypes.c_void_p)
         created = ctypes.c_int.in_dll(library, "sl_create_mode")
+        abandon = library[f"{box.prefix}_abandon"]
+        abandon.restype = None
         created.value = mode
         handles = box.handles()
         made = [_Adoption() for _ in handles]
@@ -248,6 +250,8 @@ class Reloading:
             for number, handle in enumerate(handles):
                 if not prepare(handle, ctypes.byref(self.options), ctypes.byref(made[number])):
                     said = box.failure()
+                    for earlier, one in zip(handles[:number], made, strict=False):
+                        abandon(earlier, ctypes.byref(one))
                     raise ReloadError(f"{self.given['function']} refuses to open" + (f": {said}" if said else ""))
             for handle, one in zip(handles, made, strict=True):
                 adopt(handle, ctypes.byref(one), retire)

@@ -35,12 +35,30 @@ class Limits:
     """Seconds for which a backend that failed counts as down; 0: it never does."""
     splice: int = 65536
     """Bytes from which on a body that nothing reads passes in the kernel; 0: never."""
+    health: int = 0
+    """Seconds between two health checks of a backend; 0: there are none."""
+    health_rise: int = 2
+    """Checks in a row that put a backend back."""
+    health_fall: int = 3
+    """Checks in a row that take it out."""
+    health_path: str = ""
+    """What is requested by HTTP; empty: a backend is only connected."""
+    handshake: int = 10
+    """Seconds in which a TLS handshake has to be done; 0: no limit."""
+    handshakes: int = 1024
+    """TLS handshakes with clients at once; 0: any number."""
     share: int = 1
     """Of the cores' time, compared with other services of the same process."""
     slice: int = 50
     """Microseconds after which an instance has to wait for its next turn."""
     events: str = "epoll"
     """What reports events: epoll or io_uring."""
+    tls_memory: int = 256
+    """MiB of memory of TLS, of all services of the process."""
+
+
+POINTER = 8
+"""Bytes of a pointer."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +72,20 @@ class Bounds:
     total: int
 
 
-def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0, folders: bool = False) -> Bounds:
-    """The bounds of a service of a program whose instances have that many channels; `folders`: some lead to folders."""
+def bounds_of(
+    program: Path, channels: int, limits: Limits, service: int = 0, folders: bool = False, tls: bool = False
+) -> Bounds:
+    """The bounds of a service of a program whose instances have that many channels; `folders`: some lead to folders;
+    `tls`: its clients or backends use TLS, whose memory is in the total.
+    """
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
     head = (sizes["instance"] + channels * sizes["channel"] + 15) & ~15
     instance = (head + sizes["frame"] + 15) & ~15
     if folders:
         instance += channels * sizes["reader"]
+    if tls:
+        instance += channels * POINTER
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
     kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
     return Bounds(
@@ -70,5 +94,6 @@ def bounds_of(program: Path, channels: int, limits: Limits, service: int = 0, fo
         limits.instances * instance
         + limits.buffers * buffer
         + limits.workers * (kept + sizes["lane"] + sizes["worker"])
-        + sizes["shared"],
+        + sizes["shared"]
+        + (limits.tls_memory << 20 if tls else 0),
     )

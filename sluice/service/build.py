@@ -13,24 +13,33 @@ from sluice.engine.made_once import made_once
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 SOURCES = (
     "instance.c", "socket.c", "folder.c", "folder_head.c", "splice.c", "pool.c", "lane.c", "overdue.c", "steal.c",
-    "worker.c", "epoll.c", "uring.c", "metrics.c", "options.c", "main.c",
+    "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c", "options.c", "main.c",
 )  # fmt: skip
+WITHOUT_TLS, WITH_TLS = ("tls_none.c",), ("tls.c", "tls_context.c", "tls_probe.c")
+
+NO_OPENSSL = (
+    "TLS needs OpenSSL 3 with its headers; install it (Debian, Ubuntu: apt install libssl-dev; Fedora: openssl-devel; "
+    "Alpine: openssl-dev), or serve without TLS"
+)
 
 
-def build_program(name: str, *sources: str) -> Path:
-    """The executable of compiled processes, which run as services of one process of the system.
+def build_program(name: str, *sources: str, tls: bool = False) -> Path:
+    """The executable of compiled processes, which run as services of one process of the system; with OpenSSL, if any of
+    them uses TLS.
 
-    Raises CompilerError, and CacheError where there is no place for it.
+    Raises CompilerError, also if OpenSSL is missing, and CacheError where there is no place for it.
     """
     names = [f"service_program_{number}" for number in range(len(sources))]
     texts = {f"{each}.c": f"#define service_program {each}\n{text}" for each, text in zip(names, sources, strict=True)}
-    return _cached(name, SERVICE, {**texts, "table.c": _table(names)}, [_platform()])
+    libraries = ["-lssl", "-lcrypto"] if tls else []
+    return _cached(name, SERVICE, {**texts, "table.c": _table(names)}, [_platform(tls), *libraries])
 
 
-def _platform() -> Path:
+def _platform(tls: bool) -> Path:
     """What all programs have in common, as an object file."""
-    texts = {f"unit_{each}": f'#include "{each}"\n' for each in SOURCES}
-    return _cached("platform", OBJECT, texts, ["-r", "-nostdlib"])
+    sources = (*SOURCES, *(WITH_TLS if tls else WITHOUT_TLS))
+    texts = {f"unit_{each}": f'#include "{each}"\n' for each in sources}
+    return _cached("platform-tls" if tls else "platform", OBJECT, texts, ["-r", "-nostdlib"])
 
 
 def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path]) -> Path:
@@ -38,7 +47,7 @@ def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path])
     command = compiler()
     options = [*flags(), "-pthread", f"-I{RUNTIME}"]
     digest = hashlib.sha256()
-    for text in (*command, *options, *texts.values()):
+    for text in (*command, *options, *texts.values(), *(each for each in more if isinstance(each, str))):
         digest.update(text.encode() + b"\0")
     for path in sorted(RUNTIME.glob("*.[ch]")):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
@@ -49,6 +58,8 @@ def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path])
         files = [str(Path(made.parent, file)) for file in texts]
         line = [*command, *options, *files, *map(str, more), "-o", str(made)]
         done = subprocess.run(line, capture_output=True, text=True)
+        if done.returncode and "openssl/" in done.stderr and "No such file" in done.stderr:
+            raise CompilerError(NO_OPENSSL)
         if done.returncode:
             raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
 

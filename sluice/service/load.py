@@ -55,6 +55,12 @@ class Service:
             raise ServiceError(place, f"there is no process '{name}'", suggest(name, known))
         return known[name]
 
+    def protocols(self, process: Signature) -> tuple[str, ...]:
+        """Names in ALPN (RFC 7301, section 6) of the protocol that a process speaks; none if it has no such name."""
+        units = [self.units[each.name] for each in _records(process) if each.name in self.units]
+        framings = [item.framing for unit in units for item in unit.items if item.kind == "tail"]
+        return ("http/1.1",) if any(each.startswith("http_") for each in framings) else ()
+
     def unit(self, type: Type, place: Place) -> Plan:
         """The unit of what a channel carries. Raises ServiceError."""
         if not isinstance(type, Named) or type.variant:

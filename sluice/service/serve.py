@@ -4,21 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sluice.service.bounds import Limits
 from sluice.service.lang.check.scope import Signature
 from sluice.service.lang.errors import ServiceError, suggest
 
 Address = tuple[str, int]
-COMMON = ("workers", "slice", "events")
+COMMON = ("workers", "slice", "events", "tls_memory")
 """Limits of all services of a process."""
 
 
 class AddressError(Exception):
     """An address that is none, or a name that is not known; the message says what to do."""
+
+
+class Backend(NamedTuple):
+    """Where a channel leads: an address, or a folder with the port 0. One with a name is connected by TLS, and its
+    certificate has to have that name.
+    """
+
+    host: str
+    port: int
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Tls:
+    """TLS of a service. `certificates`: files of a chain and of its key; without any, clients use no TLS. `protocols`:
+    those of ALPN. `authorities`: a file of the certificates that sign those of backends; empty: those of the system.
+    """
+
+    certificates: tuple[tuple[str, str], ...] = ()
+    protocols: tuple[str, ...] = ()
+    authorities: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,7 +52,8 @@ class Wiring:
 
     accept: int
     listen: Address
-    backends: dict[int, list[Address]]
+    backends: dict[int, list[Backend]]
+    tls: Tls = Tls()
 
     @property
     def channels(self) -> int:
@@ -39,7 +63,12 @@ class Wiring:
     @property
     def folders(self) -> bool:
         """Whether a backend is a folder."""
-        return any(_is_folder(each) for addresses in self.backends.values() for each in addresses)
+        return any(_is_folder(each) for backends in self.backends.values() for each in backends)
+
+    @property
+    def encrypted(self) -> bool:
+        """Whether clients or backends use TLS."""
+        return bool(self.tls.certificates) or any(each.name for every in self.backends.values() for each in every)
 
 
 def read_address(text: str) -> Address:
@@ -55,21 +84,56 @@ def read_address(text: str) -> Address:
     return str(found[0][4][0]), int(found[0][4][1])
 
 
-def read_backend(text: str) -> Address:
-    """An address, or a folder: its path, with the port 0. Raises AddressError."""
+def read_backend(text: str) -> Backend:
+    """An address; tls://HOST:PORT, whose name is HOST; or a folder. Raises AddressError."""
+    if text.startswith("tls://"):
+        place = text.removeprefix("tls://")
+        name = place.rpartition(":")[0].removeprefix("[").removesuffix("]")
+        if not name:
+            raise AddressError(f"'{text}' has no name that a certificate could have: write tls://HOST:PORT")
+        return Backend(*read_address(place), name)
     if not text.startswith(("/", "./", "../")) and text not in (".", ".."):
-        return read_address(text)
+        return Backend(*read_address(text))
     path = Path(text).resolve()
     if not path.is_dir():
         raise AddressError(f"'{text}' is no folder: give an address, or a folder whose files are sent")
-    return str(path), 0
+    return Backend(str(path), 0)
 
 
-def _is_folder(backend: Address) -> bool:
-    return backend[0].startswith("/")
+def _is_folder(backend: Backend) -> bool:
+    return backend.host.startswith("/")
 
 
-def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[str, list[Address]]]) -> Wiring:
+def read_certificate(text: str) -> tuple[str, str]:
+    """CHAIN,KEY, or a file with both: the files, which are tried. Raises AddressError."""
+    chain, _, key = text.partition(",")
+    key = key or chain
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key, password=lambda: "")
+    except ssl.SSLError as error:
+        why = (error.reason or "no PEM").replace("_", " ").lower()
+        raise AddressError(
+            f"'{text}' is no chain of certificates with its key ({why}); give PEM files, CHAIN,KEY; encrypt no key"
+        ) from error
+    except OSError as error:
+        raise AddressError(f"'{text}': {error.strerror or error}; give PEM files: CHAIN,KEY") from error
+    return str(Path(chain).resolve()), str(Path(key).resolve())
+
+
+def read_authorities(text: str) -> str:
+    """A file of certificates, which is tried. Raises AddressError."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(text)
+    except ssl.SSLError as error:
+        raise AddressError(f"'{text}' has no certificates; give a PEM file of them") from error
+    except OSError as error:
+        raise AddressError(f"'{text}': {error.strerror or error}; give a PEM file of certificates") from error
+    return str(Path(text).resolve())
+
+
+def wire(
+    process: Signature, listen: tuple[str, Address], backends: Sequence[tuple[str, Sequence[Backend]]], tls: Tls = Tls()
+) -> Wiring:
     """Connect the channels of a process. A name that is empty means the channel that is left: the one that is accepted
     is called `client`, or is the first single one. Raises ServiceError.
     """
@@ -85,7 +149,7 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
         raise ServiceError(place, f"'{process.name}' has no channel '{accepted}'", suggest(accepted, names))
     if accepted not in single:
         raise ServiceError(place, f"'{accepted}' is an array: a single channel is accepted", "name another.")
-    found: dict[int, list[Address]] = {}
+    found: dict[int, list[Backend]] = {}
     for name, addresses in backends:
         left = [each for each in names if each != accepted and names.index(each) not in found]
         if not name and len(left) != 1:
@@ -100,13 +164,13 @@ def wire(process: Signature, listen: tuple[str, Address], backends: list[tuple[s
             raise ServiceError(
                 place, f"'{name}' is a single channel, and has {len(addresses)} backends", "give it one."
             )
-        found[names.index(name)] = addresses
+        found[names.index(name)] = list(addresses)
     missing = [each for each in names if each != accepted and names.index(each) not in found]
     if missing:
         raise ServiceError(
             place, f"nothing is connected to '{missing[0]}'", f"give --backends {missing[0]}=ADDRESS,...."
         )
-    return Wiring(names.index(accepted), listen[1], found)
+    return Wiring(names.index(accepted), listen[1], found, tls)
 
 
 def command_of(
@@ -119,21 +183,35 @@ def command_of(
     `listeners`: for each service the descriptors of its listening sockets, if the process does not make its own.
     """
     out = [str(program)]
+    for name in reversed(COMMON):  # the memory of TLS is bounded before TLS is used
+        out += [f"--{name.replace('_', '-')}", str(getattr(services[0][1], name))]
     if metrics is not None:
         out += ["--metrics", metrics[0], str(metrics[1])]
-    for name in COMMON:
-        out += [f"--{name}", str(getattr(services[0][1], name))]
     for number, (wiring, limits) in enumerate(services):
         host, port = wiring.listen
         out += ["--service", str(number), "--listen", host, str(port), "--accept", str(wiring.accept)]
         for each in listeners[number] if listeners else ():
             out += ["--listener", str(each)]
-        for channel, addresses in sorted(wiring.backends.items()):
-            for each in addresses:
+        out += _tls_options(wiring)
+        for channel, backends in sorted(wiring.backends.items()):
+            for each in backends:
                 if _is_folder(each):
-                    out += ["--folder", str(channel), each[0]]
+                    out += ["--folder", str(channel), each.host]
+                elif each.name:
+                    out += ["--tls-backend", str(channel), each.host, str(each.port), each.name]
                 else:
-                    out += ["--backend", str(channel), each[0], str(each[1])]
+                    out += ["--backend", str(channel), each.host, str(each.port)]
         for name in (each.name for each in dataclasses.fields(limits) if each.name not in COMMON):
             out += [f"--{name.replace('_', '-')}", str(getattr(limits, name))]
+    return out
+
+
+def _tls_options(wiring: Wiring) -> list[str]:
+    out: list[str] = []
+    for chain, key in wiring.tls.certificates:
+        out += ["--tls", chain, key]
+    if any(each.name for every in wiring.backends.values() for each in every):
+        out += ["--ca", wiring.tls.authorities]
+    if wiring.encrypted and wiring.tls.protocols:
+        out += ["--alpn", ",".join(wiring.tls.protocols)]
     return out

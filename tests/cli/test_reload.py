@@ -196,6 +196,31 @@ def test_a_version_that_crashes_or_hangs_or_fails_is_refused(
     assert rows.count(f"old good {running.sent}") == FLOWS, "by the new code, with the flows of the old one"
 
 
+@pytest.mark.slow_matrix
+def test_what_was_opened_is_closed_if_another_worker_refuses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    running = Running(tmp_path, "--workers", "2")
+    closed = tmp_path / "closed"
+    try:
+        running.send(1)
+        running.edit(
+            ('SLUICE_PARAMETER(word, text, "old"', 'static int opened;\nSLUICE_PARAMETER(word, text, "new"'),
+            ("struct all { uint64_t segments;", "struct all { uint64_t segments, more;"),  # so that it is opened
+            ("SLUICE_OPEN {", "SLUICE_OPEN {\n    if (opened++) return 1;"),
+            (
+                "SLUICE_CLOSE {",
+                f'SLUICE_CLOSE {{\n    FILE *f = fopen("{closed}", "a"); fputs("closed", f); fclose(f);',
+            ),
+        )
+        assert running.reload("count", "--no-trial") == 1
+        assert "count refuses to open" in capsys.readouterr().err
+        assert closed.read_text() == "closed"
+        running.send(1)
+    finally:
+        running.stop()
+
+
 def test_what_a_box_cannot_take(running: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     running.send(1)
     for words, said in (

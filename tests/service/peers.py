@@ -19,10 +19,11 @@ from sluice.service.bounds import Limits
 from sluice.service.build import build_program
 from sluice.service.load import Service
 from sluice.service.lower.program import lower
-from sluice.service.serve import command_of, wire
+from sluice.service.serve import Backend, Tls, command_of, wire
 
 PATIENCE = 20.0
 LIMITS = Limits()
+NO_TLS = Tls()
 
 needs_memcached = pytest.mark.skipif(shutil.which("memcached") is None, reason="there is no memcached")
 needs_clients = pytest.mark.skipif(shutil.which("memccat") is None, reason="there is no libmemcached-tools")
@@ -79,15 +80,23 @@ def redis(folder: Path) -> Iterator[int]:
         server.wait()
 
 
+def _backend(given: int | str | Backend) -> Backend:
+    """A port of this machine, a folder, or a backend."""
+    if isinstance(given, Backend):
+        return given
+    return Backend("127.0.0.1", given) if isinstance(given, int) else Backend(given, 0)
+
+
 class Served:
     """A running service: `port`, and `counters` after `stop()`."""
 
-    def __init__(self, service: Service, backends: Sequence[int | str], limits: Limits = LIMITS) -> None:
+    def __init__(
+        self, service: Service, backends: Sequence[int | str | Backend], limits: Limits = LIMITS, tls: Tls = NO_TLS
+    ) -> None:
         process = service.process()
-        program = build_program(process.name, lower(service, process).source)
-        places = [("127.0.0.1", each) if isinstance(each, int) else (each, 0) for each in backends]
-        given = [("", places)] if backends else []
-        wiring = wire(process, ("", ("127.0.0.1", 0)), given)
+        places = [_backend(each) for each in backends]
+        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls)
+        program = build_program(process.name, lower(service, process).source, tls=wiring.encrypted)
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             command_of(program, (wiring, limits)), stdout=subprocess.PIPE, stderr=self._errors, text=True

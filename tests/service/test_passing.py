@@ -16,7 +16,7 @@ from sluice.service.bounds import Limits, bounds_of
 from sluice.service.build import build_program
 from sluice.service.load import load_file, load_source
 from sluice.service.lower.program import lower
-from sluice.service.serve import command_of, wire
+from sluice.service.serve import Backend, command_of, wire
 from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
 from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
 
@@ -60,6 +60,19 @@ def test_an_upload_passes_in_the_kernel_in_both_directions() -> None:
         counters = served.stop()
     assert not faults(counters)
     assert counters[KERNEL] > 1.8 * len(BODY)
+
+
+def test_a_body_to_the_end_of_the_connection_that_comes_with_its_end() -> None:
+    def give(accepted: socket.socket, _: bytes) -> None:
+        accepted.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + 1000 * b"x")
+        accepted.shutdown(socket.SHUT_RDWR)
+
+    with origin(give) as port, Served(load_file("http_balancer"), [port]) as served:
+        for _ in range(20):  # in some of them both come at once
+            with served.connect() as client:
+                client.sendall(GET)
+                assert read_to_end(client).count(b"x") == 1000
+        assert not faults(served.stop())
 
 
 def test_a_body_that_breaks_off_in_the_kernel_is_counted() -> None:
@@ -168,7 +181,7 @@ def _refuse_io_uring() -> None:
 def test_where_the_kernel_refuses_io_uring_epoll_is_used_and_the_reason_is_said() -> None:
     service = load_file("http_balancer")
     program = build_program("Balancer", lower(service, service.process()).source)
-    wiring = wire(service.process(), ("", ("127.0.0.1", 0)), [("", [("127.0.0.1", 1)])])
+    wiring = wire(service.process(), ("", ("127.0.0.1", 0)), [("", [Backend("127.0.0.1", 1)])])
     command = command_of(program, (wiring, Limits(events="io_uring")))
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_refuse_io_uring

@@ -7,15 +7,18 @@ import random
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import pytest
 
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from sluice.service.serve import AddressError, read_backend
+from sluice.service.serve import AddressError, Backend, read_backend
 from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
+from tests.service.web import head_of
 
 DATA = bytes(range(256)) * 8000
 SECRET = b"secret"
@@ -144,8 +147,9 @@ def test_other_methods_are_refused_and_their_bodies_skipped(served: Served) -> N
         client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n" + b"x" * 50000)
         client.sendall(b"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
         client.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-        refused = b"HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\n\r\n"
-        assert read_exactly(client, 2 * len(refused)) == 2 * refused
+        for _ in range(2):
+            refused = head_of(client)
+            assert refused.startswith(b"HTTP/1.1 405 Method Not Allowed\r\n") and b"\r\nAllow: GET, HEAD\r\n" in refused
         assert read_exactly(client, 15) == b"HTTP/1.1 200 OK"
 
 
@@ -184,7 +188,7 @@ def test_a_file_that_becomes_shorter_ends_the_connection(folder: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert read_backend(str(tmp_path)) == (str(tmp_path), 0)
+    assert read_backend(str(tmp_path)) == Backend(str(tmp_path), 0)
     with pytest.raises(AddressError, match=re.escape("is no folder: give an address, or a folder")):
         read_backend(str(tmp_path / "absent"))
 
@@ -223,3 +227,36 @@ def test_any_request_is_answered_or_refused_and_nothing_leaves_the_folder(folder
             assert not got or got.split()[1] in (b"200", b"206", b"301", b"304", b"400", b"404", b"416")
         counters = served.stop()
     assert set(faults(counters)) <= {"faults: malformed message"}
+
+
+@pytest.mark.parametrize(
+    ("uri", "fields", "status"),
+    [
+        ("/", [], 200), ("/", ["If-None-Match: *"], 304), ("/data.bin", ["Range: bytes=9-"], 206),
+        ("/data.bin", ["Range: bytes=99999999-"], 416), ("/sub", [], 301), ("/absent", [], 404),
+        ("/", ["Host: b"], 400),
+    ],
+)  # fmt: skip
+def test_each_response_has_the_date(served: Served, uri: str, fields: list[str], status: int) -> None:
+    """RFC 9110, section 6.6.1."""
+    found, headers, _ = ask(served, uri, *fields)
+    assert found == status
+    age = time.time() - parsedate_to_datetime(headers["date"]).timestamp()
+    assert -2 < age < PATIENCE
+
+
+@pytest.mark.parametrize(
+    ("request_text", "status"),
+    [
+        (b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nhost: a\r\nConnection: close\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\nHost:\r\nConnection: close\r\n\r\n", b"200"),
+        (b"GET / HTTP/1.0\r\n\r\n", b"200"),
+        (b"GET / HTTP/1.0\r\nHost: a\r\nHost: b\r\n\r\n", b"400"),
+    ],
+)
+def test_a_request_names_its_server_once(served: Served, request_text: bytes, status: bytes) -> None:
+    """RFC 9112, section 3.2."""
+    with served.connect() as client:
+        client.sendall(request_text)
+        assert read_to_end(client).split()[1] == status

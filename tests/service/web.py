@@ -15,8 +15,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 
 
 @contextlib.contextmanager
-def origin(answer: Callable[[socket.socket, bytes], None]) -> Iterator[int]:
-    """A server that reads the head of a request, and calls `answer`, for each connection."""
+def origin(answer: Callable[[socket.socket, bytes], object], port: int = 0) -> Iterator[int]:
+    """A server that reads the head of a request, and calls `answer`, for each connection; its port."""
 
     def serve(listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -38,7 +38,7 @@ def origin(answer: Callable[[socket.socket, bytes], None]) -> Iterator[int]:
                 answer(accepted, got)
                 got = b""
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):

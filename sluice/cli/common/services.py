@@ -11,12 +11,28 @@ from typing import Any, cast
 
 from sluice.cli.common.errors import UsageError
 from sluice.service.bounds import Limits
-from sluice.service.load import load_file
+from sluice.service.lang.check.scope import Signature
+from sluice.service.load import Service, load_file
 from sluice.service.lower.program import lower
-from sluice.service.serve import COMMON, Address, AddressError, Wiring, read_address, read_backend, wire
+from sluice.service.serve import (
+    COMMON,
+    AddressError,
+    Backend,
+    Tls,
+    Wiring,
+    read_address,
+    read_authorities,
+    read_backend,
+    read_certificate,
+    wire,
+)  # fmt: skip
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in COMMON)
-_KEYS = ("program", "grammar", "process", "listen", "backends", "set", *_LIMITS)
+_KEYS = ("program", "grammar", "process", "listen", "backends", "set", "tls", "alpn", "backend_ca", *_LIMITS)
+
+
+CERTIFICATES = 64
+"""Certificates of a service; runtime/tls.h has the same number."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,10 @@ def checked_limits(values: dict[str, Any]) -> Limits:
             if value not in ("epoll", "io_uring"):
                 raise UsageError(f"--events {value}: epoll or io_uring")
             continue
+        if name == "health_path":
+            if value and not re.fullmatch(r"/[!-~]{0,511}", str(value)):
+                raise UsageError(f"--health-path {value}: a path such as /health, of at most 512 characters")
+            continue
         if not isinstance(value, int) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')} {value}: a number from 0")
     limits = Limits(**values)
@@ -50,6 +70,15 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         raise UsageError(f"--share {limits.share}: from 1 to 1000")
     if not 1 <= limits.slice <= 1_000_000:
         raise UsageError(f"--slice {limits.slice}: from 1 to 1000000 microseconds")
+    if not 1 <= limits.tls_memory <= 1 << 20:
+        raise UsageError(f"--tls-memory {limits.tls_memory}: from 1 to {1 << 20} MiB")
+    if limits.health > 86400:
+        raise UsageError(f"--health {limits.health}: at most 86400 seconds")
+    for name in ("health_rise", "health_fall"):
+        if not 1 <= getattr(limits, name) <= 1000:
+            raise UsageError(f"--{name.replace('_', '-')} {getattr(limits, name)}: from 1 to 1000")
+    if limits.health_path and not limits.health:
+        raise UsageError(f"--health-path {limits.health_path}: give --health, the seconds between two checks, too")
     if limits.keep > 4096:
         raise UsageError(f"--keep {limits.keep}: at most 4096")
     return limits
@@ -59,6 +88,24 @@ def named(text: str) -> tuple[str, str]:
     """CHANNEL=ADDRESS, or an address alone."""
     name, equals, rest = text.partition("=")
     return (name, rest) if equals else ("", text)
+
+
+def read_tls(
+    service: Service, process: Signature, certificates: list[str], protocols: str | None, authorities: str | None
+) -> Tls:
+    """TLS of a service. Without `protocols`, those are negotiated that its messages have. Raises AddressError and
+    UsageError.
+    """
+    if len(certificates) > CERTIFICATES:
+        raise UsageError(f"--tls is given {len(certificates)} times: at most {CERTIFICATES}")
+    names = service.protocols(process) if protocols is None else tuple(protocols.split(",")) if protocols else ()
+    if any(not each or not each.isascii() for each in names) or sum(len(each) + 1 for each in names) > 256:
+        raise UsageError(f"--alpn {protocols}: names such as http/1.1, separated by commas; at most 256 characters")
+    return Tls(
+        tuple(read_certificate(each) for each in certificates),
+        names,
+        "" if authorities is None else read_authorities(authorities),
+    )
 
 
 def read_config(path: str, limits: Limits) -> list[Configured]:
@@ -106,6 +153,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
             process,
             (named(table["listen"])[0], read_address(named(table["listen"])[1])),
             [(channel, _addresses(each)) for channel, each in given.items() if each],
+            read_tls(service, process, _texts(table, "tls"), table.get("alpn"), table.get("backend_ca")),
         )
     except AddressError as error:
         raise UsageError(f"{path}: [{name}]: {error}") from error
@@ -113,6 +161,11 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
     return Configured(name, lower(service, process).source, wiring, checked_limits({**limits, **own}))
 
 
-def _addresses(value: Any) -> list[Address]:
+def _texts(table: dict[str, Any], key: str) -> list[str]:
+    value = table.get(key, [])
+    return [str(each) for each in (cast(list[Any], value) if isinstance(value, list) else [value])]
+
+
+def _addresses(value: Any) -> list[Backend]:
     items = cast(list[Any], value) if isinstance(value, list) else [value]
     return [read_backend(str(each)) for each in items]

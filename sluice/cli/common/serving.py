@@ -37,7 +37,7 @@ def run_services(options: argparse.Namespace, configured: Callable[[argparse.Nam
             print(json.dumps({"metrics": address}) if as_json else f"metrics at http://{address}/", flush=True)
             return
         wiring, limits = plan.services[number]
-        found = bounds_of(plan.program, wiring.channels, limits, number, wiring.folders)
+        found = bounds_of(plan.program, wiring.channels, limits, number, wiring.folders, wiring.encrypted)
         data = {"ready": address, "service": plan.names[number], **dataclasses.asdict(found)}
         text = f"{plan.names[number]} serves at {address}; at most {found.total:,} bytes of memory"
         print(json.dumps(data) if as_json else text, flush=True)
@@ -96,7 +96,8 @@ def _changed(options: argparse.Namespace, what: dict[str, Any]) -> argparse.Name
 
 def _plan(services: list[Configured]) -> Plan:
     with busy("compiling"):
-        program = build_program(services[0].name, *(each.source for each in services))
+        tls = any(each.wiring.encrypted for each in services)
+        program = build_program(services[0].name, *(each.source for each in services), tls=tls)
     return Plan(program, [each.name for each in services], [(each.wiring, each.limits) for each in services])
 
 

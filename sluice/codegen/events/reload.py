@@ -2,7 +2,7 @@
 
 NAME_shape describes the memory of a box: where a new version's is the same, the box and its instances stay where they
 are. NAME_prepare makes what the new version begins with, NAME_adopt exchanges it for what the old version had, which
-NAME_retire of the old version's library ends.
+NAME_retire of the old version's library ends. NAME_abandon closes what was prepared, if another box refuses.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ def reload_functions(names: StackNames) -> list[str]:
         "/* --- new versions of functions --- */",
         *_shape(names),
         *_retire(names),
+        *_close(names),
         *_prepare(names),
         *_adopt(names),
     ]
@@ -112,6 +113,33 @@ def _state(names: StackNames, function: CFunction) -> list[str]:
     return [*out, "    }"]
 
 
+def _close(names: StackNames) -> list[str]:
+    """Closes the first new versions that were opened, and gives up what was made for all."""
+    closed: list[str] = []
+    opened = [each for each in names.functions.c if each.reload is not None and each.reload.fresh and _opens(each)]
+    for number, function in enumerate(opened):
+        if function.closes:
+            closed += [f"    if (count > {number})", f"        {function.name}_close(base);"]
+    return [
+        "",
+        "/* Gives up what NAME_prepare has made, of which the first `count` new versions were opened. */",
+        f"static void {names.prefix}_give_up(struct sl_box *base, struct sl_adoption *made, SL_UNUSED uint32_t count)",
+        "{",
+        "    sl_adoption_swap(made, base);",
+        "    base->frame = NULL;",
+        *closed,
+        "    sl_adoption_swap(made, base);",
+        "    sl_adoption_discard(made, base);",
+        "}",
+        "",
+        "/* The box keeps the versions that it has, since another box of the same group has refused the new ones. */",
+        f"void {names.prefix}_abandon(struct sl_box *base, struct sl_adoption *made)",
+        "{",
+        f"    {names.prefix}_give_up(base, made, UINT32_MAX);",
+        "}",
+    ]
+
+
 def _prepare(names: StackNames) -> list[str]:
     out = [
         "",
@@ -120,6 +148,7 @@ def _prepare(names: StackNames) -> list[str]:
         "{",
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
         "    bool done = false;",
+        "    uint32_t opened = 0;",
         "    if (!sl_adoption_begin(made, base)) {",
         "        sl_adoption_discard(made, base);",
         "        return false;",
@@ -147,7 +176,7 @@ def _prepare(names: StackNames) -> list[str]:
         elif "state" in reload.fresh:
             out.append(f"    base->beside[{index}] = NULL;")
         opened = open_function(index, function, reads="parameters" in reload.fresh)
-        out += opened if _opens(function) else opened[: len(opened) - 2 * function.opens]
+        out += [*opened, "    opened++;"] if _opens(function) else opened[: len(opened) - 2 * function.opens]
     out.append("    done = true;")
     if any(line.strip() == "goto fail;" for line in out):
         out.append("fail:")
@@ -156,7 +185,7 @@ def _prepare(names: StackNames) -> list[str]:
         "    (void)options;",
         "    sl_adoption_swap(made, base);",
         "    if (!done)",
-        "        sl_adoption_discard(made, base);",
+        f"        {names.prefix}_give_up(base, made, opened);",
         "    return done;",
         "}",
     ]

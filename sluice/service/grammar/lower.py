@@ -263,6 +263,8 @@ class Parser:
         self.put("    if (ended && length >= at) {")
         self.put("        at = length;")
         self.put("        tail.kind = SERVICE_NO_TAIL;")
+        if not self.spans:
+            self.put("        found->open = 1;")
         self.put("    } else {")
         self.put("        tail_need = length + 1;")
         self.put("    }")

@@ -12,10 +12,14 @@ instance.h instance.c     the turn of an instance: its rules, what they wait for
 events.h epoll.c uring.c  events of connections: one interface, a file for each back end
 worker.h                  a worker, and the services within it
 socket.c splice.c         connections: connect, read, write, close; bodies that pass in the kernel
-folder.h folder.c         a folder in the place of a backend; folder_head.c writes the heads of its responses
+tls.h tls.c               TLS of connections; tls_context.c: certificates, memory; tls_parts.h: what both share
+tls_probe.c               TLS of health checks
+tls_none.c                the same where a program is compiled without OpenSSL
+folder.h folder.c         a folder in the place of a backend; folder_head.c, http_date.h: the heads of its responses
 pool.c                    idle connections to backends
 lane.c overdue.c steal.c  a service within a worker: its instances; what waits too long; what an idle worker takes over
 worker.c                  the loop of a worker
+health.h health.c         health checks of backends
 metrics.h metrics.c       counters for Prometheus
 options.h options.c       the options of services
 main.c                    threads, signals, the report

@@ -43,13 +43,20 @@ static inline int64_t service_load_of(const struct service_channel *c)
     return backend ? atomic_load_explicit(&backend->load, memory_order_relaxed) : 0;
 }
 
-/* up(): whether the backend of a channel has not failed just now, and may have one more connection. */
+/* Whether a backend has not failed just now, and has passed its health checks. */
+static inline bool service_backend_up(struct service_backend *backend, uint32_t now)
+{
+    return atomic_load_explicit(&backend->down_until, memory_order_relaxed) <= now &&
+           !atomic_load_explicit(&backend->unhealthy, memory_order_relaxed);
+}
+
+/* up(): whether the backend of a channel is up, and may have one more connection. */
 static inline bool service_up(const struct service_channel *c)
 {
     const struct service_core *core = c->instance->core;
     struct service_backend *backend = service_backend_state(c);
 
-    return !backend || (atomic_load_explicit(&backend->down_until, memory_order_relaxed) <= core->now &&
+    return !backend || (service_backend_up(backend, core->now) &&
                         (core->most == 0 || c->link != SERVICE_CLOSED || service_load_of(c) < core->most));
 }
 

@@ -19,6 +19,14 @@
     X(NO_PIPE, "bodies that passed through buffers: all pipes were in use")                    \
     X(STOLEN, "instances taken over from busy workers")                                        \
     X(MARKED_DOWN, "backends marked as down")                                                  \
+    X(HANDSHAKES_DONE, "TLS handshakes")                                                       \
+    X(HANDSHAKES_RESUMED, "TLS handshakes that resumed a session")                             \
+    X(CUT, "TLS connections whose end was not announced")                                      \
+    X(TLS_REFUSED, "connections refused: no memory left for TLS")                              \
+    X(CHECKS_GOOD, "health checks that succeeded")                                             \
+    X(CHECKS_FAILED, "health checks that failed")                                              \
+    X(TAKEN_OUT, "backends taken out by health checks")                                        \
+    X(PUT_BACK, "backends put back by health checks")                                          \
     X(ENDED, "instances ended by their program")                                               \
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \
@@ -41,6 +49,12 @@
     X(SLOW_BODY, "faults: the rest of a message did not pass fast enough")                     \
     X(SLOW_READER, "faults: a connection did not take fast enough what was sent")              \
     X(BACKEND_FULL, "faults: a backend has as many connections as it may")                     \
+    X(HANDSHAKE_FAILED, "faults: TLS handshake failed")                                        \
+    X(HANDSHAKE_SLOW, "faults: TLS handshake not done in time")                                \
+    X(HANDSHAKES_FULL, "faults: TLS handshake ended by newer ones: as many at once as may be")  \
+    X(UNVERIFIED, "faults: the certificate of a backend is not valid")                         \
+    X(TLS_BROKEN, "faults: bytes that are no TLS")                                             \
+    X(TLS_MEMORY, "faults: no memory left for TLS")                                            \
     X(CHECKSUM, "faults: wrong checksum")                                                      \
     X(HANDLED, "faults handled by the program")                                                \
     X(EVICTED, "entries of global dictionaries replaced: the dictionary was full")             \
@@ -72,17 +86,23 @@ static inline enum service_exception service_class(enum service_counter fault)
     case SERVICE_RESET:
     case SERVICE_CLOSED_CHANNEL:
     case SERVICE_BACKEND_FULL:
+    case SERVICE_HANDSHAKE_FAILED:
+    case SERVICE_UNVERIFIED:
+    case SERVICE_TLS_BROKEN:
         return SERVICE_BROKEN_CONNECTION;
     case SERVICE_BAD_MESSAGE:
     case SERVICE_CHECKSUM:
         return SERVICE_MALFORMED_MESSAGE;
     case SERVICE_TIMEOUT:
+    case SERVICE_HANDSHAKE_SLOW:
     case SERVICE_SLOW:
     case SERVICE_SLOW_BODY:
     case SERVICE_SLOW_READER:
         return SERVICE_TIMED_OUT;
     case SERVICE_TOO_LARGE:
     case SERVICE_LIMIT:
+    case SERVICE_TLS_MEMORY:
+    case SERVICE_HANDSHAKES_FULL:
         return SERVICE_LIMITED;
     default:
         return SERVICE_FAILURE;

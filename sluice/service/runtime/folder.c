@@ -63,7 +63,7 @@ static bool skip(struct service_reader *reader, struct service_buffer *out)
 static bool answer(struct service_channel *c, struct service_reader *reader)
 {
     struct service_buffer *out = c->out;
-    struct service_text all = {out->bytes + out->start, out->end - out->start}, line, headers, method, uri;
+    struct service_text all = {out->bytes + out->start, out->end - out->start}, line, headers;
     uint64_t size = service_line(all.at, all.length), block = 0;
     enum service_parsed found = size ? service_headers(all.at + size, all.length - size, &block) : SERVICE_MORE;
 
@@ -73,12 +73,10 @@ static bool answer(struct service_channel *c, struct service_reader *reader)
         return false;
     line = (struct service_text){all.at, (uint32_t)size - 2};
     headers = (struct service_text){all.at + size, (uint32_t)block};
-    method = service_word(line, 0);
-    uri = service_word(line, 1);
     reader->tail = (struct service_tail){.left = 1, .allowed = UINT32_MAX};
     if (!service_framing(headers, false, false, &reader->tail, &reader->skip))
         return false;
-    service_folder_answer(service_folder_of(c), reader, method, uri, headers);
+    service_folder_answer(service_folder_of(c), reader, line, headers);
     out->start += (uint32_t)(size + block + 2);
     reader->skips = reader->skip || reader->tail.kind != SERVICE_NO_TAIL;
     c->readable = c->instance->progressed = true;

@@ -31,9 +31,9 @@ bool service_folder_fill(struct service_channel *c);
 bool service_folder_flush(struct service_channel *c);
 void service_folder_end(struct service_channel *c);
 
-/* folder_head.c: writes the head of the response to a request of which these are the parts, and opens the file that
+/* folder_head.c: writes the head of the response to a request, which begins with `line`, and opens the file that
  * follows it. */
-void service_folder_answer(int folder, struct service_reader *reader, struct service_text method,
-                           struct service_text uri, struct service_text headers);
+void service_folder_answer(int folder, struct service_reader *reader, struct service_text line,
+                           struct service_text headers);
 
 #endif

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "folder.h"
+#include "http_date.h"
 #include "message.h"
 
 enum { PATH = 1024 }; /* bytes of a path */
@@ -124,23 +124,6 @@ static struct service_text text_of(const char *text)
     return (struct service_text){(const uint8_t *)text, (uint32_t)strlen(text)};
 }
 
-static const char DATE[] = "%a, %d %b %Y %H:%M:%S GMT";
-
-/* A date of HTTP; -1 if it is none. */
-static int64_t date_of(struct service_text text)
-{
-    struct tm time = {0};
-    char copy[40];
-    const char *end;
-
-    if (text.length >= sizeof copy)
-        return -1;
-    memcpy(copy, text.at, text.length);
-    copy[text.length] = 0;
-    end = strptime(copy, DATE, &time);
-    return end && !*end ? (int64_t)timegm(&time) : -1;
-}
-
 /* Whether a list of entity tags has one; weak tags are compared as strong ones (RFC 9110, section 8.8.3.2). */
 static bool has_tag(struct service_text list, const char *tag)
 {
@@ -215,8 +198,9 @@ static const char *reason_of(int status)
 
 static void error(struct service_reader *reader, int status, const char *more)
 {
-    reader->head_size = (uint16_t)snprintf(reader->head, SERVICE_HEAD, "HTTP/1.1 %d %s\r\n%sContent-Length: 0\r\n\r\n",
-                                           status, reason_of(status), more);
+    reader->head_size = (uint16_t)snprintf(reader->head, SERVICE_HEAD,
+                                           "HTTP/1.1 %d %s\r\nDate: %s\r\n%sContent-Length: 0\r\n\r\n", status,
+                                           reason_of(status), service_date_now(), more);
 }
 
 /* The status for a file that is there, by the conditions of a request (RFC 9110, section 13.2.2). */
@@ -230,27 +214,42 @@ static int status_of(struct service_text headers, const char *tag, int64_t chang
 
     *from = 0;
     *to = size - 1;
-    if (none.length ? has_tag(none, tag) : since.length && date_of(since) >= changed)
+    if (none.length ? has_tag(none, tag) : since.length && service_date_of(since) >= changed)
         return 304;
     if (!get) /* a range is one of GET (section 14.2) */
         return 200;
-    if (still.length && !service_same(still, text_of(tag)) && date_of(still) != changed)
+    if (still.length && !service_same(still, text_of(tag)) && service_date_of(still) != changed)
         return 200;
     return range_of(range, size, from, to);
 }
 
-void service_folder_answer(int folder, struct service_reader *reader, struct service_text method,
-                           struct service_text uri, struct service_text headers)
+/* Whether a request names its server once, as one of HTTP/1.1 has to (RFC 9112, section 3.2). */
+static bool names_server(struct service_text version, struct service_text headers)
 {
+    struct service_text value;
+    uint32_t at = 0, count = 0;
+
+    while (service_next_header(headers, text_of("host"), &at, &value))
+        count++;
+    return count == 1 || (count == 0 && service_same(version, text_of("HTTP/1.0")));
+}
+
+void service_folder_answer(int folder, struct service_reader *reader, struct service_text line,
+                           struct service_text headers)
+{
+    struct service_text method = service_word(line, 0), uri = service_word(line, 1);
     bool get = service_same(method, text_of("GET"));
-    char path[PATH], date[40], tag[48], part[96] = "", more[SERVICE_HEAD / 2];
+    char path[PATH], date[SERVICE_DATE], tag[48], part[96] = "", more[SERVICE_HEAD / 2];
     struct stat found = {0};
     int64_t from, to;
-    struct tm time;
     int status;
 
     reader->file = -1;
     reader->left = reader->head_at = 0;
+    if (!names_server(service_word(line, 2), headers)) {
+        error(reader, 400, "");
+        return;
+    }
     if (!get && !service_same(method, text_of("HEAD"))) {
         error(reader, 405, "Allow: GET, HEAD\r\n");
         return;
@@ -271,8 +270,7 @@ void service_folder_answer(int folder, struct service_reader *reader, struct ser
     }
     snprintf(tag, sizeof tag, "\"%" PRIx64 "-%" PRIx64 "\"", (uint64_t)found.st_mtim.tv_sec * 1000000000 +
              (uint64_t)found.st_mtim.tv_nsec, (uint64_t)found.st_size);
-    gmtime_r(&found.st_mtime, &time);
-    strftime(date, sizeof date, DATE, &time);
+    service_date_text(found.st_mtime, date);
     status = status_of(headers, tag, found.st_mtime, found.st_size, get, &from, &to);
     if (status == 206)
         snprintf(part, sizeof part, "Content-Range: bytes %" PRId64 "-%" PRId64 "/%" PRId64 "\r\n", from, to,
@@ -282,13 +280,14 @@ void service_folder_answer(int folder, struct service_reader *reader, struct ser
         error(reader, status, part);
     } else if (status == 304) {
         reader->head_size = (uint16_t)snprintf(reader->head, SERVICE_HEAD,
-                                               "HTTP/1.1 304 Not Modified\r\nETag: %s\r\nLast-Modified: %s\r\n\r\n", tag, date);
+                                               "HTTP/1.1 304 Not Modified\r\nDate: %s\r\nETag: %s\r\n"
+                                               "Last-Modified: %s\r\n\r\n", service_date_now(), tag, date);
     } else {
         reader->head_size = (uint16_t)snprintf(
             reader->head, SERVICE_HEAD,
-            "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %" PRId64
+            "HTTP/1.1 %d %s\r\nDate: %s\r\nContent-Type: %s\r\nContent-Length: %" PRId64
             "\r\n%sAccept-Ranges: bytes\r\nETag: %s\r\nLast-Modified: %s\r\n\r\n",
-            status, reason_of(status), type_of(path), to - from + 1, part, tag, date);
+            status, reason_of(status), service_date_now(), type_of(path), to - from + 1, part, tag, date);
         reader->at = from;
         reader->left = get ? to - from + 1 : 0;
     }

@@ -59,7 +59,8 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
 {
     enum service_counter reason = (enum service_counter)self->fault;
 
-    if (reason == SERVICE_CONNECT_FAILED || reason == SERVICE_TIMEOUT ||
+    if (reason == SERVICE_CONNECT_FAILED || reason == SERVICE_TIMEOUT || reason == SERVICE_HANDSHAKE_FAILED ||
+        reason == SERVICE_HANDSHAKE_SLOW || reason == SERVICE_UNVERIFIED ||
         ((reason == SERVICE_BACKEND_CLOSED || reason == SERVICE_RESET) && !c->reused && c->sent > c->received))
         service_backend_failed(c);
     if (!(self->core->program->handles >> service_class(reason) & 1) || service_transit(c) || c->from)

@@ -106,6 +106,12 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
         if (lane->readers == MAP_FAILED)
             return "no memory for the readers of files";
     }
+    if (config->tls) {
+        lane->tls = mmap(NULL, lane->capacity * lane->channels * sizeof *lane->tls, PROT_READ | PROT_WRITE,
+                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        if (lane->tls == MAP_FAILED)
+            return "no memory for TLS";
+    }
     return listen_at(lane);
 }
 
@@ -249,6 +255,8 @@ void service_lane_free(struct service_lane *lane)
     munmap(lane->memory, lane->capacity * lane->stride);
     if (lane->readers)
         munmap(lane->readers, lane->capacity * lane->channels * sizeof *lane->readers);
+    if (lane->tls)
+        munmap(lane->tls, lane->capacity * lane->channels * sizeof *lane->tls);
     free(lane->idle);
     free(lane->kept);
 }

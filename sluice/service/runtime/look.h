@@ -21,6 +21,7 @@ struct service_message {
     uint8_t answered;             /* a request to which an answer comes */
     bool ended;                   /* to the parser: no bytes follow */
     bool changed;                 /* has to be serialised */
+    bool open;                    /* only the end of its bytes ends it: nothing is sent after it */
     bool partial;                 /* its rest may be missing: it can only be forwarded */
 };
 
@@ -34,6 +35,7 @@ struct service_found {
     uint32_t checksum;         /* that ends the stream */
     uint8_t final;             /* an answer that is the last one to its request */
     uint8_t last;              /* no message follows it */
+    uint8_t open;              /* it lasts to the end of the bytes, which is there */
     uint8_t end;               /* no message, but the end of the stream */
 };
 
@@ -169,9 +171,9 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     data = c->in->bytes + c->in->start + c->taken;
     message->note = service_note(c);
     message->answered = found->final = 1;
-    found->last = found->end = found->tail.kind = 0;
+    found->last = found->end = found->open = found->tail.kind = 0;
     found->blank.length = found->fill.length = 0;
-    message->ended = c->in_ended;
+    message->ended = c->in_ended && !c->cut; /* what lasts until an end that was not announced may be a part */
     switch (parse(data, left, message, found)) {
     case SERVICE_MALFORMED:
         return service_unreadable(c, SERVICE_BAD_MESSAGE);
@@ -185,6 +187,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
             message->here = message->total < left ? message->total : left;
             message->origin = c;
             message->changed = false;
+            message->open = found->open;
             message->partial = want == SERVICE_FIELDS || !complete;
             c->waits_since = 0;
             return SERVICE_STEP;

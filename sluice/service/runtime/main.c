@@ -4,7 +4,9 @@
  * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the
  * program's port that is accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers,
  * --buffer-size, --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down,
- * --splice, --share. --listener DESCRIPTOR (of a service, for each worker) and --metrics-listener
+ * --splice, --share, --health (seconds), --health-path, --health-rise, --health-fall. With TLS: --tls CHAIN KEY (files; again for each certificate), --alpn NAMES, --ca FILE (empty: the
+ * system's authorities), --tls-backend INDEX ADDRESS PORT NAME, --handshake, --handshakes; --tls-memory (MiB) comes before
+ * all others. --listener DESCRIPTOR (of a service, for each worker) and --metrics-listener
  * DESCRIPTOR are listening sockets that this process was given; the addresses are theirs then.
  *
  * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
@@ -24,8 +26,10 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "health.h"
 #include "metrics.h"
 #include "options.h"
+#include "tls.h"
 
 extern const struct service_program *const service_programs[];
 extern const unsigned service_program_count;
@@ -164,7 +168,7 @@ static int wait_for_end(struct service_team *team, int metrics, uint32_t seconds
     return 0;
 }
 
-static int run(struct service_team *team, int metrics, uint32_t seconds)
+static int run(struct service_team *team, int metrics, uint32_t seconds, struct service_health *health)
 {
     struct service_worker *workers = team->workers;
     int status;
@@ -179,6 +183,7 @@ static int run(struct service_team *team, int metrics, uint32_t seconds)
     wake_workers(team);
     for (uint32_t i = 0; i < team->count; i++)
         pthread_join(workers[i].thread, NULL);
+    service_health_stop(health);
     for (uint32_t i = 0; i < team->count; i++)
         service_worker_close(&workers[i]);
     for (unsigned i = 0; i < service_program_count; i++)
@@ -220,6 +225,7 @@ int main(int count, char **arguments)
     struct service_config *configs = calloc(service_program_count, sizeof *configs);
     struct service_options options = {.workers = 1, .slice = 50000, .poll = &service_epoll, .metrics_listener = -1};
     struct service_team team = {0};
+    struct service_health health;
     const char *wrong = NULL;
     sigset_t signals;
     int status, metrics = -1;
@@ -252,7 +258,10 @@ int main(int count, char **arguments)
             return die("cannot listen for metrics", strerror(errno));
         announce("metrics", &options.metrics);
     }
-    status = run(&team, metrics, options.drain);
+    wrong = service_health_start(&health, configs, service_program_count);
+    if (wrong)
+        return die("health checks", wrong);
+    status = run(&team, metrics, options.drain, &health);
     free(team.workers);
     for (unsigned i = 0; i < service_program_count; i++) {
         for (uint32_t port = 0; port < SERVICE_PORTS; port++) {
@@ -261,6 +270,7 @@ int main(int count, char **arguments)
                     close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
         }
+        service_tls_free(&configs[i]);
         free(configs[i].states);
         free(configs[i].listeners);
         if (configs[i].shared.state)

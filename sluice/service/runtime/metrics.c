@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "backend.h"
+
 enum {
     READERS = 16,    /* clients at a time; others wait until they are accepted */
     PATIENCE = 5000, /* milliseconds for a client */
@@ -33,7 +35,8 @@ const char *const service_counter_texts[] = {SERVICE_COUNTERS(SERVICE_TEXT)};
 
 uint64_t service_counted(const struct service_team *team, uint32_t service, int counter)
 {
-    uint64_t sum = 0;
+    const struct service_config *config = team->workers[0].lanes[service].config;
+    uint64_t sum = __atomic_load_n(&config->health_counters[counter], __ATOMIC_RELAXED);
 
     for (uint32_t i = 0; i < team->count; i++)
         sum += __atomic_load_n(&team->workers[i].lanes[service].core.counters[counter], __ATOMIC_RELAXED);
@@ -75,7 +78,7 @@ static void write_service(FILE *out, const struct service_team *team, uint32_t s
     for (uint32_t port = 0; port < config->program->port_count; port++)
         for (uint32_t i = 0; i < config->counts[port]; i++, channel++) {
             struct service_backend *backend = &config->states[channel];
-            bool up = atomic_load(&backend->down_until) <= __atomic_load_n(&team->workers[0].now, __ATOMIC_RELAXED);
+            bool up = service_backend_up(backend, __atomic_load_n(&team->workers[0].now, __ATOMIC_RELAXED));
 
             if (port == config->listen_port)
                 continue;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE 1 /* O_PATH */
 #include "options.h"
 
+#include "tls.h"
+
 #include <fcntl.h>
 #include <netdb.h>
 #include <stdlib.h>
@@ -24,9 +26,16 @@ static bool address_of(const char *host, const char *port, struct service_addres
 /* How many arguments follow an option; -1 for an unknown one. */
 static int values_of(const char *option)
 {
+    static const char *const two[] = {"--listen", "--metrics", "--folder", "--tls"};
+
     if (strcmp(option, "--backend") == 0)
         return 3;
-    return strcmp(option, "--listen") == 0 || strcmp(option, "--metrics") == 0 || strcmp(option, "--folder") == 0 ? 2 : strncmp(option, "--", 2) == 0 ? 1 : -1;
+    if (strcmp(option, "--tls-backend") == 0)
+        return 4;
+    for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
+        if (strcmp(option, two[i]) == 0)
+            return 2;
+    return strncmp(option, "--", 2) == 0 ? 1 : -1;
 }
 
 /* The place of an option that is a number; null for another one. */
@@ -40,6 +49,8 @@ static uint32_t *number_of(struct service_config *config, const char *option)
         {"--timeout", &config->timeout},    {"--message-time", &config->message_time}, {"--keep", &config->keep},
         {"--share", &config->share},        {"--body-time", &config->body_time},       {"--body-rate", &config->body_rate},
         {"--most", &config->most},          {"--down", &config->down},                 {"--splice", &config->splice},
+        {"--health", &config->health},       {"--health-rise", &config->health_rise}, {"--health-fall", &config->health_fall},
+        {"--handshake", &config->handshake}, {"--handshakes", &config->handshakes},
     };
 
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
@@ -48,7 +59,8 @@ static uint32_t *number_of(struct service_config *config, const char *option)
     return NULL;
 }
 
-static const char *add_backend(struct service_config *config, char **value)
+/* A backend; one with a name is connected by TLS. */
+static const char *add_backend(struct service_config *config, char **value, const char *name)
 {
     uint64_t number = strtoull(value[0], NULL, 10);
     struct service_address *more;
@@ -59,7 +71,8 @@ static const char *add_backend(struct service_config *config, char **value)
     if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))
         return "no address of a backend";
     config->backends[number] = more;
-    config->counts[number]++;
+    more[config->counts[number]].folder = -1;
+    more[config->counts[number]++].name = name;
     return NULL;
 }
 
@@ -113,6 +126,8 @@ static const char *read_common(const char *option, const char *value, struct ser
         options->workers = (uint32_t)number;
     else if (strcmp(option, "--slice") == 0 && number >= 1 && number <= 1000000)
         options->slice = (uint32_t)number * 1000;
+    else if (strcmp(option, "--tls-memory") == 0 && number >= 1 && number <= UINT64_MAX >> 20)
+        return service_tls_memory(number << 20);
     else if (strcmp(option, "--drain") == 0)
         options->drain = (uint32_t)number;
     else if (strcmp(option, "--metrics-listener") == 0)
@@ -144,13 +159,24 @@ const char *service_read_options(int count, char **arguments, struct service_con
         else if (strcmp(option, "--metrics") == 0)
             wrong = address_of(value[0], value[1], &options->metrics) ? NULL : "no address for metrics";
         else if (strcmp(option, "--backend") == 0)
-            wrong = add_backend(config, value);
+            wrong = add_backend(config, value, NULL);
+        else if (strcmp(option, "--tls-backend") == 0)
+            wrong = add_backend(config, value, value[3]);
+        else if (strcmp(option, "--tls") == 0) {
+            wrong = service_tls_certificate(config, value[0], value[1]);
+            config->accepts_tls = true;
+        } else if (strcmp(option, "--alpn") == 0)
+            wrong = service_tls_protocols(config, value[0]);
+        else if (strcmp(option, "--ca") == 0)
+            wrong = service_tls_authorities(config, value[0][0] ? value[0] : NULL);
         else if (strcmp(option, "--folder") == 0)
             wrong = add_folder(config, value);
         else if (strcmp(option, "--listener") == 0)
             wrong = add_listener(config, value[0]);
         else if (strcmp(option, "--service") == 0 && number < services)
             config = configs + number;
+        else if (strcmp(option, "--health-path") == 0)
+            config->health_path = value[0];
         else if (strcmp(option, "--buffers") == 0)
             config->buffers = number;
         else if (strcmp(option, "--instances") == 0)

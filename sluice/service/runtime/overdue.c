@@ -1,7 +1,7 @@
 /* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 
 #include "message.h"
-#include "worker.h"
+#include "tls.h"
 
 /* Whether fewer bytes than `rate` a second have moved since `*since`. Each period of `limit` seconds counts anew, so that
  * what moved fast before does not pay for a connection that stands still now. */
@@ -52,6 +52,8 @@ static enum service_counter overdue(struct service_lane *lane, struct service_in
     for (uint32_t i = 0; i < instance->channel_count; i++) {
         struct service_channel *c = *where = &instance->channels[i];
 
+        if (c->secure && config->handshake && service_tls_waits(c) && now - service_tls_waits(c) > config->handshake)
+            return SERVICE_HANDSHAKE_SLOW;
         if (config->timeout && owes(c) && now - c->due_since > config->timeout)
             return SERVICE_TIMEOUT;
         if (config->message_time && c->waits_since && !service_transit(c) && now - c->waits_since > config->message_time)

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "message.h"
-#include "worker.h"
+#include "tls.h"
 
 /* Whether a connection is open and nothing has come from it: bytes would be taken as the answer to the next request. */
 static bool silent(int fd)
@@ -24,8 +24,12 @@ int service_kept_take(struct service_channel *c)
         service_kept_remove(found);
         if (silent(fd)) {
             service_count(c->instance, SERVICE_REUSED, 1);
+            if (found->tls)
+                service_tls_attach(c, found->tls);
             return fd;
         }
+        if (found->tls)
+            service_tls_drop(found->tls);
         service_poll_remove(&lane->worker->poll, fd, true);
         close(fd);
     }
@@ -48,6 +52,8 @@ void service_kept_close(struct service_idle *idle)
 {
     service_kept_remove(idle);
     service_poll_remove(&idle->lane->worker->poll, idle->fd, true);
+    if (idle->tls)
+        service_tls_drop(idle->tls);
     close(idle->fd);
 }
 
@@ -66,6 +72,7 @@ void service_kept_give(struct service_channel *c)
                                 (uint64_t)(uintptr_t)idle | SERVICE_KEPT)) {
             lane->idle_free = idle->next;
             idle->fd = c->fd;
+            idle->tls = c->secure ? service_tls_detach(c) : NULL;
             idle->backend = service_backend_of(c);
             idle->since = lane->core.now;
             idle->next = lane->kept[idle->backend];

@@ -98,6 +98,13 @@ static inline void service_due(struct service_channel *c, const struct service_m
         c->notes[(c->notes_first + c->notes_count++) % SERVICE_NOTES] = message->note;
 }
 
+/* The end of what is sent to a client is all that ends a message which has no length (RFC 9112, section 6.3). */
+static inline void service_close_after(struct service_channel *c, const struct service_message *message)
+{
+    if (message->open && !c->reopens)
+        c->out_ending = true;
+}
+
 /* `size` bytes of a message were written to where service_room() said. */
 static inline void service_wrote(struct service_channel *c, uint64_t size, const struct service_message *message)
 {
@@ -105,6 +112,7 @@ static inline void service_wrote(struct service_channel *c, uint64_t size, const
         c->sum_out = service_crc(c->sum_out, c->out->bytes + c->out->end, size);
     c->out->end += (uint32_t)size;
     service_due(c, message);
+    service_close_after(c, message);
     c->instance->progressed = true;
     service_count(c->instance, SERVICE_SENT, 1);
 }
@@ -132,6 +140,10 @@ static inline bool service_more_parts(struct service_channel *c)
     const uint8_t *data = c->in ? c->in->bytes + c->in->start : NULL;
 
     if (c->tail.kind == SERVICE_TO_THE_END && c->in_ended && service_buffer_held(c->in) == 0) {
+        if (c->cut) {
+            service_fail(c->instance, SERVICE_TRUNCATED);
+            return false;
+        }
         c->tail.kind = SERVICE_NO_TAIL;
         c->ends = true;
         if (c->to)
@@ -233,6 +245,7 @@ static inline enum service_outcome service_forward(struct service_channel *c, co
     service_due(c, message);
     service_count(c->instance, SERVICE_SENT, 1);
     service_pass(origin);
+    service_close_after(c, message);
     return SERVICE_STEP;
 }
 

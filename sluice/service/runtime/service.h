@@ -105,6 +105,8 @@ struct service_channel {
     bool fresh : 1;       /* the message received or looked at last is the first one of its step */
     bool reused : 1;      /* the connection was idle before, and has not answered yet: its end says nothing of the backend */
     bool copies : 1;      /* the message that passes does so through buffers: no pipe was free */
+    bool secure : 1;      /* the connection uses TLS */
+    bool cut : 1;         /* TLS: the connection has ended, and the other side has not said so */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
 };
 
@@ -120,6 +122,7 @@ struct service_shared {
 struct service_backend {
     _Atomic uint32_t load;       /* connections of instances */
     _Atomic uint32_t down_until; /* the second until which it counts as down */
+    _Atomic bool unhealthy;      /* health checks have taken it out */
 };
 
 /* What instances of one program share within a worker. */

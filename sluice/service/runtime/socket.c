@@ -6,6 +6,7 @@
 
 #include "folder.h"
 #include "message.h"
+#include "tls.h"
 
 static struct service_poll *poll_of(const struct service_channel *c) { return &service_lane_of(c)->worker->poll; }
 
@@ -17,7 +18,9 @@ bool service_socket_adopt(struct service_channel *c, int fd)
     c->fd = fd;
     c->link = SERVICE_OPEN;
     c->readable = c->writable = true;
-    if (service_poll_add(poll_of(c), fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c))
+    if (service_lane_of(c)->config->accepts_tls && !service_tls_accept(c))
+        service_count(c->instance, SERVICE_TLS_REFUSED, 1);
+    else if (service_poll_add(poll_of(c), fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c))
         return true;
     service_io_close(c);
     return false;
@@ -67,7 +70,7 @@ bool service_io_open(struct service_channel *c)
         service_fail(c->instance, SERVICE_BACKEND_FULL);
         return false;
     }
-    c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = false;
+    c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = c->cut = false;
     if (service_folder_of(c) >= 0) {
         service_folder_begin(c);
         return true;
@@ -88,6 +91,11 @@ bool service_io_open(struct service_channel *c)
         }
         setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         c->link = SERVICE_CONNECTING;
+        if (address.name && !service_tls_connect(c, address.name)) {
+            service_io_close(c);
+            service_fail(c->instance, SERVICE_TLS_MEMORY);
+            return false;
+        }
         failed = (connect(c->fd, (const struct sockaddr *)&address.storage, address.length) != 0 && errno != EINPROGRESS) ||
                  !service_poll_add(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
         service_count(c->instance, SERVICE_CONNECTED, 1);
@@ -119,7 +127,28 @@ bool service_socket_event(struct service_channel *c, uint32_t events)
         c->hung_up = true;
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
         c->writable = true;
+    if (c->secure && c->link == SERVICE_OPEN) /* each of its functions may have waited for either */
+        c->readable = c->writable = true;
     return true;
+}
+
+/* Reads from a connection; as read(2). */
+static ssize_t take(struct service_channel *c, void *bytes, size_t size)
+{
+    return c->secure ? service_tls_read(c, bytes, size) : read(c->fd, bytes, size);
+}
+
+static ssize_t give(struct service_channel *c, const void *bytes, size_t size)
+{
+    return c->secure ? service_tls_send(c, bytes, size) : send(c->fd, bytes, size, MSG_NOSIGNAL);
+}
+
+/* Why a connection has failed, by `errno`. */
+static enum service_counter failure(const struct service_channel *c)
+{
+    if (c->secure && errno == EPROTO)
+        return SERVICE_TLS_BROKEN;
+    return c->secure && errno == ENOMEM ? SERVICE_TLS_MEMORY : SERVICE_RESET;
 }
 
 bool service_io_fill(struct service_channel *c)
@@ -129,6 +158,8 @@ bool service_io_fill(struct service_channel *c)
 
     if (c->fd < 0)
         return service_folder_fill(c);
+    if (c->secure && !service_tls_ready(c))
+        return !self->fault;
     while (c->readable) {
         ssize_t got;
         uint32_t room;
@@ -146,12 +177,12 @@ bool service_io_fill(struct service_channel *c)
         room = pool->size - c->in->end;
         if (room == 0)
             return true;
-        got = read(c->fd, c->in->bytes + c->in->end, room);
+        got = take(c, c->in->bytes + c->in->end, room);
         if (got > 0) {
             c->in->end += (uint32_t)got;
             /* Less than there was room for is all that had come; but the end may have come with it, and is reported
              * only once. */
-            c->readable = (uint32_t)got == room || c->hung_up;
+            c->readable = (uint32_t)got == room || c->hung_up || c->secure;
             if (service_transit(c))
                 c->due_since = self->core->now;
             self->progressed = true;
@@ -163,7 +194,7 @@ bool service_io_fill(struct service_channel *c)
         c->readable = false;
         service_empty_in(c);
         if (got < 0 && errno != EAGAIN) {
-            service_fail(self, SERVICE_RESET);
+            service_fail(self, failure(c));
             return false;
         }
         if (got == 0 && !c->in_ended) {
@@ -180,8 +211,10 @@ bool service_io_flush(struct service_channel *c)
 
     if (c->fd < 0)
         return service_folder_flush(c);
+    if (c->secure && !service_tls_ready(c))
+        return !self->fault;
     while (c->out && c->out->start < c->out->end) {
-        ssize_t sent = send(c->fd, c->out->bytes + c->out->start, c->out->end - c->out->start, MSG_NOSIGNAL);
+        ssize_t sent = give(c, c->out->bytes + c->out->start, c->out->end - c->out->start);
 
         if (sent < 0 && errno == EINTR)
             continue;
@@ -190,7 +223,7 @@ bool service_io_flush(struct service_channel *c)
             return true;
         }
         if (sent < 0) {
-            service_fail(self, SERVICE_RESET);
+            service_fail(self, failure(c));
             return false;
         }
         c->out->start += (uint32_t)sent;
@@ -204,6 +237,10 @@ bool service_io_flush(struct service_channel *c)
         c->out = NULL;
     }
     if (c->out_ending && !c->out_ended && !c->from && !service_parks(c)) {
+        if (c->secure && !service_tls_shut(c)) {
+            c->writable = false;
+            return true;
+        }
         shutdown(c->fd, SHUT_WR);
         c->out_ended = true;
         self->progressed = true;
@@ -222,6 +259,8 @@ void service_io_close(struct service_channel *c)
     }
     if (c->pipe)
         service_pipe_give(c);
+    if (c->secure)
+        service_tls_end(c);
     if (c->fd >= 0) {
         service_poll_remove(poll_of(c), c->fd, true);
         close(c->fd);

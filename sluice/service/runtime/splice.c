@@ -49,7 +49,8 @@ bool service_io_splices(struct service_channel *c)
 
     if (c->pipe)
         return true;
-    if (!least || c->fd < 0 || c->copies || !c->to || c->to->fd < 0 || c->taken || c->passing < (uint64_t)service_buffer_held(c->in) + least)
+    if (!least || c->fd < 0 || c->copies || !c->to || c->to->fd < 0 || c->secure || c->to->secure || c->taken ||
+         c->passing < (uint64_t)service_buffer_held(c->in) + least)
         return false;
     if (c->in || c->to->out || c->link != SERVICE_OPEN || c->to->link != SERVICE_OPEN)
         return true; /* as soon as what came before is sent */

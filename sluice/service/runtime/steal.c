@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "message.h"
-#include "worker.h"
+#include "tls.h"
 
 enum { MOST = 64 }; /* instances that are handed over at once */
 
@@ -42,11 +42,11 @@ static struct service_worker *idle_worker(struct service_worker *worker)
     return NULL;
 }
 
-/* Whether an instance can go to another worker. A pipe belongs to its worker. */
+/* Whether an instance can go to another worker. A pipe belongs to its worker, and a handshake to its lane. */
 static bool movable(const struct service_instance *instance)
 {
     for (uint32_t i = 0; i < instance->channel_count; i++)
-        if (instance->channels[i].pipe)
+        if (instance->channels[i].pipe || (instance->channels[i].secure && service_tls_waits(&instance->channels[i])))
             return false;
     return !instance->fault;
 }

@@ -17,6 +17,7 @@ struct service_address {
     struct sockaddr_storage storage;
     socklen_t length; /* 0: it is a folder */
     int folder;
+    const char *name; /* of a backend that is connected by TLS, as its certificate has it; null: of one without */
 };
 
 struct service_config {
@@ -24,6 +25,9 @@ struct service_config {
     struct service_address listen;
     int *listeners; /* sockets that were given to this process, one for each worker; null: it makes its own */
     uint32_t listener_count;
+    struct service_tls_config *tls;     /* null: neither clients nor backends use TLS */
+    bool accepts_tls;                   /* clients do */
+    uint32_t handshake, handshakes;     /* seconds for a handshake; those with clients at once. 0: no limit */
     uint32_t listen_port; /* the port whose channel is accepted */
     struct service_address *backends[SERVICE_PORTS];
     uint32_t counts[SERVICE_PORTS];
@@ -31,6 +35,10 @@ struct service_config {
     uint32_t buffer_size;
     uint32_t idle, timeout, message_time; /* seconds; 0: without limit */
     uint32_t body_time, body_rate;        /* seconds, and bytes in each of them that have to pass */
+    uint32_t health;                      /* seconds between two health checks of a backend; 0: there are none */
+    uint32_t health_rise, health_fall;    /* checks in a row that put it back, or take it out */
+    const char *health_path;              /* that is requested by HTTP; empty: the backend is only connected */
+    uint64_t health_counters[SERVICE_COUNTER_COUNT]; /* what the thread of health checks counts */
     uint32_t keep;                        /* idle connections to a backend that a worker keeps open */
     uint32_t most;                        /* connections to a backend; 0: any number */
     uint32_t down;                        /* seconds for which a backend that failed counts as down */
@@ -45,6 +53,7 @@ struct service_config {
 struct service_idle {
     struct service_idle *next; /* of the same backend, or among the free ones */
     struct service_lane *lane;
+    struct service_tls *tls;
     uint32_t backend, since;
     int fd;
 };
@@ -65,12 +74,15 @@ struct service_lane {
     uint8_t *memory;
     uint64_t stride, capacity, touched, in_use; /* `in_use`: of this lane's memory, wherever the instance runs */
     struct service_reader *readers; /* of each channel of each instance; null: no backend is a folder */
+    struct service_tls **tls; /* of each channel of each instance; null: the service uses no TLS */
     struct service_instance *free, *oldest;
     _Atomic(struct service_instance *) returned; /* that have ended at other workers */
     struct service_instance *queue, **tail;
     struct service_instance *starved;
     struct service_idle *idle, *idle_free; /* all, and those that are not in use */
     struct service_idle **kept;            /* of each backend; the one that was used last is first */
+    struct service_tls *handshakes, *handshakes_last; /* with clients, from the oldest to the newest */
+    uint32_t handshake_count;
     uint32_t channels;                     /* of an instance */
     uint64_t spent;                        /* nanoseconds, divided by the share */
     int listener;
@@ -195,7 +207,7 @@ void service_pipe_give(struct service_channel *c);
 
 /* --- pool.c: idle connections */
 
-/* An idle connection to the backend of a channel; -1 if there is none. */
+/* An idle connection to the backend of a channel, with its TLS; -1 if there is none. */
 int service_kept_take(struct service_channel *c);
 
 /* Gives the connection of a channel to the pool of its backend, if it can be used again; else closes it. */

@@ -579,11 +579,27 @@ void arp_retire(struct sl_box *base, uint32_t function, bool states, bool closes
     (void)closes;
 }
 
+/* Gives up what NAME_prepare has made, of which the first `count` new versions were opened. */
+static void arp_give_up(struct sl_box *base, struct sl_adoption *made, SL_UNUSED uint32_t count)
+{
+    sl_adoption_swap(made, base);
+    base->frame = NULL;
+    sl_adoption_swap(made, base);
+    sl_adoption_discard(made, base);
+}
+
+/* The box keeps the versions that it has, since another box of the same group has refused the new ones. */
+void arp_abandon(struct sl_box *base, struct sl_adoption *made)
+{
+    arp_give_up(base, made, UINT32_MAX);
+}
+
 /* Makes what the new versions begin with. The box has it only while they open. False: one refused. */
 bool arp_prepare(struct sl_box *base, const struct sl_options *options, struct sl_adoption *made)
 {
     SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
     bool done = false;
+    uint32_t opened = 0;
     if (!sl_adoption_begin(made, base)) {
         sl_adoption_discard(made, base);
         return false;
@@ -594,7 +610,7 @@ bool arp_prepare(struct sl_box *base, const struct sl_options *options, struct s
     (void)options;
     sl_adoption_swap(made, base);
     if (!done)
-        sl_adoption_discard(made, base);
+        arp_give_up(base, made, opened);
     return done;
 }
 

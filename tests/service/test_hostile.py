@@ -1,0 +1,145 @@
+"""Hostile clients and backends, all at once and next to good traffic: each has a bound and a counter, and good requests have
+one answer each.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+from sluice.service.bounds import Limits
+from sluice.service.load import load_file
+from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
+from tests.service.web import GET, HEAD, head_of
+
+WEB = load_file("http_round_robin")
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+SLOW, IDLE = "faults: a message did not arrive in time", "faults: nothing happened for the idle time"
+SLOW_BODY = "faults: the rest of a message did not pass fast enough"
+MALFORMED, TRUNCATED = "faults: malformed message", "faults: a connection ended within a message"
+LARGE, RESET = "faults: message larger than a buffer", "faults: connection reset"
+SILENT, CLOSED = "faults: a backend did not answer in time", "faults: a backend closed while answers were due"
+
+
+@contextlib.contextmanager
+def good_traffic(served: Served) -> Iterator[list[int]]:
+    """Requests, one after the other, each of which has to have its own answer; the number of them, when it is over."""
+    done, answered, wrong = threading.Event(), [0], list[object]()
+
+    def ask() -> None:
+        try:
+            with served.connect() as client:
+                while not done.is_set():
+                    name = b"good-%d" % answered[0]
+                    client.sendall(GET.replace(b"/", b"/" + name, 1))
+                    assert head_of(client) == HEAD % len(name)
+                    assert read_exactly(client, len(name)) == name
+                    answered[0] += 1
+                    time.sleep(0.002)
+        except Exception as error:
+            wrong.append(error)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        yield answered
+    finally:
+        done.set()
+        thread.join()
+    assert not wrong and answered[0] > 10
+
+
+def reset(client: socket.socket) -> None:
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def send_until_the_end(client: socket.socket, first: bytes, again: bytes, pause: float = 0) -> None:
+    """Sends the second text again and again, until the other side ends the connection."""
+    deadline = time.monotonic() + 3 * PATIENCE
+    with contextlib.suppress(OSError):
+        client.sendall(first)
+        while time.monotonic() < deadline:
+            client.sendall(again)
+            time.sleep(pause)
+    assert time.monotonic() < deadline, again
+
+
+def then_wait(client: socket.socket, sent: bytes, shut: bool = False) -> None:
+    client.sendall(sent)
+    if shut:
+        client.shutdown(socket.SHUT_WR)
+    assert read_to_end(client) == b""
+
+
+CLIENTS: list[tuple[Callable[[socket.socket], object], str | None]] = [
+    (lambda client: send_until_the_end(client, b"GET / HTTP/1.1\r\nA: ", b"a", 0.1), SLOW),
+    (lambda client: send_until_the_end(client, b"GET / HTTP/1.1\r\n", b"A: b\r\n", 0.1), SLOW),
+    (lambda client: then_wait(client, b""), IDLE),
+    (lambda client: then_wait(client, b"GET / HT", shut=True), TRUNCATED),
+    (lambda client: then_wait(client, POST + b"5\r\nabc", shut=True), TRUNCATED),
+    (lambda client: send_until_the_end(client, b"GET / HTTP/1.1\r\n", 100 * b"Some: header\r\n"), LARGE),
+    (lambda client: send_until_the_end(client, POST, b"8000\r\n" + 0x8000 * b"x" + b"\r\n"), MALFORMED),
+    (lambda client: send_until_the_end(client, POST + b"0\r\n", 8000 * b"A: trailer\r\n"), MALFORMED),
+    (lambda client: send_until_the_end(client, POST, b"1;" + 5000 * b"x"), MALFORMED),
+    (lambda client: send_until_the_end(client, POST, b"1\r\nx\r\n", 0.1), SLOW_BODY),
+    (reset, None),
+]
+"""What a client does, and the fault that is counted; the last one resets its connection at once."""
+
+
+def test_hostile_clients_next_to_good_traffic() -> None:
+    limits = Limits(message_time=1, body_time=1, body_rate=1000, idle=3)
+    with upload_server() as port, Served(WEB, [port], limits) as served:
+        with good_traffic(served) as answered, contextlib.ExitStack() as stack:
+            threads: list[threading.Thread] = []
+            for act, _ in CLIENTS:
+                client = stack.enter_context(served.connect())
+                threads.append(threading.Thread(target=act, args=(client,)))
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        assert served.memory() < 100 << 20
+        counters = served.stop()
+    expected: dict[str, int] = {}
+    for _, reason in CLIENTS:
+        if reason is not None:
+            expected[reason] = expected.get(reason, 0) + 1
+    found = faults(counters)
+    assert found.pop(RESET, 0) <= 1
+    assert found == expected
+    assert counters["connections accepted"] == len(CLIENTS) + 1
+    assert counters["messages received"] >= 2 * answered[0]
+
+
+@contextlib.contextmanager
+def upload_server() -> Iterator[int]:
+    """Answers a GET with the name in its path, and reads what comes after the head of a POST."""
+
+    def one(accepted: socket.socket) -> None:
+        with accepted, contextlib.suppress(OSError, AssertionError):
+            accepted.settimeout(3 * PATIENCE)
+            while True:
+                head = head_of(accepted)
+                if head.startswith(b"POST"):
+                    while accepted.recv(1 << 20):
+                        pass
+                    return
+                name = head.split()[1][1:]
+                accepted.sendall(HEAD % len(name) + name)
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        yield listener.getsockname()[1]
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)

@@ -367,6 +367,12 @@ get_libmagic() {
         say "there is no libmagic, by which filelog types files: install it (Debian: libmagic1)"
 }
 
+# `httplog` does not read HTTP/2 without it.
+get_libnghttp2() {
+    $venv/bin/python -c "import ctypes; ctypes.CDLL('libnghttp2.so.14')" 2>/dev/null || { can_apt && apt_install libnghttp2-14; } ||
+        say "there is no libnghttp2, with which httplog reads HTTP/2: install it (Debian: libnghttp2-14)"
+}
+
 # Instructions are not counted without it.
 get_valgrind() {
     have valgrind || { can_apt && apt_install valgrind; } ||
@@ -405,6 +411,7 @@ get_tools() {
     get_detect
     get_frames
     get_libmagic
+    get_libnghttp2
     get_valgrind
     key >$tools_stamp
 }

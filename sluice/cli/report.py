@@ -47,8 +47,10 @@ from sluice.report.page.facts import FLOWS, PARAMETERS, Facts
 from sluice.report.page.text import many, size
 from sluice.stacks.find import DEFAULT
 
-ALWAYS = ("timeline", "flowlog", "tlslog", "dnslog", "sshlog", "smtplog", "ftplog", "dhcplog")
+ALWAYS = ("timeline", "flowlog", "tlslog", "dnslog", "sshlog", "smtplog", "ftplog", "dhcplog", "gtplog")
 """Functions of every report; of some the stack may lack the layers, then they have no rows."""
+BY_LAYER = {"icmp": "icmplog", "sctp": "sctplog"}
+"""Functions of reports about stacks with a layer."""
 JUDGING = ("portscan", "synflood")
 WITH_PARSERS = ("httplog", "filelog")
 """These need a parser that `scripts/setup.sh` downloads."""
@@ -133,7 +135,8 @@ def _run(options: argparse.Namespace, inputs: Inputs, facts: Facts, missing: lis
 def _wanted(stack: Stack, options: argparse.Namespace, missing: list[str]) -> Wanted:
     """The functions of a report on this stack."""
     layers = {layer.prototype.name for layer in stack.layers.values()}
-    names = [*ALWAYS, *(JUDGING if "tcp" in layers else ()), *(["icmplog"] if "icmp" in layers else ())]
+    names = [*ALWAYS, *(JUDGING if "tcp" in layers else ())]
+    names += [name for layer, name in BY_LAYER.items() if layer in layers]
     if VENDOR.is_dir():
         names += WITH_PARSERS
     else:

@@ -6,7 +6,7 @@
 #ifndef HTTP_SIDE_H
 #define HTTP_SIDE_H
 
-#include "log_text.h"
+#include "http_message.h"
 
 #include "../vendor/llhttp/llhttp.h"
 
@@ -16,32 +16,12 @@ SLUICE_SOURCE("../vendor/llhttp/http.c")
 
 enum {
     HTTP_BEGINNING = 16,          /* bytes used to detect the beginning of a message; no message is shorter */
-    HTTP_PATH_MOST = 8192, HTTP_VALUE_MOST = 2048,   /* maximum stored bytes of a path, and of a header's value */
-    HTTP_HEAD_MOST = 1 << 18,     /* maximum bytes of a head; beyond it, parsing of the side stops */
     HTTP_NAME_MOST = 24,          /* exceeds the names of all stored headers */
     HTTP_HELD_MOST = 1 << 16,     /* maximum bytes held while waiting for the other side */
-    HTTP_INFORMATIONAL = 4,       /* maximum number of interim responses in a row */
 };
 
-enum http_header {
-    HTTP_HOST, HTTP_AGENT, HTTP_REFERRER, HTTP_TYPE, HTTP_ENCODING, HTTP_LOCATION, HTTP_SERVER, HTTP_UPGRADE, HTTP_HEADERS
-};
-
-static const char *const http_header_names[] = {"host", "user-agent", "referer", "content-type", "content-encoding",
-                                                "location", "server", "upgrade"};
-
-enum http_state { HTTP_SEARCHING, HTTP_READING, HTTP_HOLDING, HTTP_TUNNEL, HTTP_STOPPED };
-
-struct http_message {
-    bool begun, headed, complete, broken, chunked, has_length;
-    uint8_t major, minor, method;
-    uint16_t status;
-    uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body in gaps */
-    uint64_t stored;              /* bytes of the budget that the texts use */
-    struct log_text path, reason, header[HTTP_HEADERS];
-    bool cut;                     /* a text was truncated */
-    const char *error;            /* the reason if parsing ended within the message */
-};
+/* HTTP_FRAMES: the bytes are HTTP/2, and go to the owner. */
+enum http_state { HTTP_SEARCHING, HTTP_READING, HTTP_HOLDING, HTTP_FRAMES, HTTP_TUNNEL, HTTP_STOPPED };
 
 struct http_side;
 
@@ -57,6 +37,8 @@ struct http_owner {
     void (*complete)(struct http_side *side);
     /* NULL: what http_message stores is enough. */
     void (*piece)(struct http_side *side, enum http_piece piece, const char *at, size_t length);
+    /* Bytes of HTTP/2, from the first one on. NULL: it is not read. */
+    void (*frames)(struct http_side *side, const uint8_t *at, uint32_t length);
 };
 
 struct http_side {
@@ -81,14 +63,6 @@ struct http_side {
     int header;                   /* enum http_header; -1: not stored */
 };
 
-static inline void http_message_free(struct http_message *message, struct log_budget *budget) {
-    log_give(budget, message->stored);
-    free(message->path.at);
-    free(message->reason.at);
-    for (unsigned i = 0; i < HTTP_HEADERS; i++)
-        free(message->header[i].at);
-}
-
 /* Discards held bytes. */
 static inline void http_held_free(struct http_side *side) {
     log_give(side->budget, side->held_room);
@@ -105,12 +79,7 @@ static inline void http_stop(struct http_side *side, const char *why) {
 
 /* Appends to a text of the current message, within its bound and the budget. */
 static inline void http_append(struct http_side *side, struct log_text *text, const char *at, size_t length, size_t most) {
-    size_t take = (size_t)sl_min(length, most - text->used);
-    if (!log_take(side->budget, take))
-        take = 0;
-    side->message->cut |= take < length;
-    side->message->stored += take;
-    log_bytes(text, at, take);
+    http_message_append(side->message, side->budget, text, at, length, most);
 }
 
 /* --- llhttp's callbacks --- */
@@ -240,7 +209,7 @@ static const char *const http_methods[] = {
 #define HTTP_METHOD(number, name, string) #string,
     HTTP_METHOD_MAP(HTTP_METHOD)
 #undef HTTP_METHOD
-    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4): such connections are counted */
+    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4): if the owner does not read it, such connections are counted */
 };
 
 /* Whether a request begins here. Tests its method and, if `strict`, the form of its target, too (RFC 9112, 3.2). */
@@ -275,6 +244,23 @@ static inline void http_side_parser(struct http_side *side) {
     side->name_length = 0;
     side->header = -1;
     side->state = HTTP_READING;
+}
+
+/* Whether HTTP/2 begins here: a client with its preface, a server with SETTINGS (RFC 9113, 3.4). */
+static inline bool http_is_2(const struct http_side *side) {
+    const uint8_t *at = side->window;
+    if (!side->owner->frames)
+        return false;
+    if (memcmp(at, "PRI * HTTP/2.0\r\n", HTTP_BEGINNING) == 0)
+        return !(side->known && side->response);
+    return !side->resumed && !(side->known && !side->response) && !at[0] && !at[1] && at[2] % 6 == 0 && at[3] == 4 &&
+           !sl_load_be(at + 4, 5);
+}
+
+/* Whether a message may begin with the bytes in the window, as far as they are there. */
+static inline bool http_may_begin(const struct http_side *side) {
+    const uint8_t *at = side->window;
+    return (*at >= 'A' && *at <= 'Z') || (side->owner->frames && !*at && (side->used < 4 || at[3] == 4));
 }
 
 /* --- reading --- */
@@ -361,7 +347,7 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
         llhttp_errno_t error = llhttp_execute(&side->parser, begin, length);
         if (error == HPE_OK || side->state == HTTP_STOPPED || side->state == HTTP_TUNNEL)
             return;
-        if (error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE) {
+        if (error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE && side->state != HTTP_FRAMES) {
             http_refused(side, error);
             return;
         }
@@ -369,10 +355,28 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
         uint32_t done = place && place >= begin && place <= begin + length ? (uint32_t)(place - begin) : length;
         at += done;
         length -= done;
+        if (side->state == HTTP_FRAMES) {
+            side->owner->frames(side, at, length);
+            return;
+        }
         side->state = HTTP_HOLDING;
         if (http_hold(side, at, length) || !http_wait_no_more(side))
             return;
     }
+}
+
+/* Passes the held bytes to `read`, in a state. */
+static inline void http_release(struct http_side *side, enum http_state state,
+                                void (*read)(struct http_side *side, const uint8_t *at, uint32_t length)) {
+    uint8_t *held = side->held;
+    uint32_t length = side->held_used;
+    log_give(side->budget, side->held_room);
+    side->held = NULL;
+    side->held_used = side->held_room = 0;
+    side->state = state;
+    if (length)
+        read(side, held, length);
+    free(held);
 }
 
 /* Continues after the event for which the side waited. */
@@ -386,19 +390,18 @@ static inline void http_side_resume(struct http_side *side) {
     } else {
         llhttp_resume_after_upgrade(&side->parser);
     }
-    uint8_t *held = side->held;
-    uint32_t length = side->held_used;
-    log_give(side->budget, side->held_room);
-    side->held = NULL;
-    side->held_used = side->held_room = 0;
-    side->state = HTTP_READING;
-    if (length)
-        http_read(side, held, length);
-    free(held);
+    http_release(side, HTTP_READING, http_read);
 }
 
 /* Tests whether a message begins with the full window. If so, starts parsing and returns true. */
 static inline bool http_found(struct http_side *side) {
+    if (http_is_2(side)) {
+        side->known = true;
+        side->response = !*side->window;
+        side->state = HTTP_FRAMES;
+        side->owner->frames(side, side->window, HTTP_BEGINNING);
+        return true;
+    }
     bool response = http_is_response(side->window);
     bool request = !response && http_is_request(side->window, side->searched > 0 || side->resumed);
     if ((!response && !request) || (side->known && response != side->response))
@@ -427,7 +430,7 @@ static inline void http_side_bytes(struct http_side *side, const uint8_t *at, ui
         length -= take;
         while (side->used == HTTP_BEGINNING && side->state == HTTP_SEARCHING && !http_found(side)) {
             memmove(side->window, side->window + 1, --side->used);
-            while (side->used && (side->window[0] < 'A' || side->window[0] > 'Z'))
+            while (side->used && !http_may_begin(side))
                 memmove(side->window, side->window + 1, --side->used), side->searched++;
             if (++side->searched >= most && !side->known)
                 http_stop(side, NULL);
@@ -446,6 +449,8 @@ static inline void http_side_bytes(struct http_side *side, const uint8_t *at, ui
     }
     if (side->state == HTTP_READING)
         http_read(side, at, length);
+    else if (side->state == HTTP_FRAMES)
+        side->owner->frames(side, at, length);
 }
 
 /* Handles missing bytes. In a body, only these bytes are lost; elsewhere, the side searches for the next message. */

@@ -109,6 +109,10 @@ class Dns:
         }
 
 
+BROKEN_2 = frozenset({"HEAD_TOO_LONG", "TABLE_TOO_LARGE"})
+"""Errors of HTTP/2 for hostile heads. Others are those of captures, and codes with which an end resets a stream."""
+
+
 class Http:
     """Hosts, methods, status, clients and servers."""
 
@@ -147,7 +151,7 @@ class Http:
                 )
         for side in ("request", "response"):
             error = row[f"{side}_error"]
-            if error and error not in ("GAP", "EOF"):
+            if error and (error in BROKEN_2 if row[f"{side}_version"] == "2" else error not in ("GAP", "EOF")):
                 self._findings.add("smuggling", f"{_ends(row)}: {side}: {error}", f"#{row['flow']}")
 
     def facts(self) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class Facts:
             "ftplog": others.ftp,
             "dhcplog": others.dhcp,
             "icmplog": others.icmp,
+            "gtplog": others.gtp,
+            "sctplog": others.sctp,
             "portscan": others.scan,
             "synflood": others.flood,
             "ids": self.alerts.add,
@@ -140,6 +142,9 @@ def _layers(counters: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
 
 BOUNDS = {
     "connections_left_out": "connections that a log left out, as too many were open",
+    "streams_left_out": "exchanges that a log left out, as too many were open",
+    "not_read": "connections with HTTP/2 that were not read",
+    "undecodable": "sides of HTTP/2 connections that were not read after a head that could not be decoded",
     "no_memory": "events that a log left out for want of memory",
     "too_many": "messages that a log left out, as too many waited",
     "malformed": "messages that could not be read to their end",

@@ -10,7 +10,7 @@ FLOWS = 1 << 20
 """Flows with a label."""
 NAMED = 100_000
 """Flows with a name, and addresses with names."""
-ORDER = ("http", "smtp", "ftp", "ssh", "tls", "dns", "mdns", "llmnr", "dhcp", "ntp")
+ORDER = ("http", "smtp", "ftp", "ssh", "tls", "dns", "mdns", "llmnr", "dhcp", "ntp", "gtp")
 """Applications. The first that a flow has is its label: a mail after STARTTLS has TLS as well."""
 
 

@@ -71,7 +71,7 @@ def dns_section(facts: Facts) -> Html | None:
 
 
 def http_section(facts: Facts) -> Html | None:
-    """HTTP/1 in the clear."""
+    """HTTP in the clear."""
     http = facts["http"]
     if not http["exchanges"]:
         return None
@@ -143,7 +143,7 @@ def files_section(facts: Facts) -> Html | None:
 
 
 def others_section(facts: Facts) -> Html | None:
-    """SSH, mail, FTP, DHCP, ICMP."""
+    """SSH, mail, FTP, DHCP, ICMP, GTP, SCTP."""
     found = facts["others"]
     if not found:
         return None

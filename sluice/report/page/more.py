@@ -1,4 +1,4 @@
-"""Alerts, scans and floods, and what SSH, SMTP, FTP, DHCP and ICMP have."""
+"""Alerts, scans and floods, and what SSH, SMTP, FTP, DHCP, ICMP, GTP and SCTP have."""
 
 from __future__ import annotations
 
@@ -114,6 +114,25 @@ class Others:
         self._counts["icmp"] += 1
         self._texts["icmp"].add(visible(f"{row['name'] or row['type']} from {row['src']}"), 1)
 
+    def gtp(self, row: Row) -> None:
+        """A row of gtplog: a tunnel, or a message of GTP-C."""
+        self._labels.flow(row["flow"], "gtp", row["apn"])
+        self._counts["gtp"] += 1
+        if row["kind"] == "tunnel":
+            packets = many(row["packets"], "packet")
+            text = f"tunnel {row['teid']:#010x} from {row['src']} to {row['dst']}: {packets}"
+        else:
+            text = f"{row['type']} {row['imsi'] or ''} {row['apn'] or ''}"
+        self._texts["gtp"].add(visible(" ".join(text.split())), 1)
+
+    def sctp(self, row: Row) -> None:
+        """A row of sctplog."""
+        self._counts["sctp"] += 1
+        ends = f"{end(row['src'], row['sport'])} → {end(row['dst'], row['dport'])}"
+        sent = f"{many(row['src_data_chunks'] or 0, 'chunk')} and {row['dst_data_chunks'] or 0:,} back"
+        aborted = f", aborted by {row['aborted_by']}" if row["aborted_by"] else ""
+        self._texts["sctp"].add(visible(f"{ends}: {sent}{aborted}"), 1)
+
     def scan(self, row: Row) -> None:
         """A row of portscan."""
         self._findings.add("scan", f"{row['scanner']}, found at packet {row['packet']:,}", str(row["scanner"]))
@@ -142,5 +161,7 @@ TITLES = {
     "ftp": ("FTP", "commands"),
     "dhcp": ("DHCP", "messages"),
     "icmp": ("ICMP", "messages"),
+    "gtp": ("GTP", "tunnels and messages"),
+    "sctp": ("SCTP", "associations"),
 }
 """By log: its title, and what a row is."""

@@ -10,6 +10,7 @@ import pytest
 
 from tests.functions.logs.boxes import Logs, Talk, connection, lasting, needs_parsers, run_packets
 from tests.functions.logs.hellos import client_hello, record, server_hello
+from tests.functions.logs.http2 import CLIENT, DATA, END_STREAM, SERVER, frame, needs_nghttp2, request, response
 from tests.support.packets import eth, ip4, udp
 
 pytestmark = needs_parsers
@@ -44,7 +45,30 @@ DNS: Talk = (
     (">", struct.pack(">H", len(ASKED)) + ASKED),
     ("<", struct.pack(">H", len(ANSWERED)) + ANSWERED),
 )
-TALKS: dict[str, tuple[Talk, int]] = {"http": (HTTP, 80), "proxy": (PROXY, 3128), "tls": (TLS, 443), "dns": (DNS, 53)}
+HTTP2: Talk = (
+    (">", CLIENT + request(1, "/first", method="POST", ends=False) + frame(DATA, END_STREAM, 1, b"hello")),
+    ("<", SERVER + response(1, 103, ends=False) + response(1, 200, ("content-type", "text/plain"), ends=False)),
+    (">", request(3, "/second", ("user-agent", "agent/1"))),
+    ("<", frame(DATA, END_STREAM, 1, b"body") + response(3, 204)),
+)
+UPGRADE: Talk = (
+    (
+        ">",
+        b"GET / HTTP/1.1\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n\r\n",
+    ),
+    ("<", b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n" + SERVER),
+    (">", CLIENT + request(3, "/more")),
+    ("<", response(1, 200) + response(3, 404)),
+)
+TALKS: dict[str, tuple[Talk, int]] = {
+    "http": (HTTP, 80),
+    "proxy": (PROXY, 3128),
+    "tls": (TLS, 443),
+    "dns": (DNS, 53),
+    "http2": (HTTP2, 80),
+    "upgrade": (UPGRADE, 80),
+}
+NAMES = [pytest.param(name, marks=[needs_nghttp2] if name in ("http2", "upgrade") else []) for name in TALKS]
 
 
 def said(logs: Logs) -> list[object]:
@@ -52,7 +76,7 @@ def said(logs: Logs) -> list[object]:
     return [lasting(logs[log]) for log in ("httplog", "tlslog", "dnslog")]
 
 
-@pytest.mark.parametrize("name", TALKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_segments_of_any_size(name: str) -> None:
     talk, port = TALKS[name]
     whole = said(run_packets(connection(talk, port=port)))
@@ -61,7 +85,7 @@ def test_segments_of_any_size(name: str) -> None:
         assert said(run_packets(connection(talk, cut, port=port))) == whole, cut
 
 
-@pytest.mark.parametrize("name", TALKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_segments_out_of_order_and_again(name: str) -> None:
     talk, port = TALKS[name]
     whole = said(run_packets(connection(talk, port=port)))
@@ -96,7 +120,7 @@ def vlan(frame: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("wrapped", [gtp, vxlan, gre, vlan])
-@pytest.mark.parametrize("name", TALKS)
+@pytest.mark.parametrize("name", NAMES)
 def test_tunnels_and_tags(name: str, wrapped: Callable[[bytes], bytes]) -> None:
     talk, port = TALKS[name]
     frames: Sequence[bytes] = connection(talk, 61, port=port)

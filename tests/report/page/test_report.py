@@ -223,3 +223,23 @@ def test_alerts_of_rules_are_on_the_page(report: Report) -> None:
     facts, text = report(ROOT / "examples" / "logs" / "capture.pcap", "--rules", rules)
     assert facts["alerts"]["total"] == sum(rule["count"] for rule in facts["alerts"]["rules"]["rows"]) == 4
     assert "DNS query for www.example" in text
+
+
+def test_http_2(report: Report) -> None:
+    """A stream that an end resets is not a broken head."""
+    capture = Path(__file__).resolve().parents[2] / "functions" / "logs" / "http2.pcap"
+    if not ctypes.util.find_library("nghttp2"):
+        pytest.skip("no libnghttp2, with which HTTP/2 is read")
+    facts, html = report(capture)
+    assert facts["http"]["methods"] == {"GET": 15, "HEAD": 1, "POST": 1}
+    assert facts["http"]["hosts"]["rows"] and "nghttpd nghttp2/1.52.0" in html
+    assert "smuggling" not in {found["kind"] for found in facts["findings"]}
+
+
+@pytest.mark.slow_matrix
+def test_associations_of_sctp(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "report.html"
+    assert main(["report", str(OWN / "aol_moloch__sctp-www.pcap"), "--stack", "sctp", "-o", str(out), "--json"]) == 0
+    found = json.loads(capfd.readouterr().out)["facts"]["others"]["sctp"]
+    assert found["count"] == 3
+    assert "155.230.24.155:32836 → 203.255.252.194:80: 2 chunks and 17 back" in {row["text"] for row in found["rows"]}

@@ -85,7 +85,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
-    add_workers(parser)
+    add_workers(parser, isolates=False)  # its --isolate is of functions
     add_privileges(parser)
 
 

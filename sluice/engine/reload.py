@@ -99,6 +99,8 @@ class Reloading:
         its parameters, or null for those that it has), and `trial` in seconds. Raises ReloadError.
         """
         self.box, self.given = box, given
+        if isinstance(box, WorkerBoxes) and box.isolated:
+            raise ReloadError("the box runs with --isolate, whose workers are processes: start it anew")
         names = [function.name for function in box.stack.functions.c]
         try:
             self.index = names.index(given["function"])

@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from mmap import mmap
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.forwarding import Forwarding, WorkerForwarding
@@ -49,6 +50,28 @@ class _Workers(ctypes.Structure):
         ("no_checksum", ctypes.c_uint64),
         ("unseen_fault", ctypes.c_uint64),
         ("pauses", ctypes.c_uint32),
+        ("isolation", ctypes.c_void_p),
+        ("looked", ctypes.c_uint64),
+    )
+
+
+class _Isolation(ctypes.Structure):
+    """struct sl_isolation."""
+
+    _fields_ = (
+        ("counters", ctypes.c_void_p),
+        ("counter_count", ctypes.c_uint32),
+        ("function_count", ctypes.c_uint32),
+        ("function_counters", ctypes.POINTER(ctypes.c_uint32)),
+        ("function_names", ctypes.POINTER(ctypes.c_char_p)),
+        ("crashes", ctypes.c_uint64),
+        ("packets_lost", ctypes.c_uint64),
+        ("flows_lost", ctypes.c_uint64),
+        ("message", ctypes.c_char * 512),
+        ("states", ctypes.c_void_p),
+        ("state_size", ctypes.c_size_t),
+        ("counters_all", ctypes.c_size_t),
+        ("workers", ctypes.c_uint32),
     )
 
 
@@ -73,25 +96,25 @@ def refusal(
     python: Sequence[object] = (),
     output: object = None,
     shared: Sequence[str] = (),
+    isolated: bool = False,
 ) -> str | None:
     """Why a run with several workers is not possible, and what to do; None where it is.
 
     python: its functions in Python. output: the file that packets which leave are written to.
-    shared: names of functions that declare shared objects, which belong to one box.
+    shared: names of functions that declare shared objects, which belong to one box. isolated: workers are processes.
     """
-    if workers <= 1:
+    if workers <= 1 and not isolated:
         return None
+    given = "--isolate" if isolated else f"--workers {workers}"
     if output is not None:
-        return f"-w {output}: one worker writes what leaves the box, in its order: leave out --workers {workers}"
+        return f"-w {output}: one worker writes what leaves the box, in its order: leave out {given}"
     if python:
         return (
-            f"--workers {workers}: a function in Python runs in one thread, with state that no other thread may change:"
-            " leave --workers out, or write the function in C"
+            f"{given}: a function in Python runs in one thread, with state that no other thread may change:"
+            " leave it out, or write the function in C"
         )
     if shared:
-        return (
-            f"--workers {workers}: the shared objects of {', '.join(shared)} belong to one worker: leave --workers out"
-        )
+        return f"{given}: the shared objects of {', '.join(shared)} belong to one worker: leave it out"
     return None
 
 
@@ -101,12 +124,14 @@ class WorkerBoxes(Box):
 
     settings: of all together; each gets its share. ordered: rows are written at the end, in the order of the packets
     that they are about; else each when it is complete. drops: packets that a worker has no room for are dropped; else
-    the input waits.
+    the input waits. isolated: workers are processes; one that crashes is started again. Their functions should be
+    `traced`.
     """
 
     workers: int = 2
     ordered: bool = True
     drops: bool = False
+    isolated: bool = False
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -126,6 +151,8 @@ class WorkerBoxes(Box):
         if not self._group:
             raise RunError("not enough memory for the workers")
         self._options.group = self._group
+        if self.isolated:
+            library.sl_group_isolate(self._group)
         try:
             for number in range(self.workers):
                 self._options.worker = number
@@ -141,6 +168,17 @@ class WorkerBoxes(Box):
         self._array = (ctypes.c_void_p * self.workers)(*self._handles)
         self._shared = _Workers(worker, self._array, self.workers, self.drops, self._options.seed, self._group)
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
+        self._isolation = self._isolate()
+        if self.isolated:
+            self._shared.isolation = ctypes.addressof(self._isolation)
+
+    def _isolate(self) -> _Isolation:
+        """What isolated workers need of the stack and its functions."""
+        functions, generated = self.stack.functions.c, self.stack.generated
+        counts = (ctypes.c_uint32 * len(functions))(*(len(function.counters) for function in functions))
+        names = (ctypes.c_char_p * len(functions))(*(function.name.encode() for function in functions))
+        counters = ctypes.addressof(ctypes.c_char.in_dll(self._library, f"{self._prefix}_counters"))
+        return _Isolation(counters, len(generated.counters), len(functions), counts, names)
 
     def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
         forwarding = WorkerForwarding(self._library, inputs, source, self._drive, self.workers, self._shared)
@@ -148,7 +186,17 @@ class WorkerBoxes(Box):
         return forwarding
 
     def _boxes(self) -> list[ctypes.c_void_p]:
+        if self.isolated:
+            self._library.sl_isolation_gather(ctypes.byref(self._shared))
         return self._handles
+
+    @property
+    def crashes(self) -> dict[str, int]:
+        """Crashes of isolated workers, and what was lost by them; empty for threads."""
+        if not self.isolated:
+            return {}
+        counted = self._isolation
+        return {"crashes": counted.crashes, "packets": counted.packets_lost, "flows": counted.flows_lost}
 
     def tick(self, time_ns: int) -> int:
         """Not possible: the workers' time goes on by the packets, or by the clock of the interfaces."""
@@ -185,6 +233,8 @@ class WorkerBoxes(Box):
         if self.drops:
             outcome.received["dropped_workers"] = self.dropped
         first = self.stack.generated.counters.index(("box", "packets"))
+        outcome.lost_by_crashes = self.crashes
+        outcome.failure = outcome.failure or self._isolation.message.decode(errors="replace") or None
         outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
@@ -193,7 +243,8 @@ class WorkerBoxes(Box):
     def measure(self) -> None:
         """Also of each worker."""
         super().measure()
-        self._busy_workers = (Busy * self.workers)()
+        self._busy_memory = mmap(-1, ctypes.sizeof(Busy) * self.workers)  # processes share it
+        self._busy_workers = (Busy * self.workers).from_buffer(self._busy_memory)
         self._shared.busy = ctypes.cast(self._busy_workers, ctypes.c_void_p)
         self.busy = [*self._busy_workers]
 
@@ -214,3 +265,5 @@ class WorkerBoxes(Box):
             self._close(handle)
         self._handles.clear()
         self._library.sl_group_close(self._group)
+        if self.isolated:
+            self._library.sl_isolation_close(ctypes.byref(self._isolation))

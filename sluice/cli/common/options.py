@@ -191,8 +191,14 @@ def _store(text: str) -> Location:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def add_workers(parser: argparse.ArgumentParser) -> None:
-    """The option --workers."""
+def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
+    """The option --workers. isolates: also --isolate, for workers that are processes."""
+    if isolates:
+        parser.add_argument(
+            "--isolate",
+            action="store_true",
+            help="workers are processes: one in which a function crashes is started again, and the others go on",
+        )
     parser.add_argument(
         "--workers",
         type=number_between("a number of workers", 1, WORKERS_MOST),

@@ -2,10 +2,9 @@
 #include "driver/workers.h"
 
 #include "driver/busy.h"
-#include "driver/ring.h"
+#include "driver/worker.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -18,21 +17,6 @@ enum {
     SLEEP_LEAST = 20000, SLEEP_MOST = 1000000,   /* nanoseconds, of a worker without packets */
     SLEEP_FULL_MOST = 200000,                    /* of the reader in front of a full ring, which empties meanwhile */
     SLEEP_JOIN = 2000000,
-};
-
-/* A thread, its box and its ring. */
-struct sl_worker {
-    pthread_t thread;
-    struct sl_workers *workers;
-    struct sl_packet_ring *ring;
-    struct sl_box *box;
-    struct sl_drive drive;   /* what is done with its box */
-    uint32_t number;
-    bool runs;
-    bool abandoned;     /* the box is not ended; set before the ring ends */
-    uint64_t time;      /* the reader's: the largest time that the ring has passed */
-    uint32_t done;      /* the thread is about to end */
-    uint32_t paused;    /* it does nothing until workers->pauses is 0 */
 };
 
 static void sleep_for(uint64_t nanoseconds)
@@ -52,11 +36,24 @@ static void look_for_failure(struct sl_worker *w)
 
 static void do_run(struct sl_worker *w, struct sl_frame *frames, uint32_t count, enum sl_ring_kind kind)
 {
+    if (kind == SL_RING_PACKET && w->state) {
+        sl_isolation_run(w, count, true);
+        for (uint32_t done = 0; done < count;) {
+            uint32_t part = count - done < SL_ISOLATED_GROUP ? count - done : SL_ISOLATED_GROUP;
+            sl_box_coming(w->box, count - done - part);
+            sl_drive_burst(&w->drive, frames + done, part);
+            sl_isolation_publish(w, done += part);
+        }
+        sl_drive_flush(&w->drive);
+        return;
+    }
     if (kind == SL_RING_PACKET) {
         sl_drive_burst(&w->drive, frames, count);
         sl_drive_flush(&w->drive);
         return;
     }
+    if (w->state)
+        sl_isolation_run(w, count, false);
     for (uint32_t i = 0; i < count; i++) {
         const struct sl_frame *frame = &frames[i];
         if (kind == SL_RING_SECRETS)
@@ -64,6 +61,8 @@ static void do_run(struct sl_worker *w, struct sl_frame *frames, uint32_t count,
         else
             sl_drive_tick(&w->drive, frame->time);
     }
+    if (w->state)
+        sl_isolation_publish(w, count);
 }
 
 /* Nothing is in the ring: time goes on by the clock, if the source has one. */
@@ -71,8 +70,12 @@ static void worker_idle(struct sl_worker *w, unsigned looks, uint64_t clock)
 {
     if (looks < SPINS)
         return;
+    if (clock && w->state)
+        sl_isolation_run(w, 0, false);
     if (clock)
         sl_drive_tick(&w->drive, clock);
+    if (clock && w->state)
+        sl_isolation_publish(w, 0);
     uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 6 ? looks - SPINS : 6);
     sleep_for(sleep < SLEEP_MOST ? sleep : SLEEP_MOST);
 }
@@ -117,8 +120,12 @@ static void *worker_main(void *of)
     if (!w->abandoned) {
         if (w->workers->group)
             sl_group_ends(w->workers->group, w->number);
+        if (w->state)
+            sl_isolation_ends(w);
         sl_drive_finish(&w->drive);
     }
+    if (w->state)
+        sl_isolation_publish(w, 0);
     __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
     return NULL;
 }
@@ -130,15 +137,19 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     if (workers->threads || workers->finished)
         return 0;
     workers->keeps = drive->in && sl_source_keeps(drive->in);
-    workers->threads = calloc(workers->count, sizeof *workers->threads);
+    struct sl_isolation *isolation = workers->isolation;
+    if (!isolation)
+        workers->threads = calloc(workers->count, sizeof *workers->threads);
+    else if (!sl_isolation_begin(workers))
+        workers->threads = NULL;
     int result = workers->threads ? 0 : ENOMEM;
     sigset_t all, before;
     sigfillset(&all);   /* signals are for the thread that receives packets */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i < workers->count && !result; i++) {
         struct sl_worker *w = &workers->threads[i];
-        *w = (struct sl_worker){.workers = workers, .ring = sl_packet_ring_open(), .box = workers->boxes[i],
-                                .number = i};
+        *w = (struct sl_worker){.workers = workers, .ring = isolation ? sl_isolation_ring() : sl_packet_ring_open(),
+                                .box = workers->boxes[i], .number = i, .state = isolation ? isolation->states[i] : NULL};
         w->drive = (struct sl_drive){.process = drive->process, .tick = drive->tick, .finish_step = drive->finish_step,
                                      .box = w->box};
         if (workers->ports) {
@@ -147,7 +158,10 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
             w->drive.peer = drive->peer;
             w->drive.on_fault = drive->on_fault;
         }
-        result = w->ring ? pthread_create(&w->thread, NULL, worker_main, w) : ENOMEM;
+        if (!w->ring)
+            result = ENOMEM;
+        else
+            result = isolation ? sl_isolation_start(w, worker_main) : pthread_create(&w->thread, NULL, worker_main, w);
         w->runs = !result;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -183,11 +197,18 @@ void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive)
             sleep_for(SLEEP_LEAST);
 }
 
+static void look_for_crashes(struct sl_workers *workers)
+{
+    if (workers->isolation && workers->threads)
+        sl_isolation_look(workers, worker_main);
+}
+
 /* Waits until the worker has given something back. */
-static void wait_for(const struct sl_workers *workers, unsigned looks)
+static void wait_for(struct sl_workers *workers, unsigned looks)
 {
     if (looks < SPINS)
         return;
+    look_for_crashes(workers);
     for (uint32_t i = 0; i < workers->count && looks == SPINS; i++)
         sl_ring_publish(workers->threads[i].ring);
     uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 4 ? looks - SPINS : 4);
@@ -198,6 +219,8 @@ static void wait_for(const struct sl_workers *workers, unsigned looks)
 static bool put(struct sl_workers *workers, struct sl_worker *w, enum sl_ring_kind kind, const struct sl_frame *frame,
                 bool copies, bool waits)
 {
+    if (workers->isolation && copies && frame->captured > SL_RING_SHARED_BYTES)
+        return false;   /* never */
     for (unsigned looks = 0;; looks++) {
         bool failed = false;
         if (sl_ring_has_entry(w->ring) && (!copies || sl_ring_has_bytes(w->ring, frame->captured, &failed))) {
@@ -229,6 +252,8 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
         workers->clock = frame->time;
     if (put(workers, w, SL_RING_PACKET, frame, !workers->keeps, !workers->drops)) {
         w->time = frame->time > w->time ? frame->time : w->time;
+    } else if (workers->isolation && !workers->drops) {
+        workers->isolation->packets_lost++;
     } else {
         workers->dropped++;
         workers->dropped_bytes += frame->length;
@@ -254,6 +279,7 @@ void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames,
 
 void sl_workers_time(struct sl_workers *workers, uint64_t clock)
 {
+    look_for_crashes(workers);
     for (uint32_t i = 0; clock && i < workers->count; i++)
         __atomic_store_n(&workers->threads[i].ring->clock, clock, __ATOMIC_RELEASE);
 }
@@ -289,15 +315,21 @@ static void join(struct sl_workers *workers)
 {
     for (uint32_t i = 0; i < workers->count; i++) {
         struct sl_worker *w = &workers->threads[i];
-        if (w->runs)
+        if (w->runs && !workers->isolation)
             pthread_join(w->thread, NULL);
-        sl_packet_ring_close(w->ring);
+        if (!workers->isolation)
+            sl_packet_ring_close(w->ring);
         workers->no_port += w->drive.no_port;
         workers->no_checksum += w->drive.no_checksum;
         workers->unseen_fault += w->drive.unseen_fault;
+        if (workers->isolation)
+            continue;   /* what the driver has allocated was in its process */
         sl_drive_close(&w->drive);
     }
-    free(workers->threads);
+    if (workers->isolation)
+        sl_isolation_join(workers);
+    else
+        free(workers->threads);
     workers->threads = NULL;
 }
 
@@ -314,6 +346,7 @@ void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct 
             continue;
         }
         sleep_for(SLEEP_JOIN);
+        look_for_crashes(workers);
         waiting(drive);
     }
     join(workers);

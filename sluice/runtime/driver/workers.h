@@ -17,6 +17,7 @@
 
 #include "driver/drive.h"
 #include "driver/group.h"
+#include "driver/isolation.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -53,6 +54,8 @@ struct sl_workers {
     struct sl_source *const *const *ports;
     uint64_t no_port, no_checksum, unseen_fault;   /* of all workers, at the end; see drive.h */
     uint32_t pauses;               /* workers wait once their rings are empty */
+    struct sl_isolation *isolation;   /* the workers are processes (isolation.h), which cannot be paused; NULL: threads */
+    uint64_t looked;               /* when isolation.c looked for crashes the last time */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

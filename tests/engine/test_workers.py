@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gzip
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -265,6 +267,22 @@ def test_packets_of_the_caller() -> None:
             box.finish()
             assert box.counters()["box"]["packets"] == 899 and box.reports()["flows"] == 899
         assert len(Path(out.name).read_text().splitlines()) == 899
+
+
+def test_copies_for_a_trial_that_find_no_room_are_counted() -> None:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    frame = (eth(ip4(udp(1, 9, bytes(1000)), UDP, A4, host(1))), 10**9, 1, None)
+    with here, there, tempfile.NamedTemporaryFile() as out:
+        with Box(stack(), Settings(seed=1), [], [{"out": out.name}, {}]) as box:
+            box.drive.trial = here.fileno()
+            box.burst([frame] * 3000)
+            box.drive.trial = 0
+            there.setblocking(False)
+            got = 0
+            with contextlib.suppress(BlockingIOError):
+                while there.recv(1 << 16):
+                    got += 1
+            assert got > 0 and box.drive.trial_left_out == 3000 - got > 0
 
 
 def test_a_box_that_is_closed_early(trace: Path) -> None:

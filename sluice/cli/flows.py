@@ -161,6 +161,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
             on_terminal,
             workers=options.workers,
             isolated=options.isolate,
+            groups=options.groups,
             failed=files.failed,
             observed=options,
             begin=files.begin,

@@ -180,6 +180,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
                 output=options.output,
                 workers=options.workers,
                 isolated=options.isolate,
+                groups=options.groups,
                 rotation=rotation,
                 failed=files.failed,
                 observed=options,

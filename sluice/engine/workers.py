@@ -20,6 +20,8 @@ from sluice.engine.reports import Busy
 
 WORKERS_MOST = 64
 """SL_WORKERS_MOST."""
+BOXES_MOST = 1024
+"""SL_WORKER_BOXES_MOST."""
 MEMORY_LEAST = 1 << 16
 """Bytes of held data that a worker has at least."""
 
@@ -31,6 +33,7 @@ class _Workers(ctypes.Structure):
         ("worker", ctypes.c_void_p),
         ("boxes", ctypes.POINTER(ctypes.c_void_p)),
         ("count", ctypes.c_uint32),
+        ("thread_count", ctypes.c_uint32),
         ("drops", ctypes.c_bool),
         ("seed", ctypes.c_uint64),
         ("group", ctypes.c_void_p),
@@ -38,6 +41,7 @@ class _Workers(ctypes.Structure):
         ("dropped_bytes", ctypes.c_uint64),
         ("message", ctypes.c_char * MESSAGE_SIZE),
         ("threads", ctypes.c_void_p),
+        ("pool", ctypes.c_void_p),
         ("clock", ctypes.c_uint64),
         ("passed", ctypes.c_uint64),
         ("keeps", ctypes.c_bool),
@@ -52,6 +56,9 @@ class _Workers(ctypes.Structure):
         ("pauses", ctypes.c_uint32),
         ("isolation", ctypes.c_void_p),
         ("looked", ctypes.c_uint64),
+        ("balanced", ctypes.c_uint64),
+        ("moved", ctypes.c_uint64),
+        ("by_thread", ctypes.c_uint64 * WORKERS_MOST),
     )
 
 
@@ -82,7 +89,7 @@ class _Bytes(ctypes.Structure):
 
 
 def share(settings: Settings, workers: int) -> Settings:
-    """What each of several workers may have, so that all together have what one box may have."""
+    """What each of several boxes may have, so that all together have what one box may have."""
     return replace(
         settings,
         memory=max(settings.memory // workers, MEMORY_LEAST),
@@ -126,12 +133,16 @@ class WorkerBoxes(Box):
     that they are about; else each when it is complete. drops: packets that a worker has no room for are dropped; else
     the input waits. isolated: workers are processes; one that crashes is started again. Their functions should be
     `traced`.
+
+    groups: boxes of each worker, each with a part of the connections; one of a busy worker moves to another worker. Of
+    isolated workers, and of a single one, each has one.
     """
 
     workers: int = 2
     ordered: bool = True
     drops: bool = False
     isolated: bool = False
+    groups: int = 1
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -141,20 +152,25 @@ class WorkerBoxes(Box):
         if (why := refusal(self.workers, self.python, self.output, shared)) is not None:
             raise RunError(why)
         self._group = ctypes.c_void_p()
-        self.settings = share(self.settings, self.workers)
+        if self.isolated or self.workers == 1:
+            self.groups = 1
+        self._count = self.workers * self.groups
+        if not self.workers <= self._count <= BOXES_MOST:
+            raise RunError(f"{self.groups} groups of each worker: give from 1 to {BOXES_MOST // self.workers}")
+        self.settings = share(self.settings, self._count)
         super().__post_init__()
 
     def _open_box(self) -> ctypes.c_void_p:
         library = self._library
         library.sl_group_open.restype = ctypes.c_void_p
-        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self.workers), ctypes.c_bool(self.ordered)))
+        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self._count), ctypes.c_bool(self.ordered)))
         if not self._group:
             raise RunError("not enough memory for the workers")
         self._options.group = self._group
         if self.isolated:
             library.sl_group_isolate(self._group)
         try:
-            for number in range(self.workers):
+            for number in range(self._count):
                 self._options.worker = number
                 self._handles.append(super()._open_box())
         except RunError:
@@ -165,8 +181,9 @@ class WorkerBoxes(Box):
     def _make_drive(self) -> None:
         super()._make_drive()
         worker = ctypes.cast(self._library[f"{self._prefix}_worker"], ctypes.c_void_p)
-        self._array = (ctypes.c_void_p * self.workers)(*self._handles)
-        self._shared = _Workers(worker, self._array, self.workers, self.drops, self._options.seed, self._group)
+        self._array = (ctypes.c_void_p * self._count)(*self._handles)
+        threads = self.workers if self.groups > 1 else 0
+        self._shared = _Workers(worker, self._array, self._count, threads, self.drops, self._options.seed, self._group)
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
         self._isolation = self._isolate()
         if self.isolated:
@@ -236,6 +253,9 @@ class WorkerBoxes(Box):
         outcome.lost_by_crashes = self.crashes
         outcome.failure = outcome.failure or self._isolation.message.decode(errors="replace") or None
         outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
+        if self.groups > 1:
+            outcome.by_worker = self._shared.by_thread[: self.workers]
+            outcome.groups_moved = self._shared.moved
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome

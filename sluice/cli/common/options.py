@@ -193,6 +193,13 @@ def _store(text: str) -> Location:
 
 def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
     """The option --workers. isolates: also --isolate, for workers that are processes."""
+    parser.add_argument(
+        "--groups",
+        type=number_between("a number of groups", 1, 64),
+        metavar="N",
+        help="groups of connections of each worker, which move from a busy worker to another one (default: 4 with "
+        "interfaces and pipes, 1 with files)",
+    )
     if isolates:
         parser.add_argument(
             "--isolate",

@@ -26,6 +26,9 @@ from sluice.lang.stack import Stack
 from sluice.stacks.find import find_stack
 from sluice.stacks.ports import add_tunnel_port, searches_tunnels
 
+GROUPS = 4
+"""Groups of connections that each worker has of an input without an end."""
+
 
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
     """The stack with that name or file, with the tunnel ports and keys of the command line."""
@@ -142,17 +145,19 @@ def run_file(
     observed: argparse.Namespace | None = None,
     begin: Callable[[], None] = lambda: None,
     isolated: bool = False,
+    groups: int | None = None,
 ) -> Outcome:
     """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets; isolated: each in a process. failed: stops the run if it returns True. box: the class of a single one.
-    observed: the options by which the run is shown while it lasts (observing.py), and of its rights (privileges.py).
-    begin: starts threads, once these rights were given up. Raises BrokenPipeError if the reader of the output is gone.
+    packets; isolated: each in a process; groups: by worker (WorkerBoxes). failed: stops the run if it returns True.
+    box: the class of a single one. observed: the options by which the run is shown while it lasts (observing.py), and
+    of its rights (privileges.py). begin: starts threads, once these rights were given up. Raises BrokenPipeError if the
+    reader of the output is gone.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
-        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box, isolated)
+        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box, isolated, groups)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with opened, shown as progress, observing(opened, observed) as observer:
@@ -186,6 +191,7 @@ def _open(
     rotation: Rotation | None,
     box: type[Box],
     isolated: bool,
+    groups: int | None,
 ) -> Box:
     if workers == 1 and not isolated:
         return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
@@ -201,6 +207,7 @@ def _open(
         ordered=ordered,
         drops=inputs.live,
         isolated=isolated,
+        groups=groups or (GROUPS if inputs.endless else 1),
     )
 
 

@@ -163,6 +163,12 @@ static inline uint32_t sl_ring_run(struct sl_packet_ring *ring, uint32_t most, s
     return run;
 }
 
+/* Whether it has entries. */
+static inline bool sl_ring_has_run(const struct sl_packet_ring *ring)
+{
+    return __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE) != ring->taken;
+}
+
 /* Gives back so many entries. */
 static inline void sl_ring_take(struct sl_packet_ring *ring, uint32_t count)
 {

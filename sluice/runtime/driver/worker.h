@@ -1,4 +1,4 @@
-/* One worker of several: for workers.c and isolation.c only. */
+/* One worker of several: for workers.c, worker.c, balance.c and isolation.c only. */
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 
@@ -8,9 +8,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* A thread or process, its box and its ring. Of a process it is in shared memory. */
+/* A box and its ring. A thread has one or several, or a process has one; then it is in shared memory. */
 struct sl_worker {
-    pthread_t thread;
     struct sl_workers *workers;
     struct sl_packet_ring *ring;
     struct sl_box *box;
@@ -19,8 +18,11 @@ struct sl_worker {
     bool runs;
     bool abandoned;     /* the box is not ended; set before the ring ends */
     uint64_t time;      /* the reader's: the largest time that the ring has passed */
-    uint32_t done;      /* the thread is about to end */
-    uint32_t paused;    /* it does nothing until workers->pauses is 0 */
+    uint32_t done;      /* the box has ended */
+    uint32_t owner;     /* the thread that has it, which alone gives it away */
+    uint32_t wanted;    /* the thread that is to have it, set by the reader */
+    uint64_t spent;     /* nanoseconds with its packets, where boxes move */
+    uint64_t spent_before, spent_since;   /* the reader's: `spent` at the last balance, and the difference then */
     /* Of a process; 0 of a thread: */
     pid_t process;
     uint32_t crashes;
@@ -29,5 +31,21 @@ struct sl_worker {
     bool given_up;         /* it is not */
     struct sl_worker_state *state;
 };
+
+struct sl_worker_thread {
+    pthread_t thread;
+    struct sl_workers *workers;
+    uint32_t number;
+    bool runs;
+    uint32_t paused;    /* it does nothing until workers->pauses is 0 */
+};
+
+/* What a thread does with its struct sl_worker_thread, until all boxes have ended; and a process with its struct
+ * sl_worker. */
+void *sl_worker_thread(void *of);
+void *sl_worker_process(void *of);
+
+/* Moves a box from a thread that is busy to one that is not, if it is time to. For the reader. */
+void sl_workers_balance(struct sl_workers *workers);
 
 #endif

@@ -85,7 +85,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_run_options(parser)
-    add_workers(parser)
+    add_workers(parser, isolates=False)  # its --isolate is of functions
     add_privileges(parser)
 
 
@@ -179,7 +179,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             settings = replace(settings, store=state.store, state_file=state.state_file)
             outcome = run_file(
                 compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation,
-                observed=options,
+                observed=options, groups=options.groups,
             )  # fmt: skip
             return with_state(options, state.finished(outcome), state.text)
 

@@ -160,6 +160,8 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
             inputs,
             on_terminal,
             workers=options.workers,
+            isolated=options.isolate,
+            groups=options.groups,
             failed=files.failed,
             observed=options,
             begin=files.begin,

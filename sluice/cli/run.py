@@ -9,6 +9,7 @@ what it saw: packets, bytes, what was passed on, and what was malformed or dropp
   sluice run tcp_ip -i eth0 -f flow_log:out=flows.jsonl    an interface, until Ctrl-C or SIGTERM
   sluice run tcp_ip -i eth1 --forward eth2 -f shield.c     inline: what comes in at one leaves at the other
   sluice run tcp_ip -r capture.pcap --workers 4            four threads, which share the connections
+  sluice run tcp_ip -i eth0 -f f.c --workers 4 --isolate   four processes: a crash in f.c ends one, which starts again
 
 A function is a ready one by its name (assemble, flow_log, none), FILE.c or FILE.py; several have commas between them.
 Parameters follow a colon, as in flow_log:out=flows.jsonl; the name of `out` decides on the format of a log. `none`
@@ -149,7 +150,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         check_inputs(inputs)
         check_privileges(options, inputs, later=[options.state, *series_of(options), *rotated(options, wanted)])
         rotation = rotation_of(options)
-        check_workers(options.workers, wanted, inputs, options.output)
+        check_workers(options.workers, wanted, inputs, options.output, options.isolate)
         check_function_outputs(wanted, *files)
         check_policies(options, wanted.c)
         check_inline(wanted, options.output, inputs)
@@ -178,6 +179,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
                 inputs,
                 output=options.output,
                 workers=options.workers,
+                isolated=options.isolate,
+                groups=options.groups,
                 rotation=rotation,
                 failed=files.failed,
                 observed=options,

@@ -183,6 +183,7 @@ class Drive(ctypes.Structure):
         ("unseen_overload", ctypes.c_uint64),
         ("leaves_out", ctypes.c_bool),
         ("trial", ctypes.c_int),
+        ("trial_left_out", ctypes.c_uint64),
         ("busy", ctypes.c_void_p),
     )
 

@@ -99,6 +99,8 @@ class Reloading:
         its parameters, or null for those that it has), and `trial` in seconds. Raises ReloadError.
         """
         self.box, self.given = box, given
+        if isinstance(box, WorkerBoxes) and box.isolated:
+            raise ReloadError("the box runs with --isolate, whose workers are processes: start it anew")
         names = [function.name for function in box.stack.functions.c]
         try:
             self.index = names.index(given["function"])
@@ -138,7 +140,11 @@ class Reloading:
         with self._paused():
             self._adopt(_APPEND)
         self._exchange()
-        return f"{self.packets} packets in the trial" if self.seconds else "without a trial"
+        if not self.seconds:
+            return "without a trial"
+        left = self.box.drive.trial_left_out
+        slower = f", {left} left out as it was slower than they came" if left else ""
+        return f"{self.packets} packets in the trial{slower}"
 
     @contextlib.contextmanager
     def _paused(self) -> Generator[None]:
@@ -163,6 +169,7 @@ class Reloading:
                 self._try(there)
         there.close()
         self.end, self.due = here, time.monotonic() + self.seconds
+        self.box.drive.trial_left_out = 0
         self.box.drive.trial = here.fileno()
 
     def _try(self, end: socket.socket) -> None:

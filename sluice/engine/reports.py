@@ -48,7 +48,9 @@ class Outcome:
     interrupted: whether a signal aborted the run instead of ending an endless input. received: interface counters
     (struct sl_source_statistics), empty without an interface. refused: number of packets by link type, for link types
     that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
-    that could not be transmitted was refused, or None. by_worker: packets of each of several workers.
+    that could not be transmitted was refused, or None. by_worker: packets of each of several workers. lost_by_crashes:
+    of isolated workers, the number of `crashes`, and of the `packets` and `flows` that were lost by them. groups_moved:
+    how often a group of connections went to another worker; None if groups do not move.
     """
 
     packets: int
@@ -64,3 +66,5 @@ class Outcome:
     takes: list[int] = field(default_factory=lambda: [])
     not_forwarded: str | None = None
     by_worker: list[int] = field(default_factory=lambda: [])
+    groups_moved: int | None = None
+    lost_by_crashes: dict[str, int] = field(default_factory=lambda: {})

@@ -11,6 +11,7 @@ import os
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from mmap import mmap
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.forwarding import Forwarding, WorkerForwarding
@@ -19,6 +20,8 @@ from sluice.engine.reports import Busy
 
 WORKERS_MOST = 64
 """SL_WORKERS_MOST."""
+BOXES_MOST = 1024
+"""SL_WORKER_BOXES_MOST."""
 MEMORY_LEAST = 1 << 16
 """Bytes of held data that a worker has at least."""
 
@@ -30,6 +33,7 @@ class _Workers(ctypes.Structure):
         ("worker", ctypes.c_void_p),
         ("boxes", ctypes.POINTER(ctypes.c_void_p)),
         ("count", ctypes.c_uint32),
+        ("thread_count", ctypes.c_uint32),
         ("drops", ctypes.c_bool),
         ("seed", ctypes.c_uint64),
         ("group", ctypes.c_void_p),
@@ -37,6 +41,7 @@ class _Workers(ctypes.Structure):
         ("dropped_bytes", ctypes.c_uint64),
         ("message", ctypes.c_char * MESSAGE_SIZE),
         ("threads", ctypes.c_void_p),
+        ("pool", ctypes.c_void_p),
         ("clock", ctypes.c_uint64),
         ("passed", ctypes.c_uint64),
         ("keeps", ctypes.c_bool),
@@ -49,6 +54,31 @@ class _Workers(ctypes.Structure):
         ("no_checksum", ctypes.c_uint64),
         ("unseen_fault", ctypes.c_uint64),
         ("pauses", ctypes.c_uint32),
+        ("isolation", ctypes.c_void_p),
+        ("looked", ctypes.c_uint64),
+        ("balanced", ctypes.c_uint64),
+        ("moved", ctypes.c_uint64),
+        ("by_thread", ctypes.c_uint64 * WORKERS_MOST),
+    )
+
+
+class _Isolation(ctypes.Structure):
+    """struct sl_isolation."""
+
+    _fields_ = (
+        ("counters", ctypes.c_void_p),
+        ("counter_count", ctypes.c_uint32),
+        ("function_count", ctypes.c_uint32),
+        ("function_counters", ctypes.POINTER(ctypes.c_uint32)),
+        ("function_names", ctypes.POINTER(ctypes.c_char_p)),
+        ("crashes", ctypes.c_uint64),
+        ("packets_lost", ctypes.c_uint64),
+        ("flows_lost", ctypes.c_uint64),
+        ("message", ctypes.c_char * 512),
+        ("states", ctypes.c_void_p),
+        ("state_size", ctypes.c_size_t),
+        ("counters_all", ctypes.c_size_t),
+        ("workers", ctypes.c_uint32),
     )
 
 
@@ -59,7 +89,7 @@ class _Bytes(ctypes.Structure):
 
 
 def share(settings: Settings, workers: int) -> Settings:
-    """What each of several workers may have, so that all together have what one box may have."""
+    """What each of several boxes may have, so that all together have what one box may have."""
     return replace(
         settings,
         memory=max(settings.memory // workers, MEMORY_LEAST),
@@ -73,25 +103,25 @@ def refusal(
     python: Sequence[object] = (),
     output: object = None,
     shared: Sequence[str] = (),
+    isolated: bool = False,
 ) -> str | None:
     """Why a run with several workers is not possible, and what to do; None where it is.
 
     python: its functions in Python. output: the file that packets which leave are written to.
-    shared: names of functions that declare shared objects, which belong to one box.
+    shared: names of functions that declare shared objects, which belong to one box. isolated: workers are processes.
     """
-    if workers <= 1:
+    if workers <= 1 and not isolated:
         return None
+    given = "--isolate" if isolated else f"--workers {workers}"
     if output is not None:
-        return f"-w {output}: one worker writes what leaves the box, in its order: leave out --workers {workers}"
+        return f"-w {output}: one worker writes what leaves the box, in its order: leave out {given}"
     if python:
         return (
-            f"--workers {workers}: a function in Python runs in one thread, with state that no other thread may change:"
-            " leave --workers out, or write the function in C"
+            f"{given}: a function in Python runs in one thread, with state that no other thread may change:"
+            " leave it out, or write the function in C"
         )
     if shared:
-        return (
-            f"--workers {workers}: the shared objects of {', '.join(shared)} belong to one worker: leave --workers out"
-        )
+        return f"{given}: the shared objects of {', '.join(shared)} belong to one worker: leave it out"
     return None
 
 
@@ -101,12 +131,18 @@ class WorkerBoxes(Box):
 
     settings: of all together; each gets its share. ordered: rows are written at the end, in the order of the packets
     that they are about; else each when it is complete. drops: packets that a worker has no room for are dropped; else
-    the input waits.
+    the input waits. isolated: workers are processes; one that crashes is started again. Their functions should be
+    `traced`.
+
+    groups: boxes of each worker, each with a part of the connections; one of a busy worker moves to another worker. Of
+    isolated workers, and of a single one, each has one.
     """
 
     workers: int = 2
     ordered: bool = True
     drops: bool = False
+    isolated: bool = False
+    groups: int = 1
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -116,18 +152,25 @@ class WorkerBoxes(Box):
         if (why := refusal(self.workers, self.python, self.output, shared)) is not None:
             raise RunError(why)
         self._group = ctypes.c_void_p()
-        self.settings = share(self.settings, self.workers)
+        if self.isolated or self.workers == 1:
+            self.groups = 1
+        self._count = self.workers * self.groups
+        if not self.workers <= self._count <= BOXES_MOST:
+            raise RunError(f"{self.groups} groups of each worker: give from 1 to {BOXES_MOST // self.workers}")
+        self.settings = share(self.settings, self._count)
         super().__post_init__()
 
     def _open_box(self) -> ctypes.c_void_p:
         library = self._library
         library.sl_group_open.restype = ctypes.c_void_p
-        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self.workers), ctypes.c_bool(self.ordered)))
+        self._group = ctypes.c_void_p(library.sl_group_open(ctypes.c_uint32(self._count), ctypes.c_bool(self.ordered)))
         if not self._group:
             raise RunError("not enough memory for the workers")
         self._options.group = self._group
+        if self.isolated:
+            library.sl_group_isolate(self._group)
         try:
-            for number in range(self.workers):
+            for number in range(self._count):
                 self._options.worker = number
                 self._handles.append(super()._open_box())
         except RunError:
@@ -138,9 +181,21 @@ class WorkerBoxes(Box):
     def _make_drive(self) -> None:
         super()._make_drive()
         worker = ctypes.cast(self._library[f"{self._prefix}_worker"], ctypes.c_void_p)
-        self._array = (ctypes.c_void_p * self.workers)(*self._handles)
-        self._shared = _Workers(worker, self._array, self.workers, self.drops, self._options.seed, self._group)
+        self._array = (ctypes.c_void_p * self._count)(*self._handles)
+        threads = self.workers if self.groups > 1 else 0
+        self._shared = _Workers(worker, self._array, self._count, threads, self.drops, self._options.seed, self._group)
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
+        self._isolation = self._isolate()
+        if self.isolated:
+            self._shared.isolation = ctypes.addressof(self._isolation)
+
+    def _isolate(self) -> _Isolation:
+        """What isolated workers need of the stack and its functions."""
+        functions, generated = self.stack.functions.c, self.stack.generated
+        counts = (ctypes.c_uint32 * len(functions))(*(len(function.counters) for function in functions))
+        names = (ctypes.c_char_p * len(functions))(*(function.name.encode() for function in functions))
+        counters = ctypes.addressof(ctypes.c_char.in_dll(self._library, f"{self._prefix}_counters"))
+        return _Isolation(counters, len(generated.counters), len(functions), counts, names)
 
     def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
         forwarding = WorkerForwarding(self._library, inputs, source, self._drive, self.workers, self._shared)
@@ -148,7 +203,17 @@ class WorkerBoxes(Box):
         return forwarding
 
     def _boxes(self) -> list[ctypes.c_void_p]:
+        if self.isolated:
+            self._library.sl_isolation_gather(ctypes.byref(self._shared))
         return self._handles
+
+    @property
+    def crashes(self) -> dict[str, int]:
+        """Crashes of isolated workers, and what was lost by them; empty for threads."""
+        if not self.isolated:
+            return {}
+        counted = self._isolation
+        return {"crashes": counted.crashes, "packets": counted.packets_lost, "flows": counted.flows_lost}
 
     def tick(self, time_ns: int) -> int:
         """Not possible: the workers' time goes on by the packets, or by the clock of the interfaces."""
@@ -185,7 +250,12 @@ class WorkerBoxes(Box):
         if self.drops:
             outcome.received["dropped_workers"] = self.dropped
         first = self.stack.generated.counters.index(("box", "packets"))
+        outcome.lost_by_crashes = self.crashes
+        outcome.failure = outcome.failure or self._isolation.message.decode(errors="replace") or None
         outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
+        if self.groups > 1:
+            outcome.by_worker = self._shared.by_thread[: self.workers]
+            outcome.groups_moved = self._shared.moved
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome
@@ -193,7 +263,8 @@ class WorkerBoxes(Box):
     def measure(self) -> None:
         """Also of each worker."""
         super().measure()
-        self._busy_workers = (Busy * self.workers)()
+        self._busy_memory = mmap(-1, ctypes.sizeof(Busy) * self.workers)  # processes share it
+        self._busy_workers = (Busy * self.workers).from_buffer(self._busy_memory)
         self._shared.busy = ctypes.cast(self._busy_workers, ctypes.c_void_p)
         self.busy = [*self._busy_workers]
 
@@ -214,3 +285,5 @@ class WorkerBoxes(Box):
             self._close(handle)
         self._handles.clear()
         self._library.sl_group_close(self._group)
+        if self.isolated:
+            self._library.sl_isolation_close(ctypes.byref(self._isolation))

@@ -210,9 +210,14 @@ class Functions:
     @property
     def needs_packet(self) -> bool:
         """Whether a function reads the current packet, its number or its time; records for Python and output do."""
-        reads = any("packet" in function.needs for function in self.c)
+        reads = any(function.needs & {"packet", "crash"} for function in self.c)
         embeds = self.embedded is not None
         return reads or embeds or self.inline or self.shares or bool(self.python or self.many or self.demanded)
+
+    @property
+    def traced(self) -> bool:
+        """Whether a crash is to be reported with its function (SL_CALL): that of a worker in a process of its own."""
+        return any("crash" in function.needs for function in self.c)
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import gzip
 import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -24,6 +26,7 @@ from hypothesis import strategies as st
 from sluice.cli.main import main
 from sluice.engine.box import Box, CompiledStack, Outcome, RunError, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
+from sluice.engine.dispatch import Dispatch
 from sluice.engine.functions import find_functions
 from sluice.engine.inputs import Inputs
 from sluice.engine.workers import WorkerBoxes, refusal, share
@@ -172,6 +175,59 @@ def test_more_packets_than_a_ring_has_room_for(trace: Path, workers: int) -> Non
     check_conservation(stack().program, several[1].counters)
 
 
+HEAVY = """
+#include "sluice.h"
+#include <time.h>
+SLUICE_PARAMETER(each, number, 0, "microseconds of each packet")
+SLUICE_ON(udp, packet) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - begin.tv_nsec) <
+           SLUICE_PARAMETER_OF(event->box, each) * 1000);
+}
+"""
+
+
+def test_groups_move_from_a_busy_worker_with_all_that_is_theirs(tmp_path: Path) -> None:
+    """All connections are those of groups that one worker has at first; rows and counters are those of one box."""
+    made = Stack("moves")
+    made.eth, made.ip, made.udp = ethernet_parser(), ipv4_parser(), udp_parser()
+    made += (made.eth >> made.ip) + Pred(made.eth.header.type == 0x0800)
+    made += (made.ip >> made.udp) + Pred(made.ip.header.protocol == UDP)
+    functions = (*find_functions(["flow_log"]).c, read_c_function("heavy", HEAVY, "heavy.c"))
+    compiled = compile_stack(made, functions)
+    dealt = Dispatch(compiled, 8, seed=5)
+    frames = {number: eth(ip4(udp(number, 53, b"text"), UDP, host(number), A4)) for number in range(1, 250)}
+    skewed = [frame for frame in frames.values() if dealt.worker(frame) % 2 == 0]
+    assert len(skewed) > 60
+    path = tmp_path / "skewed.pcap"
+    path.write_bytes(pcap([skewed[n * 7 % len(skewed)] for n in range(12_000)]))
+    found: list[tuple[list[str], Outcome]] = []
+    for groups in (1, 4):
+        out = tmp_path / str(groups)
+        options = [{"out": str(out)}, {"each": "30" if groups > 1 else "0"}]
+        with WorkerBoxes(compiled, Settings(seed=5), [], options, workers=2, groups=groups) as box:
+            outcome = box.run(path)
+        found.append((out.read_text().splitlines(), outcome))
+    assert_same(*found)
+    assert found[0][1].groups_moved is None and (found[1][1].groups_moved or 0) >= 1
+    assert min(found[1][1].by_worker) > 500 and sum(found[1][1].by_worker) == 12_000
+
+
+@pytest.mark.parametrize("drops", [False, True])
+def test_groups_of_each_worker_come_to_what_one_box_comes_to(trace: Path, drops: bool) -> None:
+    with tempfile.NamedTemporaryFile() as out:
+        bounds = Settings(memory=1 << 24, max_instances=1 << 12, timeouts=False, seed=5)
+        with WorkerBoxes(stack(), bounds, [], [{"out": out.name}, {}], workers=3, groups=5, drops=drops) as box:
+            outcome = box.run(trace)
+        rows = Path(out.name).read_text().splitlines()
+    if not drops:
+        assert_same(run(trace), (rows, outcome))
+    assert sum(outcome.by_worker) + outcome.received.get("dropped_workers", 0) == 20_000
+    assert len(outcome.by_worker) == 3
+
+
 def test_packets_of_a_stream_are_copied(trace: Path, tmp_path: Path) -> None:
     packed = tmp_path / "big.pcap.gz"
     packed.write_bytes(gzip.compress(trace.read_bytes(), 1))
@@ -265,6 +321,22 @@ def test_packets_of_the_caller() -> None:
             box.finish()
             assert box.counters()["box"]["packets"] == 899 and box.reports()["flows"] == 899
         assert len(Path(out.name).read_text().splitlines()) == 899
+
+
+def test_copies_for_a_trial_that_find_no_room_are_counted() -> None:
+    here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    frame = (eth(ip4(udp(1, 9, bytes(1000)), UDP, A4, host(1))), 10**9, 1, None)
+    with here, there, tempfile.NamedTemporaryFile() as out:
+        with Box(stack(), Settings(seed=1), [], [{"out": out.name}, {}]) as box:
+            box.drive.trial = here.fileno()
+            box.burst([frame] * 3000)
+            box.drive.trial = 0
+            there.setblocking(False)
+            got = 0
+            with contextlib.suppress(BlockingIOError):
+                while there.recv(1 << 16):
+                    got += 1
+            assert got > 0 and box.drive.trial_left_out == 3000 - got > 0
 
 
 def test_a_box_that_is_closed_early(trace: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
+import signal
 import socket
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -156,6 +158,29 @@ def test_two_workers_forward(wire: Wire, folder: Path) -> None:
     assert min(by_worker) > 100 and sum(by_worker) == summary["packets"] - received["dropped_workers"]
     sent = summary["packets"] - received["dropped_workers"] - reports["packets_dropped"] + reports["packets_sent"]
     assert (received["forwarded"], received["not_forwarded"]) == (sent, 0)
+
+
+def test_a_worker_that_is_killed_is_started_again(wire: Wire, folder: Path) -> None:
+    """Connections of its worker pass on: it picks them up where they are."""
+    with run(wire, folder, "shield.c", "--workers", "2", "--isolate", "--on-overload", "closed") as running:
+        site = serve(wire, 8080)
+        children = Path(f"/proc/{running.process.pid}/task/{running.process.pid}/children")
+        try:
+            with ThreadPoolExecutor(1) as pool:
+                transfer = pool.submit(fetch, wire, 8080, "/x/3000000", 60)
+                running.wait_for("receiving")
+                for number in map(int, children.read_text().split()):
+                    os.kill(number, signal.SIGKILL)
+                running.wait_for("worker 1 crashed: Killed")
+                assert transfer.result() == (0, digest("/x/3000000"))
+            assert fetch(wire, 8080, "/x/9000", 30) == (0, digest("/x/9000"))
+        finally:
+            site.shutdown()
+            site.server_close()
+        summary = running.stop(status=1)
+    lost, received = summary["lost_by_crashes"], summary["received"]
+    assert lost["crashes"] == 2 and "worker" in summary["failure"]
+    assert summary["packets"] == summary["box"]["packets"] + lost["packets"] + received["dropped_workers"]
 
 
 def test_a_function_in_python_resets_and_its_fault_lets_packets_pass(wire: Wire, folder: Path) -> None:

@@ -191,8 +191,21 @@ def _store(text: str) -> Location:
         raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def add_workers(parser: argparse.ArgumentParser) -> None:
-    """The option --workers."""
+def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
+    """The option --workers. isolates: also --isolate, for workers that are processes."""
+    parser.add_argument(
+        "--groups",
+        type=number_between("a number of groups", 1, 64),
+        metavar="N",
+        help="groups of connections of each worker, which move from a busy worker to another one (default: 4 with "
+        "interfaces and pipes, 1 with files)",
+    )
+    if isolates:
+        parser.add_argument(
+            "--isolate",
+            action="store_true",
+            help="workers are processes: one in which a function crashes is started again, and the others go on",
+        )
     parser.add_argument(
         "--workers",
         type=number_between("a number of workers", 1, WORKERS_MOST),

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
@@ -24,6 +25,9 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.stack import Stack
 from sluice.stacks.find import find_stack
 from sluice.stacks.ports import add_tunnel_port, searches_tunnels
+
+GROUPS = 4
+"""Groups of connections that each worker has of an input without an end."""
 
 
 def stack_of(name: str, options: argparse.Namespace) -> Stack:
@@ -140,17 +144,20 @@ def run_file(
     report_to: Callable[[int, int, int], bool] | None = None,
     observed: argparse.Namespace | None = None,
     begin: Callable[[], None] = lambda: None,
+    isolated: bool = False,
+    groups: int | None = None,
 ) -> Outcome:
     """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets. failed: stops the run if it returns True. box: the class of a single one. observed: the options by which
-    the run is shown while it lasts (observing.py), and of its rights (privileges.py). begin: starts threads, once these
-    rights were given up. Raises BrokenPipeError if the reader of the output is gone.
+    packets; isolated: each in a process; groups: by worker (WorkerBoxes). failed: stops the run if it returns True.
+    box: the class of a single one. observed: the options by which the run is shown while it lasts (observing.py), and
+    of its rights (privileges.py). begin: starts threads, once these rights were given up. Raises BrokenPipeError if the
+    reader of the output is gone.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
-        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box)
+        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box, isolated, groups)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with opened, shown as progress, observing(opened, observed) as observer:
@@ -183,8 +190,10 @@ def _open(
     workers: int,
     rotation: Rotation | None,
     box: type[Box],
+    isolated: bool,
+    groups: int | None,
 ) -> Box:
-    if workers == 1:
+    if workers == 1 and not isolated:
         return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
@@ -197,15 +206,21 @@ def _open(
         workers=workers,
         ordered=ordered,
         drops=inputs.live,
+        isolated=isolated,
+        groups=groups or (GROUPS if inputs.endless else 1),
     )
 
 
-def check_workers(workers: int, wanted: Wanted, inputs: Inputs, output: str | None = None) -> None:
-    """Raise UsageError where several workers are not possible."""
+def check_workers(
+    workers: int, wanted: Wanted, inputs: Inputs, output: str | None = None, isolated: bool = False
+) -> None:
+    """Raise UsageError where several workers are not possible. isolated: crashes of functions are to be traced."""
     shared = [function.name for function in wanted.c if function.shared]
-    if (why := refusal(workers, wanted.python, output, shared)) is not None:
+    if (why := refusal(workers, wanted.python, output, shared, isolated)) is not None:
         raise UsageError(why)
-    if workers > 1 and inputs.forwarding and inputs.on_overload == "open":
+    if isolated:
+        wanted.c[:] = [replace(function, needs=function.needs | {"crash"}) for function in wanted.c]
+    if (workers > 1 or isolated) and inputs.forwarding and inputs.on_overload == "open":
         raise UsageError(f"--on-overload open: one worker can let packets pass unseen: leave out --workers {workers}")
 
 

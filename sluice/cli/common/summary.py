@@ -24,6 +24,8 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "failure": outcome.failure,
         "stopped": outcome.stopped,
         **({"packets_by_worker": outcome.by_worker} if outcome.by_worker else {}),
+        **({"groups_moved": outcome.groups_moved} if outcome.groups_moved is not None else {}),
+        **({"lost_by_crashes": outcome.lost_by_crashes} if outcome.lost_by_crashes else {}),
         **({"received": outcome.received} if outcome.received else {}),
         "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
     }
@@ -61,6 +63,13 @@ def summary(outcome: Outcome) -> str:
         lines[-1 - bool(box.get("too deep"))] += f": {_link_types(outcome.refused)}"
     if outcome.by_worker:
         lines.append(f"packets by worker: {', '.join(f'{packets:,}' for packets in outcome.by_worker)}")
+    if outcome.groups_moved:
+        lines.append(f"groups of connections that moved to another worker: {outcome.groups_moved:,}")
+    if outcome.lost_by_crashes.get("crashes"):
+        lost = outcome.lost_by_crashes
+        lines.append(
+            f"{lost['crashes']:,} crashes of workers: {lost['packets']:,} packets and {lost['flows']:,} flows lost"
+        )
     if outcome.received:
         lines.append(
             f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "

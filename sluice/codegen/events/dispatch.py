@@ -22,7 +22,8 @@ class Listener:
     bit: the bit of an on-demand handler, which is called only while registered. stops: the number of its function, if
     the function may unsubscribe from single instances. before: bits of the functions of which each, when it drops the
     packet, withholds the event from the handler. off: the bit of its function, if the function may be left out while
-    packets go on (sl_fail_by, sl_box_overloaded).
+    packets go on (sl_fail_by, sl_box_overloaded). traced: the number of its function from 1, if the report of a crash is
+    to name it.
     """
 
     handler: str
@@ -30,6 +31,13 @@ class Listener:
     stops: int | None
     before: int = 0
     off: int = 0
+    traced: int = 0
+
+    @property
+    def call(self) -> str:
+        """The statement that calls it."""
+        call = f"{self.handler}(&event, &data)"
+        return f"SL_CALL(event, {self.traced}, {call});" if self.traced else f"{call};"
 
     @property
     def always(self) -> bool:
@@ -161,7 +169,7 @@ class Dispatcher:
         told += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
         python = self._python(event)
         told += [(python, has_subscriber(python, asked), python[0])] if python else []
-        parts = [Part(all_, _guarded(when, f"{first.handler}(&event, &data);")) for all_, when, first in told]
+        parts = [Part(all_, _guarded(when, first.call)) for all_, when, first in told]
         heard = [one for one in self.events.with_base(self.layer, event) if self.listening(one.name)]
         parts += [self._happening(heard, asked)] if heard else []
         return _joined(parts) if asked else [line for part in parts for line in part.lines]
@@ -199,6 +207,7 @@ class Dispatcher:
                 number if function.controls(self.layer) else None,
                 self._before(function, event),
                 1 << number % 64 if function.inline else 0,
+                number + 1 if self.functions.traced else 0,
             )
             for number, function in sorted(enumerate(self.functions.c), key=lambda one: one[1].name != KEEPER)
             for hook in function.hooks

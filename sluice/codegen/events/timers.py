@@ -54,7 +54,7 @@ def timers(names: StackNames) -> list[str]:
         "        switch (entry.timer) {",
     ]
     out += [
-        f"        case {number}: {_unless_off(names.functions, timer)}{timer.handler}(&event); break;"
+        f"        case {number}: {_unless_off(names.functions, timer)}{_call(names.functions, timer)}; break;"
         for number, timer in enumerate(names.functions.timers)
     ]
     return [*out, "        }", "    }", "}"]
@@ -66,6 +66,13 @@ def _unless_off(functions: Functions, timer: Timer) -> str:
         if function.name == timer.function and function.inline:
             return f"if (SL_LIKELY(!(box->base.output.off & {1 << number % 64:#x}ull))) "
     return ""
+
+
+def _call(functions: Functions, timer: Timer) -> str:
+    """The call of a timer's handler."""
+    call = f"{timer.handler}(&event)"
+    names = [function.name for function in functions.c]
+    return f"SL_CALL(event, {names.index(timer.function) + 1}, {call})" if functions.traced else call
 
 
 def timer_numbers(functions: Functions, function: str) -> list[str]:

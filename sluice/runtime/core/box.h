@@ -73,6 +73,8 @@ struct sl_box {
                                   * were known to it before; else 0 */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
     void **beside;               /* by function, state that is next to instances (reload.h); NULL: all is in them */
+    uint32_t calling;            /* from 1, the function whose handler runs, where crashes are traced (SL_CALL); else 0 */
+    const struct sl_event *called;   /* what it handles */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     struct sl_report reports[SL_REPORTS_MOST];
 };
@@ -112,6 +114,10 @@ struct sl_event {
                                           * are cut from */
     sl_bytes unit;                  /* what the layer got, from its header on; empty if no packet is processed */
 };
+
+/* Calls a handler of a function, by its number from 1, and notes it for the report of a crash (driver/isolation.h). */
+#define SL_CALL(event, function, call) \
+    ((event).box->called = &(event), (event).box->calling = (function), (call), (event).box->calling = 0)
 
 /* On-demand handlers whose registration for an instance differs from that for all instances: registered only for this
  * one (`more`), or for all but this one (`less`). */

@@ -165,7 +165,7 @@ static bool is_unseen(struct sl_drive *drive, const struct sl_frame *frames, siz
 void sl_drive_burst(struct sl_drive *drive, const struct sl_frame *frames, size_t count)
 {
     if (drive->trial)
-        sl_trial_copy(drive->trial, frames, count);
+        drive->trial_left_out += sl_trial_copy(drive->trial, frames, count);
     if (drive->workers) {
         if (!sl_workers_start(drive->workers, drive))
             sl_workers_burst(drive->workers, frames, count);

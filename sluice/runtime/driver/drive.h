@@ -76,6 +76,7 @@ struct sl_drive {
     uint64_t unseen_fault, unseen_overload;   /* packets that the box did not process, for these reasons */
     bool leaves_out;                 /* functions are left out while the source is congested (sl_box_overloaded) */
     int trial;                       /* a socket that gets copies of the packets (trial.h); 0: none */
+    uint64_t trial_left_out;         /* packets of which it got none, as it had no room */
     struct sl_busy *busy;            /* the time that this thread spends with packets; NULL: it is not measured */
 };
 

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 
 enum {
     BUFFER = 1 << 16,   /* of a worker's file */
@@ -41,33 +42,69 @@ struct rows {
     int failed;             /* errno of the first write that failed */
     struct stored head;     /* of the next row of the spool, when rows are merged */
     bool more;
+    uint64_t *complete;     /* bytes of complete rows in the spool, in memory that processes share; NULL: threads */
 };
 
 struct sl_group {
     uint32_t workers;
     bool in_order;
-    pthread_mutex_t lock, common_lock;
+    bool isolated;                    /* the workers are processes */
+    pthread_mutex_t lock;
+    pthread_mutex_t *common_lock;     /* where they are, in shared memory */
     struct output *outputs;
     struct rows *rows;                /* in the order of workers and, in each, of functions */
     void *common[FUNCTIONS_MOST];
+    size_t common_size[FUNCTIONS_MOST];   /* in shared memory */
     bool *ends;                       /* by worker; each is the worker's own */
 };
+
+/* Memory that workers share also where they are processes. */
+static void *group_memory(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
 
 struct sl_group *sl_group_open(uint32_t workers, bool in_order)
 {
     struct sl_group *group = calloc(1, sizeof *group);
     bool *ends = calloc(workers, sizeof *ends);
-    if (!group || !ends) {
+    pthread_mutex_t *lock = group_memory(sizeof *lock);
+    if (!group || !ends || !lock) {
         free(group);
         free(ends);
+        if (lock)
+            munmap(lock, sizeof *lock);
         return NULL;
     }
     group->workers = workers;
     group->in_order = in_order;
     group->ends = ends;
     pthread_mutex_init(&group->lock, NULL);
-    pthread_mutex_init(&group->common_lock, NULL);
+    group->common_lock = lock;
+    pthread_mutex_init(lock, NULL);
     return group;
+}
+
+void sl_group_isolate(struct sl_group *group)
+{
+    pthread_mutexattr_t how;
+    pthread_mutexattr_init(&how);
+    pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED);
+    pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST);   /* a worker may crash while it has it */
+    pthread_mutex_init(group->common_lock, &how);
+    pthread_mutexattr_destroy(&how);
+    group->isolated = true;
+}
+
+void sl_group_recover(struct sl_group *group, uint32_t worker)
+{
+    for (struct rows *rows = group->rows; rows; rows = rows->next)
+        if (rows->worker == worker && rows->spool && rows->complete) {
+            int file = fileno(rows->spool);
+            bool cut = ftruncate(file, (off_t)*rows->complete) == 0 && lseek(file, 0, SEEK_END) >= 0;
+            rows->failed = rows->failed || cut ? rows->failed : errno;
+        }
 }
 
 /* --- objects in common --- */
@@ -78,17 +115,25 @@ void *sl_group_common(struct sl_group *group, uint32_t function, size_t size)
         return NULL;
     pthread_mutex_lock(&group->lock);
     void *object = group->common[function];
-    if (!object)
+    if (!object && group->isolated) {
+        object = group->common[function] = group_memory(size);
+        group->common_size[function] = size;
+    } else if (!object) {
         object = group->common[function] = calloc(1, size);
+    }
     pthread_mutex_unlock(&group->lock);
     return object;
 }
 
 uint32_t sl_group_size(const struct sl_group *group) { return group->workers; }
 
-void sl_group_lock(struct sl_group *group) { pthread_mutex_lock(&group->common_lock); }
+void sl_group_lock(struct sl_group *group)
+{
+    if (pthread_mutex_lock(group->common_lock) == EOWNERDEAD)   /* of an isolated worker that crashed */
+        pthread_mutex_consistent(group->common_lock);
+}
 
-void sl_group_unlock(struct sl_group *group) { pthread_mutex_unlock(&group->common_lock); }
+void sl_group_unlock(struct sl_group *group) { pthread_mutex_unlock(group->common_lock); }
 
 /* --- rows --- */
 
@@ -104,7 +149,8 @@ static struct output *output_of(struct sl_group *group, const char *path)
         return NULL;
     memcpy(output->path, path, length + 1);
     output->standard = !*path;
-    output->out = output->standard ? stdout : sl_row_file(path, NULL);
+    /* a row file knows where its last line ended, and so belongs to one process */
+    output->out = output->standard ? stdout : group->isolated ? sl_create(path) : sl_row_file(path, NULL);
     if (!output->out) {
         int reason = errno;
         free(output);
@@ -131,13 +177,19 @@ static FILE *spool_open(void)
 static bool take(struct rows *rows, const char *bytes, size_t size)
 {
     errno = 0;
+    bool isolated = rows->group->isolated;
     if (!rows->spool)   /* in one call, during which the file is locked */
-        return fwrite(bytes, 1, size, rows->output->out) == size;
+        return fwrite(bytes, 1, size, rows->output->out) == size && (!isolated || fflush(rows->output->out) == 0);
     uint64_t order = rows->box->row_order ? rows->box->row_order : rows->box->number;
     if (!rows->box->row_order && rows->group->ends[rows->worker])
         order = UINT64_MAX;
     struct stored head = {order, size};
-    return fwrite(&head, sizeof head, 1, rows->spool) == 1 && fwrite(bytes, 1, size, rows->spool) == size;
+    if (fwrite(&head, sizeof head, 1, rows->spool) != 1 || fwrite(bytes, 1, size, rows->spool) != size ||
+        (isolated && fflush(rows->spool)))
+        return false;
+    if (rows->complete)
+        *rows->complete += sizeof head + size;
+    return true;
 }
 
 /* Stores the beginning of a row. False with errno. */
@@ -206,7 +258,8 @@ FILE *sl_group_rows(struct sl_group *group, struct sl_box *box, const char *path
     struct rows *rows = calloc(1, sizeof *rows);
     FILE *file = NULL;
     pthread_mutex_lock(&group->lock);
-    if (rows && (rows->output = output_of(group, path)) && (!group->in_order || (rows->spool = spool_open()))) {
+    if (rows && (rows->output = output_of(group, path)) && (!group->in_order || (rows->spool = spool_open())) &&
+        (!group->isolated || (rows->complete = group_memory(sizeof *rows->complete)))) {
         rows->group = group;
         rows->box = box;
         rows->worker = box->worker;
@@ -297,6 +350,8 @@ void sl_group_close(struct sl_group *group)
         next = rows->next;
         if (rows->spool)
             fclose(rows->spool);
+        if (rows->complete)
+            munmap(rows->complete, sizeof *rows->complete);
         pthread_mutex_destroy(&rows->lock);
         free(rows->partial);
         free(rows);
@@ -307,10 +362,15 @@ void sl_group_close(struct sl_group *group)
             fclose(output->out);
         free(output);
     }
-    for (uint32_t i = 0; i < FUNCTIONS_MOST; i++)
-        free(group->common[i]);
+    for (uint32_t i = 0; i < FUNCTIONS_MOST; i++) {
+        if (group->common_size[i] && group->common[i])
+            munmap(group->common[i], group->common_size[i]);
+        else
+            free(group->common[i]);
+    }
     pthread_mutex_destroy(&group->lock);
-    pthread_mutex_destroy(&group->common_lock);
+    pthread_mutex_destroy(group->common_lock);
+    munmap(group->common_lock, sizeof *group->common_lock);
     free(group->ends);
     free(group);
 }

@@ -27,6 +27,13 @@ struct sl_group;
  * memory. */
 struct sl_group *sl_group_open(uint32_t workers, bool in_order);
 
+/* Before boxes are opened: their workers will be processes (isolation.h). What is common is then in shared memory, and
+ * rows are written one by one, so that those before a crash are there. */
+void sl_group_isolate(struct sl_group *group);
+
+/* After the process of a worker crashed, in the process that opened the group: cuts what is incomplete of its rows. */
+void sl_group_recover(struct sl_group *group, uint32_t worker);
+
 /* A file for rows of `box` that go to `path` (standard output if it is empty): for its thread, which closes it, or a
  * thread that flushes it. The output is created for the first box that wants it. NULL with errno. */
 FILE *sl_group_rows(struct sl_group *group, struct sl_box *box, const char *path);

@@ -19,6 +19,7 @@
 enum {
     SL_RING_ENTRIES = 4096,
     SL_RING_BYTES = 1 << 22,   /* of copies; more for a packet that is larger */
+    SL_RING_SHARED_BYTES = 1 << 24,   /* at most, in a ring between processes */
     SL_RING_ALIGNED = 16,
     SL_RING_LINE_BYTES = 64,
 };
@@ -39,6 +40,7 @@ struct sl_packet_ring {
     uint64_t taken_seen;       /* copy of `taken` */
     uint8_t *bytes;
     uint64_t room, bytes_written;
+    bool shared;               /* `bytes` follow the ring, and have a bound */
     /* Shared, each on a cache line of its own. */
     _Alignas(SL_RING_LINE_BYTES) uint64_t published;   /* entries */
     uint64_t clock;            /* no packet that is published later is earlier than it (nanoseconds); 0: not known */
@@ -97,13 +99,14 @@ static inline bool sl_ring_has_bytes(struct sl_packet_ring *ring, uint64_t size,
         uint64_t room = SL_RING_BYTES;
         while (room / 4 < size)
             room *= 2;
-        uint8_t *larger = malloc(room);
+        uint8_t *larger = ring->shared ? ring->bytes : malloc(room);
         *failed = !larger;
         if (!larger)
             return false;
-        free(ring->bytes);
+        if (!ring->shared)
+            free(ring->bytes);
         ring->bytes = larger;
-        ring->room = room;
+        ring->room = ring->shared ? SL_RING_SHARED_BYTES : room;
         ring->bytes_written = 0;
         ring->byte_ends[(ring->written - 1) % SL_RING_ENTRIES] = 0;   /* the worker has given this entry back */
     }
@@ -158,6 +161,12 @@ static inline uint32_t sl_ring_run(struct sl_packet_ring *ring, uint32_t most, s
     *frames = &ring->frames[place];
     *kind = run ? (enum sl_ring_kind)ring->kinds[place] : SL_RING_PACKET;
     return run;
+}
+
+/* Whether it has entries. */
+static inline bool sl_ring_has_run(const struct sl_packet_ring *ring)
+{
+    return __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE) != ring->taken;
 }
 
 /* Gives back so many entries. */

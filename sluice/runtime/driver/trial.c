@@ -8,15 +8,17 @@
 
 enum { LARGEST = 1 << 18 };   /* of a packet with its head; larger ones are left out */
 
-void sl_trial_copy(int to, const struct sl_frame *frames, size_t count)
+uint64_t sl_trial_copy(int to, const struct sl_frame *frames, size_t count)
 {
+    uint64_t left_out = 0;
     for (size_t i = 0; i < count; i++) {
         struct sl_frame head = frames[i];
         struct iovec parts[] = {{&head, sizeof head}, {(void *)(uintptr_t)head.at, head.captured}};
         struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-        if (sizeof head + head.captured <= LARGEST)
-            (void)!sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sizeof head + head.captured > LARGEST || sendmsg(to, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+            left_out++;
     }
+    return left_out;
 }
 
 uint64_t sl_trial_run(const struct sl_drive *drive, const struct sl_workers *workers, int from)

@@ -9,8 +9,9 @@
 extern "C" {
 #endif
 
-/* Sends copies of packets to a socket of packets (SOCK_SEQPACKET); those that find no room are left out. */
-void sl_trial_copy(int to, const struct sl_frame *frames, size_t count);
+/* Sends copies of packets to a socket of packets (SOCK_SEQPACKET). Returns how many were left out: they found no room, as the
+ * copy of the process is slower than the packets come, or are larger than a message may be. */
+uint64_t sl_trial_copy(int to, const struct sl_frame *frames, size_t count);
 
 /* In the copy: processes packets until the sender closes the socket, or a function fails. Nothing is transmitted. Packets
  * are divided as by `workers`; NULL: all are of the driver's box. Returns the number of packets. */

@@ -1,126 +1,26 @@
 #define _GNU_SOURCE
 #include "driver/workers.h"
 
-#include "driver/busy.h"
-#include "driver/ring.h"
+#include "driver/worker.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
 enum {
-    BURST = 256,             /* packets that a box gets at once */
     READ_AHEAD = 8,          /* packets between the one whose headers are prefetched and the one that is passed */
     TIME_EVERY = 1024,       /* packets between two times that workers without packets are given the time */
-    SPINS = 64,              /* looks at a ring before the thread sleeps */
-    SLEEP_LEAST = 20000, SLEEP_MOST = 1000000,   /* nanoseconds, of a worker without packets */
+    SPINS = 64,              /* looks at a full ring before the reader sleeps */
+    SLEEP_LEAST = 20000,                         /* nanoseconds */
     SLEEP_FULL_MOST = 200000,                    /* of the reader in front of a full ring, which empties meanwhile */
     SLEEP_JOIN = 2000000,
-};
-
-/* A thread, its box and its ring. */
-struct sl_worker {
-    pthread_t thread;
-    struct sl_workers *workers;
-    struct sl_packet_ring *ring;
-    struct sl_box *box;
-    struct sl_drive drive;   /* what is done with its box */
-    uint32_t number;
-    bool runs;
-    bool abandoned;     /* the box is not ended; set before the ring ends */
-    uint64_t time;      /* the reader's: the largest time that the ring has passed */
-    uint32_t done;      /* the thread is about to end */
-    uint32_t paused;    /* it does nothing until workers->pauses is 0 */
 };
 
 static void sleep_for(uint64_t nanoseconds)
 {
     struct timespec time = {0, (long)nanoseconds};
     nanosleep(&time, NULL);
-}
-
-/* --- the worker's thread --- */
-
-/* A function failed: the reader stops, and so the others end. */
-static void look_for_failure(struct sl_worker *w)
-{
-    if (w->drive.on_fault == SL_DRIVE_STOP && sl_box_failure(w->box)[0])
-        __atomic_store_n(&w->workers->failed, 1, __ATOMIC_RELEASE);
-}
-
-static void do_run(struct sl_worker *w, struct sl_frame *frames, uint32_t count, enum sl_ring_kind kind)
-{
-    if (kind == SL_RING_PACKET) {
-        sl_drive_burst(&w->drive, frames, count);
-        sl_drive_flush(&w->drive);
-        return;
-    }
-    for (uint32_t i = 0; i < count; i++) {
-        const struct sl_frame *frame = &frames[i];
-        if (kind == SL_RING_SECRETS)
-            sl_box_secrets(w->box, (uint32_t)frame->number, (sl_bytes){frame->at, frame->captured, frame->length});
-        else
-            sl_drive_tick(&w->drive, frame->time);
-    }
-}
-
-/* Nothing is in the ring: time goes on by the clock, if the source has one. */
-static void worker_idle(struct sl_worker *w, unsigned looks, uint64_t clock)
-{
-    if (looks < SPINS)
-        return;
-    if (clock)
-        sl_drive_tick(&w->drive, clock);
-    uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 6 ? looks - SPINS : 6);
-    sleep_for(sleep < SLEEP_MOST ? sleep : SLEEP_MOST);
-}
-
-/* Waits until the reader resumes. */
-static void pause_worker(struct sl_worker *w)
-{
-    __atomic_store_n(&w->paused, 1, __ATOMIC_RELEASE);
-    while (__atomic_load_n(&w->workers->pauses, __ATOMIC_ACQUIRE))
-        sleep_for(SLEEP_LEAST);
-    __atomic_store_n(&w->paused, 0, __ATOMIC_RELEASE);
-}
-
-static void *worker_main(void *of)
-{
-    struct sl_worker *w = of;
-    unsigned looks = 0;
-    for (;;) {
-        struct sl_frame *frames;
-        enum sl_ring_kind kind;
-        /* both before the look at the ring: all packets that they are about have been published then */
-        uint32_t ended = __atomic_load_n(&w->ring->ended, __ATOMIC_ACQUIRE);
-        uint32_t pauses = __atomic_load_n(&w->workers->pauses, __ATOMIC_ACQUIRE);
-        uint64_t clock = __atomic_load_n(&w->ring->clock, __ATOMIC_ACQUIRE);
-        uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
-        if (count) {
-            struct sl_busy *busy = w->workers->busy ? &w->workers->busy[w->number] : NULL;
-            uint64_t begin = sl_busy_begin(busy);
-            do_run(w, frames, count, kind);
-            sl_busy_end(busy, begin, kind == SL_RING_PACKET ? count : 0);
-            sl_ring_take(w->ring, count);
-            look_for_failure(w);
-            looks = 0;
-        } else if (ended) {
-            break;
-        } else if (pauses) {
-            pause_worker(w);
-        } else {
-            worker_idle(w, looks++, clock);
-        }
-    }
-    if (!w->abandoned) {
-        if (w->workers->group)
-            sl_group_ends(w->workers->group, w->number);
-        sl_drive_finish(&w->drive);
-    }
-    __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
-    return NULL;
 }
 
 /* --- the reader's thread --- */
@@ -130,42 +30,68 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     if (workers->threads || workers->finished)
         return 0;
     workers->keeps = drive->in && sl_source_keeps(drive->in);
-    workers->threads = calloc(workers->count, sizeof *workers->threads);
-    int result = workers->threads ? 0 : ENOMEM;
+    struct sl_isolation *isolation = workers->isolation;
+    if (!isolation)
+        workers->threads = calloc(workers->count, sizeof *workers->threads);
+    else if (!sl_isolation_begin(workers))
+        workers->threads = NULL;
+    uint32_t threads = workers->thread_count ? workers->thread_count : workers->count;
+    workers->pool = calloc(threads, sizeof *workers->pool);
+    int result = workers->threads && workers->pool ? 0 : ENOMEM;
     sigset_t all, before;
     sigfillset(&all);   /* signals are for the thread that receives packets */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i < workers->count && !result; i++) {
         struct sl_worker *w = &workers->threads[i];
-        *w = (struct sl_worker){.workers = workers, .ring = sl_packet_ring_open(), .box = workers->boxes[i],
-                                .number = i};
+        *w = (struct sl_worker){.workers = workers, .ring = isolation ? sl_isolation_ring() : sl_packet_ring_open(),
+                                .box = workers->boxes[i], .number = i, .state = isolation ? isolation->states[i] : NULL};
         w->drive = (struct sl_drive){.process = drive->process, .tick = drive->tick, .finish_step = drive->finish_step,
                                      .box = w->box};
         if (workers->ports) {
-            w->drive.ports = workers->ports[i];
+            w->drive.ports = workers->ports[i % threads];
             w->drive.port_count = drive->port_count;
             w->drive.peer = drive->peer;
             w->drive.on_fault = drive->on_fault;
         }
-        result = w->ring ? pthread_create(&w->thread, NULL, worker_main, w) : ENOMEM;
+        w->owner = w->wanted = i % threads;
+        result = !w->ring ? ENOMEM : isolation ? sl_isolation_start(w, sl_worker_process) : 0;
         w->runs = !result;
+    }
+    for (uint32_t i = 0; i < threads && !isolation && !result; i++) {
+        struct sl_worker_thread *thread = &workers->pool[i];
+        *thread = (struct sl_worker_thread){.workers = workers, .number = i};
+        result = pthread_create(&thread->thread, NULL, sl_worker_thread, thread);
+        thread->runs = !result;
+    }
+    for (uint32_t i = 0; i < workers->count && result && workers->threads && workers->pool; i++) {
+        struct sl_worker *w = &workers->threads[i];   /* those of threads that do not run end in the first one */
+        w->wanted = workers->pool[w->wanted].runs ? w->wanted : 0;
+        __atomic_store_n(&w->owner, w->wanted, __ATOMIC_RELEASE);
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!result)
         return 0;
-    snprintf(workers->message, sizeof workers->message, "%u workers cannot be started: %s", workers->count, strerror(result));
+    snprintf(workers->message, sizeof workers->message, "%u workers cannot be started: %s", threads, strerror(result));
     sl_workers_abandon(workers);
     return -1;
 }
 
+static uint32_t pool_size(const struct sl_workers *workers)
+{
+    return workers->thread_count ? workers->thread_count : workers->count;
+}
+
 void sl_workers_pause(struct sl_workers *workers)
 {
-    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
-        sl_ring_publish(workers->threads[i].ring);
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        sl_ring_publish(w->ring);
+        while (__atomic_load_n(&w->owner, __ATOMIC_ACQUIRE) != w->wanted)   /* no box is between two threads */
+            sleep_for(SLEEP_LEAST);
+    }
     __atomic_store_n(&workers->pauses, 1, __ATOMIC_RELEASE);
-    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
-        while (!__atomic_load_n(&workers->threads[i].paused, __ATOMIC_ACQUIRE) &&
-               !__atomic_load_n(&workers->threads[i].done, __ATOMIC_ACQUIRE))
+    for (uint32_t i = 0; i < pool_size(workers) && workers->threads; i++)
+        while (!__atomic_load_n(&workers->pool[i].paused, __ATOMIC_ACQUIRE))
             sleep_for(SLEEP_LEAST);
 }
 
@@ -178,16 +104,30 @@ void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive)
         own->finish_step = drive->finish_step;
     }
     __atomic_store_n(&workers->pauses, 0, __ATOMIC_RELEASE);
-    for (uint32_t i = 0; i < workers->count && workers->threads; i++)   /* the next pause finds none that still waits */
-        while (__atomic_load_n(&workers->threads[i].paused, __ATOMIC_ACQUIRE))
+    for (uint32_t i = 0; i < pool_size(workers) && workers->threads; i++)   /* the next pause finds none that still waits */
+        while (__atomic_load_n(&workers->pool[i].paused, __ATOMIC_ACQUIRE))
             sleep_for(SLEEP_LEAST);
 }
 
+static void balance(struct sl_workers *workers)
+{
+    if (workers->thread_count && workers->threads)
+        sl_workers_balance(workers);
+}
+
+static void look_for_crashes(struct sl_workers *workers)
+{
+    if (workers->isolation && workers->threads)
+        sl_isolation_look(workers, sl_worker_process);
+}
+
 /* Waits until the worker has given something back. */
-static void wait_for(const struct sl_workers *workers, unsigned looks)
+static void wait_for(struct sl_workers *workers, unsigned looks)
 {
     if (looks < SPINS)
         return;
+    look_for_crashes(workers);
+    balance(workers);
     for (uint32_t i = 0; i < workers->count && looks == SPINS; i++)
         sl_ring_publish(workers->threads[i].ring);
     uint64_t sleep = (uint64_t)SLEEP_LEAST << (looks - SPINS < 4 ? looks - SPINS : 4);
@@ -198,6 +138,8 @@ static void wait_for(const struct sl_workers *workers, unsigned looks)
 static bool put(struct sl_workers *workers, struct sl_worker *w, enum sl_ring_kind kind, const struct sl_frame *frame,
                 bool copies, bool waits)
 {
+    if (workers->isolation && copies && frame->captured > SL_RING_SHARED_BYTES)
+        return false;   /* never */
     for (unsigned looks = 0;; looks++) {
         bool failed = false;
         if (sl_ring_has_entry(w->ring) && (!copies || sl_ring_has_bytes(w->ring, frame->captured, &failed))) {
@@ -229,6 +171,8 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
         workers->clock = frame->time;
     if (put(workers, w, SL_RING_PACKET, frame, !workers->keeps, !workers->drops)) {
         w->time = frame->time > w->time ? frame->time : w->time;
+    } else if (workers->isolation && !workers->drops) {
+        workers->isolation->packets_lost++;
     } else {
         workers->dropped++;
         workers->dropped_bytes += frame->length;
@@ -250,10 +194,12 @@ void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames,
     }
     for (uint32_t i = 0; i < workers->count && workers->threads; i++)
         sl_ring_publish(workers->threads[i].ring);
+    balance(workers);
 }
 
 void sl_workers_time(struct sl_workers *workers, uint64_t clock)
 {
+    look_for_crashes(workers);
     for (uint32_t i = 0; clock && i < workers->count; i++)
         __atomic_store_n(&workers->threads[i].ring->clock, clock, __ATOMIC_RELEASE);
 }
@@ -287,17 +233,25 @@ static void end_rings(struct sl_workers *workers, bool abandoned)
 
 static void join(struct sl_workers *workers)
 {
+    for (uint32_t i = 0; i < pool_size(workers); i++)
+        if (workers->pool[i].runs)
+            pthread_join(workers->pool[i].thread, NULL);
+    free(workers->pool);
+    workers->pool = NULL;
     for (uint32_t i = 0; i < workers->count; i++) {
         struct sl_worker *w = &workers->threads[i];
-        if (w->runs)
-            pthread_join(w->thread, NULL);
-        sl_packet_ring_close(w->ring);
         workers->no_port += w->drive.no_port;
         workers->no_checksum += w->drive.no_checksum;
         workers->unseen_fault += w->drive.unseen_fault;
+        if (workers->isolation)
+            continue;   /* what the driver has allocated was in its process */
+        sl_packet_ring_close(w->ring);
         sl_drive_close(&w->drive);
     }
-    free(workers->threads);
+    if (workers->isolation)
+        sl_isolation_join(workers);
+    else
+        free(workers->threads);
     workers->threads = NULL;
 }
 
@@ -314,6 +268,8 @@ void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct 
             continue;
         }
         sleep_for(SLEEP_JOIN);
+        look_for_crashes(workers);
+        balance(workers);
         waiting(drive);
     }
     join(workers);

@@ -17,21 +17,26 @@
 
 #include "driver/drive.h"
 #include "driver/group.h"
+#include "driver/isolation.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SL_WORKERS_MOST = 64 };
+enum { SL_WORKERS_MOST = 64, SL_WORKER_BOXES_MOST = 1024 };
 
 typedef unsigned (*sl_worker_function)(const struct sl_frame *frame, unsigned workers, uint64_t seed);
 
-struct sl_worker;   /* one thread */
+struct sl_worker;          /* a box and its ring */
+struct sl_worker_thread;
 
 struct sl_workers {
     sl_worker_function worker;
     struct sl_box *const *boxes;   /* opened with `group` and their number as worker */
-    uint32_t count;                /* of them, at most SL_WORKERS_MOST */
+    uint32_t count;                /* of them, at most SL_WORKER_BOXES_MOST */
+    /* Threads, at most SL_WORKERS_MOST, if they are fewer than boxes: each has several, which move from a busy thread to
+     * another one (balance.c). 0: each box has a thread of its own. */
+    uint32_t thread_count;
     bool drops;                    /* a packet whose worker's ring is full is dropped; else the source waits */
     uint64_t seed;                 /* of the choice of workers */
     struct sl_group *group;        /* where rows come together */
@@ -41,18 +46,23 @@ struct sl_workers {
     char message[SL_SOURCE_MESSAGE];   /* what a function could not do, which ended the run; or why there are no threads */
 
     /* The driver's own: */
-    struct sl_worker *threads;
+    struct sl_worker *threads;     /* by box */
+    struct sl_worker_thread *pool;
     uint64_t clock;                /* the largest time of a packet so far */
     uint64_t passed;               /* packets since the last time that all workers were given the time */
     bool keeps;                    /* the source keeps the bytes of packets */
     bool memory_failed, finished;
     uint32_t failed;               /* a function of some box failed */
-    struct sl_busy *busy;          /* the caller's: `count` of them, by worker; NULL: no time is measured */
-    /* Inline: by worker, the output of each port, which no other thread uses; the driver has `peer` and no ports, and the
+    struct sl_busy *busy;          /* the caller's, by thread; NULL: no time is measured */
+    /* Inline: by thread, the output of each port, which no other thread uses; the driver has `peer` and no ports, and the
      * boxes were opened with sl_options.forwards. NULL: the boxes are passive. */
     struct sl_source *const *const *ports;
     uint64_t no_port, no_checksum, unseen_fault;   /* of all workers, at the end; see drive.h */
     uint32_t pauses;               /* workers wait once their rings are empty */
+    struct sl_isolation *isolation;   /* the workers are processes (isolation.h), which cannot be paused; NULL: threads */
+    uint64_t looked, balanced;     /* when isolation.c looked for crashes the last time, and balance.c at the threads */
+    uint64_t moved;                /* how often a box went to another thread */
+    uint64_t by_thread[SL_WORKERS_MOST];   /* packets; of processes each has its own */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

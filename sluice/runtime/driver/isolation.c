@@ -1,0 +1,364 @@
+#define _GNU_SOURCE
+#include "driver/isolation.h"
+
+#include "core/box.h"
+#include "driver/worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    TEXT = 64,
+    STACK = 1 << 16,
+    NUMBERS_LEFT_OUT = 1 << 16,   /* of instances: those since the worker shared its counters */
+};
+
+static const uint64_t look_every = 1000 * 1000;                       /* nanoseconds between two looks for crashes */
+static const uint64_t pause_least = 10 * 1000 * 1000, pause_most = 1000 * 1000 * 1000;   /* before another start */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
+
+struct shared_report {
+    char name[TEXT], function[TEXT];
+    uint64_t value;
+};
+
+struct sl_worker_state {
+    /* The run of entries that the worker has, or had last. The counters are those before the first one that it is not
+     * done with: both are exchanged by one store, so that a process may be killed at any time. */
+    uint64_t begin;            /* position of the first one in the ring */
+    uint32_t run;              /* how many */
+    uint32_t is_packets;       /* they are packets */
+    uint64_t mark;             /* twice the number that it is done with, plus the copy of the counters that holds then */
+    uint32_t ends;             /* its box is being ended */
+    /* Of the crash, as the process itself sees it; `signal` is 0 if it was killed: */
+    int signal;
+    uint32_t function;         /* from 1; 0: it was in none */
+    uint32_t at;               /* place of the packet after those that it was done with */
+    uint64_t packet;           /* its number; 0: none */
+    uint64_t flow;
+    char layer[TEXT];
+    uint64_t flows_lost;       /* by all crashes so far */
+    uint64_t created;
+    char failure[256];
+    uint32_t report_count, refused_count;
+    struct shared_report reports[SL_REPORTS_MOST];
+    struct sl_refused refused[SL_REFUSED_MOST];
+    uint64_t counters[];       /* two copies: those of the box, then those of each function */
+};
+
+static uint64_t *counters_of(const struct sl_isolation *isolation, struct sl_worker_state *state, uint64_t mark)
+{
+    return state->counters + (mark & 1) * isolation->counters_all;
+}
+
+static uint64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void *map_shared(size_t size)
+{
+    void *at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+bool sl_isolation_begin(struct sl_workers *workers)
+{
+    struct sl_isolation *isolation = workers->isolation;
+    isolation->counters_all = isolation->counter_count;
+    for (uint32_t i = 0; i < isolation->function_count; i++)
+        isolation->counters_all += isolation->function_counters[i];
+    isolation->state_size = sizeof(struct sl_worker_state) + 2 * isolation->counters_all * sizeof(uint64_t);
+    isolation->workers = workers->count;
+    isolation->states = calloc(workers->count, sizeof *isolation->states);
+    workers->threads = isolation->states ? map_shared(workers->count * sizeof *workers->threads) : NULL;
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
+        if (!(isolation->states[i] = map_shared(isolation->state_size)))
+            return false;
+    return workers->threads;
+}
+
+struct sl_packet_ring *sl_isolation_ring(void)
+{
+    struct sl_packet_ring *ring = map_shared(sizeof *ring + SL_RING_SHARED_BYTES);
+    if (ring) {
+        ring->bytes = (uint8_t *)(ring + 1);
+        ring->room = SL_RING_BYTES;
+        ring->shared = true;
+    }
+    return ring;
+}
+
+/* --- in the worker's process --- */
+
+static struct sl_worker *own;   /* the worker whose process this is */
+
+/* Everything that a fault may have spoilt is read last: another fault ends the process at once. */
+static void crashed(int number)
+{
+    struct sl_worker_state *state = own->state;
+    const struct sl_box *box = own->box;
+    state->at = box->lookahead.packet;
+    state->function = box->calling;
+    state->packet = box->number;
+    state->signal = number;
+    const struct sl_event *event = box->calling ? box->called : NULL;
+    if (event && event->layer) {
+        strncpy(state->layer, event->layer->name, sizeof state->layer - 1);
+        state->flow = event->owner ? sl_event_number(event) : 0;
+    }
+    state->created = box->created;
+    raise(number);   /* its action is the default again: a core file */
+}
+
+static void watch_faults(void)
+{
+    static char stack[STACK];   /* of the handler: the fault may be that the process's own is used up */
+    stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
+    sigaltstack(&other, NULL);
+    sigset_t allowed;
+    sigemptyset(&allowed);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND | SA_NODEFER)};
+        sigaction(faults[i], &action, NULL);
+        sigaddset(&allowed, faults[i]);
+    }
+    sigprocmask(SIG_UNBLOCK, &allowed, NULL);
+}
+
+void sl_isolation_run(const struct sl_worker *worker, uint32_t entries, bool is_packets)
+{
+    struct sl_worker_state *state = worker->state;
+    state->run = 0;   /* nothing is taken until all of it is written */
+    __atomic_store_n(&state->mark, state->mark & 1, __ATOMIC_RELEASE);
+    state->begin = worker->ring->taken;
+    state->is_packets = is_packets;
+    __atomic_store_n(&state->run, entries, __ATOMIC_RELEASE);
+}
+
+void sl_isolation_ends(const struct sl_worker *worker) { worker->state->ends = 1; }
+
+static void share_text(char *to, const char *text)
+{
+    if (to != text)
+        snprintf(to, TEXT, "%s", text ? text : "");
+}
+
+void sl_isolation_publish(const struct sl_worker *worker, uint32_t done)
+{
+    const struct sl_isolation *isolation = worker->workers->isolation;
+    struct sl_worker_state *state = worker->state;
+    const struct sl_box *box = worker->box;
+    uint64_t mark = ((uint64_t)done << 1) | (~state->mark & 1);
+    uint64_t *counters = counters_of(isolation, state, mark);
+    memcpy(counters, box->counters, isolation->counter_count * sizeof *counters);
+    counters += isolation->counter_count;
+    for (uint32_t i = 0; i < isolation->function_count; counters += isolation->function_counters[i++])
+        if (isolation->function_counters[i] && box->function_counters[i])
+            memcpy(counters, box->function_counters[i], isolation->function_counters[i] * sizeof *counters);
+    state->created = box->created;
+    memcpy(state->failure, box->failure, sizeof state->failure);
+    for (uint32_t i = 0; i < box->report_count; i++) {
+        share_text(state->reports[i].name, box->reports[i].name);
+        share_text(state->reports[i].function, box->reports[i].function);
+        state->reports[i].value = box->reports[i].value;
+    }
+    state->report_count = box->report_count;
+    memcpy(state->refused, box->refused, sizeof state->refused);
+    state->refused_count = box->refused_count;
+    __atomic_store_n(&state->mark, mark, __ATOMIC_RELEASE);
+}
+
+/* --- in the caller's process --- */
+
+int sl_isolation_start(struct sl_worker *worker, void *(*work)(void *worker))
+{
+    pid_t caller = getpid(), process = fork();
+    if (process < 0)
+        return errno;
+    if (process) {
+        worker->process = process;
+        worker->start_again = 0;
+        return 0;
+    }
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != caller)
+        _exit(1);
+    own = worker;
+    watch_faults();
+    work(worker);
+    _exit(0);   /* nothing of the caller's is ended here */
+}
+
+static void gather(struct sl_worker *w)
+{
+    const struct sl_isolation *isolation = w->workers->isolation;
+    struct sl_worker_state *state = w->state;
+    struct sl_box *box = w->box;
+    const uint64_t *counters = counters_of(isolation, state, __atomic_load_n(&state->mark, __ATOMIC_ACQUIRE));
+    memcpy(box->counters, counters, isolation->counter_count * sizeof *counters);
+    counters += isolation->counter_count;
+    for (uint32_t i = 0; i < isolation->function_count; counters += isolation->function_counters[i++])
+        if (isolation->function_counters[i] && box->function_counters[i])
+            memcpy(box->function_counters[i], counters, isolation->function_counters[i] * sizeof *counters);
+    box->created = state->created ? state->created : box->created;
+    box->report_count = sl_min(state->report_count, SL_REPORTS_MOST);
+    for (uint32_t i = 0; i < box->report_count; i++) {
+        struct shared_report *report = &state->reports[i];
+        box->reports[i] = (struct sl_report){report->name, report->value, *report->function ? report->function : NULL};
+    }
+    memcpy(box->refused, state->refused, sizeof state->refused);
+    box->refused_count = sl_min(state->refused_count, SL_REFUSED_MOST);
+    memcpy(box->failure, state->failure, sizeof box->failure - 1);
+}
+
+void sl_isolation_gather(const struct sl_workers *workers)
+{
+    for (uint32_t i = 0; i < workers->count && workers->threads && workers->isolation; i++)
+        gather(&workers->threads[i]);
+}
+
+/* Instances that the box has: those that began, less those that ended. */
+static uint64_t alive(const struct sl_isolation *isolation, const uint64_t *counters)
+{
+    uint64_t began = 0, ended = 0;
+    for (uint32_t i = 0; i < isolation->counter_count; i++) {
+        if (strcmp(isolation->counters[i].name, "instances") == 0)
+            began += counters[i];
+        else if (strncmp(isolation->counters[i].name, "ended:", 6) == 0)
+            ended += counters[i];
+    }
+    return began > ended ? began - ended : 0;
+}
+
+/* Writes what is known of a crash, on standard error and, of the first one, to the message of the run. */
+static void report(const struct sl_worker *w, int status, uint64_t packets, uint64_t flows)
+{
+    struct sl_isolation *isolation = w->workers->isolation;
+    const struct sl_worker_state *state = w->state;
+    char text[sizeof isolation->message];
+    int number = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    int used = number ? snprintf(text, sizeof text, "worker %u crashed: %s", w->number, strsignal(number))
+                      : snprintf(text, sizeof text, "worker %u ended: status %d", w->number, WEXITSTATUS(status));
+    if (state->signal && state->function && state->function <= isolation->function_count)
+        used += snprintf(text + used, sizeof text - (size_t)used, " in function %s, on an event of %s",
+                         isolation->function_names[state->function - 1], *state->layer ? state->layer : "the box");
+    if (state->signal && state->flow)
+        used += snprintf(text + used, sizeof text - (size_t)used, " (flow %llu)", (unsigned long long)state->flow);
+    if (state->signal && state->packet)
+        used += snprintf(text + used, sizeof text - (size_t)used, ", at packet %llu", (unsigned long long)state->packet);
+    snprintf(text + used, sizeof text - (size_t)used, "; %llu packets and %llu flows lost%s", (unsigned long long)packets,
+             (unsigned long long)flows, w->given_up ? "; it is not started again" : "");
+    if (w->crashes <= 10 || w->crashes % 100 == 0 || w->given_up)
+        fprintf(stderr, "sluice: warning: %s\n", text);
+    if (!isolation->message[0])
+        memcpy(isolation->message, text, sizeof text);
+}
+
+/* A process ended before its time. Its next one begins after the packet of the crash; without a trace of it, as after
+ * SIGKILL, after the group of packets that it had. Those of the group are lost: what they counted is not in the counters. */
+static void lose(struct sl_worker *w, int status)
+{
+    struct sl_isolation *isolation = w->workers->isolation;
+    struct sl_worker_state *state = w->state;
+    uint64_t done = state->mark >> 1, left = state->run > done ? state->run - done : 0;
+    uint64_t entries = state->is_packets ? sl_min(left, state->signal ? state->at + 1 : SL_ISOLATED_GROUP) : left;
+    uint64_t packets = state->is_packets ? entries : 0, next = state->begin + done + entries;
+    uint64_t lost = alive(isolation, counters_of(isolation, state, state->mark));
+    uint64_t flows = lost - sl_min(lost, state->flows_lost), when = now();
+    if (state->run && next > w->ring->taken)
+        sl_ring_take(w->ring, (uint32_t)(next - w->ring->taken));
+    w->crashes++;
+    isolation->crashes++;
+    isolation->packets_lost += packets;
+    isolation->flows_lost += flows;
+    state->flows_lost += flows;
+    w->given_up = state->ends || w->crashes == SL_CRASHES_MOST;
+    report(w, status, packets, flows);
+    gather(w);
+    if (w->workers->group)
+        sl_group_recover(w->workers->group, w->number);
+    /* at once after the first crash; those in quick succession wait longer and longer where packets cannot */
+    uint64_t pause = w->crashed && when - w->crashed < 10 * pause_most ? pause_least << sl_min(w->crashes, 8) : 0;
+    w->start_again = when + (w->workers->drops ? sl_min(pause, pause_most) : 0);
+    w->crashed = when;
+    w->process = 0;
+    w->done = w->given_up;
+    w->drive.leaving = NULL;   /* it was in the memory of that process */
+    state->created += NUMBERS_LEFT_OUT;
+    w->box->created = state->created;
+    state->signal = 0;
+    state->run = state->at = state->function = 0;
+    state->mark &= 1;
+    state->flow = state->packet = 0;
+    state->layer[0] = 0;
+}
+
+/* Takes what waits for a worker that is not started again. */
+static void take_back(struct sl_worker *w)
+{
+    struct sl_packet_ring *ring = w->ring;
+    uint64_t published = __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE);
+    for (; ring->taken < published; sl_ring_take(ring, 1))
+        w->workers->isolation->packets_lost += ring->kinds[ring->taken % SL_RING_ENTRIES] == SL_RING_PACKET;
+}
+
+void sl_isolation_look(struct sl_workers *workers, void *(*work)(void *worker))
+{
+    uint64_t time = now();
+    if (time - workers->looked < look_every)
+        return;
+    workers->looked = time;
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        int status;
+        if (w->state->failure[0] && w->drive.on_fault == SL_DRIVE_STOP)
+            workers->failed = 1;
+        if (w->process && waitpid(w->process, &status, WNOHANG) == w->process) {
+            if (__atomic_load_n(&w->done, __ATOMIC_ACQUIRE))
+                w->process = 0;
+            else
+                lose(w, status);
+        }
+        if (!w->process && !w->given_up && !w->done && w->start_again <= time && sl_isolation_start(w, work))
+            w->start_again = time + pause_least;   /* there may be memory again */
+        if (w->given_up)
+            take_back(w);
+    }
+}
+
+void sl_isolation_join(struct sl_workers *workers)
+{
+    for (uint32_t i = 0; i < workers->count; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        if (w->process && !w->done)
+            kill(w->process, SIGKILL);
+        if (w->process)
+            waitpid(w->process, NULL, 0);
+        w->process = 0;
+        if (w->given_up)
+            take_back(w);
+        if (w->ring)
+            munmap(w->ring, sizeof *w->ring + SL_RING_SHARED_BYTES);
+        gather(w);
+    }
+    munmap(workers->threads, workers->count * sizeof *workers->threads);
+}
+
+void sl_isolation_close(struct sl_isolation *isolation)
+{
+    for (uint32_t i = 0; i < isolation->workers && isolation->states; i++)
+        if (isolation->states[i])
+            munmap(isolation->states[i], isolation->state_size);
+    free(isolation->states);
+    isolation->states = NULL;
+}

@@ -1,0 +1,51 @@
+/* One worker of several: for workers.c, worker.c, balance.c and isolation.c only. */
+#ifndef SL_WORKER_H
+#define SL_WORKER_H
+
+#include "driver/ring.h"
+#include "driver/workers.h"
+
+#include <pthread.h>
+#include <sys/types.h>
+
+/* A box and its ring. A thread has one or several, or a process has one; then it is in shared memory. */
+struct sl_worker {
+    struct sl_workers *workers;
+    struct sl_packet_ring *ring;
+    struct sl_box *box;
+    struct sl_drive drive;   /* what is done with its box */
+    uint32_t number;
+    bool runs;
+    bool abandoned;     /* the box is not ended; set before the ring ends */
+    uint64_t time;      /* the reader's: the largest time that the ring has passed */
+    uint32_t done;      /* the box has ended */
+    uint32_t owner;     /* the thread that has it, which alone gives it away */
+    uint32_t wanted;    /* the thread that is to have it, set by the reader */
+    uint64_t spent;     /* nanoseconds with its packets, where boxes move */
+    uint64_t spent_before, spent_since;   /* the reader's: `spent` at the last balance, and the difference then */
+    /* Of a process; 0 of a thread: */
+    pid_t process;
+    uint32_t crashes;
+    uint64_t crashed;      /* when it did the last time: nanoseconds of the monotonic clock */
+    uint64_t start_again;  /* when it is started again; 0: it runs */
+    bool given_up;         /* it is not */
+    struct sl_worker_state *state;
+};
+
+struct sl_worker_thread {
+    pthread_t thread;
+    struct sl_workers *workers;
+    uint32_t number;
+    bool runs;
+    uint32_t paused;    /* it does nothing until workers->pauses is 0 */
+};
+
+/* What a thread does with its struct sl_worker_thread, until all boxes have ended; and a process with its struct
+ * sl_worker. */
+void *sl_worker_thread(void *of);
+void *sl_worker_process(void *of);
+
+/* Moves a box from a thread that is busy to one that is not, if it is time to. For the reader. */
+void sl_workers_balance(struct sl_workers *workers);
+
+#endif

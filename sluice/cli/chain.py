@@ -33,6 +33,7 @@ from sluice.chain.processes.commands import ControlSocket
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.program import IsolatedChain, isolate
+from sluice.chain.processes.root import Root
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.equivalence import Ideal, check_comparable
@@ -218,7 +219,7 @@ def _run_isolated(
             if options.plan:
                 print(plan_text(chain, options.json))
                 return Outcome(0, {}, {})
-            return _controlled(chain, described, settings, inputs, options, run, state)
+            return _controlled(chain, described, settings, inputs, options, run, state, rotation)
     except StoreError as error:
         raise CommandError(str(error)) from error
 
@@ -231,12 +232,19 @@ def _controlled(
     options: argparse.Namespace,
     run: Callable[[type[Box]], Outcome],
     state: ChainStore | None,
+    rotation: Rotation | None,
 ) -> Outcome:
     forwards, requests = options.output is not None or inputs.forwarding, None
+    files = input_files(inputs)
+    replays = not inputs.live and bool(files) and all(Path(name).is_file() for name in files)
+    plain = options.output is None or (rotation is None and not options.output.endswith((".gz", ".zst", ".lz4", ".xz")))
+    root = Root(plain and (replays or inputs.live), replays, options.output)
     try:
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
-        controller = Controller(chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live)
+        controller = Controller(
+            chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live, root=root
+        )
         ideal = Ideal(chain.plan, described, settings, inputs, options) if options.check_equivalence else None
         outcome = controller.run(run)
         if ideal is not None:

@@ -219,7 +219,7 @@ def _run_isolated(
             if options.plan:
                 print(plan_text(chain, options.json))
                 return Outcome(0, {}, {})
-            return _controlled(chain, described, settings, inputs, options, run, state, rotation)
+            return _controlled(chain, described, settings, inputs, options, run, state)
     except StoreError as error:
         raise CommandError(str(error)) from error
 
@@ -232,13 +232,9 @@ def _controlled(
     options: argparse.Namespace,
     run: Callable[[type[Box]], Outcome],
     state: ChainStore | None,
-    rotation: Rotation | None,
 ) -> Outcome:
     forwards, requests = options.output is not None or inputs.forwarding, None
-    files = input_files(inputs)
-    replays = not inputs.live and bool(files) and all(Path(name).is_file() for name in files)
-    plain = options.output is None or (rotation is None and not options.output.endswith((".gz", ".zst", ".lz4", ".xz")))
-    root = Root(plain and (replays or inputs.live), replays, options.output)
+    root = _root(inputs, options)
     try:
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
@@ -258,6 +254,15 @@ def _controlled(
     finally:
         if requests is not None:
             requests.close()
+
+
+def _root(inputs: Inputs, options: argparse.Namespace) -> Root:
+    """What happens when the process of the stack ends early: files are read again, interfaces go on."""
+    files = input_files(inputs)
+    replays = len(files) == len(inputs.uris) and not inputs.follow and all(Path(name).is_file() for name in files)
+    output = options.output or ""
+    joins = not (options.capture_size or options.capture_time or output.endswith((".gz", ".zst", ".lz4", ".xz")))
+    return Root(joins and (replays or inputs.live), replays, options.output)
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

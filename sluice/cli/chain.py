@@ -33,6 +33,7 @@ from sluice.chain.processes.commands import ControlSocket
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.program import IsolatedChain, isolate
+from sluice.chain.processes.root import Root
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.equivalence import Ideal, check_comparable
@@ -233,10 +234,13 @@ def _controlled(
     state: ChainStore | None,
 ) -> Outcome:
     forwards, requests = options.output is not None or inputs.forwarding, None
+    root = _root(inputs, options)
     try:
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
-        controller = Controller(chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live)
+        controller = Controller(
+            chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live, root=root
+        )
         ideal = Ideal(chain.plan, described, settings, inputs, options) if options.check_equivalence else None
         outcome = controller.run(run)
         if ideal is not None:
@@ -250,6 +254,15 @@ def _controlled(
     finally:
         if requests is not None:
             requests.close()
+
+
+def _root(inputs: Inputs, options: argparse.Namespace) -> Root:
+    """What happens when the process of the stack ends early: files are read again, interfaces go on."""
+    files = input_files(inputs)
+    replays = len(files) == len(inputs.uris) and not inputs.follow and all(Path(name).is_file() for name in files)
+    output = options.output or ""
+    joins = not (options.capture_size or options.capture_time or output.endswith((".gz", ".zst", ".lz4", ".xz")))
+    return Root(joins and (replays or inputs.live), replays, options.output)
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:

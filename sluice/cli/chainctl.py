@@ -11,6 +11,7 @@ between two batches of packets.
   sluice chainctl /run/guard subscribe ids tcp.data --flow 7  but those of one flow
   sluice chainctl /run/guard scale nat 4                      four instances share the traffic of a function
   sluice chainctl /run/guard move nat 0 1 --percent 30        instance 1 gets a part of that of instance 0
+  sluice chainctl /run/guard kill nat#1                       kill a process; root is that of the stack
 
 Events are named as `list` has them, flows by their numbers (`event.instance` in Python). A new function may subscribe
 to the events that the running stack sends to any function. docs/chain.md has the rest.
@@ -47,6 +48,8 @@ def add(commands: Any) -> None:
         one.add_argument("name", metavar="NAME", help="of a function")
         one.add_argument("event", metavar="LAYER.EVENT", help="an event that it handles")
         one.add_argument("--flow", type=int, metavar="NUMBER", help="of this flow alone")
+    killing = actions.add_parser("kill", help="kill a process, as a crash does, to see what the chain does then")
+    killing.add_argument("name", metavar="NAME", help="of a process, as `list` has it; root is that of the stack")
     scaling = actions.add_parser("scale", help="let so many instances share the traffic of a function")
     scaling.add_argument("name", metavar="NAME", help="of a function that was started with --instances")
     scaling.add_argument("instances", metavar="N", type=int, help="number of instances")

@@ -19,8 +19,8 @@ from sluice.cli.common.files import check_output, write_text
 from sluice.cli.common.options import add_command, add_functions, add_store
 from sluice.engine.functions import find_functions
 from sluice.hooks.shared import Shared
+from sluice.state.cluster import open_store
 from sluice.state.library import check_version
-from sluice.state.peer import Peer
 from sluice.state.rows import store_rows
 
 
@@ -51,7 +51,7 @@ def _dump(options: argparse.Namespace) -> int:
         )
     if options.output is not None:
         check_output(options.output)
-    with Peer(options.store) as peer:
+    with open_store(options.store) as peer:
         check_version(peer)
         rows = store_rows(peer)
     if options.function is not None:

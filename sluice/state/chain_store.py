@@ -15,6 +15,7 @@ from sluice.chain.processes.partition import watched
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.hooks.function import CFunction
 from sluice.state.client import Client, Place
+from sluice.state.cluster import Cluster, open_store
 from sluice.state.embedded import embedded
 from sluice.state.errors import StoreError
 from sluice.state.library import check_version, load_library, make_library
@@ -39,7 +40,7 @@ ATTEMPTS = 3
 
 def owner_key(function: str, part: int) -> str:
     """The key whose value is the process that owns a part of the traffic (runtime/instance.c)."""
-    return f"sluice-owner:{{{function}#{part}}}"
+    return f"sluice-owner:{{{function}}}{part}"
 
 
 @dataclass
@@ -53,7 +54,7 @@ class ChainStore:
     chain: IsolatedChain
     prefix: str
     run: int
-    peer: Peer
+    peer: Peer | Cluster
     seed: int
     strict: bool = True
     off: frozenset[str] = frozenset()
@@ -89,7 +90,7 @@ class ChainStore:
         before, name = self.tokens[part.number], part.functions.c[0].name
         token = self._token(part)
         keys = [owner_key(name, one) for one in range(PARTS)]
-        marker = f"sluice-done:{{{name}@{part.instance or 0}}}:{self.run}"
+        marker = f"sluice-done:{{{name}}}{part.instance or 0}:{self.run}"
         inherit = ("FCALL", f"{self.prefix}_inherit", len(keys), *keys, before, token)
         _, done, rows = self._calls([inherit, ("HGET", marker, "clock"), ("HGET", marker, "rows")])
         return 0 if "repeated" in self.off else _number(done), _number(rows)
@@ -122,10 +123,10 @@ class ChainStore:
                 continue
             name = part.functions.c[0].name
             keys += [
-                f"sluice-done:{{{name}@{one}}}:{self.run}" for one in range(len(self.chain.instances_of(part.name)))
+                f"sluice-done:{{{name}}}{one}:{self.run}" for one in range(len(self.chain.instances_of(part.name)))
             ]
-            keys += [f"sluice-timers:{{{name}#{one}}}:{self.run}" for one in range(PARTS)]
-        self._calls([("DEL", *keys)])
+            keys += [f"sluice-timers:{{{name}}}{one}:{self.run}" for one in range(PARTS)]
+        self._calls([("DEL", key) for key in keys])
 
 
 def _number(reply: object) -> int:
@@ -142,7 +143,7 @@ def hash_seed(location: Location, given: int | None) -> int:
     chosen = given if given is not None else secrets.randbits(62)
     if location.kind != "server":
         return chosen
-    with Peer(location) as peer:
+    with open_store(location) as peer:
         peer.call("SETNX", SEED, chosen)
         known = peer.call("GET", SEED)
     return int(known) if isinstance(known, bytes) and known.isdigit() else chosen
@@ -162,15 +163,15 @@ def chain_store(
         return
     with contextlib.ExitStack() as opened:
         server = opened.enter_context(embedded(location)) if location.kind == "embedded" else location
-        peer = opened.enter_context(Peer(server, 60.0))
-        store = _open(server, chain, peer, off, strict, seed)
+        peer = opened.enter_context(open_store(server, 60.0))
+        store = _open(peer.location, chain, peer, off, strict, seed)
         yield store
         with contextlib.suppress(StateError):
             store.clean()
 
 
 def _open(
-    location: Location, chain: IsolatedChain, peer: Peer, off: frozenset[str], strict: bool, seed: int
+    location: Location, chain: IsolatedChain, peer: Peer | Cluster, off: frozenset[str], strict: bool, seed: int
 ) -> ChainStore:
     functions = shared_functions(chain)
     library = make_library([operation for function in functions for operation in function.operations], off)

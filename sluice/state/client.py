@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,8 @@ class COptions(ctypes.Structure):
         ("port", ctypes.c_char_p),
         ("user", ctypes.c_char_p),
         ("password", ctypes.c_char_p),
+        ("nodes", ctypes.c_char_p),
+        ("replicas", ctypes.c_uint32),
         ("prefix", ctypes.c_char_p),
         ("instance", ctypes.c_char_p),
         ("epoch", ctypes.c_uint32),
@@ -38,8 +41,8 @@ class COptions(ctypes.Structure):
         ("bytes", ctypes.c_uint32),
         ("waits", ctypes.c_bool),
         ("caches", ctypes.c_bool),
-        ("token", ctypes.c_char_p),
         ("function", ctypes.c_char_p),
+        ("token", ctypes.c_char_p),
         ("cached", ctypes.c_char_p),
         ("watched", ctypes.c_char_p),
         ("run", ctypes.c_uint32),
@@ -57,8 +60,8 @@ def client_library() -> Path:
     for path in (*SOURCES, *HEADERS):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
 
-    def make(path: Path) -> None:
-        files = [*map(str, SOURCES), "-o", str(path), "-lhiredis"]
+    def make(made: Path) -> None:
+        files = [*map(str, SOURCES), "-o", str(made), "-lhiredis"]
         words = [*command, *options, "-shared", f"-I{RUNTIME}", f"-I{FOLDER}", *files]
         done = subprocess.run(words, capture_output=True, text=True)
         if done.returncode:
@@ -88,57 +91,102 @@ class Place:
 
 
 class Client:
-    """An open client: `address` is that of its struct sl_store. Raises StoreError."""
+    """An open client: `address` is that of its struct sl_store. Raises StoreError.
 
-    def __init__(self, location: Location, prefix: str, epoch: int, instance: str, place: Place | None = None) -> None:
-        self._library = ctypes.CDLL(str(self._path()))
-        self._library.sluice_client_open.restype = ctypes.c_void_p
-        self._library.sluice_client_open.argtypes = [ctypes.POINTER(COptions), ctypes.c_char_p, ctypes.c_uint32]
-        self._library.sluice_client_close.restype = None
-        self._library.sluice_client_close.argtypes = [ctypes.c_void_p]
+    functions: whose objects it stores, without a place. In a cluster each has a connection of its own, as their keys
+    are on several nodes.
+    """
 
-        def text(given: str) -> bytes | None:
-            return given.encode() or None
+    def __init__(
+        self,
+        location: Location,
+        prefix: str,
+        epoch: int,
+        instance: str,
+        place: Place | None = None,
+        functions: Sequence[str] = (),
+    ) -> None:
+        self._library = library = ctypes.CDLL(str(self._path()))
+        library.sluice_client_open.restype = library.sluice_clients_join.restype = ctypes.c_void_p
+        library.sluice_client_open.argtypes = [ctypes.POINTER(COptions), ctypes.c_char_p, ctypes.c_uint32]
+        library.sluice_clients_join.argtypes = [
+            ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_char_p), ctypes.c_uint32,
+        ]  # fmt: skip
+        library.sluice_client_begin.restype = ctypes.c_bool
+        for name in ("sluice_client_begin", "sluice_client_close", "sluice_clients_part"):
+            getattr(library, name).argtypes = [ctypes.c_void_p]
+        self._options: list[COptions] = []  # the structures refer to their texts while the client is open
+        self._opened: list[int] = []
+        self._joined = 0
+        several = functions if location.nodes and place is None else [place.function if place else ""]
+        try:
+            for function in several:
+                options = _options(location, prefix, epoch, instance, function, place)
+                self._open(location, options)
+        except StoreError:
+            self.close()
+            raise
+        self.address = self._opened[0]
+        if len(several) > 1:
+            stores = (ctypes.c_void_p * len(several))(*self._opened)
+            self._names = (ctypes.c_char_p * len(several))(*(name.encode() for name in several))
+            self.address = self._joined = library.sluice_clients_join(stores, self._names, len(several)) or 0
+            if not self._joined:
+                self.close()
+                raise StoreError(f"{location.name}: no memory")
+        if place and not library.sluice_client_begin(self.address):
+            self.close()
+            raise StoreError(f"{location.name} does not say which traffic '{place.function}' {instance} has")
 
-        # the structure refers to these texts while the client is open
-        self._options = COptions(
-            text(location.path),
-            text(location.host),
-            str(location.port).encode(),
-            text(location.user),
-            text(location.password),
-            prefix.encode(),
-            instance.encode(),
-            epoch,
-            location.timeout,
-            UNACKNOWLEDGED,
-            location.wait,
-            location.cache,
-            place.token.encode() if place else None,
-            place.function.encode() if place else None,
-            _names(place.cached) if place else None,
-            _names(place.watched) if place else None,
-            place.run if place else 0,
-            place.strict if place else False,
-        )
-        self._library.sluice_client_begin.restype = ctypes.c_bool
-        self._library.sluice_client_begin.argtypes = [ctypes.c_void_p]
+    def _open(self, location: Location, options: COptions) -> None:
         why = ctypes.create_string_buffer(200)
-        found = self._library.sluice_client_open(ctypes.byref(self._options), why, len(why))
+        found = self._library.sluice_client_open(ctypes.byref(options), why, len(why))
         if not found:
             raise StoreError(f"{location.name} cannot be reached: {why.value.decode(errors='replace')}")
-        self.address: int = found
-        if place and not self._library.sluice_client_begin(found):
-            raise StoreError(f"{location.name} does not say which traffic '{place.function}' {instance} has")
+        self._options.append(options)
+        self._opened.append(found)
 
     def _path(self) -> Path:
         return client_library()
 
     def close(self) -> None:
         """Free it; the box that uses it is closed."""
-        if self.address:
-            self._library.sluice_client_close(self.address)
-            self.address = 0
+        if self._joined:
+            self._library.sluice_clients_part(self._joined)
+        for one in self._opened:
+            self._library.sluice_client_close(one)
+        self._opened.clear()
+        self.address = self._joined = 0
+
+
+def _options(
+    location: Location, prefix: str, epoch: int, instance: str, function: str, place: Place | None
+) -> COptions:
+    def text(given: str) -> bytes | None:
+        return given.encode() or None
+
+    return COptions(
+        text(location.path),
+        text(location.host),
+        str(location.port).encode(),
+        text(location.user),
+        text(location.password),
+        text(",".join(f"{host}:{port}" for host, port in location.nodes)),
+        location.replicas,
+        prefix.encode(),
+        instance.encode(),
+        epoch,
+        location.timeout,
+        UNACKNOWLEDGED,
+        location.wait,
+        location.cache,
+        function.encode(),
+        place.token.encode() if place else None,
+        _names(place.cached) if place else None,
+        _names(place.watched) if place else None,
+        place.run if place else 0,
+        place.strict if place else False,
+    )
 
 
 def _names(names: tuple[str, ...]) -> bytes:

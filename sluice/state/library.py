@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sluice.hooks.shared import Operation
+from sluice.state.cluster import Cluster
 from sluice.state.errors import StoreError
 from sluice.state.peer import Peer, ReplyError
 
@@ -26,19 +27,19 @@ class Library:
 
 def make_library(operations: Sequence[Operation] = (), without: Collection[str] = ()) -> Library:
     """The functions of a run, with these operations of its functions. without: checks that tests switch off: of updates
-    that are `repeated`, of `ownership`.
+    that are `repeated`, of `ownership`, of the `sequence` of commits.
     """
     custom = "".join(
         f"custom('{item.full_name}', function(value, argument, other)\n{item.lua}\nend)\n" for item in operations
     )
     text = OPERATIONS.read_text(encoding="utf-8").replace("--@CUSTOM@\n", custom)
-    for check in ("repeated", "ownership"):
+    for check in ("repeated", "ownership", "sequence"):
         text = text.replace(f"@{check.upper()}@", str(check not in without).lower())
     prefix = f"sluice{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     return Library(prefix, f"#!lua name={prefix}\n" + text.replace("@PREFIX@", prefix))
 
 
-def check_version(peer: Peer) -> str:
+def check_version(peer: Peer | Cluster) -> str:
     """The server's name and version. Raises StoreError for one without server-side functions."""
     info = peer.call("INFO", "server")
     fields: dict[str, str] = {}
@@ -54,14 +55,14 @@ def check_version(peer: Peer) -> str:
         raise StoreError(
             f"{peer.name} is {kind} {text}, which has no server-side functions: use Redis 7.0 or Valkey 7.2, or later"
         )
-    if fields.get("redis_mode") == "cluster" or fields.get("server_mode") == "cluster":
+    if isinstance(peer, Peer) and "cluster" in (fields.get("redis_mode"), fields.get("server_mode")):
         raise StoreError(
-            f"{peer.name} is a node of a cluster, which is not supported yet: give a server without cluster mode"
+            f"{peer.name} is a node of a cluster: give the host and port of nodes, valkey://HOST:PORT,HOST:PORT"
         )
     return f"{kind} {text}"
 
 
-def load_library(peer: Peer, library: Library) -> None:
+def load_library(peer: Peer | Cluster, library: Library) -> None:
     """Load the functions, if they are not there. Raises StoreError."""
     try:
         peer.call("FUNCTION", "LOAD", "REPLACE", library.text)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-FORMS = "local, embedded, valkey://HOST:PORT or valkey+unix:///PATH"
+FORMS = "local, embedded, valkey://HOST:PORT, valkey://HOST:PORT,HOST:PORT or valkey+unix:///PATH"
 PORT = 6379
+SAFETY = ("memory", "replica", "disk")
+"""Where an update must be before it counts as stored: in the memory of one server, of a replica, too, or in a file."""
 
 
 class LocationError(ValueError):
@@ -30,6 +32,15 @@ class Location:
     wait: bool = False
     cache: bool = True
     timeout: int = 5000
+    nodes: tuple[tuple[str, int], ...] = ()
+    """Of a cluster: nodes that are known."""
+    safety: str = ""
+    """One of SAFETY; else `replica` of a cluster, and `memory`."""
+
+    @property
+    def replicas(self) -> int:
+        """Replicas that must have an update before it counts as stored."""
+        return int(self.safety == "replica" or (not self.safety and bool(self.nodes)))
 
     @property
     def name(self) -> str:
@@ -42,10 +53,10 @@ class Location:
 def read_location(text: str) -> Location:
     """The store that a text names. Raises LocationError.
 
-    Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS.
+    Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS, safety=memory|replica|disk.
     """
     name, _, query = text.partition("?")
-    wait, cache, timeout = False, True, 5000
+    wait, cache, timeout, safety = False, True, 5000, ""
     for key, value in parse_qsl(query, keep_blank_values=True):
         match key, value:
             case "wait", "all" | "results":
@@ -54,23 +65,35 @@ def read_location(text: str) -> Location:
                 cache = value == "yes"
             case "timeout", _ if value.isascii() and value.isdigit() and 1 <= int(value) <= 3_600_000:
                 timeout = int(value)
+            case "safety", _ if value in SAFETY:
+                safety = value
             case _:
                 raise LocationError(
-                    f"'{key}={value}': a store's options are wait=all, wait=results, cache=yes, cache=no and "
-                    "timeout=MILLISECONDS"
+                    f"'{key}={value}': a store's options are wait=all, wait=results, cache=yes, cache=no, "
+                    f"timeout=MILLISECONDS and safety={', safety='.join(SAFETY)}"
                 )
     if name in ("local", "embedded"):
         if name == "local" and query:
             raise LocationError(f"'{text}': local objects are waited for by no one: no options follow 'local'")
-        return Location(name, wait=wait, cache=cache, timeout=timeout)
+        if safety == "replica" and name == "embedded":
+            raise LocationError(f"'{text}': an embedded store has no replicas: give safety=disk, or a cluster")
+        return Location(name, wait=wait, cache=cache, timeout=timeout, safety=safety)
     try:
         parts = urlsplit(name)
         user, password = unquote(parts.username or ""), unquote(parts.password or "")
-        host, port = parts.hostname or "", parts.port or PORT
+        nodes = _nodes(parts.scheme, parts.netloc.rpartition("@")[2])
+        host, port = nodes[0]
     except ValueError as error:
         raise LocationError(f"'{text}': {error}; a store is {FORMS}") from error
-    if parts.scheme in ("valkey", "redis") and host and parts.path in ("", "/"):
-        return Location("server", host, port, "", user, password, wait, cache, timeout)
+    if parts.scheme in ("valkey", "redis") and all(each for each, _ in nodes) and parts.path in ("", "/"):
+        several = nodes if len(nodes) > 1 else ()
+        return Location("server", host, port, "", user, password, wait, cache, timeout, several, safety)
     if parts.scheme in ("valkey+unix", "redis+unix") and not host and len(parts.path) > 1:
-        return Location("server", "", 0, unquote(parts.path), user, password, wait, cache, timeout)
+        return Location("server", "", 0, unquote(parts.path), user, password, wait, cache, timeout, (), safety)
     raise LocationError(f"'{text}' is no store: it is {FORMS}")
+
+
+def _nodes(scheme: str, text: str) -> tuple[tuple[str, int], ...]:
+    """The servers of HOST:PORT,HOST:PORT,... Raises ValueError."""
+    found = [urlsplit(f"{scheme}://{one}") for one in text.split(",")]
+    return tuple((one.hostname or "", one.port or PORT) for one in found)

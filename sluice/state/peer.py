@@ -16,14 +16,18 @@ DEPTH_MOST = 8
 
 
 class ReplyError(StoreError):
-    """The server replied with an error."""
+    """The server replied with an error. code: its text."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"{name}: {text}")
+        self.code = text
 
 
 class Peer:
     """A connection. Raises StoreError, with the reason and what to do, from every method."""
 
     def __init__(self, location: Location, timeout: float | None = None) -> None:
-        self.name = location.name
+        self.name, self.location = location.name, location
         seconds = timeout if timeout is not None else location.timeout / 1000
         try:
             if location.path:
@@ -113,7 +117,7 @@ class Peer:
             case b"+":
                 return rest
             case b"-":
-                raise ReplyError(f"{self.name}: {rest.decode(errors='replace')}")
+                raise ReplyError(self.name, rest.decode(errors="replace"))
             case b":":
                 return self._number(rest, 1 << 63)
             case b"$":

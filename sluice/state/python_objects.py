@@ -108,7 +108,7 @@ class PythonObjects:
         def call(target: Any, operation: str, number: int, other: int, wait: bool, packet: int) -> int | None:
             name = (function, declared.name, target.key)
             if name not in self._held:
-                text = f"sluice:{{{function}.{declared.name}{instance}:{target.key}}}".encode()
+                text = f"sluice:{{{function}}}{declared.name}{instance}:{target.key}".encode()
                 self._held[name] = text, ctypes.c_uint32(0), target
             status, found = self._call(name, operation, number, other, wait, packet, declared.loss == "recover")
             if status == _REFUSED:

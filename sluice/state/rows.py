@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from sluice.hooks.shared import Shared
+from sluice.state.cluster import Cluster
 from sluice.state.errors import StoreError
 from sluice.state.peer import Peer, Reply
 
@@ -23,8 +24,8 @@ TOGETHER = 500
 CLOCK_BYTES = 8
 """What a struct begins with: the identifier of the update that set it. Without more it was dropped."""
 
-_OF_PART = re.compile(r"sluice:\{(\w+)#\d+\}(\w+):(.*)", re.DOTALL)
-"""The key of an object that belongs to a part of the traffic (runtime/function/shared_text.h)."""
+_KEY = re.compile(r"sluice:\{([^{}]+)\}(\w+)(?:[#@]\w+)?:(.*)", re.DOTALL)
+"""The key of an object (runtime/function/shared_text.h)."""
 
 _READ: dict[str, tuple[str, ...]] = {
     "counter": ("GET",),
@@ -36,7 +37,7 @@ _READ: dict[str, tuple[str, ...]] = {
 }
 
 
-def declare_objects(peer: Peer, functions: Sequence[tuple[str, Sequence[Shared]]]) -> None:
+def declare_objects(peer: Peer | Cluster, functions: Sequence[tuple[str, Sequence[Shared]]]) -> None:
     """Say in the store which objects the functions, given by name, have.
 
     Raises StoreError where another function had an object of that name and another type.
@@ -67,7 +68,7 @@ def _declaration(text: Reply) -> dict[str, str]:
     return {name: value for name, value in pairs if isinstance(value, str)}
 
 
-def declared_objects(peer: Peer) -> dict[str, dict[str, str]]:
+def declared_objects(peer: Peer | Cluster) -> dict[str, dict[str, str]]:
     """The declarations of all objects of a store, by FUNCTION.OBJECT."""
     pairs = peer.call("HGETALL", OBJECTS)
     found = pairs if isinstance(pairs, list) else []
@@ -78,7 +79,7 @@ def declared_objects(peer: Peer) -> dict[str, dict[str, str]]:
     }
 
 
-def store_rows(peer: Peer, functions: Sequence[str] | None = None) -> list[str]:
+def store_rows(peer: Peer | Cluster, functions: Sequence[str] | None = None) -> list[str]:
     """The rows of the objects of these functions, or of all, in a store. Keys of other programs are left out."""
     declared = declared_objects(peer)
     wanted: list[tuple[str, str, str, str, bytes]] = []
@@ -107,14 +108,9 @@ def local_rows(text: str) -> list[str]:
 
 
 def _parts(key: bytes) -> tuple[str, str, str]:
-    """Function, object and key of an object; the instance of a flow-scoped one is left out."""
-    text = key.decode(errors="replace")
-    if (of_part := _OF_PART.fullmatch(text)) is not None:
-        return of_part[1], of_part[2], of_part[3]
-    inside = text.removeprefix("sluice:{").removesuffix("}")
-    names, _, name = inside.partition(":")
-    function, _, item = names.partition("@")[0].partition(".")
-    return function, item, name
+    """Function, object and key of an object; its instance, or part of the traffic, is left out."""
+    found = _KEY.fullmatch(key.decode(errors="replace"))
+    return (found[1], found[2], found[3]) if found is not None else ("", "", "")
 
 
 def _numbers(reply: Reply) -> list[int]:

@@ -14,11 +14,11 @@ from sluice.engine.events import PythonFunction
 from sluice.hooks.function import CFunction
 from sluice.hooks.shared import Shared
 from sluice.state.client import Client
+from sluice.state.cluster import open_store
 from sluice.state.embedded import embedded
 from sluice.state.errors import StoreError
 from sluice.state.library import check_version, load_library, make_library
 from sluice.state.location import Location
-from sluice.state.peer import Peer
 from sluice.state.python_objects import PythonObjects, declarations, python_rows
 from sluice.state.rows import declare_objects, local_rows, store_rows
 
@@ -107,7 +107,8 @@ def _remote(
     names: list[tuple[str, tuple[Shared, ...]]],
 ) -> Generator[Session]:
     library = make_library([operation for function in functions for operation in function.operations])
-    with Peer(location) as peer:
+    with open_store(location) as peer:
+        location = peer.location  # with the nodes of a cluster
         check_version(peer)
         load_library(peer, library)
         declare_objects(peer, names)
@@ -120,16 +121,16 @@ def _remote(
         )
 
     def text() -> str:
-        with Peer(location, 60.0) as peer:
+        with open_store(location, 60.0) as peer:
             return _lines(store_rows(peer, [name for name, _ in names]))
 
     with contextlib.ExitStack() as opened:
         # each client has identifiers of its own, which increase
-        first = Client(location, library.prefix, run - 1, INSTANCE)
+        first = Client(location, library.prefix, run - 1, INSTANCE, functions=[function.name for function in functions])
         opened.callback(first.close)
         objects = None
         if python:
-            second = Client(location, library.prefix, run, INSTANCE)
+            second = Client(location, library.prefix, run, INSTANCE, functions=[function.name for function in python])
             opened.callback(second.close)
             objects = PythonObjects(python, second)
         yield Session(first.address, None, text, objects)

@@ -15,7 +15,7 @@ struct object { char key[64]; uint32_t open; };
 
 static struct object named(const char *name) {
     struct object object = {.open = 0};
-    snprintf(object.key, sizeof object.key, "sluice:{trial.%s:}", name);
+    snprintf(object.key, sizeof object.key, "sluice:{trial}%s:", name);
     return object;
 }
 

@@ -15,6 +15,7 @@ from sluice.chain.plan import Plan, read_chain
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import planned
 from sluice.chain.processes.program import IsolatedChain, isolate
+from sluice.chain.processes.root import Root
 from sluice.engine.box import Box, Outcome, Settings, compile_stack
 from sluice.lang import Pred, Stack
 from sluice.protocols.ethernet import ethernet_parser
@@ -47,6 +48,7 @@ class Trigger:
     actions: dict[int, Action]
     files_: tuple[int, int] = field(default_factory=os.pipe)
     answers: tuple[int, int] = field(default_factory=os.pipe)
+    served: set[int] = field(default_factory=lambda: set())
     path: None = None
     """Requests come by a pipe."""
 
@@ -58,13 +60,16 @@ class Trigger:
 
     def between(self, burst: int) -> None:
         """In the process of the stack, before a burst: waits until the action is done."""
-        if burst in self.actions:
+        if burst in self.actions and burst not in self.served:
+            while select.select([self.answers[0]], [], [], 0)[0]:  # to a process that was killed meanwhile
+                os.read(self.answers[0], 1)
             os.write(self.files_[1], bytes([burst]))
             select.select([self.answers[0]], [], [], 30)
             os.read(self.answers[0], 1)
 
     def serve(self, controller: Controller) -> None:
         (burst,) = os.read(self.files_[0], 1)
+        self.served.add(burst)
         self.actions[burst](controller)
         os.write(self.answers[1], b".")
 
@@ -146,8 +151,9 @@ def run_instances(
             return Outcome(len(packets), box.counters(), box.reports(), failure=box.failure())
 
     try:
+        root = Root(restarts=True, replays=True, output=str(output) if inline else None)
         with chain_store(location, chain, off, strict, seed=1) as store:
-            controller = Controller(chain, SETTINGS, inline, requests=trigger, stores=store)
+            controller = Controller(chain, SETTINGS, inline, requests=trigger, stores=store, root=root)
             outcome = controller.run(run)
             state = store.text().splitlines() if store else []
             moved = {f"{name}.parts_moved": count for name, count in controller.instances.moves.items()}
@@ -174,6 +180,11 @@ def records(path: Path) -> list[bytes]:
         found.append(data[at + 16 : at + 16 + size])
         at += 16 + size
     return found
+
+
+def kill_root(controller: Controller) -> None:
+    """An action that kills the process of the stack."""
+    controller.kill_root()
 
 
 def kill(label: str) -> Action:

@@ -78,9 +78,9 @@ def content(store: Location) -> dict[str, int]:
     with Peer(store) as peer:
         found: dict[str, int] = {}
         for name in "abc":
-            value = peer.call("GET", f"sluice:{{trial.{name}:}}")
+            value = peer.call("GET", f"sluice:{{trial}}{name}:")
             found[name] = int(value) if isinstance(value, bytes) else 0
-        items, pairs = peer.call("LLEN", "sluice:{trial.list:}"), peer.call("HVALS", "sluice:{trial.map:}")
+        items, pairs = peer.call("LLEN", "sluice:{trial}list:"), peer.call("HVALS", "sluice:{trial}map:")
         assert isinstance(items, int) and isinstance(pairs, list)
         return found | {"items": items, "map": sum(int(each) for each in pairs if isinstance(each, bytes))}
 

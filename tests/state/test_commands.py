@@ -183,7 +183,7 @@ def _until_packets(server: Location) -> None:
     """Until the run has counted some in the store."""
     end = time.monotonic() + 60
     with Peer(server) as peer:
-        while not peer.call("GET", "sluice:{nat.packets:}"):
+        while not peer.call("GET", "sluice:{nat}packets:"):
             assert time.monotonic() < end
             time.sleep(0.02)
 

@@ -16,6 +16,15 @@ from sluice.state.location import Location, LocationError, read_location
         ("valkey://10.0.0.1", Location("server", "10.0.0.1", 6379)),
         ("redis://[::1]:7000", Location("server", "::1", 7000)),
         ("valkey://me:a%40b@host:1", Location("server", "host", 1, "", "me", "a@b")),
+        (
+            "valkey://me:b@10.0.0.1,10.0.0.2:7000?safety=memory",
+            Location(
+                *("server", "10.0.0.1", 6379, "", "me", "b"),
+                nodes=(("10.0.0.1", 6379), ("10.0.0.2", 7000)),
+                safety="memory",
+            ),
+        ),
+        ("embedded?safety=disk", Location("embedded", safety="disk")),
         ("valkey+unix:///run/x.sock", Location("server", "", 0, "/run/x.sock")),
     ],
 )
@@ -27,7 +36,7 @@ def test_stores(text: str, wanted: Location) -> None:
     ("text", "message"),
     [
         ("", "is no store"),
-        ("remote", "is no store: it is local, embedded, valkey://HOST:PORT or valkey\\+unix:///PATH"),
+        ("remote", "is no store: it is local, embedded, valkey://HOST:PORT"),
         ("valkey://", "is no store"),
         ("valkey://host:x", "valkey://host:x"),
         ("valkey://host:99999", "valkey://host:99999"),
@@ -38,6 +47,9 @@ def test_stores(text: str, wanted: Location) -> None:
         ("embedded?timeout=0", "timeout=0"),
         ("embedded?timeout=x", "timeout=x"),
         ("embedded?speed=high", "speed=high"),
+        ("embedded?safety=much", "safety=much"),
+        ("embedded?safety=replica", "has no replicas"),
+        ("valkey://a,,b", "is no store"),
         ("local?cache=no", "no options follow 'local'"),
     ],
 )
@@ -48,3 +60,11 @@ def test_what_is_no_store(text: str, message: str) -> None:
 
 def test_the_name_has_no_password() -> None:
     assert read_location("valkey://me:secret@host:1").name == "the store host:1"
+
+
+@pytest.mark.parametrize(
+    ("text", "replicas"),
+    [("valkey://a", 0), ("valkey://a?safety=replica", 1), ("valkey://a,b", 1), ("valkey://a,b?safety=memory", 0)],
+)
+def test_updates_in_a_cluster_are_replicated_before_they_count(text: str, replicas: int) -> None:
+    assert read_location(text).replicas == replicas

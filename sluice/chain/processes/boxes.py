@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from typing import Any
 
 from sluice.chain.processes.memory import Mapping
@@ -49,15 +50,20 @@ class StackBox(Box):
 
     chain: IsolatedChain
     mapping: Mapping
+    part: str | None = None
+    """Where it writes what leaves, in place of its output: it has taken the place of another process."""
+
+    def _open_output(self, path: str | os.PathLike[str]) -> None:
+        super()._open_output(self.part or path)
 
     def _make_drive(self) -> None:
         super()._make_drive()
         self._attached = attach(self, self._drive, self.chain, self.mapping)
 
 
-def stack_box(chain: IsolatedChain, mapping: Mapping) -> type[StackBox]:
+def stack_box(chain: IsolatedChain, mapping: Mapping, part: str | None = None) -> type[StackBox]:
     """The class of the stack's box for a chain."""
-    return type("StackBox", (StackBox,), {"chain": chain, "mapping": mapping})
+    return type("StackBox", (StackBox,), {"chain": chain, "mapping": mapping, "part": part})
 
 
 class FunctionBox(Box):

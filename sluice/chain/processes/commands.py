@@ -3,6 +3,7 @@
 {"do": "list"}
 {"do": "remove", "name": NAME}
 {"do": "replace" | "add", "name": NAME, "source": FILE, "parameters": {NAME: VALUE}}
+{"do": "kill", "name": NAME}     of a process, as `list` has it; root is that of the stack
 {"do": "scale", "name": NAME, "instances": NUMBER}
 {"do": "move", "name": NAME, "from": INSTANCE, "to": INSTANCE, "percent": NUMBER}
 {"do": "subscribe" | "unsubscribe", "name": NAME, "event": "LAYER.EVENT", "flow": NUMBER}     flow: optional
@@ -13,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -35,6 +37,8 @@ from sluice.hooks.subscription import HookError
 from sluice.lang.errors import DescriptionError
 from sluice.lang.where import Where
 
+ROOT = "root"
+"""The name of the process of the stack."""
 LENGTH_MOST = 1 << 16
 """Bytes of a request."""
 SECONDS = 2.0
@@ -112,6 +116,8 @@ class ControlSocket:
             return self._add(controller, request)
         if does in ("scale", "move"):
             return _moved(controller, request)
+        if does == "kill":
+            return _killed(controller, request["name"])
         process = _named(controller, request["name"])
         if process.part.instance is not None:
             raise RequestError(
@@ -164,6 +170,18 @@ class ControlSocket:
         controller.chain.compile_part(part)
         controller.chain.plan = plan
         return part
+
+
+def _killed(controller: Controller, name: str) -> dict[str, Any]:
+    """Kill a process, as a crash does."""
+    if name == ROOT:
+        controller.kill_root()
+        return {}
+    running = {process.part.label: process for process in controller.processes if process.pid and not process.removed}
+    if name not in running:
+        raise RequestError(f"the chain has no process '{name}'; it has {', '.join([ROOT, *running])}")
+    os.kill(running[name].pid, signal.SIGKILL)
+    return {}
 
 
 def _moved(controller: Controller, request: dict[str, Any]) -> dict[str, Any]:

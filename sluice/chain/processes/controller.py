@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import StackBox, stack_box
@@ -25,6 +25,7 @@ from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Mem
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.chain.processes.requests import Requests
+from sluice.chain.processes.root import Root, ended
 from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
@@ -42,7 +43,8 @@ _FIGURE_MOST = 1 << 53
 @dataclass
 class Controller:
     """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line.
-    log_drops: packets are dropped where the packet log is full, as on an interface; else they wait.
+    log_drops: packets are dropped where the packet log is full, as on an interface; else they wait. root: what happens
+    when the process of the stack ends early.
     """
 
     chain: IsolatedChain
@@ -52,6 +54,7 @@ class Controller:
     requests: Requests | None = None
     stores: Stores | None = None
     log_drops: bool = False
+    root: Root = field(default_factory=Root)
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -163,7 +166,7 @@ class Controller:
     def _again(self, process: Process, code: int, what: str) -> None:
         """Start a process in the place of one that crashed, unless it did so too often."""
         part = process.part
-        why = f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit status {code}"
+        why = ended(code)
         if process.in_batch > CRASHES_MOST:
             self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
             return
@@ -249,6 +252,21 @@ class Controller:
             self.notify(f"warning: isolated functions run without {', and without '.join(missing)}")
 
     def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
+        while True:
+            text, code = self._stack_text(run)
+            if text or not self.root.takes_over(self.memory, code):
+                break
+            self.notify(f"warning: the process of the stack crashed ({ended(code)})")
+        if not text:
+            raise RunError(f"the process of the stack ended ({signal.strsignal(-code) if code < 0 else code})")
+        self.root.join(self.memory)
+        kind, value = pickle.loads(text)
+        if kind == "raised":
+            raise value
+        return value
+
+    def _stack_text(self, run: Callable[[type[StackBox]], Outcome]) -> tuple[bytes, int]:
+        """Run the process of the stack: what it writes at its end, and how it ended."""
         read, write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -278,6 +296,8 @@ class Controller:
                     elif file != read and file not in files:
                         self._serve(file)
                 self.instances.advance()
+                if (line := self.root.advance(self.memory)) is not None:
+                    self.notify(line)
                 for process in self.processes:
                     self._watch(process)
         finally:
@@ -287,13 +307,7 @@ class Controller:
             os.close(read)
         _, status = os.waitpid(self._stack, 0)
         self._stack = 0
-        if not text:
-            code = os.waitstatus_to_exitcode(status)
-            raise RunError(f"the process of the stack ended ({signal.strsignal(-code) if code < 0 else code})")
-        kind, value = pickle.loads(text)
-        if kind == "raised":
-            raise value
-        return value
+        return text, os.waitstatus_to_exitcode(status)
 
     def _also(self) -> list[int]:
         """The file by which requests come."""
@@ -303,6 +317,12 @@ class Controller:
         """Serve a request."""
         if self.requests is not None:
             self.requests.serve(self)
+
+    def kill_root(self) -> None:
+        """Kill the process of the stack, as a crash does. Raises RunError where no other one would take its place."""
+        if not self.root.restarts or not self._stack:
+            raise RunError("no other process could take the place of the stack's: its input cannot be read again")
+        os.kill(self._stack, signal.SIGKILL)
 
     def change(self, process: Process, part: Part | None) -> None:
         """End the process of a function after its current batch; `part` runs in its place, or nothing."""
@@ -415,7 +435,9 @@ class Controller:
             signal.signal(signal.SIGINT, signal.default_int_handler)
             self.memory.restrict(None)
             try:
-                result = ("done", run(stack_box(self.chain, self.memory.mapping(None))))
+                number = self.memory.control.roots
+                output = self.root.part(number) if number else None
+                result = ("done", run(stack_box(self.chain, self.memory.mapping(None), output)))
             except BaseException as error:
                 result = ("raised", error)
             sys.stdout.flush()
@@ -473,6 +495,7 @@ class Controller:
         for name in ("closed_drops", "invalid", "uncommitted", "log_drops"):
             value: int = getattr(self.memory.stack, name)
             isolation |= {f"isolated_{name}": value} if value else {}
+        isolation |= self.root.figures(self.memory)
         of_stack = outcome.reports
         joined = {name: value + of_stack.get(name, 0) for name, value in in_c.items()}  # all of them may store streams
         outcome.reports = joined | {name: of_stack[name] for name in of_stack if name not in in_c} | python | isolation

@@ -76,6 +76,8 @@ class Control(ctypes.Structure):
         ("clock_limit", ctypes.c_uint64),
         ("log_waits", ctypes.c_uint64),
         ("off", ctypes.c_uint64),
+        ("roots", ctypes.c_uint64),
+        ("replays", ctypes.c_uint64),
         ("samples", ctypes.c_uint64),
         ("poison", ctypes.c_uint64 * FUNCTIONS),
         ("committed", ctypes.c_uint64 * FUNCTIONS),
@@ -98,7 +100,12 @@ class Control(ctypes.Structure):
 class Queue(ctypes.Structure):
     """struct sl_iso_queue."""
 
-    _fields_ = (("count", ctypes.c_uint32), ("entry", ctypes.c_uint32 * QUEUE), ("_rest", ctypes.c_uint32 * 15))
+    _fields_ = (
+        ("count", ctypes.c_uint32),
+        ("batch", ctypes.c_uint32),
+        ("entry", ctypes.c_uint32 * QUEUE),
+        ("_rest", ctypes.c_uint32 * 14),
+    )
 
 
 class StackSide(ctypes.Structure):
@@ -118,6 +125,14 @@ class StackSide(ctypes.Structure):
         ("message_bytes", ctypes.c_uint64),
         ("packets", ctypes.c_uint64 * PARTS * VERTICES),
         ("queue", Queue * FUNCTIONS),
+        ("read", ctypes.c_uint64),
+        ("decided", ctypes.c_uint64),
+        ("left", ctypes.c_uint64),
+        ("drops", ctypes.c_uint64),
+        ("changes", ctypes.c_uint64),
+        ("sends", ctypes.c_uint64),
+        ("root_lost", ctypes.c_uint64),
+        ("roots", ctypes.c_uint64),
     )
 
 

@@ -25,7 +25,7 @@ def sender(processes: Sequence[Functions], keep: int = 0) -> CFunction:
     functions that subscribe later.
     """
     hooks = subscribed(processes)
-    lines = ['#include "isolated/decide.h"', *(_keep(hooks, keep) if keep else [])]
+    lines = ['#include "isolated/stack.h"', *(_keep(hooks, keep) if keep else [])]
     for number, hook in enumerate(hooks):
         word = "any" if hook.layer == "*" else hook.layer
         body = [f"sl_iso_handler(event, {number}, data, sizeof *data);"]

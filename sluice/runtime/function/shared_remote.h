@@ -12,7 +12,7 @@
 
 static inline bool sl_shared_reads(enum sl_store_operation operation) {
     return operation == SL_STORE_READ || operation == SL_STORE_GET || operation == SL_STORE_CONTAINS ||
-           operation == SL_STORE_MAP_READ || operation == SL_STORE_LOAD || operation == SL_STORE_SYNC;
+           operation == SL_STORE_MAP_READ || operation == SL_STORE_LOAD;
 }
 
 /* Not inline: the path that a local object never takes. */
@@ -22,7 +22,7 @@ SL_COLD enum sl_store_status sl_shared_call(struct sl_object *object, enum sl_st
     const struct sl_shared_info *info = object->of->info;
     const struct sl_store_chain *chain = state->store->chain;
     struct sl_store_result waited = {0};
-    bool reads = sl_shared_reads(operation), plain = operation == SL_STORE_LOAD || operation == SL_STORE_SYNC;
+    bool reads = sl_shared_reads(operation), plain = operation == SL_STORE_LOAD;
     bool shared = chain && !object->cached && !plain;
     if (!object->key && !sl_object_name(object))
         return SL_STORE_FAILED;

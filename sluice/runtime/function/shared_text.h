@@ -1,9 +1,9 @@
 /* Keys of shared objects, as text: in the store, and where the final state is written.
  *
- * A key is sluice:{FUNCTION.OBJECT:KEY}. The braces are a hash tag of Valkey Cluster: the log of an object's
- * updates, whose key has the same tag, is on the same node. A flow-scoped one has the instance of the function,
- * FUNCTION.OBJECT@INSTANCE:KEY (CHC, 3.3.3: vertex, instance and object). Where a function has several instances, what
- * belongs to a part of the traffic has the key sluice:{FUNCTION#PART}OBJECT:KEY; sluice-owner:{FUNCTION#PART} has the
+ * A key is sluice:{FUNCTION}OBJECT:KEY. The braces are a hash tag of Valkey Cluster: all keys of a function lie in one
+ * slot, so that what one commit writes is on one node. A flow-scoped object has the instance of the function,
+ * {FUNCTION}OBJECT@INSTANCE:KEY (CHC, 3.3.3: vertex, instance and object). Where a function has several instances, what
+ * belongs to a part of the traffic has the key sluice:{FUNCTION}OBJECT#PART:KEY; sluice-owner:{FUNCTION}PART has the
  * instance, so that a part with all its flows moves by one update. */
 #ifndef SL_SHARED_TEXT_H
 #define SL_SHARED_TEXT_H
@@ -122,14 +122,12 @@ SL_COLD bool sl_object_name(struct sl_object *object) {
     const struct sl_shared_info *info = object->of->info;
     struct sl_text text = {.length = 0};
     if (object->cached)
-        sl_text_add(&text, "sluice:{%s#%d}%s:", info->function, (int)object->part, info->name);
+        sl_text_add(&text, "sluice:{%s}%s#%d:", info->function, info->name, (int)object->part);
     else if (info->scope == SL_SCOPE_FLOW)
-        sl_text_add(&text, "sluice:{%s.%s@%s:", info->function, info->name, object->of->state->store->instance);
+        sl_text_add(&text, "sluice:{%s}%s@%s:", info->function, info->name, object->of->state->store->instance);
     else
-        sl_text_add(&text, "sluice:{%s.%s:", info->function, info->name);
+        sl_text_add(&text, "sluice:{%s}%s:", info->function, info->name);
     sl_text_key(&text, object);
-    if (!object->cached)
-        sl_text_add(&text, "}");
     object->key = malloc(text.length + 1);
     object->key_length = text.length;
     if (object->key)

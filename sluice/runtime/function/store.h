@@ -38,7 +38,6 @@ enum sl_store_operation {
     SL_STORE_DROP,         /* the object no longer exists */
     SL_STORE_FORGET,       /* the end: no update of the object will be transmitted again */
     SL_STORE_LOAD,         /* all of an object, as text (sl_shared_load) */
-    SL_STORE_SYNC,         /* nothing: once it is acknowledged, callbacks for earlier updates have come */
     SL_STORE_OPERATIONS,
 };
 
@@ -87,6 +86,7 @@ struct sl_store_counts {
     uint64_t not_owner;       /* updates that the store refused, as another instance owns the objects */
     uint64_t repeated;        /* commits that the store had applied before */
     uint64_t callbacks;       /* objects of which the store said that they have changed */
+    uint64_t unreplicated;    /* times that replicas did not have the updates in time, so that one node alone had them */
 };
 
 /* What an instance among several of a function knows of the others (isolated/instance.h). Events are struct sl_event. */

@@ -77,6 +77,7 @@ struct sl_iso_slot {
     uint32_t version[SL_ISO_VERTICES];   /* changes with `owner` */
     uint8_t owner[SL_ISO_VERTICES][SL_ISO_PARTS];   /* the instance that has a part, in this batch */
     uint64_t unseen;                 /* bits of functions that do not get all of its events: absent, or without room */
+    uint64_t input, input_before;    /* packets of the input up to this batch, and up to those before */
     uint32_t packets;
     uint32_t used;                   /* bytes, from the beginning of the slot */
     uint64_t frame_order[SL_ISO_PACKETS];   /* the number of an event between those before the packet and its own */
@@ -87,6 +88,7 @@ struct sl_iso_slot {
 /* The batches for a function. */
 struct sl_iso_queue {
     _Alignas(SL_ISO_LINE) uint32_t count;   /* that were ever put into it; a futex */
+    uint32_t batch;                         /* the last one; see sl_iso_enqueue */
     uint32_t entry[SL_ISO_QUEUE];           /* the slot of each */
 };
 
@@ -104,6 +106,13 @@ struct sl_iso_stack {
     uint64_t messages, message_bytes;    /* that were sent; without the bytes that they refer to */
     uint64_t packets[SL_ISO_VERTICES][SL_ISO_PARTS];   /* of each part */
     struct sl_iso_queue queue[SL_ISO_FUNCTIONS];
+    /* for a process that takes the place of this one (recover.h) */
+    uint64_t read;                       /* packets of the input */
+    uint64_t decided;                    /* of these, packets whose verdicts the driver has */
+    uint64_t left;                       /* of these, packets that were not dropped */
+    uint64_t drops, changes, sends;      /* of struct sl_output */
+    uint64_t root_lost;                  /* packets of batches that did not leave, as the process before ended */
+    uint64_t roots;                      /* as in struct sl_iso_control: this process has what the log has */
 };
 
 /* A subscription that differs for one flow. */
@@ -147,6 +156,8 @@ struct sl_iso_control {
     uint64_t clock_limit;                /* events up to this number may be used: a store has it. 0: no limit */
     uint64_t log_waits;                  /* 0: packets are dropped where the packet log is full; else they wait */
     uint64_t off;                        /* enum sl_iso_off */
+    uint64_t roots;                      /* how often a process of the stack took the place of one that ended */
+    uint64_t replays;                    /* that one reads the input from the beginning */
     uint64_t samples;                    /* packets are counted by part, for each vertex, and no function runs */
     uint64_t poison[SL_ISO_FUNCTIONS];   /* the event at which a function crashed again and again */
     uint64_t committed[SL_ISO_FUNCTIONS];    /* the last event of the last batch that a function before a crash committed */
@@ -210,7 +221,7 @@ struct sl_iso_function {
 _Static_assert(offsetof(struct sl_iso_stack, queue) == 132160 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
 _Static_assert(sizeof(struct sl_iso_control) <= 1 << 18, "see memory.py");
-_Static_assert(offsetof(struct sl_iso_function, done) == 4, "see sl_iso_done");
+_Static_assert(offsetof(struct sl_iso_function, done) == 4 && offsetof(struct sl_iso_queue, batch) == 4, "see sl_iso_done");
 _Static_assert(sizeof(struct sl_iso_function) <= 4096 && SL_ISO_SLOTS <= SL_ISO_QUEUE, "see sl_iso_log_of");
 
 /* The mappings of a process. */

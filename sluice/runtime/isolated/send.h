@@ -39,6 +39,11 @@ static struct sl_iso_sender {
     uint64_t taking;               /* functions that receive this batch */
     uint64_t created;              /* the newest instance before it */
     uint64_t sampled;              /* the last packet that was counted, see sl_iso_sample */
+    uint64_t input;                /* packets of batches so far */
+    /* of a process that takes the place of another one (recover.h) */
+    const struct sl_iso_slot *undecided;   /* a batch whose packets have not left */
+    uint64_t replayed;             /* packets of `input` that were processed again */
+    bool silent;                   /* packets are processed without events */
     struct sl_iso_events events;
 } sl_iso_sender;
 
@@ -134,6 +139,7 @@ SL_COLD bool sl_iso_begin(void) {
     slot->packets = 0;
     slot->before = sender->order;
     slot->created_before = sender->created;
+    slot->input_before = sender->input;
     sl_iso_take_routes(iso->control, slot);
     slot->kind = sender->kind;
     slot->used = (uint32_t)sl_iso_padded(sizeof *slot);
@@ -266,6 +272,8 @@ static inline struct sl_iso_message *sl_iso_send(const struct sl_event *event, u
     if (!sender->iso)
         return NULL;
     const struct sl_iso *iso = sender->iso;
+    if (SL_UNLIKELY(sender->silent))
+        return NULL;
     if (SL_UNLIKELY(iso->control->samples))
         sl_iso_sample(iso, event);
     if (!to || (SL_UNLIKELY(!sender->slot) && !sl_iso_begin()))
@@ -347,6 +355,11 @@ static inline uint64_t sl_iso_keep(const struct sl_event *event, uint32_t handle
                                    sl_kept_call call) {
     uint16_t type = sl_iso_type(event, handler);
     uint64_t to = type != SL_ISO_NONE ? sl_iso_subscribers(event, type) : 0;
+    if (SL_UNLIKELY(sl_iso_sender.silent)) {
+        kept->served |= to;   /* by the process before */
+        kept->changes = sl_iso_sender.iso->control->changes;
+        return 0;
+    }
     if (!to || (SL_UNLIKELY(!sl_iso_sender.slot) && !sl_iso_begin()))
         return 0;
     to &= sl_iso_sender.taking | sl_iso_sender.iso->control->routed;   /* the others are served with a later batch */
@@ -366,6 +379,13 @@ static inline uint64_t sl_iso_keep(const struct sl_event *event, uint32_t handle
     return missed;
 }
 
+/* Appends a batch. Its number and the count are stored at once, so that after a kill either both or none are. */
+static inline void sl_iso_enqueue(struct sl_iso_queue *queue, uint32_t place, uint32_t batch) {
+    union { uint32_t words[2]; uint64_t both; } next = {{queue->count + 1, batch}};
+    queue->entry[queue->count % SL_ISO_QUEUE] = place;
+    __atomic_store_n((__attribute__((may_alias)) uint64_t *)(void *)queue, next.both, __ATOMIC_SEQ_CST);
+}
+
 /* Hands the batch to the functions. Returns those that receive it. */
 static inline uint64_t sl_iso_submit(const struct sl_box *box) {
     struct sl_iso_sender *sender = &sl_iso_sender;
@@ -375,10 +395,6 @@ static inline uint64_t sl_iso_submit(const struct sl_box *box) {
         sl_iso_enter_packet(sender, slot->packets);
     if (sl_iso_splitter.count)
         sl_iso_split(iso);
-    slot->now = box->now;
-    slot->last = sender->order;
-    slot->created = sender->created = box->created;
-    iso->stack->clock = sender->order;
     uint64_t to = iso->control->always | (slot->kind == SL_ISO_END ? ~UINT64_C(0) : 0);
     for (uint32_t function = 0; function < iso->count; function++)
         to |= (uint64_t)(slot->references[function] != 0) << function;
@@ -388,12 +404,18 @@ static inline uint64_t sl_iso_submit(const struct sl_box *box) {
         sl_iso_splitter.submitted[v] = slot->version[v];
     }
     to &= sender->taking & (iso->count < 64 ? ((uint64_t)1 << iso->count) - 1 : ~UINT64_C(0));
-    slot->batch = ++iso->stack->batches;
+    /* A process that takes the place of this one finds the batch by its number: from then on it is the newest one. */
+    __atomic_store_n(&slot->batch, iso->stack->batches + 1, __ATOMIC_SEQ_CST);
+    slot->now = box->now;
+    slot->last = sender->order;
+    slot->created = sender->created = box->created;
+    slot->input = sender->input += slot->packets;
     slot->functions = to;
+    __atomic_store_n(&iso->stack->batches, slot->batch, __ATOMIC_SEQ_CST);
+    iso->stack->clock = sender->order;
     for (uint64_t left = to; left; left &= left - 1) {
         struct sl_iso_queue *queue = &iso->stack->queue[sl_iso_first(left)];
-        queue->entry[queue->count % SL_ISO_QUEUE] = sender->place;
-        __atomic_store_n(&queue->count, queue->count + 1, __ATOMIC_SEQ_CST);
+        sl_iso_enqueue(queue, sender->place, slot->batch);
         if (__atomic_load_n(&sl_iso_function_at(iso, sl_iso_first(left))->sleeping, __ATOMIC_SEQ_CST))
             sl_iso_wake(&queue->count);
     }

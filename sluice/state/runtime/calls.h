@@ -12,6 +12,10 @@ enum {
     PATIENCE = 12,        /* time-outs after which an instance among several gives up */
     RETRY = 20,           /* milliseconds between attempts to connect, while a packet waits */
     RETRY_IDLE = 200,     /* otherwise */
+    NODE = 500,           /* milliseconds within which a node of a cluster replies to a new connection */
+    HOPS = 8,             /* redirections that are followed at once */
+    REPLICATION = 200,    /* milliseconds within which replicas have an update */
+    REPLICATION_PAUSE = 1000,   /* for which they are not waited for when they had not */
 };
 
 /* A call that is not acknowledged. */
@@ -20,6 +24,7 @@ struct call {
     uint32_t updates;     /* that it stands for */
     uint64_t floor;       /* no update with a lower identifier was pending when it was made, except in calls before it */
     bool recovered;
+    bool waits;           /* WAIT: with its reply, it and all calls before it are acknowledged */
 };
 
 /* Additions to one counter. */
@@ -38,6 +43,13 @@ struct client {
     struct sluice_connection connection;
     char *text;           /* calls [first, end) that are not acknowledged; [first, sent) were transmitted */
     size_t first, sent, end, room;
+    uint64_t replied;     /* calls that have a reply; without replicas, these are acknowledged */
+    size_t taken;         /* the end of their text */
+    uint64_t covered;     /* calls before the last WAIT */
+    uint64_t unreplicated;   /* when replicas were last too slow, in milliseconds */
+    char host[256], port[8];   /* of the cluster's node */
+    uint32_t node;        /* among options.nodes */
+    uint64_t pause;       /* no connection before, in milliseconds */
     struct call *call;    /* a ring of them */
     uint32_t calls;       /* size of the ring, a power of two */
     struct batch *batch;
@@ -54,8 +66,7 @@ struct client {
     uint64_t awaited;     /* its number + 1; 0 for none */
     /* of an instance among several (instance.c) */
     struct sluice_connection callbacks;   /* on which the store says which keys have changed */
-    char *commit;         /* the words of updates of the next commit */
-    size_t commit_size, commit_room;
+    struct text { char *at; size_t size, room; } commit, commit_keys;   /* words and keys of the next commit's updates */
     uint64_t rows;        /* bytes of the file of rows at the last commit */
     uint64_t commit_clock;
     uint32_t commit_updates;
@@ -73,9 +84,8 @@ struct call_text {
     bool reads;               /* FCALL_RO */
     const struct word *key, *word;
     unsigned keys, words;
-    const char *more;
-    size_t more_size;
-    unsigned more_words;
+    struct text more_keys, more;
+    unsigned more_keys_count, more_words;
 };
 
 /* Writes a call that stands for so many updates. False if there is no room, which is counted. */
@@ -95,6 +105,19 @@ void sluice_give_up(struct client *client, uint64_t updates, bool recovered, con
 
 /* Has the connection failed, or does it not reply? Then it is made again. Transmits what is pending, and takes replies. */
 void sluice_exchange(struct client *client);
+
+/* --- cluster.c --- */
+
+enum sluice_node { SLUICE_NODE_READY, SLUICE_NODE_MOVED, SLUICE_NODE_LATER };
+
+/* What a reply says of the node: MOVED: another one, which is set, has the keys; LATER: none has them now. */
+enum sluice_node sluice_node_of(struct client *client, const redisReply *reply);
+
+/* Asks the node with which the client has connected. */
+enum sluice_node sluice_probe(struct client *client, uint32_t timeout);
+
+/* The next connection is with another node of the cluster. */
+void sluice_next_node(struct client *client);
 
 /* --- instance.c --- */
 

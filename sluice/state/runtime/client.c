@@ -56,16 +56,37 @@ static enum sl_store_status read_reply(const redisReply *reply, struct sl_store_
     return read_number(reply->str + 1, &result->number) ? SL_STORE_DONE : SL_STORE_FAILED;
 }
 
-/* Takes a reply to the first call that is not acknowledged. */
-static void acknowledge(struct client *client, const redisReply *reply) {
-    const struct call *call = &client->call[client->store.acknowledged & (client->calls - 1)];
-    bool awaited = client->awaited == client->store.acknowledged + 1;
+/* The calls that have a reply are acknowledged. */
+static void acknowledge(struct client *client) {
+    client->first = client->taken;
+    client->store.acknowledged = client->replied;
+}
+
+/* Takes a reply to the first call that has none. */
+static void take_reply(struct client *client, const redisReply *reply) {
+    const struct call *call = &client->call[client->replied & (client->calls - 1)];
+    bool awaited = client->awaited == client->replied + 1;
+    client->taken += call->bytes;
+    client->replied++;
+    client->impatient = false;
+    if (call->waits) {
+        if (reply->type != REDIS_REPLY_INTEGER || reply->integer < client->options.replicas) {
+            client->counts.unreplicated++;   /* packets go on with one copy: the replicas may be away for long */
+            client->unreplicated = sluice_milliseconds();
+        }
+        acknowledge(client);
+        return;
+    }
     enum sl_store_status status = read_reply(reply, awaited ? client->result : NULL);
     if (reply->type == REDIS_REPLY_STRING && reply->len > 0 && reply->str[0] == '=')
         client->counts.repeated++;
     if (reply->type == REDIS_REPLY_STRING && reply->len > 0 && reply->str[0] == '~') {
         client->counts.not_owner += call->updates;
         note_fault(client, "another instance has taken the place of this one", reply->str + 1);
+    } else if (reply->type == REDIS_REPLY_STRING && reply->len > 0 && reply->str[0] == '<') {
+        char has[64];
+        snprintf(has, sizeof has, "it has the commits up to clock %.20s", reply->str + 1);
+        sluice_give_up(client, call->updates ? call->updates : 1, true, "the store lost updates that it had acknowledged", has);
     } else if (status == SL_STORE_FAILED) {
         client->counts.errors++;
         sluice_give_up(client, call->updates, call->recovered, "the store refused an update",
@@ -77,19 +98,30 @@ static void acknowledge(struct client *client, const redisReply *reply) {
     } else if (status == SL_STORE_REFUSED) {
         client->counts.refused += call->updates;
     }
-    client->first += call->bytes;
-    client->store.acknowledged++;
-    client->impatient = false;
+    if (client->covered <= client->store.acknowledged)   /* no WAIT follows */
+        acknowledge(client);
 }
 
-/* Was the first call that is not acknowledged transmitted as a whole? */
+/* Was the first call without a reply transmitted as a whole? */
 static bool awaits_reply(const struct client *client) {
-    return client->store.acknowledged < client->store.made &&
-           client->call[client->store.acknowledged & (client->calls - 1)].bytes <= client->sent - client->first;
+    return client->replied < client->store.made &&
+           client->call[client->replied & (client->calls - 1)].bytes <= client->sent - client->taken;
+}
+
+/* Another node has the keys, or none has them now: what is not acknowledged is transmitted again. */
+static bool leave_node(struct client *client, const redisReply *reply) {
+    enum sluice_node node = sluice_node_of(client, reply);
+    if (node == SLUICE_NODE_READY)
+        return false;
+    snprintf(client->connection.why, sizeof client->connection.why, "%s", reply->str);
+    sluice_disconnect(&client->connection);
+    client->attempt = 0;
+    client->pause = node == SLUICE_NODE_LATER ? sluice_milliseconds() + RETRY : 0;
+    return true;
 }
 
 static void take_replies(struct client *client) {
-    uint64_t before = client->store.acknowledged;
+    uint64_t before = client->replied;
     sluice_receive(&client->connection);
     redisReply *reply;
     while ((reply = sluice_reply(&client->connection))) {
@@ -99,23 +131,46 @@ static void take_replies(struct client *client) {
             sluice_disconnect(&client->connection);
             return;
         }
-        acknowledge(client, reply);
+        bool left = leave_node(client, reply);
+        if (!left)
+            take_reply(client, reply);
         freeReplyObject(reply);
+        if (left)
+            return;
     }
-    if (client->store.acknowledged > before)
+    if (client->replied > before)
         client->progress = sluice_milliseconds();
 }
 
 /* --- transmission --- */
 
+/* Connects with the server, or with the node of the cluster that has the keys. */
+static bool reach(struct client *client, uint32_t timeout) {
+    uint32_t most = client->options.nodes && timeout > NODE ? NODE : timeout;
+    for (unsigned hops = 0; hops < HOPS; hops++) {
+        if (!sluice_connect(&client->connection, &client->options, most))
+            break;
+        enum sluice_node node = sluice_probe(client, most);
+        if (node == SLUICE_NODE_READY)
+            return !client->options.token || sluice_instance_connected(client, timeout);
+        snprintf(client->connection.why, sizeof client->connection.why, "no node of the cluster serves '%.100s'",
+                 client->options.function);
+        sluice_disconnect(&client->connection);
+        if (node == SLUICE_NODE_LATER)
+            break;
+    }
+    sluice_next_node(client);
+    return false;
+}
+
 /* Connects again, and transmits from the first call that is not acknowledged. */
 static bool reconnect(struct client *client, uint32_t timeout) {
     client->attempt = sluice_milliseconds();
-    if (!sluice_connect(&client->connection, &client->options, timeout) ||
-        (client->options.token && !sluice_instance_connected(client, timeout)))
+    if (client->attempt < client->pause || !reach(client, timeout))
         return false;
     client->counts.reconnections++;
-    size_t at = client->first;
+    client->replied = client->store.acknowledged;
+    size_t at = client->taken = client->first;
     for (uint64_t n = client->store.acknowledged; n < client->store.made && at < client->sent; n++) {
         at += client->call[n & (client->calls - 1)].bytes;
         client->counts.retransmitted++;
@@ -125,7 +180,55 @@ static bool reconnect(struct client *client, uint32_t timeout) {
     return true;
 }
 
+/* Room in memory for so many bytes, and one more call. */
+static bool grow(struct client *client, size_t bytes) {
+    if (client->end + bytes > client->room && client->first) {
+        memmove(client->text, client->text + client->first, client->end - client->first);
+        client->sent -= client->first;
+        client->taken -= client->first;
+        client->end -= client->first;
+        client->first = 0;
+    }
+    if (client->end + bytes > client->room) {
+        size_t room = 2 * client->room > client->end + bytes ? 2 * client->room : client->end + bytes;
+        char *larger = realloc(client->text, room);
+        if (!larger)
+            return false;
+        client->text = larger;
+        client->room = room;
+    }
+    if (client->store.made - client->store.acknowledged == client->calls) {
+        struct call *larger = malloc(2 * (size_t)client->calls * sizeof *larger);
+        if (!larger)
+            return false;
+        for (uint64_t n = client->store.acknowledged; n < client->store.made; n++)
+            larger[n & (2 * client->calls - 1)] = client->call[n & (client->calls - 1)];
+        free(client->call);
+        client->call = larger;
+        client->calls *= 2;
+    }
+    return true;
+}
+
+/* The calls so far are acknowledged once the replicas have them. Calls since the last WAIT are none to wait for. */
+static void cover(struct client *client) {
+    char text[64], number[12], most[12];
+    if (!client->options.replicas || client->covered == client->store.made ||
+        (client->unreplicated && sluice_milliseconds() - client->unreplicated < REPLICATION_PAUSE) || !grow(client, sizeof text))
+        return;
+    int digits = snprintf(number, sizeof number, "%u", client->options.replicas);
+    int places = snprintf(most, sizeof most, "%u", REPLICATION);
+    int size = snprintf(text, sizeof text, "*3\r\n$4\r\nWAIT\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", digits, number, places, most);
+    memcpy(client->text + client->end, text, (size_t)size);
+    client->end += (size_t)size;
+    client->call[client->store.made++ & (client->calls - 1)] = (struct call){
+        .bytes = (uint32_t)size, .waits = true,
+        .floor = client->burst_first ? client->burst_first : client->last + 1};
+    client->covered = client->store.made;
+}
+
 static void transmit(struct client *client) {
+    cover(client);
     client->sent += sluice_send(&client->connection, client->text + client->sent, client->end - client->sent);
 }
 
@@ -164,31 +267,7 @@ static bool make_room(struct client *client, size_t bytes) {
         if (client->store.acknowledged == client->store.made || !sluice_wait_for(client, client->store.acknowledged + 1))
             return false;
     }
-    if (client->end + bytes > client->room && client->first) {
-        memmove(client->text, client->text + client->first, client->end - client->first);
-        client->sent -= client->first;
-        client->end -= client->first;
-        client->first = 0;
-    }
-    if (client->end + bytes > client->room) {
-        size_t room = 2 * client->room > client->end + bytes ? 2 * client->room : client->end + bytes;
-        char *larger = realloc(client->text, room);
-        if (!larger)
-            return false;
-        client->text = larger;
-        client->room = room;
-    }
-    if (client->store.made - client->store.acknowledged == client->calls) {
-        struct call *larger = malloc(2 * (size_t)client->calls * sizeof *larger);
-        if (!larger)
-            return false;
-        for (uint64_t n = client->store.acknowledged; n < client->store.made; n++)
-            larger[n & (2 * client->calls - 1)] = client->call[n & (client->calls - 1)];
-        free(client->call);
-        client->call = larger;
-        client->calls *= 2;
-    }
-    return true;
+    return grow(client, bytes);
 }
 
 static void add_bytes(struct client *client, const void *bytes, size_t size) {
@@ -230,7 +309,7 @@ static uint64_t settled(const struct client *client) {
 }
 
 bool sluice_write_call(struct client *client, const struct call_text *text, uint32_t updates, bool recovered) {
-    size_t bytes = 256 + strlen(client->options.prefix) + strlen(text->function) + text->more_size;
+    size_t bytes = 256 + strlen(client->options.prefix) + strlen(text->function) + text->more.size + text->more_keys.size;
     for (unsigned i = 0; i < text->keys; i++)
         bytes += text->key[i].size + 32;
     for (unsigned i = 0; i < text->words; i++)
@@ -243,17 +322,19 @@ bool sluice_write_call(struct client *client, const struct call_text *text, uint
     size_t begin = client->end;
     char name[128], keys[12];
     int n = snprintf(name, sizeof name, "%s_%s", client->options.prefix, text->function);
-    int digits = snprintf(keys, sizeof keys, "%u", text->keys);
-    add_length(client, '*', 3 + text->keys + text->words + text->more_words);
+    int digits = snprintf(keys, sizeof keys, "%u", text->keys + text->more_keys_count);
+    add_length(client, '*', 3 + text->keys + text->more_keys_count + text->words + text->more_words);
     add_word(client, text->reads ? "FCALL_RO" : "FCALL", text->reads ? 8 : 5);
     add_word(client, name, (size_t)n < sizeof name ? (size_t)n : sizeof name - 1);
     add_word(client, keys, (size_t)digits);
     for (unsigned i = 0; i < text->keys; i++)
         add_word(client, text->key[i].bytes, text->key[i].size);
+    if (text->more_keys.size)
+        add_bytes(client, text->more_keys.at, text->more_keys.size);
     for (unsigned i = 0; i < text->words; i++)
         add_word(client, text->word[i].bytes, text->word[i].size);
-    if (text->more_size)
-        add_bytes(client, text->more, text->more_size);
+    if (text->more.size)
+        add_bytes(client, text->more.at, text->more.size);
     if (client->store.acknowledged == client->store.made)
         client->progress = sluice_milliseconds();
     client->call[client->store.made++ & (client->calls - 1)] = (struct call){
@@ -340,7 +421,7 @@ static const struct { const char *name; uint8_t numbers; bool reads; } functions
     [SL_STORE_MAP_READ] = {"map_read", 1, true}, [SL_STORE_MAP_MINIMUM] = {"map_minimum", 2, false},
     [SL_STORE_MAP_MAXIMUM] = {"map_maximum", 2, false}, [SL_STORE_MAP_LEAST] = {"map_least", 1, false},
     [SL_STORE_DROP] = {"drop", 0, false},        [SL_STORE_FORGET] = {"forget", 0, false},
-    [SL_STORE_LOAD] = {"load", 0, true},         [SL_STORE_SYNC] = {"sync", 0, true},
+    [SL_STORE_LOAD] = {"load", 0, true},
 };
 
 static bool write_operation(struct client *client, const struct sl_store_call *call) {
@@ -444,8 +525,8 @@ static void client_finish(struct sl_store *store) {
         const struct call *call = &client->call[n & (client->calls - 1)];
         sluice_give_up(client, call->updates, call->recovered, "the store did not acknowledge all updates", why);
     }
-    client->store.acknowledged = client->store.made;
-    client->first = client->sent = client->end = 0;
+    client->store.acknowledged = client->replied = client->store.made;
+    client->first = client->taken = client->sent = client->end = 0;
     sluice_disconnect(&client->connection);
 }
 
@@ -471,9 +552,12 @@ struct sl_store *sluice_client_open(const struct sluice_client_options *options,
     bool made = client->call && client->batch && client->text;
     client->callbacks.fd = -1;
     made = made && (!options->token || sluice_instance_open(client));
-    if (made && sluice_connect(&client->connection, &client->options, options->timeout) &&
-        (!options->token || sluice_instance_connected(client, options->timeout)))
-        return &client->store;
+    for (uint64_t begin = sluice_milliseconds(); made; sluice_wait(&client->connection, false, RETRY)) {
+        if (reach(client, options->timeout))
+            return &client->store;
+        if (!options->nodes || sluice_milliseconds() - begin > options->timeout)   /* another node may have the keys soon */
+            break;
+    }
     if (made)
         snprintf(why, size, "%s", client->connection.why);
     sluice_client_close(&client->store);

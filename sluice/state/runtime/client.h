@@ -15,6 +15,8 @@ struct sluice_client_options {
     const char *path;        /* of a Unix socket; else NULL */
     const char *host, *port;
     const char *user, *password;   /* NULL: no AUTH */
+    const char *nodes;       /* of a cluster, as HOST:PORT,HOST:PORT,...; NULL: one server */
+    uint32_t replicas;       /* that must have an update before it counts as acknowledged (WAIT); 0: none */
     const char *prefix;      /* of the server-side functions */
     const char *instance;    /* of the function */
     uint32_t epoch;          /* of the run, 1 to 65535: the first two bytes of identifiers */
@@ -22,9 +24,9 @@ struct sluice_client_options {
     uint32_t bytes;          /* of calls that are not acknowledged, at most */
     bool waits;              /* for every update (for measurements) */
     bool caches;             /* flow-scoped objects */
+    const char *function;    /* whose objects it stores, of an instance or in a cluster: the hash tag of their keys */
     /* of an instance among several: */
     const char *token;       /* the store knows its process by this; NULL: there is one instance */
-    const char *function;    /* its name */
     const char *cached, *watched;   /* struct sl_store */
     uint32_t run;            /* the epoch of its chain */
     bool strict;
@@ -37,5 +39,11 @@ struct sl_store *sluice_client_open(const struct sluice_client_options *options,
 bool sluice_client_begin(struct sl_store *store);
 
 void sluice_client_close(struct sl_store *store);
+
+/* One store for several clients, each of the function of that name. The names must live as long. */
+struct sl_store *sluice_clients_join(struct sl_store *const *stores, const char *const *names, uint32_t count);
+
+/* Frees it; the clients remain. */
+void sluice_clients_part(struct sl_store *store);
 
 #endif

@@ -92,20 +92,25 @@ static bool connect_any(struct sluice_connection *connection, const struct sluic
     return connected;
 }
 
-/* AUTH, and its reply. */
-static bool authenticate(struct sluice_connection *connection, const struct sluice_client_options *options, uint32_t timeout) {
-    const char *words[] = {"AUTH", options->user ? options->user : options->password, options->password};
-    char *command = NULL;
-    int size = redisFormatCommandArgv(&command, options->user ? 3 : 2, words, NULL);
-    size_t sent = size > 0 ? sluice_send(connection, command, (size_t)size) : 0;
-    redisFreeCommand(command);
-    uint64_t end = sluice_milliseconds() + timeout;
+redisReply *sluice_command(struct sluice_connection *connection, uint32_t timeout, int count, const char **words) {
+    char *text = NULL;
+    int size = redisFormatCommandArgv(&text, count, words, NULL);
+    size_t sent = size > 0 ? sluice_send(connection, text, (size_t)size) : 0;
+    redisFreeCommand(text);
     redisReply *reply = NULL;
+    uint64_t begin = sluice_milliseconds();
     while (size > 0 && sent == (size_t)size && connection->fd >= 0 && !(reply = sluice_reply(connection)) &&
-           sluice_milliseconds() < end) {
+           sluice_milliseconds() - begin < timeout) {
         sluice_wait(connection, false, 50);
         sluice_receive(connection);
     }
+    return reply;
+}
+
+/* AUTH, and its reply. */
+static bool authenticate(struct sluice_connection *connection, const struct sluice_client_options *options, uint32_t timeout) {
+    const char *words[] = {"AUTH", options->user ? options->user : options->password, options->password};
+    redisReply *reply = sluice_command(connection, timeout, options->user ? 3 : 2, words);
     bool accepted = reply && reply->type == REDIS_REPLY_STATUS;
     if (!accepted && connection->fd >= 0)
         lost(connection, reply && reply->type == REDIS_REPLY_ERROR ? reply->str : "no reply to AUTH");

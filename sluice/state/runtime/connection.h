@@ -39,4 +39,7 @@ void sluice_receive(struct sluice_connection *connection);
 /* The next reply; NULL if there is no whole one. The caller frees it (freeReplyObject). */
 redisReply *sluice_reply(struct sluice_connection *connection);
 
+/* Transmits a command, and waits for its reply; NULL: `why` says why there is none. */
+redisReply *sluice_command(struct sluice_connection *connection, uint32_t timeout, int count, const char **words);
+
 #endif

@@ -17,29 +17,36 @@ enum { PREFIXES = 32 };                   /* of keys with callbacks: of owners, 
 
 /* --- commits --- */
 
-static bool commit_room(struct client *client, size_t bytes) {
-    size_t room = client->commit_room ? client->commit_room : 1 << 14;
-    while (room < client->commit_size + bytes)
+static bool text_room(struct text *text, size_t bytes) {
+    size_t room = text->room ? text->room : 1 << 14;
+    while (room < text->size + bytes)
         room *= 2;
-    if (client->commit_size + bytes > SLUICE_COMMIT_MOST)
+    if (text->size + bytes > SLUICE_COMMIT_MOST)
         return false;
-    if (room == client->commit_room)
+    if (room == text->room)
         return true;
-    char *larger = realloc(client->commit, room);
+    char *larger = realloc(text->at, room);
     if (!larger)
         return false;
-    client->commit = larger;
-    client->commit_room = room;
+    text->at = larger;
+    text->room = room;
     return true;
 }
 
-static void commit_word(struct client *client, const void *bytes, size_t size) {
-    client->commit_size += sluice_length(client->commit + client->commit_size, '$', size);
-    if (size)
-        memcpy(client->commit + client->commit_size, bytes, size);
-    memcpy(client->commit + client->commit_size + size, "\r\n", 2);
-    client->commit_size += size + 2;
+/* Room for an update: its key, and other words of so many bytes. */
+static bool commit_room(struct client *client, size_t key, size_t words) {
+    return text_room(&client->commit_keys, 32 + key) && text_room(&client->commit, 256 + words);
 }
+
+static void text_word(struct text *text, const void *bytes, size_t size) {
+    text->size += sluice_length(text->at + text->size, '$', size);
+    if (size)
+        memcpy(text->at + text->size, bytes, size);
+    memcpy(text->at + text->size + size, "\r\n", 2);
+    text->size += size + 2;
+}
+
+static void commit_word(struct client *client, const void *bytes, size_t size) { text_word(&client->commit, bytes, size); }
 
 /* A struct's bytes follow the clock of the update, as a put without a commit stores them. */
 static void commit_struct(struct client *client, const struct sl_store_call *call) {
@@ -54,13 +61,13 @@ static void commit_struct(struct client *client, const struct sl_store_call *cal
 
 enum sl_store_status sluice_commit_update(struct client *client, const struct sl_store_call *call, const char *function) {
     bool is_struct = call->operation == SL_STORE_PUT && call->length <= SL_STORE_BYTES_MOST;
-    if (!commit_room(client, 256 + strlen(function) + call->key_length + (is_struct ? call->length : 0))) {
+    if (!commit_room(client, call->key_length, strlen(function) + (is_struct ? call->length : 0))) {
         sluice_give_up(client, 1, call->recovered, "a batch has more updates than a commit", "no room");
         client->commit_lost = true;
         return SL_STORE_FAILED;
     }
     commit_word(client, function, strlen(function));
-    commit_word(client, call->key, call->key_length);
+    text_word(&client->commit_keys, call->key, call->key_length);
     if (is_struct) {
         commit_struct(client, call);
     } else {
@@ -76,12 +83,12 @@ enum sl_store_status sluice_commit_update(struct client *client, const struct sl
 
 /* The key that says which instance owns a part of the traffic. */
 static size_t owner_key(const struct client *client, uint32_t part, char *to, size_t size) {
-    return (size_t)snprintf(to, size, "sluice-owner:{%.200s#%u}", client->options.function, part);
+    return (size_t)snprintf(to, size, "sluice-owner:{%.200s}%u", client->options.function, part);
 }
 
 /* The key that says what the processes of this instance have done. */
 static size_t done_key(const struct client *client, char *to, size_t size) {
-    return (size_t)snprintf(to, size, "sluice-done:{%.100s@%s}:%u", client->options.function, client->options.instance,
+    return (size_t)snprintf(to, size, "sluice-done:{%.100s}%s:%u", client->options.function, client->options.instance,
                             client->options.run);
 }
 
@@ -98,17 +105,20 @@ static void instance_commit(struct sl_store *store, uint64_t clock) {
                 key[count] = (struct word){keys[count], owner_key(client, part, keys[count], sizeof keys[count])};
                 count++;
             }
-        char number[24], rows[24];
-        struct word word[] = {{client->options.token, strlen(client->options.token)},
-                              {number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)clock)},
-                              {rows, (size_t)snprintf(rows, sizeof rows, "%llu", (unsigned long long)store->rows)}};
-        struct call_text text = {.function = "commit", .key = key, .word = word, .keys = count, .words = 3,
-                                 .more = client->commit, .more_size = client->commit_size,
-                                 .more_words = 4 * client->commit_updates};
+        char number[24], before[24], rows[24], owners[12];
+        struct word word[] = {
+            {client->options.token, strlen(client->options.token)},
+            {number, (size_t)snprintf(number, sizeof number, "%llu", (unsigned long long)clock)},
+            {before, (size_t)snprintf(before, sizeof before, "%llu", (unsigned long long)client->commit_clock)},
+            {rows, (size_t)snprintf(rows, sizeof rows, "%llu", (unsigned long long)store->rows)},
+            {owners, (size_t)snprintf(owners, sizeof owners, "%u", count - 1)}};
+        struct call_text text = {.function = "commit", .key = key, .word = word, .keys = count, .words = 5,
+                                 .more_keys = client->commit_keys, .more_keys_count = client->commit_updates,
+                                 .more = client->commit, .more_words = 3 * client->commit_updates};
         sluice_write_call(client, &text, client->commit_updates, client->commit_recovered);
         client->rows = store->rows;
         client->commit_clock = clock;
-        client->commit_size = 0;
+        client->commit.size = client->commit_keys.size = 0;
         client->commit_updates = 0;
         client->commit_recovered = false;
         memset(client->touched, 0, sizeof client->touched);
@@ -132,7 +142,7 @@ static bool write_parts(struct client *client, const char *function, bool reads,
         key[n++] = (struct word){keys[0], done_key(client, keys[0], sizeof keys[0])};
     for (uint32_t part = 0; part < SLUICE_PARTS; part++)
         if (parts[part >> 3] >> (part & 7) & 1) {
-            int size = snprintf(keys[n], sizeof keys[n], "%s:{%.200s#%u}%s", keys_of.prefix, client->options.function, part,
+            int size = snprintf(keys[n], sizeof keys[n], "%s:{%.200s}%u%s", keys_of.prefix, client->options.function, part,
                                 keys_of.suffix);
             key[n] = (struct word){keys[n], (size_t)size};
             n++;
@@ -203,15 +213,15 @@ static bool read_owned(struct client *client) {
 static void instance_set_timers(struct sl_store *store, uint32_t part, const char *flow, const char *timers) {
     struct client *client = client_of(store);
     char key[256];
-    size_t length = (size_t)snprintf(key, sizeof key, "sluice-timers:{%.200s#%u}:%u", client->options.function, part,
+    size_t length = (size_t)snprintf(key, sizeof key, "sluice-timers:{%.200s}%u:%u", client->options.function, part,
                                      client->options.run);
-    if (!commit_room(client, 256 + length + strlen(flow) + strlen(timers))) {
+    if (!commit_room(client, length, strlen(flow) + strlen(timers))) {
         sluice_give_up(client, 1, true, "a batch has more timers than a commit", "no room");
         client->commit_lost = true;
         return;
     }
     commit_word(client, "timers", strlen("timers"));
-    commit_word(client, key, length);
+    text_word(&client->commit_keys, key, length);
     commit_word(client, flow, strlen(flow));
     commit_word(client, timers, strlen(timers));
     client->commit_updates++;
@@ -260,26 +270,10 @@ static void instance_poll(struct sl_store *store, uint32_t milliseconds) {
     take_callbacks(client);
 }
 
-/* Transmits a command, and waits for its reply; NULL: the connection's `why` says why there is none. */
-static redisReply *command(struct sluice_connection *connection, uint32_t timeout, int count, const char **words) {
-    char *text = NULL;
-    int size = redisFormatCommandArgv(&text, count, words, NULL);
-    size_t sent = size > 0 ? sluice_send(connection, text, (size_t)size) : 0;
-    redisFreeCommand(text);
-    redisReply *reply = NULL;
-    uint64_t begin = sluice_milliseconds();
-    while (size > 0 && sent == (size_t)size && connection->fd >= 0 && !(reply = sluice_reply(connection)) &&
-           sluice_milliseconds() - begin < timeout) {
-        sluice_wait(connection, false, 50);
-        sluice_receive(connection);
-    }
-    return reply;
-}
-
 /* The prefixes of the keys about which the store calls back, as words of the command. Returns how many words. */
 static int callback_words(const struct client *client, const char **word, char text[][256]) {
     int count = 0;
-    snprintf(text[0], 256, "sluice-owner:{%.200s#", client->options.function);
+    snprintf(text[0], 256, "sluice-owner:{%.200s}", client->options.function);
     word[count++] = "PREFIX";
     word[count++] = text[0];
     for (const char *at = client->options.watched; *at && at[1] && count < 2 * PREFIXES; at = strchr(at + 1, ',')) {
@@ -287,7 +281,7 @@ static int callback_words(const struct client *client, const char **word, char t
         char *to = text[count / 2];
         if (!length)
             break;
-        snprintf(to, 256, "sluice:{%.100s.%.*s:", client->options.function, length > 100 ? 100 : length, at + 1);
+        snprintf(to, 256, "sluice:{%.100s}%.*s:", client->options.function, length > 100 ? 100 : length, at + 1);
         word[count++] = "PREFIX";
         word[count++] = to;
     }
@@ -303,15 +297,15 @@ bool sluice_instance_connected(struct client *client, uint32_t timeout) {
     client->callbacks.arrays = true;
     client->store.generation++;
     bool done = sluice_connect(&client->callbacks, &client->options, timeout);
-    redisReply *reply = done ? command(&client->callbacks, timeout, 2, id_words) : NULL;
+    redisReply *reply = done ? sluice_command(&client->callbacks, timeout, 2, id_words) : NULL;
     done = reply && reply->type == REDIS_REPLY_INTEGER;
     if (done)
         snprintf(id, sizeof id, "%lld", reply->integer);
     freeReplyObject(reply);
-    reply = done ? command(&client->callbacks, timeout, 2, subscribe) : NULL;
+    reply = done ? sluice_command(&client->callbacks, timeout, 2, subscribe) : NULL;
     done = reply && reply->type == REDIS_REPLY_ARRAY;
     freeReplyObject(reply);
-    reply = done ? command(&client->connection, timeout, words, track) : NULL;
+    reply = done ? sluice_command(&client->connection, timeout, words, track) : NULL;
     done = reply && reply->type == REDIS_REPLY_STATUS;
     if (!done && client->connection.fd >= 0) {
         snprintf(client->connection.why, sizeof client->connection.why, "it does not call back (CLIENT TRACKING): %.80s",
@@ -341,5 +335,6 @@ bool sluice_client_begin(struct sl_store *store) { return read_owned(client_of(s
 
 void sluice_instance_close(struct client *client) {
     sluice_disconnect(&client->callbacks);
-    free(client->commit);
+    free(client->commit.at);
+    free(client->commit_keys.at);
 }

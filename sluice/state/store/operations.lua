@@ -312,29 +312,36 @@ redis.register_function { function_name = '@PREFIX@_load', callback = function(k
     return '+' .. table.concat(items, ',')
 end, flags = { 'no-writes' } }
 
+-- Whether this node serves a key.
 redis.register_function { function_name = '@PREFIX@_sync', callback = function()
     return '+0'
 end, flags = { 'no-writes' } }
 
 -- The updates of a batch of packets, by one instance among several. KEYS[1] has the clock of the last batch that was
--- applied, the others are the owners of what it changes. ARGV[1] is the instance's process, ARGV[2] the clock, ARGV[3]
--- the bytes of its file of rows; then for each update its name, key and two arguments. All of it is applied, or nothing:
--- '=' if it was before, '~' if another process owns one of the parts.
+-- applied; ARGV[5] others are the owners of what it changes; then there is one for each update. ARGV[1] is the instance's
+-- process, ARGV[2] the clock, ARGV[3] that of its commit before, ARGV[4] the bytes of its file of rows; then for each
+-- update its name and two arguments. All of it is applied, or nothing: '=' if it was before, '<' if the store does not
+-- have the commit before, which another node had acknowledged, '~' if another process owns one of the parts.
 redis.register_function('@PREFIX@_commit', function(keys, args)
     local before = tonumber(redis.call('HGET', keys[1], 'clock') or '0')
     if @REPEATED@ and tonumber(args[2]) <= before then
         return '='
     end
-    local owners = #keys > 1 and redis.call('MGET', unpack(keys, 2)) or {}
-    for i = 2, #keys do
+    if @SEQUENCE@ and tonumber(args[3]) > before then
+        return '<' .. text(before)
+    end
+    local count = tonumber(args[5])
+    local owners = count > 0 and redis.call('MGET', unpack(keys, 2, 1 + count)) or {}
+    for i = 2, 1 + count do
         if @OWNERSHIP@ and owners[i - 1] ~= args[1] then
             return '~' .. keys[i]
         end
     end
-    for at = 4, #args, 4 do
-        direct[args[at]](args[at + 1], args[at + 2], args[at + 3])
+    for i = 2 + count, #keys do
+        local at = 6 + 3 * (i - 2 - count)
+        direct[args[at]](keys[i], args[at + 1], args[at + 2])
     end
-    redis.call('HSET', keys[1], 'clock', args[2], 'rows', args[3])
+    redis.call('HSET', keys[1], 'clock', args[2], 'rows', args[4])
     return '+' .. args[2]
 end)
 

@@ -148,6 +148,7 @@ struct pkt_info {
     uint16_t payloadlen;
     uint32_t seq, ack_seq; /* these and window in the host's byte order */
     uint16_t window;
+    uint32_t hash;         /* of the flow's ends, the same in both directions; 0 of another protocol than TCP */
     struct ethhdr *ethh;   /* these as they are in a copy of the packet, good until the next call of mtcp_getlastpkt */
     struct iphdr *iph;
     struct tcphdr *tcph;   /* NULL of another protocol than TCP */

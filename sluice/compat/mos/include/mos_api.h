@@ -144,11 +144,11 @@ struct pkt_info {
     int in_ifidx;          /* which of the devices it came from, from 0 on */
     uint16_t eth_len;      /* the whole frame */
     uint16_t ip_len;       /* of the IP packet */
+    uint32_t hash;         /* of the ends, the same in both directions; 0 without TCP. mOS has padding here */
     uint64_t offset;       /* of the payload in the stream */
     uint16_t payloadlen;
     uint32_t seq, ack_seq; /* these and window in the host's byte order */
     uint16_t window;
-    uint32_t hash;         /* of the flow's ends, the same in both directions; 0 of another protocol than TCP */
     struct ethhdr *ethh;   /* these as they are in a copy of the packet, good until the next call of mtcp_getlastpkt */
     struct iphdr *iph;
     struct tcphdr *tcph;   /* NULL of another protocol than TCP */

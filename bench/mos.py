@@ -3,15 +3,18 @@
 A monitor of connections (examples/mos/midstat.c, 15 functions, no buffers) and a searcher of payload run over a
 capture, each in turn with the function that does the same (bench/mos/). Prints CPU time a packet, of the whole process
 less what it takes for an empty capture, so that reading the file counts in both, and the median of the ratios within
-turns. --contexts N: the monitor with one and with N contexts, by the clock, which needs N idle cores. Without FILE a
-capture is made: 200,000 segments in 2,000 connections.
+turns. --instructions: in their place the instructions that valgrind counts, whatever else the machine does.
+--contexts N: the monitor with one and with N contexts, by the clock, which needs N idle cores. Without FILE a capture
+is made: 200,000 segments in 2,000 connections.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -32,6 +35,9 @@ PAIRS = {
     "connection monitor": (ROOT / "examples" / "mos" / "midstat.c", HERE / "monitor.c"),
     "payload searcher": (HERE / "search_mos.c", HERE / "search.c"),
 }
+
+PORTABLE: list[str] = []
+"""Options of make for a processor that valgrind emulates."""
 
 
 def packets_of(path: Path) -> int:
@@ -57,7 +63,7 @@ def direct_command(source: Path, folder: Path) -> list[str]:
     """The program of `sluice build` with a function, but for the capture."""
     made = folder / source.stem
     assert sluice(["build", "tcp_ip", "-o", str(made), "-f", str(source)]) == 0
-    subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}"], check=True)
+    subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *PORTABLE], check=True)
     return [str(made / "tcp_ip-run")]
 
 
@@ -72,6 +78,25 @@ def run(command: list[str], path: Path) -> tuple[float, float]:
     if process.returncode:
         raise SystemExit(f"{shlex.join(words)} ended with {process.returncode}")
     return usage.ru_utime + usage.ru_stime, time.monotonic() - began
+
+
+def instructions(command: list[str], path: Path) -> int:
+    """Instructions of the whole process for a capture, as callgrind counts them."""
+    words = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", *command]
+    words += [] if "-f" in command else [str(path)]
+    environment = {**os.environ, "SLUICE_MOS_READ": str(path)}
+    done = subprocess.run(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    counted = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not counted:
+        raise SystemExit(f"{shlex.join(words)} ended with {done.returncode}: {done.stderr[-1000:]}")
+    return int(counted[1])
+
+
+def count(name: str, commands: list[list[str]], path: Path, empty: Path) -> None:
+    """Print how many instructions both programs of a pair take."""
+    packets = packets_of(path)
+    mos, direct = ((instructions(c, path) - instructions(c, empty)) / packets for c in commands)
+    print(f"{name}: mOS {mos:.0f} instructions a packet, Sluice {direct:.0f}, ratio {mos / direct:.2f}")
 
 
 def compare(name: str, commands: list[list[str]], path: Path, empty: Path, rounds: int) -> None:
@@ -97,7 +122,12 @@ def main() -> int:
     parser.add_argument("file", nargs="?", type=Path, help="a capture file (pcap)")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--contexts", type=int, default=0)
+    parser.add_argument("--instructions", action="store_true", help="count them by valgrind")
     options = parser.parse_args()
+    if options.instructions:
+        if not shutil.which("valgrind"):
+            raise SystemExit("there is no valgrind, which counts instructions: install it")
+        PORTABLE.append("CFLAGS=-O2 -march=x86-64-v3")  # valgrind knows no AVX-512
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = Path(name)
         made, empty = folder / "mos", folder / "empty.pcap"
@@ -106,9 +136,13 @@ def main() -> int:
             capture(path)
         empty.write_bytes(pcap([]))
         assert sluice(["mos", "-o", str(made)]) == 0
-        subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}"], check=True)
+        subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *PORTABLE], check=True)
         for what, (mos, direct) in PAIRS.items():
-            compare(what, [mos_command(mos, made), direct_command(direct, folder)], path, empty, options.rounds)
+            commands = [mos_command(mos, made), direct_command(direct, folder)]
+            if options.instructions:
+                count(what, commands, path, empty)
+            else:
+                compare(what, commands, path, empty, options.rounds)
         if options.contexts > 1:
             scale(mos_command(PAIRS["connection monitor"][0], made), path, options.contexts, options.rounds)
     return 0

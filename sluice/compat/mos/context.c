@@ -99,6 +99,7 @@ static void free_context(struct mos_context *context)
         sluice_mos_close(context->box);
     sl_pool_close(&context->pool);
     mos_sockets_free(context);
+    mos_flow_index_close(context);
     mos_registrations_forget(context);
     free(context->timers);
     free(context->packet.memory);

@@ -32,7 +32,7 @@ void mos_flow_set_buffers(struct mos_flow *flow)
         struct mos_buffer *buffer = &flow->buffer[side];
         uint32_t size = 0;
         for (unsigned i = 0; i < flow->view_count; i++)
-            if (!flow->views[i]->stopped[side]) {
+            if (!flow->views[i]->stopped[side] && !flow->offload) {
                 size = (uint32_t)sl_max(size, (uint64_t)flow->views[i]->buffer[side]);
                 buffer->last = flow->views[i]->overlap[side] == MOS_OVERLAP_POLICY_LAST;
             }
@@ -53,7 +53,7 @@ void mos_flow_stop(struct mos_socket *view, int side)
 
 bool mos_flow_is_watched(const struct mos_flow *flow)
 {
-    for (unsigned i = 0; i < flow->view_count; i++)
+    for (unsigned i = 0; i < flow->view_count && !flow->offload; i++)
         if (!flow->views[i]->stopped[0] || !flow->views[i]->stopped[1])
             return true;
     return false;
@@ -97,6 +97,7 @@ struct mos_flow *mos_flow_begin(struct mos_context *context, struct mos_flow **p
     enter_queue(flow, &context->open);
     context->flows++;
     *place = flow;
+    mos_flow_index_add(flow);
     return flow;
 }
 
@@ -129,6 +130,7 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     mos_flow_raise(flow, flow->sender ^ 1, MOS_AT_RCV, set);
     mos_flow_raise(flow, flow->sender, MOS_AT_SND, set);
     mos_translated_forget(flow);
+    mos_flow_index_remove(flow);
     for (unsigned i = 0; i < flow->view_count; i++)
         mos_socket_free(context, flow->views[i]);
     mos_buffer_free(&flow->buffer[0], &context->pool);

@@ -105,9 +105,10 @@ static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64
 }
 
 /* A worker is about to process for this context. */
-static void enter(const struct mos_context *context)
+static void enter(struct mos_context *context)
 {
     mos_here = context->run;
+    mos_context_start(context);
     const uint64_t begin = __atomic_load_n(&loop.begin, __ATOMIC_ACQUIRE);
     if (!context->started && begin && !mos_stopped())
         mos_advance(mos_here->contexts, mos_here->count, begin);
@@ -135,6 +136,7 @@ static uint64_t tick_own(struct sl_box *box, uint64_t clock)
 static bool finish_own(struct sl_box *box, uint32_t slots)
 {
     mos_here = mos_boxed_context(box)->run;
+    mos_context_start(mos_here->contexts[0]);
     mos_flows_end(mos_here->contexts[0]);
     return sluice_mos_finish_step(box, slots);
 }
@@ -172,6 +174,8 @@ static bool run_here(void)
 {
     bool stopped = false;
     mos_here = &loop.runs[0];
+    for (unsigned i = 0; i < mos_here->count; i++)
+        mos_context_start(mos_here->contexts[i]);
     if (mos_interfaces_forward(loop.inputs, loop.input_count)) {
         mos_interfaces_run(loop.inputs, loop.input_count, &(struct mos_passed_on){process_here, advance_here});
     } else if (loop.input_count) {

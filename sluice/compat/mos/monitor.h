@@ -5,6 +5,7 @@
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
+#include "devices.h"
 #include "ip.h"
 #include "mos_api.h"
 #include "receive_buffer.h"
@@ -12,10 +13,7 @@
 
 #include "core/box.h"
 #include "driver/drive.h"
-#include "io/capture.h"
 #include "io/filter.h"
-#include "io/source.h"
-#include "io/writer.h"
 
 #include <pthread.h>
 
@@ -41,6 +39,21 @@ const struct mos_registrations *mos_registrations_with(struct mos_context *conte
 void mos_registrations_forget(struct mos_context *context);   /* all of the context */
 void mos_events_forget(void);
 
+/* --- TLS (tls.c) --- */
+
+/* What a flow's monitor has found of the records that a side receives. */
+struct mos_tls_stream {
+    uint64_t at, given;   /* before `at` are whole records; the callback has got those before `given` */
+    uint64_t end;         /* of the record that begins at `at`; 0: its header has not come */
+    uint8_t type;         /* of that record */
+    bool foreign;         /* it is not TLS, or a part of it was lost */
+    bool is_protected;
+};
+struct mos_tls {
+    struct mos_tls_stream stream[2];
+    bool handshake, session, was_session;   /* of what came last */
+};
+
 /* --- sockets (socket.c, options.c) --- */
 
 struct mos_flow;
@@ -63,6 +76,7 @@ struct mos_socket {
     void *user;
     struct mos_reader reader[2];
     bool stopped[2];
+    struct mos_tls tls;
 };
 
 struct mos_socket *mos_socket_new(struct mos_context *context, enum socket_type type);
@@ -114,11 +128,13 @@ struct mos_packet {
     bool changeable;             /* and change it */
     bool inner;                  /* its IP packet came in another one: in a tunnel */
     bool owned, changed, dropped;
+    const struct mos_flow *flow; /* which it is of; NULL: not known yet, or of none */
 };
 
 /* A layer's event is of a packet: it becomes the current one. False when the run has been stopped. */
 bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame);
 
+void mos_packet_update_checksums(struct mos_packet *packet, int option);   /* MOS_UPDATE_*_CHKSUM, or-ed */
 void mos_packet_own(struct mos_packet *packet);    /* its bytes may be changed from now on: they are a copy */
 
 void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
@@ -141,6 +157,8 @@ struct mos_flow {
     struct mos_end end[2];
     struct mos_buffer buffer[2];  /* what each end receives */
     struct mos_translated *translated;   /* by what else its packets are known */
+    struct mos_indexed *indexed;  /* by its ends, once the context has an index */
+    int offload;                  /* enum mos_ext_offload, or 0 */
     unsigned client_side;         /* of the stack's instance: the side that the client is */
     unsigned sender;              /* of the last packet: 0 the client, 1 the server */
     unsigned view_count;
@@ -173,6 +191,14 @@ void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
 void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
 
+/* --- flows by their ends (flow_index.c): only where a program looks for one --- */
+
+struct mos_flow_index;
+void mos_flow_index_add(struct mos_flow *flow);       /* they do nothing in a context without an index */
+void mos_flow_index_remove(struct mos_flow *flow);
+void mos_flow_index_close(struct mos_context *context);
+struct mos_flow *mos_flow_index_find(struct mos_context *context, const struct mos_address ends[2]);   /* client, server; errno */
+
 /* --- packets by translated addresses (translated.c) --- */
 
 /* Remembers the ends that the current packet has now, if they are others than its flow's. */
@@ -192,7 +218,7 @@ void mos_translated_close(void);
 
 /* --- contexts (context.c) --- */
 
-enum { MOS_CONTEXTS = 64, MOS_DEVICES = 64 };
+enum { MOS_CONTEXTS = 64 };
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_hosts;   /* endpoint.h */
 
@@ -219,7 +245,12 @@ struct mos_context {
     pthread_t thread;             /* which made it */
     uint64_t seed;                /* of its tables */
     struct mos_hosts *hosts;      /* NULL while it has no end hosts */
+    struct mos_flow_index *index; /* NULL until mos_ext_find */
+    void (*start)(mctx_t mctx, void *arg);   /* to be called in the thread of its callbacks, once */
+    void *start_arg;
 };
+
+void mos_context_start(struct mos_context *context);   /* it is about to process (extensions.c) */
 
 static inline struct mos_context *mos_context_of(mctx_t mctx) { return (struct mos_context *)(void *)mctx; }
 
@@ -241,58 +272,5 @@ void mos_set_stopped(bool is);
 void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now);
 
 uint64_t mos_next_due(struct mos_context *const *contexts, unsigned count);   /* when that happens next; SL_NEVER */
-
-/* --- devices (device.c) --- */
-
-struct mos_input {
-    struct sl_source *source;
-    int device;
-    bool live, forwards;
-};
-
-unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
-void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
-
-/* Where a run's packets are forwarded to, by the device that they came from. */
-struct mos_output {
-    struct file *file;             /* shared by all runs; or */
-    struct sl_source *interface;   /* the run's own */
-    uint64_t refused;              /* packets that the interface did not take: too long, or no room */
-    bool tried;                    /* to open it */
-};
-struct mos_outputs { struct mos_output by_device[MOS_DEVICES]; };
-
-/* Writes a frame to where packets of a device are forwarded to; -1 when they are not. */
-int mos_output(struct mos_outputs *outputs, int device, const struct sl_frame *frame);
-
-/* Are they? Opens it: there is a file even if all are dropped. */
-bool mos_forwards(struct mos_outputs *outputs, int device, uint32_t link_type);
-void mos_outputs_close(struct mos_outputs *outputs);
-void mos_files_close(void);                         /* those that all runs have written to */
-
-/* --- configuration (configuration.c, configured_devices.c) --- */
-
-struct mos_device {
-    char *name;   /* of a capture file or an interface */
-    char *to;     /* the one that its packets are forwarded to, or NULL */
-    bool live;    /* an interface */
-};
-
-struct mos_configuration {
-    struct mtcp_conf conf;
-    bool forward, no_ring_buffers;
-    bool end_host;                /* all applications are: it needs no device */
-    struct mos_device devices[MOS_DEVICES];
-    int device_count;
-};
-
-extern struct mos_configuration mos_configuration;
-int mos_configuration_read(const char *path);
-void mos_configuration_free(void);
-struct mos_device *mos_device_named(const char *name);   /* NULL: none */
-struct mos_device *mos_device_add(const char *name);     /* NULL: there are too many */
-bool mos_devices_forward(void);                          /* do packets of any leave at another one? */
-int mos_devices_check(void);                             /* -1, with a message: one can be neither read nor written */
-bool mos_is_interface(const char *name);
 
 #endif

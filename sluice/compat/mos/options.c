@@ -49,6 +49,17 @@ static int get_information(const struct mos_flow *flow, const struct mos_socket 
     return 0;
 }
 
+/* What a monitor, or a flow, has been set to. */
+static int get_setting(const struct mos_socket *socket, int name, void *value, socklen_t *len)
+{
+    const bool server = name == MOS_SVRBUF || name == MOS_SVROVERLAP, size = name == MOS_CLIBUF || name == MOS_SVRBUF;
+    if (*len < sizeof(int))
+        return failed(EINVAL);
+    *(int *)value = (size ? socket->buffer : socket->overlap)[server];
+    *len = sizeof(int);
+    return 0;
+}
+
 int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, socklen_t *len)
 {
     if (level != SOL_MONSOCKET)
@@ -56,11 +67,13 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
     struct mos_socket *socket = mos_socket_get(mctx, sock);
     if (!socket)
         return -1;
+    if (!value || !len)
+        return failed(EFAULT);
+    if (name >= MOS_CLIBUF && name <= MOS_SVROVERLAP)
+        return get_setting(socket, name, value, len);
     struct mos_flow *flow = flow_of(socket);
     if (!flow)
         return failed(ENOTCONN);
-    if (!value || !len)
-        return failed(EFAULT);
     switch (name) {
     case MOS_FRAGINFO_CLIBUF:
     case MOS_FRAGINFO_SVRBUF: return get_fragments(&flow->buffer[name == MOS_FRAGINFO_SVRBUF], value, len);

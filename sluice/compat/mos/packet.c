@@ -1,5 +1,6 @@
 /* The packet in hand: looking at it, changing it, and sending others. */
 #include "loop.h"
+#include "rss.h"
 #include "function/checksum_fix.h"
 
 #include <errno.h>
@@ -76,6 +77,21 @@ static void show(struct mos_context *context, struct pkt_info *info)
     }
 }
 
+/* The same for both directions of a flow: GetRSSHash of its ends, whose addresses are summed up over IPv6. */
+static uint32_t flow_hash(const struct mos_packet *packet)
+{
+    struct mos_address ends[2];
+    uint32_t address[2] = {0, 0};
+    mos_ip_ends(packet->ip, packet->tcp, ends);
+    for (unsigned i = 0; i < 2; i++)
+        for (unsigned at = 0; at < MOS_ADDRESS; at += 4) {
+            uint32_t word;
+            memcpy(&word, ends[i].ip + at, sizeof word);
+            address[i] += word;
+        }
+    return GetRSSHash(address[0], address[1], ends[0].port, ends[1].port);
+}
+
 int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
 {
     struct mos_context *context = mos_context_of(mctx);
@@ -95,6 +111,7 @@ int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
     info->ip_len = (uint16_t)(total ? total : sl_min(packet->ip_length, UINT16_MAX));
     show(context, info);
     if (packet->tcp) {
+        info->hash = flow_hash(packet);
         info->seq = (uint32_t)sl_load_be32(packet->tcp + 4);
         info->ack_seq = (uint32_t)sl_load_be32(packet->tcp + 8);
         info->window = (uint16_t)sl_load_be16(packet->tcp + 14);
@@ -129,7 +146,7 @@ static bool can_update(const struct mos_packet *packet, int option)
            (packet->tcp && packet->tcp_length >= sizeof(struct tcphdr) && packet->frame.captured == packet->frame.length);
 }
 
-static void update_checksums(struct mos_packet *packet, int option)
+void mos_packet_update_checksums(struct mos_packet *packet, int option)
 {
     const struct mos_ip ip = mos_ip_of(packet->ip);
     if ((option & MOS_UPDATE_IP_CHKSUM) && !ip.six)   /* IPv6 has none */
@@ -228,7 +245,7 @@ int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, u
     } else if (!(option & (MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM))) {
         return failed(EINVAL);
     }
-    update_checksums(packet, option);
+    mos_packet_update_checksums(packet, option);
     packet->changed = true;
     return 0;
 }
@@ -264,7 +281,7 @@ int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info)
                               .tcp_length = total - link - ip, .frame = {.at = bytes, .captured = total, .length = total,
                                         .time = context->time, .link_type = 1}};
     mos_ip_set_total(made.ip, total - link);
-    update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);
+    mos_packet_update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);
     int result = context->run ? mos_output(&context->run->outputs, info->in_ifidx, &made.frame) : -1;
     free(bytes);
     if (result) {

@@ -1,4 +1,5 @@
 /* A segment's path through both ends of its flow, in the order that docs/mos.md gives. */
+#include "mos_ext.h"
 #include "monitor.h"
 
 struct segment {
@@ -168,7 +169,7 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
 static void raise_new_data(struct mos_flow *flow, unsigned to)
 {
     flow->context->packet.there = false;
-    for (unsigned i = 0; i < flow->view_count; i++) {
+    for (unsigned i = 0; i < flow->view_count && !flow->offload; i++) {
         struct mos_socket *view = mos_flow_view(flow, i);
         if (reads(view, to) && (view->reader[to].read < mos_buffer_next(&flow->buffer[to]) || view->reader[to].lost))
             mos_raise(flow->context, view, (int)to, MOS_AT_NULL, MOS_ON_CONN_NEW_DATA);
@@ -179,6 +180,12 @@ void mos_segment_pass(struct mos_flow *flow, unsigned from)
 {
     struct mos_packet *packet = &flow->context->packet;
     flow->sender = from;
+    if (flow->offload == MOS_EXT_DROP) {
+        packet->dropped = true;
+        mos_flow_settle(flow);
+        return;
+    }
+    packet->flow = flow;
     const struct mos_segment_header header = read_header(packet->tcp);
     bool repeated = header.flags & MOS_SYN && flow->end[from].numbered && header.seq == flow->end[from].isn;
     mos_end_numbers(&flow->end[from], &header);
@@ -202,6 +209,7 @@ void mos_segment_pass(struct mos_flow *flow, unsigned from)
         data = receive(flow, from ^ 1, &s);
     }
     packet->there = false;
+    packet->flow = NULL;
     if (data)
         raise_new_data(flow, from ^ 1);
     mos_flow_settle(flow);

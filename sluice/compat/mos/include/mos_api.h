@@ -144,6 +144,7 @@ struct pkt_info {
     int in_ifidx;          /* which of the devices it came from, from 0 on */
     uint16_t eth_len;      /* the whole frame */
     uint16_t ip_len;       /* of the IP packet */
+    uint32_t hash;         /* of the ends, the same in both directions; 0 without TCP. mOS has padding here */
     uint64_t offset;       /* of the payload in the stream */
     uint16_t payloadlen;
     uint32_t seq, ack_seq; /* these and window in the host's byte order */

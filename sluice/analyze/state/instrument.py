@@ -13,7 +13,9 @@ from sluice.analyze.run import tool_arguments
 from sluice.analyze.toolchain import CLANG, run_tool
 
 RUN_TIME = Path(__file__).resolve().parent
-SOURCES = ("updates.c", "objects.c", "export.c", "import.c", "standby.c", "channel.c", "valkey.c", "opennf.c")
+_EXPORT = ("contents.c", "records.c", "entries.c", "export.c")
+_STANDBY = ("standby.c", "channel.c", "valkey.c", "opennf.c")
+SOURCES = ("updates.c", "objects.c", *_EXPORT, "peers.c", "import.c", *_STANDBY)
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "strdup", "strndup")
 
 

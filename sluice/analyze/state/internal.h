@@ -62,7 +62,7 @@ void sluice_object_free(struct object *object);
  * and returns 0 if there is none. */
 uint64_t sluice_object_take_freed(void);
 
-/* ---- exports: bytes that are read by import.c and written by export.c ----
+/* ---- exports: bytes that are read by import.c and written by records.c ----
  *
  * In the order of the machine's bytes, because both instances run the same program: a header; records, each with its
  * bytes (padded to 8), and with the pointers in these bytes. A record of size 0 says that an object was freed. */

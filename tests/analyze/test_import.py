@@ -1,4 +1,4 @@
-"""Bytes that are imported come from outside: what an attacker wrote crashes no program; refused bytes change nothing."""
+"""Bytes that are imported come from outside: an attacker's crash no program, and refused ones change nothing."""
 
 from __future__ import annotations
 

@@ -78,7 +78,8 @@ static struct block block_of_variable(uint64_t number) {
 
 /* Finds all memory that a variable leads to. An object is in the queue again if more of its pointers became known. */
 static void walk(uint64_t number) {
-  const struct block own = block_of_variable(number);
+  const struct row *row = &sluice_state_variables[number];
+  const struct block own = {row->memory, row->size, FIRST_VARIABLE + number, sluice_state_types[number].type, NULL, NULL};
   walks++;
   walked_from = number;
   size_t at = queue_count;
@@ -87,6 +88,17 @@ static void walk(uint64_t number) {
     const struct block block = block_of(queue[at].object);
     sluice_each_pointer(&block, 0, block.size, follow);
   }
+}
+
+int sluice_each_object(void (*action)(struct object *object, uint64_t variable)) {
+  sluice_output.failed = 0;
+  exports++;
+  sluice_contents_begin();
+  queue_count = 0;
+  for (uint64_t number = 0; number < sluice_state_variables_count; number++)
+    if (sluice_state_variables[number].memory) walk(number);
+  for (size_t i = 0; i < queue_count; i++) action(queue[i].object, queue[i].variable);
+  return sluice_output.failed ? -1 : 0;
 }
 
 static int is_exported(uint64_t number, enum sluice_model model) {

@@ -51,3 +51,9 @@ void sluice_entries_select(const struct opennf_filter *filters, size_t count);
 int sluice_has_entries(uint64_t variable, const struct sluice_type *type);
 /* Records of the entries of the flow, and of what else changed. */
 void sluice_put_entries(const struct block *block, uint64_t variable);
+
+/* ---- export.c ---- */
+
+/* Calls the function for each object that a variable leads to, with each such variable. Returns -1 if memory is exhausted,
+ * and some may be missing. */
+int sluice_each_object(void (*action)(struct object *object, uint64_t variable));

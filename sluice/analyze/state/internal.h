@@ -49,6 +49,8 @@ struct object {
   uint8_t *shadow;                /* what was exported last */
   uint64_t peer;                  /* its identity in the instance from which it was imported; 0: none */
   uint64_t walked, sent;          /* the walk, and the export, that saw it last */
+  uint8_t *copy;                  /* of bits.c: its bytes after a packet, */
+  uint64_t compared, difference;  /* the packet, and the first byte that it changed, or the size */
   struct object *left, *right;
   uint64_t priority;
 };

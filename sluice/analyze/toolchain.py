@@ -33,7 +33,7 @@ def missing_programs() -> list[str]:
 
 def tool() -> Path:
     """The tool, built first if it is not in the cache: this takes some minutes. Raises AnalyzeError."""
-    folder = _cache() / f"analyze-{_key()}"
+    folder = tool_cache() / f"analyze-{_key()}"
     program = folder / "sluice-analyze"
     if program.exists():
         return program
@@ -68,8 +68,8 @@ def _key() -> str:
     return digest.hexdigest()[:16]
 
 
-def _cache() -> Path:
-    """The folder for the tool, which is executed: engine/cache.py checks that other users cannot change it."""
+def tool_cache() -> Path:
+    """The folder for what is executed: engine/cache.py checks that other users cannot change it."""
     try:
         return cache_folder().resolve()  # the build runs in another folder
     except CacheError as error:

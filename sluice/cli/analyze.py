@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from sluice.analyze.oracle.bits import build_bits
 from sluice.analyze.oracle.check import build, check
 from sluice.analyze.record.build import Recorded, record
 from sluice.analyze.report.page import page_of
@@ -54,6 +55,9 @@ _CHECK = """sluice analyze check PROGRAM.bc -- ARGUMENT...: run the program, and
 Instruments the program, links and runs it. At each receive call, the bytes of its variables and of what it allocated
 are compared with those at the receive call before. If bytes change in what the report does not call updateable, the
 analysis has missed an update, and the command fails. Programs that read captures are best run on one.
+
+--bits checks what `sluice analyze instrument` inserts instead: memory that changed while a packet was processed has to
+belong to variables whose byte is set.
 """
 
 
@@ -108,6 +112,7 @@ def add(commands: Any) -> None:
         metavar="NAME",
         help="take a variable (or FILE:LINE of an allocation) as not updateable, to see that the check finds it",
     )
+    check.add_argument("--bits", action="store_true", help="check what `instrument` inserts: what changed is marked")
     check.add_argument("--seconds", type=float, default=600, help="the longest that the program may run (600)")
     check.add_argument("of_program", nargs="*", metavar="ARGUMENT", help="of the program, after --")
     add_actions(actions)
@@ -157,7 +162,7 @@ def _recorded_text(one: Recorded) -> str:
 def _check(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder, busy(f"checking {options.module}"):
         program = Path(folder) / "program"
-        build(options.module, program, options.link, options.without)
+        (build_bits if options.bits else build)(options.module, program, options.link, options.without)
         found = check(program, options.of_program, options.seconds)
     if options.json:
         print(json.dumps(dataclasses.asdict(found)))

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from sluice.analyze.oracle.bits import build_bits
 from sluice.analyze.oracle.check import Check, build, check
 from sluice.analyze.toolchain import CLANG
 from tests.analyze.conftest import SUBJECTS, to_bitcode
 from tests.cli.conftest import Command
+from tests.support.budget import thinned
 
 REPLAY = SUBJECTS.parent / "replay" / "replay.c"
 PCAP = "-l:libpcap.so.0.8"
@@ -80,5 +82,31 @@ def test_the_command_says_what_was_missed(sluice: Command, capture: Path, tmp_pa
     assert done.status == 0 and json.loads(done.out)["missed"] == []
     done = sluice("analyze", "check", *link, "--without", "next_port", module, "--", capture)
     assert done.status == 1 and "missed: next_port changed (byte " in done.out and "1 updates were missed" in done.err
+    done = sluice("analyze", "check", "--bits", *link, module, "--", capture)
+    assert done.status == 0 and "3 changed: bindings, next_port, used" in done.out
     done = sluice("analyze", "check", module, "--", capture)
     assert done.status == 1 and "does not link; name what it needs by --link" in done.err
+
+
+def run_bits(name: str, capture: Path, folder: Path, *without: str) -> Check:
+    program = folder / f"{name}-bits"
+    module = to_bitcode(SUBJECTS / f"{name}.c", folder / f"{name}.bc")
+    build_bits(str(module), program, [str(REPLAY), PCAP], without)
+    return check(program, [str(capture)], 60)
+
+
+@pytest.mark.parametrize("name", thinned(NAMES, 6))
+def test_what_changed_has_its_byte_set(name: str, capture: Path, tmp_path: Path) -> None:
+    found = run_bits(name, capture, tmp_path)
+    assert found.status == 0 and found.packets >= 1000 and found.not_watched == 0
+    assert found.missed == []
+    assert found.changed
+
+
+@pytest.mark.parametrize("name", thinned(["queue", "flows", "nat", "unions"], 4))
+def test_every_byte_that_is_not_set_is_found(name: str, capture: Path, tmp_path: Path) -> None:
+    changed = {one.name for one in run_bits(name, capture, tmp_path).changed}
+    found = run_bits(name, capture, tmp_path, *changed)
+    assert {missed.name for missed in found.missed} == changed and found.changed == []
+    one = min(changed)
+    assert {missed.name for missed in run_bits(name, capture, tmp_path, one).missed} == {one}

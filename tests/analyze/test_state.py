@@ -12,9 +12,11 @@ import pytest
 
 from sluice.analyze.state.instrument import instrument, link
 from sluice.analyze.state.serialise import serialise
+from sluice.analyze.toolchain import CLANG
 from tests.analyze.conftest import SUBJECTS, to_bitcode
-from tests.analyze.test_oracle import PCAP, REPLAY
+from tests.analyze.test_oracle import NAMES, PCAP, REPLAY
 from tests.analyze.test_oracle import capture as capture  # the fixture
+from tests.support.budget import thinned
 
 STOP = 400
 
@@ -65,6 +67,16 @@ def test_a_standby_takes_over(name: str, capture: Path, tmp_path: Path) -> None:
         sizes.append(json.loads(summary.read_text())["bytes"])
     assert sizes == sorted(sizes, reverse=True)
     assert first + run(program, rest) != whole  # without the state
+
+
+@pytest.mark.parametrize("name", thinned(NAMES, 6))
+def test_instrumentation_changes_no_output(name: str, capture: Path, tmp_path: Path) -> None:
+    module = to_bitcode(SUBJECTS / f"{name}.c", tmp_path / "a.bc")
+    plain, instrumented = tmp_path / "plain", tmp_path / "instrumented"
+    subprocess.run([CLANG, "-O2", "-w", "-o", plain, module, REPLAY, PCAP, "-pthread"], check=True)
+    instrument(str(module), tmp_path / "i.bc")
+    link(tmp_path / "i.bc", instrumented, [str(REPLAY), PCAP])
+    assert run(instrumented, capture) == run(plain, capture)
 
 
 THREADED = """

@@ -6,7 +6,7 @@
 
 #include "internal.h"
 
-#define MOST_EXPORT ((uint64_t)1 << 34)
+#define FIRST_SPACE 65536
 #define SNAPSHOT 1000 /* packets after which Valkey gets all state, and drops the differences before */
 
 struct channel {
@@ -53,19 +53,32 @@ int channel_write(struct channel *channel, const uint8_t *bytes, size_t size, ui
   return fflush(channel->file) == 0 ? 0 : -1; /* the standby has it before the next packet is processed */
 }
 
+int channel_take(FILE *file, uint64_t length, uint8_t **bytes, size_t *space) {
+  if (length > MOST_EXPORT) return CHANNEL_WRONG;
+  for (uint64_t have = 0; have < length;) {
+    if (have == *space) {
+      const uint64_t wanted = have < FIRST_SPACE ? FIRST_SPACE : 2 * have; /* as bytes arrive, whatever the length says */
+      uint8_t *grown = realloc(*bytes, wanted);
+      if (!grown) return CHANNEL_WRONG;
+      *bytes = grown;
+      *space = wanted;
+    }
+    const uint64_t part = length < *space ? length - have : *space - have;
+    const size_t got = fread(*bytes + have, 1, part, file);
+    if (got == 0) return CHANNEL_CUT;
+    have += got;
+  }
+  return 1;
+}
+
 int channel_read(struct channel *channel, uint8_t **bytes, size_t *size) {
   if (channel->valkey) return valkey_read(channel->valkey, bytes, size);
   uint64_t length;
   const size_t got = fread(&length, 1, sizeof(length), channel->file);
   if (got == 0) return 0;
-  if (got < sizeof(length) || length > MOST_EXPORT) return -1;
-  if (length > channel->space) {
-    uint8_t *grown = realloc(channel->bytes, length);
-    if (!grown) return -1;
-    channel->bytes = grown;
-    channel->space = length;
-  }
-  if (fread(channel->bytes, 1, length, channel->file) != length) return -1;
+  if (got < sizeof(length)) return CHANNEL_CUT;
+  const int status = channel_take(channel->file, length, &channel->bytes, &channel->space);
+  if (status < 0) return status;
   *bytes = channel->bytes;
   *size = length;
   return 1;

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,10 +12,12 @@ from pathlib import Path
 from sluice.analyze.errors import AnalyzeError
 from sluice.analyze.report.model import Analysis, read
 from sluice.analyze.run import tool_arguments
-from sluice.analyze.toolchain import CLANG, run_tool
+from sluice.analyze.toolchain import CLANG, run_tool, tool_cache
 
 RUN_TIME = Path(__file__).resolve().parent
-SOURCES = ("updates.c", "objects.c", "export.c", "import.c", "standby.c", "channel.c", "valkey.c", "opennf.c")
+_EXPORT = ("contents.c", "records.c", "entries.c", "export.c")
+_STANDBY = ("standby.c", "channel.c", "valkey.c", "opennf.c")
+SOURCES = ("updates.c", "objects.c", *_EXPORT, "peers.c", "import.c", *_STANDBY)
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "strdup", "strndup")
 
 
@@ -79,11 +83,34 @@ def link(module: Path, program: Path, link: Iterable[str] = (), optimise: str = 
 
     link: libraries and further sources, as for a compiler; the C of `serialise`, if state is to be exported
     """
-    command = [CLANG, "-g", optimise, "-w", f"-I{RUN_TIME}", "-o", str(program), str(module)]
-    command += [str(RUN_TIME / name) for name in SOURCES]
+    command = [CLANG, "-g", optimise, "-w", f"-I{RUN_TIME}", "-o", str(program), str(module), str(_run_time())]
     command += ["-Wl," + ",".join(f"--wrap={name}" for name in _WRAPPED), "-pthread", *link]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         raise AnalyzeError(
             f"the instrumented program does not link; name what it needs by --link:\n{done.stderr.strip()}"
         )
+
+
+def _run_time() -> Path:
+    """The run-time library, compiled once: one object file in the cache. Raises AnalyzeError."""
+    sources = [RUN_TIME / name for name in SOURCES]
+    digest = hashlib.sha256()
+    for path in sorted([*sources, *RUN_TIME.glob("*.h")]):
+        digest.update(f"{path.name}\n".encode() + path.read_bytes())
+    whole = tool_cache() / f"analyze-run-time-{digest.hexdigest()[:16]}.o"
+    if whole.exists():
+        return whole
+    with tempfile.TemporaryDirectory(dir=whole.parent) as work:
+        objects = [Path(work) / f"{path.stem}.o" for path in sources]
+        for path, output in zip(sources, objects, strict=True):
+            _compile([CLANG, "-g", "-O2", "-c", "-fPIC", "-o", str(output), str(path)])
+        _compile([CLANG, "-nostdlib", "-r", "-o", str(Path(work) / "whole"), *map(str, objects)])
+        (Path(work) / "whole").rename(whole)  # at once: several processes may do the same
+    return whole
+
+
+def _compile(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise AnalyzeError(f"the run-time library does not build ({' '.join(command)}):\n{done.stderr.strip()}")

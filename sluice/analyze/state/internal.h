@@ -49,6 +49,8 @@ struct object {
   uint8_t *shadow;                /* what was exported last */
   uint64_t peer;                  /* its identity in the instance from which it was imported; 0: none */
   uint64_t walked, sent;          /* the walk, and the export, that saw it last */
+  uint8_t *copy;                  /* of bits.c: its bytes after a packet, */
+  uint64_t compared, difference;  /* the packet, and the first byte that it changed, or the size */
   struct object *left, *right;
   uint64_t priority;
 };
@@ -62,7 +64,7 @@ void sluice_object_free(struct object *object);
  * and returns 0 if there is none. */
 uint64_t sluice_object_take_freed(void);
 
-/* ---- exports: bytes that are read by import.c and written by export.c ----
+/* ---- exports: bytes that are read by import.c and written by records.c ----
  *
  * In the order of the machine's bytes, because both instances run the same program: a header; records, each with its
  * bytes (padded to 8), and with the pointers in these bytes. A record of size 0 says that an object was freed. */

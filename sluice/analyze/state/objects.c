@@ -93,6 +93,7 @@ static void drop(void *memory) {
     __real_free(found->shadow);
   }
   if (found) __real_free(found->views);
+  if (found) __real_free(found->copy);
   __real_free(found);
   pthread_mutex_unlock(&lock);
 }

@@ -59,6 +59,7 @@ static void take_over(const char *place) {
     const char *wrong = sluice_state_import(message, size);
     if (wrong) fail(place, wrong);
   }
+  if (got == CHANNEL_WRONG) fail(place, "has no exports that can be read");
   /* the other instance may end while it writes: what came before is complete */
   if (got < 0) fprintf(stderr, "sluice: %s: the last export is not complete, and was left out\n", place);
   channel_close(from);

@@ -49,12 +49,23 @@ void valkey_close(struct valkey *valkey) {
   free(valkey);
 }
 
-/* A reply that is a number, a status, or the end of a transaction: 0 unless it is an error (RESP). */
-static int check(struct valkey *valkey) {
+/* A line of a reply without its end; NULL if there is none that fits. */
+static const char *take_line(struct valkey *valkey, char *line, size_t space) {
+  if (!fgets(line, (int)space, valkey->in)) return NULL;
+  char *end = strstr(line, "\r\n");
+  if (!end) return NULL;
+  *end = 0;
+  return line;
+}
+
+/* Replies that are numbers or statuses, or the array of them at the end of a transaction: 0 unless one is an error (RESP).
+ * Nothing else is an answer to what is sent here. */
+static int check(struct valkey *valkey, int is_element) {
   char line[512];
-  if (!fgets(line, sizeof(line), valkey->in) || line[0] == '-') return -1;
-  for (long left = line[0] == '*' ? strtol(line + 1, NULL, 10) : 0; left > 0; left--)
-    if (check(valkey) != 0) return -1;
+  if (!take_line(valkey, line, sizeof(line)) || !strchr(is_element ? "+:" : "+:*", line[0])) return -1;
+  if (line[0] == '*')
+    for (long left = strtol(line + 1, NULL, 10); left != 0; left--)
+      if (left < 0 || check(valkey, 1) != 0) return -1; /* *-1: the transaction was not executed */
   return 0;
 }
 
@@ -76,7 +87,7 @@ int valkey_write(struct valkey *valkey, const uint8_t *bytes, size_t size, int f
   if (first) fputs("*1\r\n$4\r\nEXEC\r\n", valkey->out);
   if (fflush(valkey->out) != 0) return -1;
   for (int replies = first ? 4 : 1; replies > 0; replies--)
-    if (check(valkey) != 0) return -1;
+    if (check(valkey, 0) != 0) return -1;
   return 0;
 }
 
@@ -86,16 +97,11 @@ int valkey_read(struct valkey *valkey, uint8_t **bytes, size_t *size) {
   fputs("*3\r\n$6\r\nLINDEX\r\n", valkey->out);
   argument(valkey, valkey->key, strlen(valkey->key));
   argument(valkey, number, (size_t)digits);
-  if (fflush(valkey->out) != 0 || !fgets(line, sizeof(line), valkey->in) || line[0] != '$') return -1;
+  if (fflush(valkey->out) != 0 || !take_line(valkey, line, sizeof(line)) || line[0] != '$') return CHANNEL_WRONG;
   const long long length = strtoll(line + 1, NULL, 10);
   if (length < 0) return 0; /* no such element */
-  if ((size_t)length + 2 > valkey->space) {
-    uint8_t *grown = realloc(valkey->bytes, (size_t)length + 2);
-    if (!grown) return -1;
-    valkey->bytes = grown;
-    valkey->space = (size_t)length + 2;
-  }
-  if (fread(valkey->bytes, 1, (size_t)length + 2, valkey->in) != (size_t)length + 2) return -1;
+  const int status = channel_take(valkey->in, (uint64_t)length + 2, &valkey->bytes, &valkey->space);
+  if (status < 0) return status;
   *bytes = valkey->bytes;
   *size = (size_t)length;
   return 1;

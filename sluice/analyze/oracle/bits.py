@@ -1,0 +1,29 @@
+"""Links a program so that its run shows whether bytes changed without the byte of their variable set."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from sluice.analyze.state.instrument import RUN_TIME, instrument, link
+from sluice.analyze.state.serialise import serialise
+
+
+def build_bits(
+    module: str,
+    program: Path,
+    libraries: Iterable[str] = (),
+    without: Iterable[str] = (),
+    pruning: bool = True,
+) -> None:
+    """Instrument a module as `sluice analyze instrument` does, with the check. Raises AnalyzeError.
+
+    libraries: what the program is linked with, as for a compiler: libraries and further sources
+    without: variables whose updates are not marked, to see that the check finds them
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        instrumented, code = Path(folder) / "instrumented.bc", Path(folder) / "state.c"
+        instrument(module, instrumented, without=without, pruning=pruning)
+        code.write_text(serialise(module).text, encoding="utf-8")
+        link(instrumented, program, [str(code), str(RUN_TIME / "bits.c"), *libraries])

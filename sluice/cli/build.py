@@ -1,10 +1,10 @@
 """sluice build STACK -o DIR: write the stack as C that any program can embed.
 
-DIR gets the generated C and its header, the runtime, a Makefile, a program that runs over a capture file
-without Python (NAME-run), and embed.c, an example to start from. For each Callback of the stack the header
-has a struct and a function, NAME_EVENT; the one in the library is weak and empty until your program defines
-its own. --event does the same for built-in events. All global names begin with NAME_, so that one program can
-link several stacks.
+DIR gets the generated C and its header, a manifest of its events (NAME.json), the runtime, a Makefile, a
+program that runs over a capture file without Python (NAME-run), and embed.c, an example to start from. For each
+Callback of the stack the header has a struct and a function, NAME_EVENT; the one in the library is weak and
+empty until your program defines its own. --event does the same for built-in events. All global names begin with
+NAME_, so that one program can link several stacks.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from sluice.cli.common.template import fill
 from sluice.cli.common.toolchain import makefile_defaults
 from sluice.codegen.c.names import c_string, comment, data_member, identifier
 from sluice.codegen.events.functions import callback_functions, embedded_functions, embedded_struct
+from sluice.codegen.events.manifest import manifest
 from sluice.codegen.stack import generate
 from sluice.engine.compiler import RUNTIME, native_files, source_files
 from sluice.engine.functions import Wanted, find_functions
@@ -83,6 +84,7 @@ def action(options: argparse.Namespace) -> int:
     files = {
         f"{generated.name}.h": generated.header,
         f"{generated.name}.c": generated.source,
+        f"{generated.name}.json": manifest(program).text(),
         **_filled_in(program, functions, generated.name, wanted, options.stack),
         **_runtime(),
         **{f"native/{path.name}": path.read_text(encoding="utf-8") for path in native_files(program.natives)},

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from sluice.codegen.events.columns import columns_of
+from sluice.codegen.events.manifest import Layer, Manifest, Recorded
 from sluice.engine.addresses import PACKED, ipv4, ipv6, is_address
-from sluice.engine.values import value_names
-from sluice.ir.graph import LayerProgram, Program
 
 COLUMNS = 0x8000
 """A flag in the event number of a record: the record holds rows for columns."""
@@ -18,23 +16,20 @@ _FIRST = ("instance", "side", "time", "packet")
 class Kind:
     """An event of a layer, and the positions of its columns in a row."""
 
-    def __init__(self, layer: LayerProgram, event: str, root: str) -> None:
-        shape = layer.events[root]
-        self.layer, self.name = layer.name, event
+    def __init__(self, layer: Layer, recorded: Recorded) -> None:
+        values = layer.events[recorded.base]
+        self.layer, self.name = layer.name, recorded.event
         self.places: dict[str, tuple[int, int]] = {name: (word, 64) for word, name in enumerate(_FIRST)}
         self.names: dict[str, tuple[str, ...]] = {}
         word = len(_FIRST)
-        for name, bits in columns_of(layer, shape):
+        for name, bits in layer.columns(recorded.base):
             if name not in _FIRST:  # _FIRST is in every event; otherwise the last duplicate wins, as in `event.NAME`
                 self.places[name] = word, bits
             word += max((bits + 63) // 64, 1)
         self.words = word
-        own = {name for name, _ in shape.fields}
+        own = {value.name for value in values}
         self.addresses = {name for name, (_, bits) in self.places.items() if name not in own and is_address(name, bits)}
-        for name, _ in shape.fields:
-            names = value_names(layer, shape, name)
-            if names is not None:
-                self.names[name] = names
+        self.names |= {value.name: value.names for value in values if value.names is not None}
 
 
 class Events:
@@ -100,10 +95,10 @@ class Events:
         return [b"".join(piece.to_bytes(8, "big") for piece in pieces)[:size] for pieces in zip(*columns, strict=True)]
 
 
-def types_of(program: Program, columns: list[tuple[str, str]], roots: list[str]) -> list[type[Events]]:
+def types_of(manifest: Manifest) -> list[type[Events]]:
     """The Events subclass for each column event number."""
     found: list[type[Events]] = []
-    for (layer, event), root in zip(columns, roots, strict=True):
-        kind = Kind(program.layers[layer], event, root)
+    for recorded in manifest.columns:
+        kind = Kind(manifest.layer(recorded.layer), recorded)
         found.append(type("Events", (Events,), {"layer": kind.layer, "name": kind.name, "_kind": kind}))
     return found

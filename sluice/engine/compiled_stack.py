@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from sluice.codegen.events.manifest import manifest
 from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
@@ -40,7 +41,8 @@ class CompiledStack:
     def decoder_with(self, published: LayerProgram) -> Decoder:
         """A decoder of its events. published: those that functions publish, as those of a layer."""
         made = self.generated
-        return Decoder(self.program, made.events, made.roots, made.columns, made.column_roots, published)
+        records, columns = zip(made.events, made.roots, strict=True), zip(made.columns, made.column_roots, strict=True)
+        return Decoder(manifest(self.program, tuple(records), tuple(columns), published))
 
 
 def compile_stack(

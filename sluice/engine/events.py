@@ -17,19 +17,18 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, cast
 
-from sluice.codegen.layer.instance_layout import KeyWord, key_words
+from sluice.codegen.events.manifest import HEAD, Manifest, Part, Value
 from sluice.engine.addresses import PACKED, Address, ipv4, ipv6, is_address
 from sluice.engine.columns import COLUMNS, Events, types_of
 from sluice.engine.published import Publisher
-from sluice.engine.values import value_names
 from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import means
 from sluice.hooks.withheld import is_withheld
-from sluice.ir.graph import EventShape, LayerProgram, Program
+from sluice.ir.graph import LayerProgram
 from sluice.ir.hook import Hook
 
-_HEAD = struct.Struct("<IHBBIIQQQQQQ")
-"""struct sl_record_head."""
+_HEAD = struct.Struct("<" + "".join({1: "B", 2: "H", 4: "I", 8: "Q"}[size] for _, size in HEAD))
+"""struct sl_record_head: the manifest's HEAD."""
 _NUMBER = struct.Struct("<Q")
 _LENGTHS = struct.Struct("<II")
 
@@ -67,7 +66,7 @@ class Seen(tuple[Any, ...]):
     @property
     def values(self) -> dict[str, Any]:
         """The event's values by name."""
-        return _values(self._kind.shape, self._kind.names, self[_RECORD], _HEAD.size + 8 * self[_WORDS])
+        return _values(self._kind.values, self[_RECORD], _HEAD.size + 8 * self[_WORDS])
 
     @property
     def key(self) -> dict[str, Any]:
@@ -102,46 +101,27 @@ def place_of(seen: Seen) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Kind:
-    """An event of a layer: its values, and for each value the names of its numbers, or None."""
+    """An event of a layer, and its values."""
 
     decoder: Decoder
-    shape: EventShape
-    names: list[tuple[str, ...] | None]
+    values: tuple[Value, ...]
 
 
 class Decoder:
-    """Reads batches that compiled code wrote.
+    """Reads batches that compiled code wrote, by the manifest of its events."""
 
-    events: layer and name for each event number. roots: the event of the stack from which each one derives. columns,
-    column_roots: the same for the events that are delivered as rows for columns. published: the events that
-    functions publish, as those of a layer.
-    """
-
-    def __init__(
-        self,
-        program: Program,
-        events: list[tuple[str, str]],
-        roots: list[str],
-        columns: list[tuple[str, str]],
-        column_roots: list[str],
-        published: LayerProgram | None = None,
-    ) -> None:
-        self.many = types_of(program, columns, column_roots)
-        self.keys: list[tuple[list[KeyWord], int, bool]] = []
-        for layer in program.layers.values():
-            parts, half = key_words(layer.instance.key) if layer.instance is not None else ([], 0)
-            self.keys.append((parts, half, layer.instance is not None and layer.instance.oriented))
-        numbers = {name: number for number, name in enumerate(program.layers)}
+    def __init__(self, manifest: Manifest) -> None:
+        self.many = types_of(manifest)
+        self.layers = manifest.layers
+        keys = {layer.name: self._of_key(number) for number, layer in enumerate(manifest.layers)}
         self.types: list[type[Seen]] = []
-        keys = {name: self._of_key(number) for name, number in numbers.items()}
-        for (name, event), root in zip(events, roots, strict=True):
-            layer = program.layers[name] if published is None or name != published.name else published
-            shape = layer.events[root]
-            kind = Kind(self, shape, [value_names(layer, shape, value) for value, _ in shape.fields])
-            attributes: dict[str, Any] = {"__slots__": (), "layer": name, "name": event, "_kind": kind}
-            attributes |= keys.get(name, {}) | _of_values(kind)  # a published event has the key of any layer
-            attributes |= {own: getattr(Seen, own) for own in OWN_NAMES - {"layer", "name"} if own in attributes}
-            self.types.append(type("Seen", (Seen,), attributes | {"layer": name, "name": event}))
+        for recorded in manifest.records:
+            kind = Kind(self, manifest.layer(recorded.layer).events[recorded.base])
+            name = {"layer": recorded.layer, "name": recorded.event}
+            attributes: dict[str, Any] = {"__slots__": (), "_kind": kind} | name
+            attributes |= keys.get(recorded.layer, {}) | _of_values(kind)  # a published event has the key of any layer
+            attributes |= {own: getattr(Seen, own) for own in OWN_NAMES - name.keys() if own in attributes}
+            self.types.append(type("Seen", (Seen,), attributes | name))
 
     def decode(self, batch: bytes) -> Iterator[Seen | Events]:
         """The single events and the column batches of a batch, in order."""
@@ -161,31 +141,31 @@ class Decoder:
         """The key of an instance of layer number `owner`. `words` is empty if there is no instance."""
         if not words:
             return {}
-        parts, half, oriented = self.keys[owner]
-        if not oriented:
-            return _key(parts, words, reverse=False)
-        sender = (side ^ swapped) & 1
-        key = _key(parts, words[sender * half :][:half], reverse=False)
-        return key | _key(parts, words[(1 - sender) * half :][:half], reverse=True)
+        layer = self.layers[owner]
+        if not layer.oriented:
+            return _key(layer.parts, words, reverse=False)
+        sender, half = (side ^ swapped) & 1, layer.half
+        key = _key(layer.parts, words[sender * half :][:half], reverse=False)
+        return key | _key(layer.parts, words[(1 - sender) * half :][:half], reverse=True)
 
     def _of_key(self, owner: int) -> dict[str, property]:
         """Properties for those key parts of a layer's own instances that are numbers."""
-        parts, half, oriented = self.keys[owner]
+        layer = self.layers[owner]
         found: dict[str, property] = {}
-        for placed in parts:
-            if placed.part.bits <= 64:
-                found[placed.part.name] = _of_part(placed, owner, half if oriented else 0, False)
-                if oriented:
-                    found[placed.part.other or placed.part.name] = _of_part(placed, owner, half, True)
+        for part in layer.parts:
+            if part.bits <= 64:
+                found[part.name] = _of_part(part, owner, layer.half if layer.oriented else 0, False)
+                if layer.oriented:
+                    found[part.other or part.name] = _of_part(part, owner, layer.half, True)
         return found
 
 
-def _of_part(placed: KeyWord, owner: int, half: int, reverse: bool) -> property:
-    name = (placed.part.other if reverse else None) or placed.part.name
-    mask, shift, first = (1 << placed.part.bits) - 1, placed.shift, _HEAD.size + 8 * placed.word
+def _of_part(part: Part, owner: int, half: int, reverse: bool) -> property:
+    name = (part.other if reverse else "") or part.name
+    mask, shift, first = (1 << part.bits) - 1, part.shift, _HEAD.size + 8 * part.word
     read = _NUMBER.unpack_from
 
-    address = is_address(name, placed.part.bits)
+    address = is_address(name, part.bits)
 
     def get(seen: Seen) -> int | Address:
         if seen[_OWNER] != owner or not seen[_WORDS]:
@@ -201,9 +181,9 @@ def _of_values(kind: Kind) -> dict[str, property]:
     """Properties for an event's values up to the first bytes value; values after it have no fixed offset."""
     found: dict[str, property] = {}
     at = _HEAD.size
-    for (name, bits), names in zip(kind.shape.fields, kind.names, strict=True):
-        found[name] = _of_bytes(at) if bits == 0 else _of_number(at, names)
-        if bits == 0:
+    for value in kind.values:
+        found[value.name] = _of_bytes(at) if value.bits == 0 else _of_number(at, value.names)
+        if value.bits == 0:
             break
         at += 8
     return found
@@ -235,33 +215,32 @@ def _of_bytes(at: int) -> property:
     return property(get)
 
 
-def _values(shape: EventShape, named: list[tuple[str, ...] | None], batch: bytes, at: int) -> dict[str, Any]:
+def _values(values: Sequence[Value], batch: bytes, at: int) -> dict[str, Any]:
     """The values of an event, decoded from position `at` on."""
-    values: dict[str, Any] = {}
-    for (name, bits), names in zip(shape.fields, named, strict=True):
-        if bits == 0:
+    found: dict[str, Any] = {}
+    for value in values:
+        if value.bits == 0:
             captured, _ = _LENGTHS.unpack_from(batch, at)
-            values[name] = batch[at + 8 : at + 8 + captured]
+            found[value.name] = batch[at + 8 : at + 8 + captured]
             at += 8 + (captured + 7) // 8 * 8
         else:
-            values[name] = _NUMBER.unpack_from(batch, at)[0]
+            number = _NUMBER.unpack_from(batch, at)[0]
+            found[value.name] = number if value.names is None else value.names[number]
             at += 8
-        if names is not None:
-            values[name] = names[values[name]]
-    return values
+    return found
 
 
-def _key(parts: list[KeyWord], words: tuple[int, ...], reverse: bool) -> dict[str, Any]:
+def _key(parts: Sequence[Part], words: tuple[int, ...], reverse: bool) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for placed in parts:
-        name = placed.part.other if reverse and placed.part.other else placed.part.name
-        bits = placed.part.bits
+    for part in parts:
+        name = part.other if reverse and part.other else part.name
+        bits = part.bits
         if bits > 64:
-            pieces = [words[placed.word + k] for k in range((bits + 63) // 64)]
+            pieces = [words[part.word + k] for k in range((bits + 63) // 64)]
             octets = b"".join(piece.to_bytes(8, "big") for piece in pieces)[: bits // 8]
             found[name] = ipv6(octets) if is_address(name, bits) else octets
         else:
-            number = words[placed.word] >> placed.shift & ((1 << bits) - 1)
+            number = words[part.word] >> part.shift & ((1 << bits) - 1)
             found[name] = ipv4(number) if is_address(name, bits) else number
     return found
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
+from sluice.codegen.events.manifest import value_names
 from sluice.engine.addresses import is_address
 from sluice.engine.packets import Packet
-from sluice.engine.values import value_names
 from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.hook import Hook

@@ -6,7 +6,8 @@ costs that no probe sees; `support` reports what the kernel cannot do. `session`
 for `sluice isolate`; `table` prints.
 
 Enforcement: `ledger` is its arithmetic. `quota` writes limits, `gates` drop packets at `interfaces` of a container,
-`nic` at those of the host, both on older kernels by `classic`; `polling` lets threads of the kernel poll; `enforced`
-decides for one container, `enforcer` for all; `restore` restores limits when that is killed; `enforcement_table` prints. `recorded` reports a recording,
-`unit` is the service of systemd. The component imports the cache folder and capabilities of `sluice.engine` only.
+`nic` at those of the host, both on older kernels by `classic`; `polling` lets threads of the kernel poll. `enforced`
+decides for one container, `enforcer` for all; `restore` restores limits when that is killed; `enforcement_table`
+prints. `recorded` reports a recording, `unit` is the service of systemd. The component imports the cache folder and
+capabilities of `sluice.engine` only.
 """

@@ -9,10 +9,10 @@ from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
+from sluice.codegen.events.manifest import value_names
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import PythonFunction, Seen
-from sluice.engine.values import value_names
 from sluice.hooks.function import CFunction
 from sluice.ir.graph import CONTEXTS_GAVE_UP, GAVE_UP, LayerProgram, Program
 from sluice.ir.hook import Hook

@@ -25,20 +25,6 @@ def columns(names: StackNames) -> list[str]:
     return ["", "/* --- events for functions in Python that take many at once --- */", *out] if out else []
 
 
-def columns_of(layer: LayerProgram, shape: EventShape) -> list[tuple[str, int]]:
-    """The columns of an event after the common ones, with their bits: parts of the key, sender first, and values.
-
-    0 bits stands for bytes. A part of a key of more than 64 bits takes several words.
-    """
-    found: list[tuple[str, int]] = []
-    instance = layer.instance
-    if instance is not None:
-        found += [(part.name, part.bits) for part in instance.key]
-        if instance.oriented:
-            found += [(part.other or part.name, part.bits) for part in instance.key]
-    return found + list(shape.fields)
-
-
 def _row(names: StackNames, layer: LayerProgram, name: str, shape: EventShape) -> list[str]:
     number = names.columns.index((layer.name, name))
     fields = [(field_member(shape, field), bits) for field, bits in shape.fields]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sluice.codegen.c.names import data_member, identifier
 from sluice.codegen.events.dispatch import Dispatcher
 from sluice.codegen.events.functions import event_struct
+from sluice.codegen.events.manifest import head_assertions
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import EventShape, LayerProgram
 
@@ -23,7 +24,7 @@ def records(names: StackNames) -> list[str]:
                 names.events.append((layer.name, name))
             number = names.events.index((layer.name, name))
             out += _record(names, layer, name, shape, number)
-    return ["", "/* --- events for functions in Python --- */", *out] if out else []
+    return ["", "/* --- events for functions in Python --- */", *head_assertions(), *out] if out else []
 
 
 def _record(names: StackNames, layer: LayerProgram, name: str, shape: EventShape, number: int) -> list[str]:

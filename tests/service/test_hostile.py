@@ -1,5 +1,5 @@
-"""Hostile clients and backends, all at once and next to good traffic: each has a bound and a counter, and good requests have
-one answer each.
+"""Hostile clients and backends, all at once and next to good traffic: each has a bound and a counter, and good requests
+have one answer each.
 """
 
 from __future__ import annotations

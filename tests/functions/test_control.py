@@ -286,10 +286,10 @@ def test_a_program_that_embeds_the_stack_wants_the_bytes() -> None:
 
 
 def test_a_layer_above_wants_the_bytes() -> None:
-    """In `everything` DNS and others take the streams of TCP, which no function stops by hearing no more itself."""
+    """PPTP takes the streams of TCP, which no function stops by hearing no more itself."""
     packets, client, _server = opened()
     packets += [client.send("A", b"a" * 5), client.send("A", b"a" * 20)]
-    stack = compiled(function("stop", COUNT + STOP), stack="everything")
+    stack = compiled(function("stop", COUNT + STOP), stack="pptp")
     reports, counters = run(stack, packets, "side=2")
     assert reports["zero"] == 0 and counters["bytes:delivered"] == 25
 

@@ -13,6 +13,7 @@ from sluice.engine.events import OWN_NAMES, Seen
 from sluice.engine.functions import FunctionError, Wanted, load_python
 from sluice.ir.hook import Hook
 from sluice.stacks.find import find_stack
+from tests.support.budget import in_matrix
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.corpus import corpus
 from tests.support.stacks import small_ip
@@ -234,12 +235,13 @@ for name in EVENTS:
 """
 
 
-def test_many_at_once_are_the_same_events(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["gtp", in_matrix("everything")])
+def test_many_at_once_are_the_same_events(name: str, tmp_path: Path) -> None:
     """Every column has what the events have one by one, in their order: in all layers, with keys, messages, streams."""
     file = tmp_path / "both.py"
     file.write_text("from sluice.functions import counter, on, on_batch\n" + BOTH)
     wanted = Wanted(python=[load_python(file)])
-    stack = compile_stack(find_stack("everything"), (), wanted.python_hooks(), many=wanted.python_many())
+    stack = compile_stack(find_stack(name), (), wanted.python_hooks(), many=wanted.python_many())
     captures = ("gen__tcp_loss_reorder.pcap", "wireshark_wireshark__netperfmeter.pcapng", "aol_moloch__gtp-u.pcap")
     for path in (corpus() / capture for capture in captures):
         if path.is_file():

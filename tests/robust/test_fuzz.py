@@ -25,7 +25,7 @@ def can_fuzz(folder: Path) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("name", thinned(HARNESSES, 3))
+@pytest.mark.parametrize("name", thinned(HARNESSES, 5))
 def test_it_runs(name: str, tmp_path: Path) -> None:
     if not can_fuzz(tmp_path):
         pytest.skip("no clang with libFuzzer and sanitizers")

@@ -10,6 +10,7 @@ import pytest
 from sluice.ir.copy import copy_graph, with_operands
 from sluice.ir.expression import Const, Expr, Reg
 from sluice.ir.graph import Graph, LayerProgram, Program
+from sluice.ir.hook import Hook
 from sluice.ir.instruction import Assign, CreateInst, Goto, Instruction, Lookup
 from sluice.ir.text import print_program
 from sluice.lower.build import build
@@ -18,6 +19,7 @@ from sluice.passes.analysis import equivalent_layers
 from sluice.passes.analysis.blocks import each_graph
 from sluice.passes.analysis.equivalent_layers import Changed, different_parts
 from sluice.stacks.find import find_stack
+from tests.support.stacks import small_tcp
 
 ONE, OTHER = "tcp_over_ipv4", "tcp_over_ipv6"
 SRC, SRC6 = Reg("slot.src.32", 32), Reg("slot.src.128", 0)
@@ -169,3 +171,32 @@ def test_layers_whose_fields_begin_otherwise_are_not_alike() -> None:
         replace(other, prototype="another"),
     ):
         assert seen.find(different, different.main) is None
+
+
+def test_a_program_takes_what_became_of_equal_graphs_of_another() -> None:
+    """With other events, only the graphs of the layers that have them are changed again."""
+    seen: list[str] = []
+
+    def change(layer: LayerProgram, graph: Graph) -> bool:
+        seen.append(layer.name)
+        graph.blocks[graph.entry].instructions.insert(0, Assign(Reg("local.new", 8), Const(1)))
+        return True
+
+    first = each_graph(build(small_tcp()), change)
+    assert {"eth", "ipv4", "tcp"} == set(seen)
+    seen.clear()
+    other = each_graph(build(small_tcp(), frozenset({Hook("tcp", "data")})), change)
+    assert set(seen) == {"tcp"} and other.layers["ipv4"].main is first.layers["ipv4"].main
+
+
+def test_the_last_results_are_stored() -> None:
+    layer = build(small_tcp()).layers["eth"]
+    changed = Changed()
+    for number in range(equivalent_layers.RESULTS + 1):
+        graph = copy_graph(layer.main)
+        graph.blocks[graph.entry].instructions.insert(0, Assign(Reg("local.new", 8), Const(number)))
+        changed.add(replace(layer, main=graph), graph, graph)
+        assert changed.find(replace(layer, main=graph), graph) is graph
+    forgotten = copy_graph(layer.main)
+    forgotten.blocks[forgotten.entry].instructions.insert(0, Assign(Reg("local.new", 8), Const(0)))
+    assert changed.find(replace(layer, main=forgotten), forgotten) is None

@@ -20,6 +20,8 @@ sys.path.insert(0, str(Path(__file__).absolute().parent.parent))
 from sluice.engine.box import Settings, compile_stack
 from sluice.engine.functions import find_functions
 from sluice.engine.measure import Candidate, measure
+from sluice.functions.firewall.rules import read_rules
+from sluice.functions.firewall.table import table
 from sluice.stacks.find import find_stack
 from tests.support.capture import pcap
 from tests.support.connection import Host, goodbye, handshake
@@ -64,9 +66,10 @@ def trace(path: Path) -> int:
 def functions(folder: Path) -> dict[str, str]:
     """The functions, with their parameters."""
     (folder / "rules.nft").write_text(RULES)
+    (folder / "table").write_bytes(table(read_rules(str(folder / "rules.nft"))))
     none = folder / "none"
     return {
-        "firewall": f"rules={folder}/rules.nft,out={none}",
+        "firewall": f"table={folder}/table,out={none}",
         "ratelimit": f"packets=100000000,out={none}",
         "synflood": f"half_open=100000,out={none}",
         "fakereset": f"out={none}",

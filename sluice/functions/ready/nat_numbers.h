@@ -1,5 +1,5 @@
 /* The numbers of a control connection of FTP whose inside host's announcements are replaced by others of another length: the
- * numbers that the inside host sends, and those that the outside one gets (RFC 3022, 4.1). A part of nat.c. */
+ * numbers that the inside host sends, and those that the outside one gets (RFC 3022, 4.4). A part of nat.c. */
 #ifndef NAT_NUMBERS_H
 #define NAT_NUMBERS_H
 

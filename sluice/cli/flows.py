@@ -12,7 +12,7 @@ Rows in other formats than JSON lines have all that `flowlog` adds, such as the 
   sluice flows -r 'captures/**/*.pcap*' --jobs 4 -o flows.parquet
 
 With --jobs each capture is processed separately, some at a time; files that one capture was rotated into are one. Each
-row names its capture.
+row names its capture. --ray gives the same work to a Ray cluster.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
 from sluice.cli.common.outputs import add_outputs, log_file, outputs
 from sluice.cli.common.privileges import add_privileges, check_privileges
+from sluice.cli.common.ray_jobs import RayJobs
 from sluice.cli.common.running import (
     compile_for,
     run_file,
@@ -98,6 +99,11 @@ def add(commands: Any) -> None:
         metavar="N",
         help="processes, each for one capture of many at a time, with the memory of one run each",
     )
+    parser.add_argument(
+        "--ray",
+        metavar="ADDRESS",
+        help="each capture as a task of the Ray cluster at the address, or of the one that runs on this machine (auto)",
+    )
     add_outputs(parser)
     add_run_options(parser)
     add_workers(parser)
@@ -108,7 +114,7 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
     inputs = inputs_of(options)
-    if options.jobs:
+    if options.jobs or options.ray:
         return _run_jobs(options, inputs)
     with printed_apart(None, apart=not options.out) as stdout:
         outcome = _run(options, inputs, stdout)
@@ -170,11 +176,14 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
 
 
 def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
-    """Each set of captures in a process of its own."""
+    """Each set of captures in a process of its own, or as a task of a Ray cluster."""
+    name = "--ray" if options.ray else "--jobs"
+    if options.ray and options.jobs:
+        raise UsageError("--ray: Ray chooses the number of tasks that run at once: leave out --jobs")
     if inputs.endless or options.workers > 1:
-        raise UsageError("--jobs: is for files that are complete: leave out -i, --follow, `-r -` and --workers")
+        raise UsageError(f"{name}: is for files that are complete: leave out -i, --follow, `-r -` and --workers")
     if options.metrics or options.control:
-        raise UsageError("--jobs: is of processes, each with a box of its own: leave out --metrics and --control")
+        raise UsageError(f"{name}: is of processes, each with a box of its own: leave out --metrics and --control")
     check_inputs(inputs)
     check_privileges(options, inputs)
     if options.out:
@@ -186,8 +195,11 @@ def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
         assert schema is not None
         with log_file(options, options.out or stdout or "-", schema) as file:
             plain = argparse.Namespace(**{**vars(options), **_ONLY_HERE})
-            jobs = Jobs(partial(_prepare_sets, plain, log), partial(_take, file), min(options.jobs, len(sets)))
-            done = jobs.run(sets)
+            prepare, take = partial(_prepare_sets, plain, log), partial(_take, file)
+            if options.ray:
+                done = RayJobs(prepare, take, options.ray).run(sets)
+            else:
+                done = Jobs(prepare, take, min(options.jobs, len(sets))).run(sets)
     outcome = joined(done, len(sets), time.monotonic() - begin)
     for one in done:
         if why := one.outcome.failure or one.outcome.fault:

@@ -1,5 +1,5 @@
-"""Hostile clients and backends, all at once and next to good traffic: each has a bound and a counter, and good requests
-have one answer each.
+"""Hostile clients and backends, all at once and next to good traffic: each has a bound and a counter, and each good
+request has its own answer.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ def good_traffic(served: Served) -> Iterator[list[int]]:
     assert not wrong and answered[0] > 10
 
 
+def give_name(end: socket.socket, name: bytes) -> None:
+    end.sendall(HEAD % len(name) + name)
+
+
 def reset(client: socket.socket) -> None:
     client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     client.close()
@@ -94,7 +98,7 @@ CLIENTS: list[tuple[Callable[[socket.socket], object], str | None]] = [
 
 def test_hostile_clients_next_to_good_traffic() -> None:
     limits = Limits(message_time=1, body_time=1, body_rate=1000, idle=3)
-    with upload_server() as port, Served(WEB, [port], limits) as served:
+    with named_server(give_name) as port, Served(WEB, [port], limits) as served:
         with good_traffic(served) as answered, contextlib.ExitStack() as stack:
             threads: list[threading.Thread] = []
             for act, _ in CLIENTS:
@@ -118,8 +122,8 @@ def test_hostile_clients_next_to_good_traffic() -> None:
 
 
 @contextlib.contextmanager
-def upload_server() -> Iterator[int]:
-    """Answers a GET with the name in its path, and reads what comes after the head of a POST."""
+def named_server(answer: Callable[[socket.socket, bytes], object]) -> Iterator[int]:
+    """A server that calls `answer` with the name in the path of a GET, and reads what follows the head of a POST."""
 
     def one(accepted: socket.socket) -> None:
         with accepted, contextlib.suppress(OSError, AssertionError):
@@ -130,8 +134,7 @@ def upload_server() -> Iterator[int]:
                     while accepted.recv(1 << 20):
                         pass
                     return
-                name = head.split()[1][1:]
-                accepted.sendall(HEAD % len(name) + name)
+                answer(accepted, head.split()[1][1:])
 
     def serve(listener: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -143,3 +146,87 @@ def upload_server() -> Iterator[int]:
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)
+
+
+def drop(end: socket.socket, first: bytes) -> None:
+    end.sendall(first)
+    time.sleep(0.2)  # a reset drops what was not read before
+    reset(end)
+
+
+def send_then_close(end: socket.socket, first: bytes) -> None:
+    end.sendall(first)
+    end.shutdown(socket.SHUT_RDWR)
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"8000\r\n" + 0x8000 * b"x" + b"\r\n"
+BACKENDS: dict[bytes, tuple[Callable[[socket.socket], object], str]] = {
+    b"dies": (lambda end: drop(end, HEAD % 1000 + b"half"), RESET),
+    b"resets": (lambda end: drop(end, b""), RESET),
+    b"hangs": (lambda end: end.recv(1), SILENT),
+    b"hangs-within": (lambda end: (end.sendall(HEAD % 1000 + b"half"), end.recv(1)), SILENT),
+    b"closes": (lambda end: send_then_close(end, b""), CLOSED),
+    b"half-a-head": (lambda end: send_then_close(end, b"HTTP/1.1 200"), TRUNCATED),
+    b"half-a-body": (lambda end: send_then_close(end, HEAD % 1000 + b"half"), TRUNCATED),
+    b"half-a-chunk": (lambda end: send_then_close(end, CHUNKED + b"5\r\nabc"), TRUNCATED),
+    b"garbage": (lambda end: end.sendall(bytes(range(256))), MALFORMED),
+    b"two-lengths": (lambda end: end.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n" + HEAD[17:] % 2), MALFORMED),
+    b"huge-head": (lambda end: send_until_the_end(end, b"HTTP/1.1 200 OK\r\n", 100 * b"Some: field\r\n"), LARGE),
+    b"endless-chunks": (lambda end: send_until_the_end(end, CHUNKED, CHUNK), MALFORMED),
+    b"only-continues": (lambda end: send_until_the_end(end, b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.1), SILENT),
+}
+"""What a backend does with a request of such a name, and the fault that is counted."""
+
+
+def test_hostile_backends_next_to_good_traffic() -> None:
+    def answer(end: socket.socket, name: bytes) -> None:
+        if name in BACKENDS:
+            BACKENDS[name][0](end)
+        else:
+            end.sendall(HEAD % len(name) + name)
+
+    def ask(served: Served, name: bytes) -> None:
+        with served.connect() as client:
+            client.settimeout(3 * PATIENCE)
+            client.sendall(GET.replace(b"/", b"/" + name, 1))
+            while client.recv(1 << 20):
+                pass
+
+    def quietly(served: Served, name: bytes) -> None:
+        with contextlib.suppress(ConnectionResetError):
+            ask(served, name)
+
+    with named_server(answer) as port, Served(WEB, [port], Limits(timeout=2, down=0)) as served:
+        with good_traffic(served) as answered:
+            threads = [threading.Thread(target=quietly, args=(served, name)) for name in BACKENDS]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+        counters = served.stop()
+    expected: dict[str, int] = {}
+    for _, reason in BACKENDS.values():
+        expected[reason] = expected.get(reason, 0) + 1
+    assert faults(counters) == expected
+    assert counters["messages received"] >= 2 * answered[0] + len(BACKENDS)
+
+
+def test_no_request_is_answered_twice() -> None:
+    def answer(end: socket.socket, name: bytes) -> None:
+        end.sendall(2 * (HEAD % len(name) + name))
+
+    with named_server(answer) as port, Served(WEB, [port]) as served:
+        with served.connect() as client:
+            for name in (b"first", b"second", b"third"):
+                client.sendall(GET.replace(b"/", b"/" + name, 1))
+                assert head_of(client) == HEAD % len(name)
+                assert read_exactly(client, len(name)) == name
+                client.settimeout(0.2)
+                with contextlib.suppress(TimeoutError):
+                    assert client.recv(1) == b"nothing"
+                client.settimeout(PATIENCE)
+        counters = served.stop()
+    assert not faults(counters)
+    assert counters["connections to backends closed: bytes came while no answer was due"] == 3
+    assert counters["connections to backends"] == 3

@@ -9,6 +9,7 @@
     X(CONNECTED, "connections to backends")                                                    \
     X(REUSED, "idle connections to backends used again")                                       \
     X(REOPENED, "connections that a backend closed while nothing was due")                      \
+    X(UNASKED, "connections to backends closed: bytes came while no answer was due")           \
     X(RECEIVED, "messages received")                                                           \
     X(SENT, "messages sent")                                                                   \
     X(DROPPED, "messages received that were not sent on")                              \

@@ -146,6 +146,22 @@ static inline enum service_outcome service_stream_end(struct service_channel *c,
     return service_over(c) ? SERVICE_END : SERVICE_WAIT;
 }
 
+/* Bytes of a backend while no answer is due would be taken as the answer to the next request. They are dropped, and the
+ * connection is closed; the next message opens another one. (A server may say so that it closes an idle connection: RFC
+ * 9110, section 15.5.9.) False if there are none. */
+static inline bool service_unasked(struct service_channel *c)
+{
+    if (!c->reopens || c->fd < 0 || c->received < c->sent || !c->instance->core->program->ports[c->port].strict ||
+        c->taken || c->pinned || service_transit(c) || service_left(c) == 0)
+        return false;
+    c->in->start = c->in->end;
+    service_empty_in(c);
+    c->in_ended = c->ends = c->instance->progressed = true;
+    c->readable = false;
+    service_count(c->instance, SERVICE_UNASKED, 1);
+    return true;
+}
+
 /* How much of a message has to be there: the fields that the program names; all of it, if it fits into a buffer; or all. */
 enum service_want { SERVICE_FIELDS, SERVICE_FITTING, SERVICE_WHOLE };
 
@@ -162,6 +178,8 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
         return SERVICE_WAIT;
     if (c->broken)
         return service_notify(c);
+    if (service_unasked(c))
+        return service_over(c) ? SERVICE_END : SERVICE_WAIT;
     if (left == 0)
         return service_over(c) ? SERVICE_END : SERVICE_WAIT;
     if (c->waits_since == 0)

@@ -34,6 +34,7 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
         return service_fail(self, SERVICE_CLOSED_CHANNEL);
     if (c->from || (c->reopens && c->notes_count == SERVICE_NOTES))
         return SERVICE_WAIT;
+    service_unasked(c);
     service_reopen(c);
     if (c->link == SERVICE_CLOSED && !service_io_open(c)) {
         if (self->fault == SERVICE_CONNECT_FAILED)

@@ -43,6 +43,7 @@ struct service_port {
     bool sums;          /* a checksum follows it */
     bool notes;         /* an answer cannot be read without a note of its request */
     bool exact;         /* the grammar says which requests have an answer */
+    bool strict;        /* each request has one: what a backend sends while none is due is no answer */
 };
 
 struct service_program {

@@ -7,6 +7,7 @@ import hashlib
 import os
 import signal
 import socket
+import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -168,10 +169,14 @@ def test_a_worker_that_is_killed_is_started_again(wire: Wire, folder: Path) -> N
         try:
             with ThreadPoolExecutor(1) as pool:
                 transfer = pool.submit(fetch, wire, 8080, "/x/3000000", 60)
-                running.wait_for("receiving")
-                for number in map(int, children.read_text().split()):
+                end = time.monotonic() + 60
+                while len(found := children.read_text().split()) < 2:  # it receives before it starts its workers
+                    assert time.monotonic() < end
+                    time.sleep(0.05)
+                for number in map(int, found):
                     os.kill(number, signal.SIGKILL)
-                running.wait_for("worker 1 crashed: Killed")
+                for worker in (0, 1):
+                    running.wait_for(f"worker {worker} crashed: Killed")
                 assert transfer.result() == (0, digest("/x/3000000"))
             assert fetch(wire, 8080, "/x/9000", 30) == (0, digest("/x/9000"))
         finally:

@@ -96,11 +96,9 @@ def check_policies(options: argparse.Namespace, functions: Sequence[CFunction]) 
                     f"--{option.replace('_', '-')} {name}={policy}: no function in C of this name decides on packets"
                     + (f": {', '.join(deciding)} does" if deciding else "")
                 )
-            if name and option == "on_overload" and policy == "open" and options.workers > 1:
-                raise UsageError(
-                    f"--on-overload {name}=open: one worker can leave a function out: "
-                    f"leave out --workers {options.workers}"
-                )
+            if name and option == "on_overload" and policy == "open" and (options.workers > 1 or options.isolate):
+                given = f"--workers {options.workers}" if options.workers > 1 else "--isolate"
+                raise UsageError(f"--on-overload {name}=open: one worker can leave a function out: leave out {given}")
 
 
 def forwarding_inputs(options: argparse.Namespace) -> Inputs:

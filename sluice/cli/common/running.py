@@ -220,8 +220,9 @@ def check_workers(
         raise UsageError(why)
     if isolated:
         wanted.c[:] = [replace(function, needs=function.needs | {"crash"}) for function in wanted.c]
+    given = f"--workers {workers}" if workers > 1 else "--isolate"
     if (workers > 1 or isolated) and inputs.forwarding and inputs.on_overload == "open":
-        raise UsageError(f"--on-overload open: one worker can let packets pass unseen: leave out --workers {workers}")
+        raise UsageError(f"--on-overload open: one worker can let packets pass unseen: leave out {given}")
 
 
 def _receiving(inputs: Inputs) -> None:

@@ -190,6 +190,9 @@ int sl_isolation_start(struct sl_worker *worker, void *(*work)(void *worker))
         worker->start_again = 0;
         return 0;
     }
+    sigset_t all;
+    sigfillset(&all);   /* signals are for the caller, who ends the workers */
+    sigprocmask(SIG_SETMASK, &all, NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != caller)
         _exit(1);

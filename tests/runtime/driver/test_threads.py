@@ -83,7 +83,7 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.skipif(bool(why_not()), reason=why_not())
-@pytest.mark.parametrize("how", ["ordered", "live", "copied"])
+@pytest.mark.parametrize("how", ["ordered", "live", "copied", "moving"])
 def test_two_boxes_in_two_threads(program: Path, capture: Path, tmp_path: Path, how: str) -> None:
     rows: list[list[str]] = []
     for workers in (1, 2):
@@ -97,7 +97,7 @@ def test_two_boxes_in_two_threads(program: Path, capture: Path, tmp_path: Path, 
         )
         assert done.returncode == 0, done.stderr[-4000:]
         counted = [int(word) for word in done.stdout.split()]
-        assert sum(counted) == 6000 and len(counted) == workers
+        assert sum(counted) == 6000 and len(counted) == workers * (3 if how == "moving" else 1)
         rows.append(out.read_text().splitlines())
     assert len(rows[0]) > 100
     assert sorted(rows[0]) == sorted(rows[1]) if how == "live" else rows[0] == rows[1]

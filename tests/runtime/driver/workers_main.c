@@ -2,7 +2,8 @@
  *
  *     program CAPTURE WORKERS ROWS HOW
  *
- * HOW: `ordered` rows, or `live` ones; `copied` packets, as if the source did not keep them. Prints counter 0 of each. */
+ * HOW: `ordered` rows, or `live` ones; `copied` packets, as if the source did not keep them; `moving` boxes, three of each
+ * worker. Prints counter 0 of each box. */
 #include STACK_HEADER
 
 #include "driver/workers.h"
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
 {
     if (argc != 5)
         return 2;
-    uint32_t count = (uint32_t)(argv[2][0] - '0');
+    uint32_t threads = (uint32_t)(argv[2][0] - '0'), count = strcmp(argv[4], "moving") ? threads : 3 * threads;
     struct sl_group *group = sl_group_open(count, strcmp(argv[4], "live") != 0);
     char options_text[512], message[SL_SOURCE_MESSAGE];
     snprintf(options_text, sizeof options_text, "out=%s", argv[3]);
@@ -44,7 +45,8 @@ int main(int argc, char **argv)
     struct sl_source *source;
     if (sl_source_open(&source, argv[1], NULL, message, sizeof message))
         return 4;
-    struct sl_workers workers = {.worker = OF(_worker), .boxes = boxes, .count = count, .seed = 7, .group = group};
+    struct sl_workers workers = {.worker = OF(_worker), .boxes = boxes, .count = count,
+                                 .thread_count = count == threads ? 0 : threads, .seed = 7, .group = group};
     struct sl_drive drive = {.process = OF(_process), .tick = OF(_tick), .finish_step = OF(_finish_step), .workers = &workers};
     if (strcmp(argv[4], "copied") == 0) {
         burst(&drive, source);

@@ -45,7 +45,7 @@ def test_a_seed_that_fails_is_named() -> None:
 @pytest.mark.slow_matrix
 @pytest.mark.parametrize("mutation", read_mutations(), ids=lambda one: one.name)
 def test_a_fault_of_the_protocol_is_found(mutation: Mutation) -> None:
-    """A missing mark, an early delete, a lost callback, ...: some schedule fails."""
+    """A missing mark, an early delete, a missing retransmission, ...: some schedule fails."""
     assert first_failure(mutation, "0:60")
 
 

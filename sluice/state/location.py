@@ -7,8 +7,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 FORMS = "local, embedded, valkey://HOST:PORT, valkey://HOST:PORT,HOST:PORT or valkey+unix:///PATH"
 PORT = 6379
-SAFETY = ("memory", "replica", "disk")
-"""Where an update must be before it counts as stored: in the memory of one server, of a replica, too, or in a file."""
+SAFETY = ("memory", "replica")
+"""Where an update must be before it counts as stored: in the memory of one server, or of a replica, too."""
 
 
 class LocationError(ValueError):
@@ -53,7 +53,7 @@ class Location:
 def read_location(text: str) -> Location:
     """The store that a text names. Raises LocationError.
 
-    Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS, safety=memory|replica|disk.
+    Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS, safety=memory|replica.
     """
     name, _, query = text.partition("?")
     wait, cache, timeout, safety = False, True, 5000, ""
@@ -76,7 +76,7 @@ def read_location(text: str) -> Location:
         if name == "local" and query:
             raise LocationError(f"'{text}': local objects are waited for by no one: no options follow 'local'")
         if safety == "replica" and name == "embedded":
-            raise LocationError(f"'{text}': an embedded store has no replicas: give safety=disk, or a cluster")
+            raise LocationError(f"'{text}': an embedded store has no replicas: give a cluster")
         return Location(name, wait=wait, cache=cache, timeout=timeout, safety=safety)
     try:
         parts = urlsplit(name)

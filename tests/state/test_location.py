@@ -24,7 +24,7 @@ from sluice.state.location import Location, LocationError, read_location
                 safety="memory",
             ),
         ),
-        ("embedded?safety=disk", Location("embedded", safety="disk")),
+        ("embedded?safety=memory", Location("embedded", safety="memory")),
         ("valkey+unix:///run/x.sock", Location("server", "", 0, "/run/x.sock")),
     ],
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.state.boxes import missing
+from tests.state.simulation.mutations import Mutation, first_failure, read_mutations
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,3 +40,16 @@ def test_a_seed_that_fails_is_named() -> None:
     found = simulated("0:6", "order")
     assert found.returncode == 1
     assert "seed" in found.stdout
+
+
+@pytest.mark.slow_matrix
+@pytest.mark.parametrize("mutation", read_mutations(), ids=lambda one: one.name)
+def test_a_fault_of_the_protocol_is_found(mutation: Mutation) -> None:
+    """A missing mark, an early delete, a missing retransmission, ...: some schedule fails."""
+    assert first_failure(mutation, "0:60")
+
+
+def test_faults_have_a_place_in_the_sources() -> None:
+    """Each changes one place, which is there once."""
+    for mutation in read_mutations():
+        assert (ROOT / mutation.file).read_text(encoding="utf-8").count(mutation.old) == 1, mutation.name

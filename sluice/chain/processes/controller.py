@@ -257,9 +257,9 @@ class Controller:
             if text or not self.root.takes_over(self.memory, code):
                 break
             self.notify(f"warning: the process of the stack crashed ({ended(code)})")
+        self.root.join(self.memory)
         if not text:
             raise RunError(f"the process of the stack ended ({signal.strsignal(-code) if code < 0 else code})")
-        self.root.join(self.memory)
         kind, value = pickle.loads(text)
         if kind == "raised":
             raise value

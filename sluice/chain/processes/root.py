@@ -44,7 +44,7 @@ class Root:
 
     def part(self, number: int) -> str | None:
         """Where the process of this number writes what leaves."""
-        return self.output if self.output is None or not number else f"{self.output}.{number}"
+        return self.output if self.output is None or not number else f"{self.output}.root{number}"
 
     def takes_over(self, memory: Memory, code: int) -> bool:
         """The process of the stack has ended, with a status as of subprocess: whether another one is to start."""
@@ -80,11 +80,11 @@ class Root:
 
     def join(self, memory: Memory) -> None:
         """Append what later processes wrote to the output. Raises OSError."""
-        if self.output is None:
+        if self.output is None or not memory.control.roots:
             return
         with open(self.output, "ab") as to:
             for number in range(1, memory.control.roots + 1):
-                path = Path(f"{self.output}.{number}")
+                path = Path(f"{self.output}.root{number}")
                 if not path.exists():
                     continue
                 with path.open("rb") as part:

@@ -268,8 +268,8 @@ _count = 0
 OFF = frozenset(filter(None, os.environ.get("SLUICE_STATE_OFF", "").split(",")))
 
 
-def simulate(seeds: Sequence[int], say: Callable[[str], None]) -> list[int]:
-    """The seeds that fail. In a process in which network.c is loaded."""
+def simulate(seeds: Sequence[int], say: Callable[[str], None], first: bool = False) -> list[int]:
+    """The seeds that fail, or the first one. In a process in which network.c is loaded."""
     global _work
     library = ctypes.CDLL(os.environ["LD_PRELOAD"])
     library.simulated_run.restype = ctypes.c_bool
@@ -290,6 +290,8 @@ def simulate(seeds: Sequence[int], say: Callable[[str], None]) -> list[int]:
                 os._exit(_one(seed, server, library, say))
             if os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]):
                 failed.append(seed)
+                if first:
+                    break
     return failed
 
 
@@ -318,13 +320,15 @@ def main() -> int:
     """Prints the seeds that fail."""
     parser = argparse.ArgumentParser(description="Schedules of chains with several instances, by seed.")
     parser.add_argument("--seeds", default="0:100", help="FIRST:LAST (0:100)")
-    first, last = map(int, parser.parse_args().seeds.split(":"))
+    parser.add_argument("--first", action="store_true", help="stop at the first seed that fails")
+    options = parser.parse_args()
+    first, last = map(int, options.seeds.split(":"))
     if "network.so" not in os.environ.get("LD_PRELOAD", ""):
         with tempfile.TemporaryDirectory() as folder:
             environment = os.environ | {"LD_PRELOAD": str(preload(Path(folder)))}
             command = [sys.executable, "-m", "tests.state.simulation.schedule", *sys.argv[1:]]
             return subprocess.run(command, env=environment).returncode
-    failed = simulate(range(first, last), lambda line: print(line, flush=True))
+    failed = simulate(range(first, last), lambda line: print(line, flush=True), options.first)
     print(f"{last - first} schedules, {len(failed)} failed{': ' + ', '.join(map(str, failed)) if failed else ''}")
     return 1 if failed else 0
 

@@ -1,5 +1,10 @@
-"""Doubts about the numbers of a TCP connection, for `tcp.py`: a side whose byte 0 is not known, two initial numbers, a
-stray SYN, ports that are used again. What the sides send and acknowledge later settles them.
+"""Doubts about the numbers of a TCP connection (RFC 9293, 3.10.7.4; RFC 5961, 4), for `tcp.py`.
+
+A side whose byte 0 is not known, two initial numbers, a stray SYN, ports that are used again: what the sides send and
+acknowledge later settles them.
+
+Limits: without acknowledgements seven packets with payload after the first packet settle byte 0; at most 64 KiB of a first flight may
+have been captured before its SYN; numbers that are 2^30 or more apart belong to different streams.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,7 @@
-"""What `tcp.py` reads and stores: TCP's header and options, and what is known of the sides of a connection."""
+"""What `tcp.py` reads and stores: the header and options of TCP (RFC 9293, 7323, 2018), the sides of a connection.
+
+Limits: options of other kinds are skipped by their length; the blocks of SACK are not divided.
+"""
 
 from sluice.lang import Bit, UInt, layout
 

@@ -3,8 +3,8 @@
 A side whose byte 0 is not known, two initial numbers, a stray SYN, ports that are used again: what the sides send and
 acknowledge later settles them.
 
-Limits: without acknowledgements seven packets with payload after the first packet settle byte 0; at most 64 KiB of a first flight may
-have been captured before its SYN; numbers that are 2^30 or more apart belong to different streams.
+Limits: without acknowledgements seven packets with payload after the first packet settle byte 0; at most 64 KiB of a
+first flight may have been captured before its SYN; numbers that are 2^30 or more apart belong to different streams.
 """
 
 from collections.abc import Callable

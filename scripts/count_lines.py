@@ -35,10 +35,12 @@ class Paper(NamedTuple):
     protocols: tuple[str, ...]
 
 
+TCP = ("tcp", "tcp_layouts", "tcp_doubts")
+
 TABLE_2 = {
-    "tcp_ip": Paper("ETH→IP→UDP/TCP", 14, 245, ("ethernet", "ipv4", "udp", "tcp")),
-    "gtp": Paper("ETH→IP→UDP→GTP→IP→TCP", 18, 304, ("ethernet", "ipv4", "udp", "gtp", "tcp")),
-    "pptp": Paper("ETH→IP→TCP→PPTP, ETH→IP→GRE→PPP→IP→TCP", 37, 586, ("ethernet", "ipv4", "tcp", "pptp", "gre", "ppp")),
+    "tcp_ip": Paper("ETH→IP→UDP/TCP", 14, 245, ("ethernet", "ipv4", "udp", *TCP)),
+    "gtp": Paper("ETH→IP→UDP→GTP→IP→TCP", 18, 304, ("ethernet", "ipv4", "udp", "gtp", *TCP)),
+    "pptp": Paper("ETH→IP→TCP→PPTP, ETH→IP→GRE→PPP→IP→TCP", 37, 586, ("ethernet", "ipv4", *TCP, "pptp", "gre", "ppp")),
     "quic": Paper("loopback→IP→UDP→QUIC", 23, 361, ("null", "ipv4", "udp", "quic", "quic_frame", "quic_stream")),
     "sctp": Paper("ETH→IP→SCTP", 9, 233, ("ethernet", "ipv4", "sctp")),
 }

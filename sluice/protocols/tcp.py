@@ -32,7 +32,6 @@ from sluice.lang import (
     AnyUntil,
     Assemble,
     Assign,
-    Bit,
     Block,
     ConnectionOriented,
     Else,
@@ -41,144 +40,33 @@ from sluice.lang import (
     Pred,
     PSMState,
     Sequence,
-    UInt,
     both_sides,
     internet_checksum,
-    layout,
     make_psm_state,
     swap_sides,
 )
 from sluice.lang.choice import Choice
-
-FAR = 1 << 30  # more: acknowledgements
-"""Numbers so far apart belong to different streams."""
-
-FLIGHT = 1 << 16  # more: acknowledgements
-"""Bytes of a first flight that may have been captured before the SYN."""
+from sluice.protocols.tcp_doubts import DOUBLE, while_in_doubt
+from sluice.protocols.tcp_layouts import (
+    tcp_both,
+    tcp_eol,
+    tcp_hdr,
+    tcp_mss,
+    tcp_nop,
+    tcp_other,
+    tcp_sack,
+    tcp_sack_permitted,
+    tcp_side,
+    tcp_temp,
+    tcp_ts,
+    tcp_ws,
+)
 
 UNBOUNDED = 0x7FFFFFFF  # more: acknowledgements
 """The window of a side that has acknowledged nothing yet."""
 
-EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8  # more: acknowledgements
-"""What may be in doubt about a side: it was picked up in its middle, and its byte 0 is not decided; that is the byte of
-a packet without bytes; it sent two initial numbers, and neither was acknowledged; it sent a SYN with another number in
-an established connection.
-"""
-ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY  # more: acknowledgements
-
 LINGER = 10.0  # more: timeouts
 HANDSHAKE = 30.0  # more: timeouts
-
-
-class tcp_hdr(layout):
-    sport = UInt(16)
-    dport = UInt(16)
-    seq_num = UInt(32, serial=True)
-    ack_num = UInt(32, serial=True)
-    hdr_len = Bit(4)
-    reserved = Bit(4)
-    cwr = Bit(1)
-    ece = Bit(1)
-    urg = Bit(1)
-    ack = Bit(1)
-    psh = Bit(1)
-    rst = Bit(1)
-    syn = Bit(1)
-    fin = Bit(1)
-    window_size = UInt(16)
-    checksum = Bit(16)
-    urgent_pointer = Bit(16)
-
-
-class tcp_eol(layout):
-    eol_type = Bit(8, const=0)
-
-
-class tcp_nop(layout):
-    nop_type = Bit(8, const=1)
-
-
-class tcp_mss(layout):
-    mss_type = Bit(8, const=2)
-    mss_len = Bit(8, const=4)
-    mss_value = Bit(16)
-
-
-class tcp_ws(layout):
-    ws_type = Bit(8, const=3)
-    ws_len = Bit(8, const=3)
-    ws_value = Bit(8)
-
-
-class tcp_sack_permitted(layout):
-    sack_permitted_type = Bit(8, const=4)
-    sack_permitted_len = Bit(8, const=2)
-
-
-class tcp_sack(layout):
-    sack_type = Bit(8, const=5)
-    sack_len = Bit(8)
-    sack_value = Bit((sack_len - 2) << 3)
-
-
-class tcp_ts(layout):
-    ts_type = Bit(8, const=8)
-    ts_len = Bit(8, const=10)
-    ts_value = Bit(32)
-    ts_echo_reply = Bit(32)
-
-
-class tcp_other(layout):
-    other_type = Bit(8)
-    other_len = Bit(8)
-    other_value = Bit((other_len - 2) << 3)
-
-
-class tcp_side(layout):
-    heard = Bit(1)  # more: ports used again
-    syn = Bit(1)  # it sent one with its first packet; more: ports used again
-    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open; more: acknowledgements
-    answered = Bit(1)  # it sent a SYN/ACK; more: simultaneous open
-    acked = Bit(1)  # it sent an acknowledgement
-    fin = Bit(1)
-    first = UInt(32, serial=True)  # more: ports used again
-    next = UInt(32, serial=True)  # behind the farthest that it sent; more: resets that count
-    end = UInt(32, serial=True)  # after its FIN; before it: the other byte 0 (DOUBLE), the number of the SYN (STRAY)
-    ack = UInt(32, serial=True)
-    window = Bit(32)  # scaled
-    scale = Bit(4, init=14)
-    begun = Bit(1)  # it sent a packet that is no RST; more: acknowledgements
-    doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold; more: acknowledgements
-    payloads = Bit(3)  # packets with payload while nothing was acknowledged; more: acknowledgements
-    base = UInt(32, serial=True)  # the number of its byte 0; more: acknowledgements
-
-
-class tcp_both(layout):  # more: who sent SYN, FIN, RST
-    doubt = Bit(1, init=1)  # a side was not heard, has acknowledged nothing, or has doubts
-    closing = Bit(1)  # a FIN or RST came, counted or not
-    syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
-    fin = Bit(2)
-    rst = Bit(2)
-
-
-class tcp_temp(layout):
-    number = UInt(32, serial=True)  # of the first byte
-    units = Bit(32)  # of sequence space
-    behind = UInt(32, serial=True)
-    low = UInt(32, serial=True)
-    high = UInt(32, serial=True)
-    start = Bit(1)  # `base` is the number of this side's byte 0; more: acknowledgements
-    base = UInt(32, serial=True)  # more: acknowledgements
-    decides = Bit(1)  # `decided` is the number of the other side's byte 0; more: acknowledgements
-    decided = UInt(32, serial=True)  # more: acknowledgements
-    hold = Bit(1)  # nothing is delivered, as byte 0 is not decided; more: acknowledgements
-    outside = Bit(1)  # the packet belongs to no stream of this connection; more: acknowledgements
-    open = Bit(1)  # a side has doubts; more: acknowledgements
-    near = Bit(32)  # more: acknowledgements
-    old = Bit(32)  # more: acknowledgements
-    opens = Bit(1)  # more: simultaneous open
-    reused = Bit(1)  # more: ports used again
-    reset = Bit(1)  # more: resets that count
 
 
 def tcp_parser(
@@ -195,13 +83,12 @@ def tcp_parser(
     """TCP for any layer below that offers src and dst.
 
     `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the
-    receiver's
-    window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was not
-    captured, is given up. `policy`: which copy of overlapping bytes
-    wins (see Sequence). `resets`: "window", or "always" to believe every one. `history`: delivered bytes kept, for the
-    old copy of a retransmission. `enforce`: what lies outside the window is not only told but left out. `pick_up`:
-    whether a connection may be seen from its middle on; if not, a packet of an unknown one counts only when it has a
-    SYN. `linger`: seconds that a closed connection stays, for late packets.
+    receiver's window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was
+    not captured, is given up. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`: "window", or
+    "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission. `enforce`:
+    what lies outside the window is not only told but left out. `pick_up`: whether a connection may be seen from its
+    middle on; if not, a packet of an unknown one counts only when it has a SYN. `linger`: seconds that a closed
+    connection stays, for late packets.
     """
     tcp = ConnectionOriented("tcp")
 
@@ -240,171 +127,6 @@ def tcp_parser(
     def side(name: str) -> dict[str, Any]:
         """The perm fields of one side, by name without it."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
-
-    def clear(mine: dict[str, Any], bits: int) -> Assign:  # more: acknowledgements
-        """Some doubts about a side are settled."""
-        return Assign(mine["doubts"], mine["doubts"] & (ALL_DOUBTS ^ bits))
-
-    def raise_doubt(mine: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
-        """A doubt about a side, which later packets settle."""
-        return Assign(mine["doubts"], mine["doubts"] | bit) + Assign(perm.doubt, 1)
-
-    def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
-        """After a SYN with another number in an established connection: if its sender continues with the new number, or
-        the other side accepts it, the ports are used again.
-        """
-        absolute = If(temp.near > 0x7FFFFFFF) >> Assign(temp.near, 0 - temp.near)
-        absolute += If(temp.old > 0x7FFFFFFF) >> Assign(temp.old, 0 - temp.old)
-        continues = (
-            Assign(temp.near, header.seq_num - mine["end"] - 1)
-            + Assign(temp.old, header.seq_num - mine["next"])
-            + absolute
-            + Assign(temp.reused, ~header.rst & (temp.near < temp.old))
-            + (If(~temp.reused) >> clear(mine, STRAY))
-        )
-        accepts = header.syn & header.ack & (header.ack_num == its["end"] + 1)
-        x = If(~header.syn & ((mine["doubts"] & STRAY) != 0)) >> continues
-        x += If(accepts & ((its["doubts"] & STRAY) != 0)) >> Assign(temp.reused, 1)
-        return x
-
-    def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
-        """A SYN of a side that sent other packets before."""
-        # A repetition, a new connection, or a stray SYN. In an established connection the last is answered by an
-        # acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only what follows shows if the ports are used again.
-        flight = (header.seq_num < mine["first"]) & (mine["first"] <= header.seq_num + (FLIGHT + 1))
-        another = (header.seq_num != mine["first"]) & (mine["syn"] | ~flight)
-        repeated = ((mine["doubts"] & STRAY) != 0) & (header.seq_num == mine["end"])
-        stray = Assign(temp.outside, 1) + Assign(mine["end"], header.seq_num) + raise_doubt(mine, STRAY)
-        opens = If(another | perm.closing) >> (
-            Assign(temp.reused, perm.closing | (tcp.cur_state != ESTABLISHED) | repeated) + (If(~temp.reused) >> stray)
-        )
-        # A second initial number: until the other side acknowledges one, both are remembered.
-        undecided = ~mine["fin"] & ~(its["acked"] & (its["ack"] > mine["first"] + 1))
-        second = Assign(mine["end"], header.seq_num + 1) + raise_doubt(mine, DOUBLE)
-        answers = If(mine["syn"] & (header.seq_num != mine["first"])) >> (
-            Assign(temp.outside, 1) + (If(undecided) >> second)
-        )
-        # After packets without SYN: it decides byte 0.
-        decides = (
-            Assign(temp.start, 1)
-            + Assign(temp.base, temp.number)
-            + Assign(mine["base"], header.seq_num + 1)
-            + Assign(mine["begun"], 1)
-            + clear(mine, EARLY | EMPTY)
-        )
-        x = If(header.ack == 1) >> answers >> Else() >> opens
-        return x + (If(~temp.reused & ~temp.outside & ((perm.syn & bit) == 0)) >> decides)
-
-    def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
-        """The first packet of a side that was not seen from its SYN. Byte 0 is the first byte that is captured; while
-        the other side has not acknowledged that one, a lower one may still come.
-        """
-        received = its["acked"] & (its["ack"] > temp.number) & (temp.units == 0)
-        early = (
-            Assign(mine["doubts"], mine["doubts"] | EARLY)
-            + (If(temp.units == 0) >> Assign(mine["doubts"], mine["doubts"] | EMPTY))
-            + Assign(temp.hold, 1)
-        )
-        return (
-            Assign(mine["begun"], 1)
-            + Assign(mine["base"], temp.number)
-            + (If(~its["acked"] | (its["ack"] < temp.number)) >> early)
-            + (
-                If(received)
-                >> (
-                    Assign(mine["base"], its["ack"])
-                    + Assign(temp.behind, its["ack"])
-                    + Assign(temp.start, 1)
-                    + Assign(temp.base, its["ack"])
-                )
-            )
-        )
-
-    def lower_byte(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
-        """A packet with sequence space of a side whose byte 0 is not decided: perhaps it has a lower byte."""
-        lower = (temp.base < mine["base"]) & (header.seq_num + tcp.payload_len > temp.base)
-        keep_alive = (tcp.payload_len == 1) & (temp.base == mine["base"] - 1)
-        return (
-            clear(mine, EMPTY)
-            + Assign(temp.base, header.seq_num)
-            + (If(its["acked"] & (its["ack"] > temp.base)) >> Assign(temp.base, its["ack"]))
-            + (
-                If((tcp.payload_len != 0) & lower & ~keep_alive)
-                >> (Assign(temp.start, 1) + Assign(mine["base"], temp.base))
-            )
-            + (
-                If((tcp.payload_len != 0) & ~its["acked"])
-                >> (
-                    Assign(mine["payloads"], mine["payloads"] + 1)
-                    + (If(mine["payloads"] == 7) >> (clear(mine, EARLY) + Assign(temp.hold, 0)))
-                )
-            )
-        )
-
-    def settled(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
-        """What the packet decides of two initial numbers, and its acknowledgement of the other side's byte 0."""
-        own = (
-            clear(mine, DOUBLE)
-            + Assign(mine["first"], mine["end"] - 1)
-            + Assign(mine["base"], mine["end"])
-            + Assign(mine["next"], mine["end"])
-            + Assign(temp.start, 1)
-            + Assign(temp.base, mine["end"])
-        )
-        adopt = (
-            Assign(its["first"], its["end"] - 1)
-            + Assign(its["base"], its["end"])
-            + Assign(its["next"], its["end"])
-            + Assign(temp.decides, 1)
-            + Assign(temp.decided, its["end"])
-            + clear(its, DOUBLE)
-            + Assign(mine["ack"], header.ack_num)
-        )
-        of_two = (
-            Assign(temp.near, header.ack_num - its["end"])
-            + Assign(temp.old, header.ack_num - its["first"] - 1)
-            + (
-                If((temp.near < FAR) & (temp.near < temp.old))
-                >> adopt
-                >> Else()
-                >> (If(temp.old < FAR) >> clear(its, DOUBLE))
-            )
-        )
-        at_base = Assign(temp.decides, 1) + Assign(temp.decided, its["base"]) + clear(its, EARLY)
-        keep_alive = Assign(its["base"], header.ack_num) + Assign(its["next"], header.ack_num)
-        of_middle = (
-            Assign(temp.near, header.ack_num - its["base"])
-            + (If((temp.near == 1) & ((its["doubts"] & EMPTY) != 0)) >> keep_alive)
-            + (If(temp.near < FAR) >> at_base)
-            + clear(its, EMPTY)
-        )
-        continues = ~its["acked"] & (tcp.payload_len != 0) & (header.seq_num == mine["end"])
-        x = If(((mine["doubts"] & DOUBLE) != 0) & continues) >> own
-        return x + (
-            If(header.ack & ~header.rst & (its["doubts"] != 0))
-            >> (
-                (If((its["doubts"] & DOUBLE) != 0) >> of_two)
-                + (If(((its["doubts"] & EARLY) != 0) & its["begun"]) >> of_middle)
-            )
-        )
-
-    def in_doubt(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
-        """A packet while something is not decided, or a SYN. Acknowledgements decide: the first number of a side, and
-        its byte 0, is the one that the other side acknowledges.
-        """
-        mine, its = side(own), side(other)
-        begins = Assign(mine["base"], header.seq_num + 1) + Assign(mine["begun"], 1)
-        of_syn = If(mine["heard"] == 1) >> further_syn(mine, its, bit) >> Else() >> begins
-        undecided = If((mine["doubts"] & EARLY) != 0) >> (
-            Assign(temp.hold, 1) + (If(temp.units != 0) >> lower_byte(mine, its))
-        )
-        of_data = If(~header.rst) >> (If(mine["begun"] == 0) >> picked_up(mine, its) >> Else() >> undecided)
-        known = its["begun"] & its["acked"] & mine["begun"] & (header.ack | mine["acked"])
-        x: Block = Assign(temp.open, (mine["doubts"] | its["doubts"]) != 0) + (If(temp.open == 1) >> strays(mine, its))
-        x += If(temp.reused == 0) >> (If(header.syn == 1) >> of_syn >> Else() >> of_data)
-        x += If(temp.open & ~temp.reused & ~temp.outside) >> settled(mine, its)
-        x += If(header.syn == 0) >> Assign(perm.doubt, ~known | ((mine["doubts"] | its["doubts"]) != 0))
-        return x + (If(~temp.reused & ~temp.outside) >> sent_by(mine, its, bit, certain=False))
 
     def certain(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
         """A packet while nothing is in doubt: both sides were heard, and have acknowledged something."""
@@ -476,6 +198,7 @@ def tcp_parser(
         """What a packet from either side changes."""
         return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
 
+    in_doubt = while_in_doubt(tcp, ESTABLISHED, side, sent_by)  # more: acknowledgements
     # One bit stands for all doubts, so that a packet of an established connection tests nothing else of them.
     tcp.prep += If(perm.doubt | header.syn) >> by_side(in_doubt) >> Else() >> by_side(certain)
 

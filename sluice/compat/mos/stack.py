@@ -19,7 +19,7 @@ from sluice.protocols.null import null_parser
 from sluice.protocols.raw import raw_parser
 from sluice.protocols.sll import sll_parser
 from sluice.protocols.sll2 import sll2_parser
-from sluice.protocols.tcp import tcp_hdr
+from sluice.protocols.tcp_layouts import tcp_hdr
 from sluice.protocols.udp import udp_hdr
 from sluice.protocols.vlan import vlan_parser
 from sluice.protocols.vxlan import vxlan_parser

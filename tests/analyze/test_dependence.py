@@ -63,7 +63,8 @@ static void process(const struct packet *packet) {
   printf("%u", chosen(through_function));
 }
 
-static struct pair whole, half, sometimes, always, by_function, kept_by_function, before, cleared;
+static struct pair whole, half, sometimes, always, by_function, kept_by_function, before, cleared, unchanged,
+    *reached;
 static char line[32], lines[64], counted[8];
 
 static void carry(const struct packet *packet) {
@@ -85,12 +86,16 @@ static void carry(const struct packet *packet) {
       kept_by_function.second + old + before.second + cleared.first + line[0] + lines[0] + counted[1] == 0)
     puts("zero");
   kept_by_function.second++;
+  half.second++;
+  unchanged.first = packet->ttl;                /* its other member is read, and never written */
+  reached->first += packet->ttl + unchanged.first + unchanged.second;
 }
 
 int main(int argc, char **argv) {
   char error[256];
   pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error);
   chosen = argc > 2 ? same : add_one;
+  reached = calloc(1, sizeof(*reached));
   for (;;) {
     struct pcap_pkthdr header;
     const struct packet *packet = (const struct packet *)pcap_next(handle, &header);
@@ -106,8 +111,8 @@ PRINTED = {
     *("in_loop", "of_library", "through_function", "chosen"),
 }
 NOT_PRINTED = {"replaced", "not_in_argument", "second", "not_copied", "unused"}
-OVERWRITTEN = {"whole", "always", "cleared", "line"}
-CARRIED = {"half", "sometimes", "by_function", "kept_by_function", "before", "lines", "counted"}
+OVERWRITTEN = {"whole", "always", "cleared", "line", "unchanged"}
+CARRIED = {"half", "sometimes", "by_function", "kept_by_function", "before", "lines", "counted", "reached"}
 """`by_function` is overwritten, by a function that is called with several pointers: that is not known."""
 
 

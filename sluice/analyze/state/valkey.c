@@ -1,5 +1,7 @@
 /* Keeps exports in a list of Valkey, in their order: the first element has all state, the others what changed. */
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +31,9 @@ struct valkey *valkey_open(const char *host, const char *port, const char *key) 
     }
   }
   freeaddrinfo(found);
+  /* each export waits for its reply: its last segment must not wait for the acknowledgement of those before (RFC 896) */
+  const int at_once = 1;
+  if (descriptor >= 0) setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
   struct valkey *made = descriptor >= 0 ? calloc(1, sizeof(*made)) : NULL;
   if (made) {
     snprintf(made->key, sizeof(made->key), "%s", key);

@@ -17,6 +17,7 @@ Flowspace::Flowspace(const Accesses &accesses, const Receives &receives, const R
       updates_(updates),
       fields_(fields),
       graph_(accesses, Follow::Values),
+      origins_(graph_, [this](const Node &node) { return ends_origins(node); }),
       keys_(classes.persistent().size()),
       loads_(classes.persistent().size()),
       complete_(classes.persistent().size(), true) {
@@ -79,6 +80,13 @@ bool Flowspace::is_packet(const llvm::Value *pointer) const {
                       [&](NodeId cell) { return packets_.contains(memory.object_of(cell)); });
 }
 
+// Where the search for what a pointer comes from ends.
+bool Flowspace::ends_origins(const Node &node) const {
+  if (node.kind < Node::Written) return node.kind == Node::Runs;
+  const MemoryObject &object = accesses_.points_to().memory().object(accesses_.object_of(node.atom));
+  return object.kind != ObjectKind::Stack || classes_.numbered(object.site);
+}
+
 // The variables from which a pointer comes: through registers, arguments and local variables of no duration, and not
 // through unnamed memory, which several variables may lead to.
 llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
@@ -94,12 +102,8 @@ llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
   };
   add(pointer);
   if (!llvm::isa<llvm::Instruction, llvm::Argument>(pointer)) return found;
-  const auto stop = [&](const Node &node) {
-    if (node.kind < Node::Written) return node.kind == Node::Runs;
-    const ObjectKind kind = points_to.memory().object(accesses_.object_of(node.atom)).kind;
-    return kind != ObjectKind::Stack || named(accesses_.object_of(node.atom));
-  };
-  Slicer slice(graph_, stop, kMostSteps / 10);
+  Slicer &slice = origins_;
+  slice.restart(kMostSteps / 10);
   if (!slice.backward({graph_.value(pointer)}))  // then it may come from any of those that it may point into
     for (const NodeId cell : points_to.targets(pointer)) found.insert(points_to.memory().object_of(cell));
   for (const GraphNode number : slice.nodes()) {
@@ -187,9 +191,10 @@ void Flowspace::assign(size_t number) {
     return in_variable(node) || (load && is_packet(load->getPointerOperand()));
   };
   std::vector<KeyField> keys;
+  Slicer slice(graph_, stop);
   for (const Index &index : indices_) {
     if (!meets(index.of)) continue;
-    Slicer slice(graph_, stop, std::min(kMostSteps, left_));
+    slice.restart(std::min(kMostSteps, left_));
     complete_[number] = slice.backward({graph_.value(index.index)}) && complete_[number];
     left_ -= std::min(left_, slice.steps());
     add(slice, index.access, keys);
@@ -197,7 +202,7 @@ void Flowspace::assign(size_t number) {
   for (const Search &search : searches_) {
     if (!meets(search.through)) continue;
     for (const llvm::Instruction *branch : search.branches) {
-      Slicer slice(graph_, stop, std::min(kMostSteps, left_));
+      slice.restart(std::min(kMostSteps, left_));
       complete_[number] = slice.backward({graph_.value(branch)}) && complete_[number];
       left_ -= std::min(left_, slice.steps());
       const bool compares = llvm::any_of(slice.nodes(), [&](GraphNode node) { return in_variable(graph_.node(node)); });

@@ -52,6 +52,7 @@ class Flowspace {
   };
 
   void find_packets();
+  bool ends_origins(const Node &node) const;
   void find_searches();
   void find_indices();
   void assign(size_t number);
@@ -69,6 +70,7 @@ class Flowspace {
   const Fields &fields_;
   static constexpr size_t kMostSteps = 50'000;  // of one slice
   Graph graph_;
+  Slicer origins_;  // of pointers
   size_t left_ = 3'000'000;  // steps of all slices that are left
   llvm::DenseSet<ObjectId> packets_;
   std::vector<Search> searches_;

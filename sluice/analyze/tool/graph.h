@@ -67,6 +67,7 @@ class Graph {
   // The branches that decide whether a block runs.
   const std::vector<const llvm::Instruction *> &controls(const llvm::BasicBlock *block);
 
+  // They stay where they are in memory when those of other nodes are found.
   const std::vector<Dependence> &dependences(GraphNode node);
 
   // The instruction that a node belongs to; nothing for those of functions and blocks.

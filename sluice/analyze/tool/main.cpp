@@ -105,7 +105,7 @@ int analyze_module() {
     llvm::outs() << llvm::json::Value(llvm::json::Object{{"receive_calls", receives.calls().size()}}) << "\n";
     return 0;
   }
-  const Overwritten overwritten(accesses, receives, classes);
+  const Overwritten overwritten(accesses, receives, classes, updates);
   const Paths paths(accesses, receives, reach, classes);
   const double classified = seconds_since(begin);
   const Fields fields(**module);

@@ -12,7 +12,8 @@ static const llvm::Value *memory_of(const Persistent &persistent) {
   return variable.local->promoted ? nullptr : variable.local->memory;
 }
 
-Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes)
+Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes,
+                         const Updates &updates)
     : accesses_(accesses), receives_(receives), classes_(classes), found_(classes.persistent().size(), false) {
   const PointsTo &points_to = accesses.points_to();
   std::vector<std::pair<size_t, ObjectId>> variables;
@@ -57,8 +58,16 @@ Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, con
   for (const auto &[number, object] : variables) {
     const auto [first, last] = accesses.range(object);
     found_[number] = true;
-    for (Atom atom = first; atom < last; ++atom)
-      if (carried.test(candidates_.find(atom)->second)) found_[number] = false;
+    const bool leads = llvm::any_of(updates.memory_of(number), [&, own = object](ObjectId other) {
+      return other != own && updates.may_write(other);  // a pointer that stays is how later packets find it
+    });
+    for (Atom atom = first; atom < last; ++atom) {
+      // what packet processing never changes is the same for each packet, whether it is read or not
+      const bool updated = leads || llvm::any_of(updates.writes(object), [&](const llvm::Instruction *write) {
+        return accesses.writes(*write, atom);
+      });
+      if (updated && carried.test(candidates_.find(atom)->second)) found_[number] = false;
+    }
   }
 }
 

@@ -2,17 +2,19 @@
 // it has written before. Static text buffers and copies of the current packet are examples.
 //
 // By liveness (backward data flow over the calls of the program): a variable carries something if some byte of it may
-// be read, before it is overwritten, after the point at which the next packet is received.
+// be read, before it is overwritten, after the point at which the next packet is received, and packet processing changes
+// that byte, or memory to which the variable leads.
 #pragma once
 
 #include "access.h"
 #include "classify.h"
+#include "updates.h"
 
 namespace analyze {
 
 class Overwritten {
  public:
-  Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes);
+  Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes, const Updates &updates);
 
   // Of the variable with this number in Classes::persistent().
   bool contains(size_t number) const { return found_[number]; }

@@ -7,48 +7,63 @@ namespace analyze {
 Slicer::Slicer(Graph &graph, std::function<bool(const Node &)> stop, size_t most_steps)
     : graph_(graph), stop_(std::move(stop)), most_steps_(most_steps) {}
 
-void Slicer::reach(GraphNode exit, GraphNode node) {
-  if (summaries_[exit].seen.insert(node).second) pending_summaries_.emplace_back(exit, node);
+void Slicer::restart(size_t most_steps) {
+  if (!pending_summaries_.empty()) summaries_.clear();  // some of them are not complete
+  pending_summaries_.clear();
+  pending_.clear();
+  ascending_.clear();
+  descending_.clear();
+  nodes_.clear();
+  from_.clear();
+  steps_ = 0;
+  most_steps_ = most_steps;
+}
+
+Slicer::Summary &Slicer::of(GraphNode exit) {
+  std::unique_ptr<Summary> &found = summaries_[exit];
+  if (!found) found = std::make_unique<Summary>();
+  return *found;
+}
+
+void Slicer::reach(GraphNode exit, Summary &summary, GraphNode node) {
+  if (summary.seen.insert(node).second) pending_summaries_.emplace_back(exit, node);
 }
 
 // The summary of a node that leaves a function, complete.
 Slicer::Summary &Slicer::summary(GraphNode exit) {
-  const auto [found, fresh] = summaries_.try_emplace(exit);
-  if (!fresh) return found->second;
+  if (const auto found = summaries_.find(exit); found != summaries_.end()) return *found->second;
   reach(exit, exit);
   while (!pending_summaries_.empty() && steps_ < most_steps_) {
     const auto [context, node] = pending_summaries_.back();
     pending_summaries_.pop_back();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
-    for (const Dependence &dependence : std::vector<Dependence>(graph_.dependences(node))) {
+    Summary &own = of(context);
+    for (const Dependence &dependence : llvm::ArrayRef<Dependence>(graph_.dependences(node))) {
       switch (dependence.kind) {
-        case Dependence::Local: reach(context, dependence.on); break;
+        case Dependence::Local: reach(context, own, dependence.on); break;
         case Dependence::Up: {
-          Summary &own = summaries_[context];
-          const auto end = std::make_pair(dependence.site, dependence.on);
-          if (std::find(own.ends.begin(), own.ends.end(), end) != own.ends.end()) break;
-          own.ends.push_back(end);
-          for (const Waiter &waiter : std::vector<Waiter>(own.waiters))
-            if (waiter.site == dependence.site) reach(waiter.context, dependence.on);
+          if (!own.ends[dependence.site].insert(dependence.on)) break;
+          const auto waiters = own.waiters.find(dependence.site);
+          if (waiters == own.waiters.end()) break;
+          for (const GraphNode waiting : waiters->second) reach(waiting, dependence.on);
           break;
         }
         case Dependence::Down: {
-          const bool unknown = summaries_.find(dependence.on) == summaries_.end();
-          Summary &callee = summaries_[dependence.on];
-          const Waiter waiter{context, node, dependence.site};
-          if (std::find(callee.waiters.begin(), callee.waiters.end(), waiter) == callee.waiters.end())
-            callee.waiters.push_back(waiter);
-          if (unknown) reach(dependence.on, dependence.on);
-          for (const auto &[site, on] : std::vector(summaries_[dependence.on].ends))
-            if (site == dependence.site) reach(context, on);
+          const bool unknown = !summaries_.contains(dependence.on);
+          Summary &callee = of(dependence.on);
+          callee.waiters[dependence.site].insert(context);
+          if (unknown) reach(dependence.on, callee, dependence.on);
+          const auto ends = callee.ends.find(dependence.site);
+          if (ends == callee.ends.end()) break;
+          for (const GraphNode on : ends->second) reach(context, own, on);
           break;
         }
         case Dependence::Jump: break;  // the second phase follows it
       }
     }
   }
-  return summaries_[exit];
+  return of(exit);
 }
 
 void Slicer::add(GraphNode node, bool ascends, GraphNode from) {
@@ -65,7 +80,7 @@ bool Slicer::backward(const std::vector<GraphNode> &from) {
     pending_.pop_back();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
-    for (const Dependence &dependence : std::vector<Dependence>(graph_.dependences(node))) {
+    for (const Dependence &dependence : llvm::ArrayRef<Dependence>(graph_.dependences(node))) {
       switch (dependence.kind) {
         case Dependence::Local: add(dependence.on, ascends, node); break;
         case Dependence::Up:
@@ -73,8 +88,8 @@ bool Slicer::backward(const std::vector<GraphNode> &from) {
           break;
         case Dependence::Down:
           add(dependence.on, false, node);
-          for (const auto &[site, on] : std::vector(summary(dependence.on).ends))
-            if (site == dependence.site) add(on, ascends, node);
+          if (const auto &ends = summary(dependence.on).ends; ends.contains(dependence.site))
+            for (const GraphNode on : ends.find(dependence.site)->second) add(on, ascends, node);
           break;
         case Dependence::Jump: add(dependence.on, true, node); break;
       }

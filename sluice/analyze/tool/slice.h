@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "graph.h"
 
@@ -14,6 +15,9 @@ class Slicer {
  public:
   // stop: nodes that are part of a slice, and whose own dependences are not followed. Without one: none.
   explicit Slicer(Graph &graph, std::function<bool(const Node &)> stop = nullptr, size_t most_steps = kMostSteps);
+
+  // Begins another slice with the same graph and stop; what is known of functions is used again.
+  void restart(size_t most_steps);
 
   // Adds what these nodes depend on to the slice. Returns false if it became too large, and is not complete.
   bool backward(const std::vector<GraphNode> &from);
@@ -27,28 +31,22 @@ class Slicer {
   static constexpr size_t kMostSteps = 4'000'000;
 
  private:
-  struct Waiter {  // a node of another function, within the part of it on which `context` depends
-    GraphNode context;
-    GraphNode node;
-    const llvm::CallBase *site;
-    bool operator==(const Waiter &other) const {
-      return context == other.context && node == other.node && site == other.site;
-    }
-  };
   struct Summary {  // of what leaves a function: what it depends on within the function and its callees
     llvm::DenseSet<GraphNode> seen;
-    std::vector<std::pair<const llvm::CallBase *, GraphNode>> ends;  // dependences on the callers
-    std::vector<Waiter> waiters;
+    llvm::DenseMap<const llvm::CallBase *, llvm::SetVector<GraphNode>> ends;  // dependences on the callers
+    llvm::DenseMap<const llvm::CallBase *, llvm::SetVector<GraphNode>> waiters;  // contexts that depend on this, at the call
   };
 
   Summary &summary(GraphNode exit);
-  void reach(GraphNode exit, GraphNode node);
+  Summary &of(GraphNode exit);
+  void reach(GraphNode exit, Summary &summary, GraphNode node);
+  void reach(GraphNode exit, GraphNode node) { reach(exit, of(exit), node); }
   void add(GraphNode node, bool ascends, GraphNode from);
 
   Graph &graph_;
   std::function<bool(const Node &)> stop_;
   size_t most_steps_;
-  std::map<GraphNode, Summary> summaries_;
+  llvm::DenseMap<GraphNode, std::unique_ptr<Summary>> summaries_;
   std::vector<std::pair<GraphNode, GraphNode>> pending_summaries_;  // exit, node
   std::vector<std::pair<GraphNode, bool>> pending_;
   llvm::DenseSet<GraphNode> ascending_, descending_;

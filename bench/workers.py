@@ -1,18 +1,19 @@
-"""What several workers gain: `.venv/bin/python bench/workers.py FILE [--workers 1,2] [--rounds 5]`.
+"""What several workers gain: `.venv/bin/python bench/workers.py FILE [--workers 1,2] [--groups N] [--isolate]`.
 
 Runs a stack over a capture, in one box without threads and on workers, in turns in one process. The time is that of
 the run by the clock, from the first packet to the last row; so it depends on how many cores are free. Beside it stands
-the CPU time of all threads, which shows what passing packets on costs.
+the CPU time of all threads and processes, which shows what passing packets on costs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
-import time
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).absolute().parent.parent))
 
@@ -22,14 +23,20 @@ from sluice.engine.workers import WorkerBoxes
 from sluice.stacks.find import find_stack
 
 
-def once(stack: CompiledStack, options: list[dict[str, str]], path: str, workers: int) -> tuple[float, float, int]:
+def once(
+    stack: CompiledStack, options: list[dict[str, str]], path: str, workers: int, more: dict[str, Any]
+) -> tuple[float, float, int]:
     """Seconds by the clock, seconds of CPU, and packets of a run; 0 workers: one box."""
     settings = Settings(timeouts=False, seed=1)
-    box = WorkerBoxes(stack, settings, [], options, workers=workers) if workers else Box(stack, settings, [], options)
+    box = (
+        WorkerBoxes(stack, settings, [], options, workers=workers, **more)
+        if workers
+        else Box(stack, settings, [], options)
+    )
     with box:
-        cpu = time.process_time()
+        cpu = sum(os.times()[:4])  # with that of processes that have ended
         outcome = box.run(path)
-        return outcome.seconds, time.process_time() - cpu, outcome.packets
+        return outcome.seconds, sum(os.times()[:4]) - cpu, outcome.packets
 
 
 def main() -> None:
@@ -39,6 +46,8 @@ def main() -> None:
     parser.add_argument("--stack", default="tcp_ip")
     parser.add_argument("-f", dest="function", default="", help="a function in C (default: tracking with streams)")
     parser.add_argument("--workers", default="1,2")
+    parser.add_argument("--groups", type=int, default=1, help="groups of connections of each worker")
+    parser.add_argument("--isolate", action="store_true", help="workers are processes")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
@@ -48,9 +57,10 @@ def main() -> None:
     counts = [0, *map(int, options.workers.split(","))]
     found: dict[int, list[tuple[float, float]]] = {count: [] for count in counts}
     packets = 0
+    more = {"groups": options.groups, "isolated": options.isolate}
     for _ in range(options.rounds):
         for count in counts:
-            seconds, cpu, packets = once(stack, given, options.file, count)
+            seconds, cpu, packets = once(stack, given, options.file, count, more)
             found[count].append((seconds, cpu))
     rows = [
         {

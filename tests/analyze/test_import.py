@@ -46,7 +46,7 @@ def run(attack: Path, rounds: int, seed: int) -> None:
 
 
 def test_changed_exports_are_refused_or_taken_over(attack: Path) -> None:
-    run(attack, 300_000, 44)
+    run(attack, 100_000, 44)
 
 
 @pytest.mark.slow_matrix

@@ -136,7 +136,7 @@ static void httplog_2_headed(struct http2_side *side)
     if (!message)
         return;
     struct httplog_exchange *exchange = connection->streams->current[httplog_side_number(side)];
-    if (message->status / 100 == 1 && !side->ends) {
+    if (message == &exchange->response && message->status / 100 == 1 && !side->ends) {
         httplog_interim(connection, exchange);
         return;
     }

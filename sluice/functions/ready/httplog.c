@@ -21,7 +21,7 @@ static struct http_message *httplog_begin(struct http_side *side)
 {
     struct httplog_connection *connection = httplog_of(side);
     struct httplog_exchange *exchange = connection->first;
-    while (exchange && (side->response ? exchange->response.begun : exchange->request.begun))
+    while (exchange && (exchange->stream || (side->response ? exchange->response.begun : exchange->request.begun)))
         exchange = exchange->next;
     if (exchange && side->response && !httplog_is_asked(connection, exchange))
         exchange = NULL;
@@ -107,6 +107,8 @@ static void httplog_complete(struct http_side *side)
     struct httplog_connection *connection = httplog_of(side);
     struct http_message *message = side->message;
     struct httplog_exchange *exchange = httplog_exchange_of(connection, message);
+    if (connection->streams)
+        connection->streams->changed = true;
     bool no_http = message->broken && !message->headed && strcmp(message->error, "GAP") && strcmp(message->error, "EOF") &&
                    strcmp(message->error, "HEAD_TOO_LONG");
     if (no_http && !strcmp(message->error, "HTTP2")) {

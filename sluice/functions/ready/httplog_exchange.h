@@ -63,6 +63,15 @@ static void httplog_remove(struct httplog_connection *connection, struct httplog
 
 static bool httplog_is_over(const struct http_message *message) { return message->complete || message->broken; }
 
+/* Whether llhttp reads a message of an exchange, so that it cannot be ended or freed. */
+static bool httplog_is_read(const struct httplog_connection *connection, const struct httplog_exchange *exchange)
+{
+    for (unsigned i = 0; i < 2; i++)
+        if (connection->side[i].message == &exchange->request || connection->side[i].message == &exchange->response)
+            return true;
+    return false;
+}
+
 /* Whether a side sends no messages that can be read. */
 static bool httplog_is_silent(const struct httplog_connection *connection, bool response)
 {
@@ -83,6 +92,8 @@ static void httplog_write_streams(struct httplog_connection *connection, bool al
     for (struct httplog_exchange *exchange = connection->first, *next; exchange; exchange = next) {
         const struct http_message *request = &exchange->request, *response = &exchange->response;
         next = exchange->next;
+        if (!all && httplog_is_read(connection, exchange))
+            continue;
         if (!all && !(httplog_is_over(request) || (!request->begun && no_request)))
             continue;
         if (!all && !(httplog_is_over(response) || (!response->begun && no_response)))

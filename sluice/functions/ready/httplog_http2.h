@@ -136,7 +136,7 @@ static void httplog_2_headed(struct http2_side *side)
     if (!message)
         return;
     struct httplog_exchange *exchange = connection->streams->current[httplog_side_number(side)];
-    if (message->status / 100 == 1 && !side->ends) {
+    if (message == &exchange->response && message->status / 100 == 1 && !side->ends) {
         httplog_interim(connection, exchange);
         return;
     }
@@ -189,7 +189,7 @@ static void httplog_2_reset(struct http2_side *side, uint32_t stream, uint32_t c
     if (!exchange)
         return;
     SLUICE_COUNTER_OF(connection->box, http_2_resets)++;
-    if (exchange->request.begun && !httplog_is_over(&exchange->request))
+    if (exchange->request.begun && !httplog_is_over(&exchange->request) && !httplog_is_read(connection, exchange))
         httplog_stream_break(connection, &exchange->request, why);
     if (!httplog_is_over(&exchange->response))
         httplog_stream_break(connection, &exchange->response, why);

@@ -202,3 +202,22 @@ def test_without_the_library_http_1_is_read_and_http_2_is_counted(
     assert capfd.readouterr().err.count("libnghttp2 (Debian, Ubuntu: apt install libnghttp2-14)") == 1
     (row,) = run_packets(connection(three), program=program).rows
     assert (row["status"], row["upgrade"]) == (101, "h2c")
+
+
+def test_a_client_does_not_hide_the_response_by_a_status() -> None:
+    """An interim status is one of a response."""
+    late = frame(HEADERS, END_HEADERS, 1, block([(":method", "POST"), (":path", "/1"), (":status", "100")]))
+    talk: Talk = [(">", CLIENT), ("<", SERVER + response(1, 200)), (">", late + frame(DATA, 1, 1))]
+    first = {row["path"]: row for row in run_packets(connection(talk)).rows}["/1"]
+    assert (first["status"], first["interim"], first["request_complete"]) == (200, [], True)
+
+
+def test_a_reset_of_a_stream_whose_request_is_read_as_http_1() -> None:
+    """The exchange is not freed as long as bytes of its request follow."""
+    ask = b"POST /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 8\r\n\r\n1234"
+    switch = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n"
+    reset = frame(RST_STREAM, 0, 1, b"\0\0\0\x08")
+    talk: Talk = [(">", ask), ("<", switch + SERVER + reset), (">", b"5678" + CLIENT)]
+    (row,) = run_packets(connection(talk)).rows
+    assert (row["path"], row["request_body"], row["request_complete"], row["request_error"]) == ("/up", 8, True, None)
+    assert row["response_error"] == "CANCEL"

@@ -69,7 +69,7 @@ def test_containers_that_come_and_go_leave_nothing(lab: Lab, tmp_path: Path, sec
             number += 1
             if not memory and time.monotonic() > middle:
                 memory = resident()  # by then, what is allocated once has been
-        assert number >= 5
+        assert number >= 2
         assert settled(enforcer, before) == before
         assert resident() < memory + (8 << 20)
         assert not (state / "limits.json").exists()

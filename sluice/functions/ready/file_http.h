@@ -163,7 +163,7 @@ static inline void file_http_complete(struct http_side *side) {
     http->answered = true;
 }
 
-static const struct http_owner file_http_owner = {file_http_begin, file_http_headed, file_http_complete, file_http_piece};
+static const struct http_owner file_http_owner = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, NULL};
 
 static inline void file_http_open(struct file_http *http, struct sl_box *box, struct file_box *files, const struct log_flow *flow,
                                   bool from_start) {

@@ -11,7 +11,7 @@
 
 #include <strings.h>
 
-enum { FTP_PORT = 21, FTP_BUCKETS = 1024, FTP_TEXT = 2048 };
+enum { FTP_CONTROL = 21, FTP_BUCKETS = 1024, FTP_TEXT = 2048 };
 
 struct ftp_session;
 
@@ -325,8 +325,8 @@ static inline struct ftp_session *ftp_connection_session(struct ftp_transfers *t
                                                          const struct sl_event *event, uint8_t first, const struct ftp_owner *owner,
                                                          bool *no_memory) {
     unsigned side = event->side & 1;
-    bool port = log_stream_port(event, 0) == FTP_PORT || log_stream_port(event, 1) == FTP_PORT;
-    uint8_t client = (uint8_t)log_client(event, FTP_PORT);
+    bool port = log_stream_port(event, 0) == FTP_CONTROL || log_stream_port(event, 1) == FTP_CONTROL;
+    uint8_t client = (uint8_t)log_client(event, FTP_CONTROL);
     if (!connection->seen[side] && !ftp_may_begin(first, side != client))
         connection->over = true;
     connection->seen[side] = true;

@@ -19,6 +19,7 @@ PORT = "TLS on a port that tshark takes for one of BitTorrent"
 NO_IP = "packets that are shorter than their IP headers say, so that the stack has no whole datagram of them"
 FUZZED = "fuzzed messages: tshark shows what it could read of malformed names"
 AFTER_GAP = "a response found after a gap, which tshark takes for a part of the body before"
+HTTP_2 = "HTTP/2, of which the truth has nothing: test_http2.py compares it with tshark"
 CUT = "a request of which segments are missing, which tshark does not show"
 
 EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
@@ -27,6 +28,8 @@ EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
     ("aol_moloch__sctp-www.pcap", "request"): (3, 0, SCTP),
     ("aol_moloch__sctp-www.pcap", "response"): (3, 0, SCTP),
     ("gen__quic_v2_vneg.pcap", "hello"): (0, 1, UNKNOWN),
+    ("orion-belt_tempo__TCPTRAFFIC.pcap", "request"): (0, 56, HTTP_2),
+    ("orion-belt_tempo__TCPTRAFFIC.pcap", "response"): (0, 56, HTTP_2),
     ("ntop_nDPI__4in6tunnel.pcap", "answer"): (0, 1, RECORD),
     ("ntop_nDPI__badpackets.pcap", "dns"): (91, 0, NO_IP),
     ("ntop_nDPI__fuzz-2006-06-26-2594.pcap", "dns"): (41, 38, FUZZED),

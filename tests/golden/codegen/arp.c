@@ -118,6 +118,19 @@ SL_INLINED void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_pending *
 }
 
 /* --- events for functions in Python --- */
+_Static_assert(offsetof(struct sl_record_head, size) == 0, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, event) == 4, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, side) == 6, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, swapped) == 7, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, owner) == 8, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, key_words) == 12, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, instance) == 16, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, time) == 24, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, number) == 32, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, watched) == 40, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, slot) == 48, "the manifest has this layout");
+_Static_assert(offsetof(struct sl_record_head, dropped_by) == 56, "the manifest has this layout");
+_Static_assert(sizeof(struct sl_record_head) == 64, "the manifest has this layout");
 
 SL_UNUSED static void record_arp_seen(const struct sl_event *event,
     SL_UNUSED const struct arp_seen *data)

@@ -93,12 +93,12 @@ class Decided:
                 handle = ctypes.c_void_p(box._open(ctypes.byref(box._options)))  # pyright: ignore[reportPrivateUsage]
             for burst in bursts:
                 self._process(library, handle, burst)
-            library.tcp_ip_finish(handle)
+            library.small_ip_finish(handle)
             rows = (Report * 64)()
             count = library.sl_box_reports(handle, rows, 64)
             self.reports = {rows[n].full_name: rows[n].value for n in range(count)}
             if forwards:
-                library.tcp_ip_close(handle)
+                library.small_ip_close(handle)
 
     def _process(self, library: ctypes.CDLL, handle: ctypes.c_void_p, burst: Sequence[str]) -> None:
         packets = [packet(payload) for payload in burst]
@@ -109,7 +109,7 @@ class Decided:
             frame.at = ctypes.cast(at, ctypes.c_char_p)
             frame.captured = frame.length = len(at)
             frame.time, frame.link_type, frame.number, frame.port = number * SECOND, 1, number + 1, 3
-        library.tcp_ip_process(handle, frames, ctypes.c_size_t(len(burst)), verdicts)
+        library.small_ip_process(handle, frames, ctypes.c_size_t(len(burst)), verdicts)
         sent = ctypes.POINTER(Sent)()
         count = library.sl_box_sent(handle, ctypes.byref(sent))
         self.bursts.append(

@@ -288,7 +288,9 @@ def position(process: subprocess.Popen[str], path: Path) -> int:
 
 def test_a_growing_file_is_followed_until_a_signal(expected: list[object], tmp_path: Path) -> None:
     data, path, out = CAPTURE.read_bytes(), tmp_path / "growing.pcap", tmp_path / "rows.jsonl"
-    args = ["flows", "--stack", "tcp_ip", "-r", str(path), "--follow", "-o", str(out), "--json"]
+    small = tmp_path / "small.py"
+    small.write_text("from tests.support.stacks import small_ip\n\nstack = small_ip()\n")
+    args = ["flows", "--stack", str(small), "-r", str(path), "--follow", "-o", str(out), "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     path.write_bytes(b"")
     process = subprocess.Popen([sys.executable, "-m", "sluice", *args], stdout=-1, text=True, env=environment)

@@ -201,10 +201,15 @@ ssize_t service_tls_read(struct service_channel *c, void *bytes, size_t size)
 {
     struct service_tls *tls = tls_of(c);
     ssize_t got;
+    uint32_t before;
     int result;
 
-    ERR_clear_error();
-    result = SSL_read(tls->ssl, bytes, (int)size);
+    do { /* until there is data, or no message any more, or too many: the library itself would go on without a bound */
+        before = tls->messages;
+        ERR_clear_error();
+        result = SSL_read(tls->ssl, bytes, (int)size);
+    } while (result <= 0 && tls->messages != before && tls->messages <= SERVICE_TLS_MESSAGES &&
+             SSL_get_error(tls->ssl, result) == SSL_ERROR_WANT_READ);
     if (result > 0) {
         tls->messages = 0;
         return result;

@@ -89,6 +89,7 @@ static SSL_CTX *make_context(const SSL_METHOD *method)
     SSL_CTX_set_min_proto_version(made, TLS1_2_VERSION);
     SSL_CTX_set_options(made, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     SSL_CTX_set_mode(made, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_clear_mode(made, SSL_MODE_AUTO_RETRY); /* a read ends after each message without data, so that they are counted */
     SSL_CTX_set_session_cache_mode(made, SSL_SESS_CACHE_OFF); /* tickets resume sessions, without memory here */
     SSL_CTX_set_msg_callback(made, count_message);
     return made;

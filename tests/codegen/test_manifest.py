@@ -49,6 +49,28 @@ def test_what_is_no_manifest_is_refused(text: str) -> None:
         read(text)
 
 
+LAYER = '{"name": "a", "layer": "a", "parts": %s, "half": 1, "oriented": false, "events": %s}'
+PART = '[{"name": "x", "other": "", "bits": %s, "word": %s, "shift": 0}]'
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        LAYER % ("[]", "[]"),
+        LAYER % ("[]", '{"e": [{"name": "v", "bits": -1, "names": null}]}'),
+        LAYER % (PART % ("65", "0"), "{}"),
+        LAYER % (PART % ("32", "1"), "{}"),
+        LAYER % (PART % ('"32"', "0"), "{}"),
+        "[" * 100000,
+    ],
+)
+def test_a_layout_that_no_record_has_is_refused(layer: str) -> None:
+    """Where it were read, decoding would read bytes of another record."""
+    text = f'{{"version": 1, "stack": "s", "layers": [{layer}], "records": [], "columns": [], "published": null}}'
+    with pytest.raises(ValueError, match="this is no manifest"):
+        read(text)
+
+
 def test_python_decodes_by_the_json_alone() -> None:
     """A decoder that was made from the text gives what the box's own gives."""
     found: list[list[tuple[object, ...]]] = []

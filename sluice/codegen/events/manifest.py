@@ -15,6 +15,8 @@ from sluice.lang.events import NAMED_VALUES
 
 VERSION = 1
 """Of the manifest and the records. It rises when a reader of an earlier one would read something wrong."""
+WORDS_MOST = 64
+"""Of 64 bits, in a half of a key."""
 HEAD = (
     ("size", 4), ("event", 2), ("side", 1), ("swapped", 1), ("owner", 4), ("key_words", 4), ("instance", 8), ("time", 8),
     ("number", 8), ("watched", 8), ("slot", 8), ("dropped_by", 8),
@@ -104,36 +106,65 @@ class Manifest:
 
 def read(text: str) -> Manifest:
     """A manifest from its JSON. Raises ValueError for another version, or for what is no manifest."""
-    found = json.loads(text)
     try:
+        found = json.loads(text)
         if found["version"] != VERSION:
             raise ValueError(f"this manifest has version {found['version']}; version {VERSION} can be read")
         return Manifest(
-            found["stack"],
+            _text(found["stack"]),
             tuple(_layer(one) for one in found["layers"]),
-            tuple(Recorded(**one) for one in found["records"]),
-            tuple(Recorded(**one) for one in found["columns"]),
+            tuple(_recorded(one) for one in found["records"]),
+            tuple(_recorded(one) for one in found["columns"]),
             _layer(found["published"]) if found["published"] is not None else None,
         )
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"this is no manifest of events: {error!r}") from error
 
 
 def _layer(found: dict[str, Any]) -> Layer:
+    half = _number(found["half"], WORDS_MOST)
     events = {
         name: tuple(
-            Value(one["name"], one["bits"], None if one["names"] is None else tuple(one["names"])) for one in values
+            Value(
+                _text(one["name"]),
+                _number(one["bits"], 64),
+                None if one["names"] is None else tuple(_text(text) for text in one["names"]),
+            )
+            for one in values
         )
         for name, values in found["events"].items()
     }
     return Layer(
-        found["name"],
-        found["layer"],
-        tuple(Part(**one) for one in found["parts"]),
-        found["half"],
-        found["oriented"],
+        _text(found["name"]),
+        _text(found["layer"]),
+        tuple(_part(one, half) for one in found["parts"]),
+        half,
+        bool(found["oriented"]),
         events,
     )
+
+
+def _part(found: dict[str, Any], half: int) -> Part:
+    bits, word, shift = _number(found["bits"], 64 * half), _number(found["word"], half), _number(found["shift"], 63)
+    if not bits or word + (bits + 63) // 64 > half:
+        raise TypeError(f"part '{found['name']}' is not within {half} words")
+    return Part(_text(found["name"]), _text(found["other"]), bits, word, shift)
+
+
+def _recorded(found: dict[str, Any]) -> Recorded:
+    return Recorded(_text(found["layer"]), _text(found["event"]), _text(found["base"]))
+
+
+def _number(found: object, most: int) -> int:
+    if not isinstance(found, int) or not 0 <= found <= most:
+        raise TypeError(f"{found!r} is no number from 0 to {most}")
+    return found
+
+
+def _text(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f"{found!r} is no text")
+    return found
 
 
 def manifest(

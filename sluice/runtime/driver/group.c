@@ -51,6 +51,7 @@ struct sl_group {
     bool isolated;                    /* the workers are processes */
     pthread_mutex_t lock;
     pthread_mutex_t *common_lock;     /* where they are, in shared memory */
+    pthread_mutex_t *row_lock;        /* next to it: of the outputs of processes, in which a row takes several writes */
     struct output *outputs;
     struct rows *rows;                /* in the order of workers and, in each, of functions */
     void *common[FUNCTIONS_MOST];
@@ -69,12 +70,12 @@ struct sl_group *sl_group_open(uint32_t workers, bool in_order)
 {
     struct sl_group *group = calloc(1, sizeof *group);
     bool *ends = calloc(workers, sizeof *ends);
-    pthread_mutex_t *lock = group_memory(sizeof *lock);
+    pthread_mutex_t *lock = group_memory(2 * sizeof *lock);
     if (!group || !ends || !lock) {
         free(group);
         free(ends);
         if (lock)
-            munmap(lock, sizeof *lock);
+            munmap(lock, 2 * sizeof *lock);
         return NULL;
     }
     group->workers = workers;
@@ -82,7 +83,9 @@ struct sl_group *sl_group_open(uint32_t workers, bool in_order)
     group->ends = ends;
     pthread_mutex_init(&group->lock, NULL);
     group->common_lock = lock;
+    group->row_lock = lock + 1;
     pthread_mutex_init(lock, NULL);
+    pthread_mutex_init(lock + 1, NULL);
     return group;
 }
 
@@ -93,6 +96,7 @@ void sl_group_isolate(struct sl_group *group)
     pthread_mutexattr_setpshared(&how, PTHREAD_PROCESS_SHARED);
     pthread_mutexattr_setrobust(&how, PTHREAD_MUTEX_ROBUST);   /* a worker may crash while it has it */
     pthread_mutex_init(group->common_lock, &how);
+    pthread_mutex_init(group->row_lock, &how);
     pthread_mutexattr_destroy(&how);
     group->isolated = true;
 }
@@ -127,11 +131,13 @@ void *sl_group_common(struct sl_group *group, uint32_t function, size_t size)
 
 uint32_t sl_group_size(const struct sl_group *group) { return group->workers; }
 
-void sl_group_lock(struct sl_group *group)
+static void lock_shared(pthread_mutex_t *lock)
 {
-    if (pthread_mutex_lock(group->common_lock) == EOWNERDEAD)   /* of an isolated worker that crashed */
-        pthread_mutex_consistent(group->common_lock);
+    if (pthread_mutex_lock(lock) == EOWNERDEAD)   /* of an isolated worker that crashed */
+        pthread_mutex_consistent(lock);
 }
+
+void sl_group_lock(struct sl_group *group) { lock_shared(group->common_lock); }
 
 void sl_group_unlock(struct sl_group *group) { pthread_mutex_unlock(group->common_lock); }
 
@@ -173,13 +179,27 @@ static FILE *spool_open(void)
     return spool;
 }
 
+/* Writes complete rows to their output, which other workers write, too. */
+static bool write_out(const struct rows *rows, const char *bytes, size_t size)
+{
+    FILE *out = rows->output->out;
+    if (!rows->group->isolated)   /* in one call, during which the file is locked */
+        return fwrite(bytes, 1, size, out) == size;
+    lock_shared(rows->group->row_lock);
+    bool written = fwrite(bytes, 1, size, out) == size && fflush(out) == 0;
+    int reason = errno;
+    pthread_mutex_unlock(rows->group->row_lock);
+    errno = reason;
+    return written;
+}
+
 /* Takes complete rows. False with errno. */
 static bool take(struct rows *rows, const char *bytes, size_t size)
 {
     errno = 0;
     bool isolated = rows->group->isolated;
-    if (!rows->spool)   /* in one call, during which the file is locked */
-        return fwrite(bytes, 1, size, rows->output->out) == size && (!isolated || fflush(rows->output->out) == 0);
+    if (!rows->spool)
+        return write_out(rows, bytes, size);
     uint64_t order = rows->box->row_order ? rows->box->row_order : rows->box->number;
     if (!rows->box->row_order && rows->group->ends[rows->worker])
         order = UINT64_MAX;
@@ -370,7 +390,8 @@ void sl_group_close(struct sl_group *group)
     }
     pthread_mutex_destroy(&group->lock);
     pthread_mutex_destroy(group->common_lock);
-    munmap(group->common_lock, sizeof *group->common_lock);
+    pthread_mutex_destroy(group->row_lock);
+    munmap(group->common_lock, 2 * sizeof *group->common_lock);
     free(group->ends);
     free(group);
 }

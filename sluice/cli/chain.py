@@ -234,7 +234,7 @@ def _controlled(
     state: ChainStore | None,
 ) -> Outcome:
     forwards, requests = options.output is not None or inputs.forwarding, None
-    root = _root(inputs, options)
+    root = root_of(inputs, options)
     try:
         if options.control is not None:
             requests = ControlSocket(options.control, lambda plan: check_chain(plan, described))
@@ -256,12 +256,13 @@ def _controlled(
             requests.close()
 
 
-def _root(inputs: Inputs, options: argparse.Namespace) -> Root:
+def root_of(inputs: Inputs, options: argparse.Namespace) -> Root:
     """What happens when the process of the stack ends early: files are read again, interfaces go on."""
     files = input_files(inputs)
     replays = len(files) == len(inputs.uris) and not inputs.follow and all(Path(name).is_file() for name in files)
     output = options.output or ""
     joins = not (options.capture_size or options.capture_time or output.endswith((".gz", ".zst", ".lz4", ".xz")))
+    joins = joins and (not output or Path(output).is_file() or not Path(output).exists())  # a pipe or device is not cut
     return Root(joins and (replays or inputs.live), replays, options.output)
 
 

@@ -25,7 +25,7 @@ from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Mem
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.chain.processes.requests import Requests
-from sluice.chain.processes.root import Root, ended
+from sluice.chain.processes.root import Root, ended, result_of
 from sluice.engine.box import Outcome, RunError, Settings
 
 SPARE = 4
@@ -254,13 +254,14 @@ class Controller:
     def _run_stack(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         while True:
             text, code = self._stack_text(run)
-            if text or not self.root.takes_over(self.memory, code):
+            result = result_of(text)
+            if result is not None or not self.root.takes_over(self.memory, code):
                 break
             self.notify(f"warning: the process of the stack crashed ({ended(code)})")
         self.root.join(self.memory)
-        if not text:
+        if result is None:
             raise RunError(f"the process of the stack ended ({signal.strsignal(-code) if code < 0 else code})")
-        kind, value = pickle.loads(text)
+        kind, value = result
         if kind == "raised":
             raise value
         return value
@@ -321,7 +322,10 @@ class Controller:
     def kill_root(self) -> None:
         """Kill the process of the stack, as a crash does. Raises RunError where no other one would take its place."""
         if not self.root.restarts or not self._stack:
-            raise RunError("no other process could take the place of the stack's: its input cannot be read again")
+            raise RunError(
+                "no other process could take the place of the stack's: its input cannot be read again, or its output"
+                " is no plain file"
+            )
         os.kill(self._stack, signal.SIGKILL)
 
     def change(self, process: Process, part: Part | None) -> None:

@@ -8,11 +8,13 @@ events, up to what was logged; interfaces go on.
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sluice.chain.processes.memory import Memory
 
@@ -127,3 +129,11 @@ def _records(path: Path) -> int:
 def ended(code: int) -> str:
     """How a process ended."""
     return f"signal {-code}, {signal.strsignal(-code)}" if code < 0 else f"exit status {code}"
+
+
+def result_of(text: bytes) -> tuple[str, Any] | None:
+    """What the process of the stack wrote at its end; None if it was killed before all of it was written."""
+    try:
+        return pickle.loads(text)
+    except (EOFError, pickle.UnpicklingError):
+        return None

@@ -16,6 +16,7 @@ from tests.support.corpus import captures
 WORKERS = 3
 
 TUNNELS = {
+    "aol_moloch__80211http.pcap": "802.11: the transmitters of both directions, whose fragments are joined, differ",
     "cisco-system-traffic-generator_trex-core__tcp2_http_simple_gtpu_c.pcap": "each direction in a tunnel of its own",
     "cisco-system-traffic-generator_trex-core__tcp2_http_simple_gtpu_ipv6_c.pcap": "the same",
     "ntop_nDPI__teredo.pcap": "two hosts, by several relays",
@@ -24,8 +25,8 @@ TUNNELS = {
     "open5gs_open5gs__srsenb.pcapng": "the same",
     "orion-belt_tempo__TCPTRAFFIC.pcap": "the same",
 }
-"""Captures in which one connection is in several tunnels, or in one and outside: `everything` looks into them, and they
-go where the tunnel goes.
+"""Captures in which one connection is in several tunnels, or of several 802.11 transmitters, or in one and outside:
+`everything` looks into them, and they go where the tunnel goes.
 """
 
 

@@ -78,7 +78,7 @@ class tcp_side(layout):
     acked = Bit(1)  # it sent an acknowledgement
     fin = Bit(1)
     first = UInt(32, serial=True)  # more: ports used again
-    next = UInt(32, serial=True)  # behind the farthest that it sent; more: resets that count
+    next = UInt(32, serial=True)  # after the farthest that it sent; more: resets that count
     end = UInt(32, serial=True)  # after its FIN; before it: the other byte 0 (DOUBLE), the number of the SYN (STRAY)
     ack = UInt(32, serial=True)
     window = Bit(32)  # scaled

@@ -7,6 +7,8 @@ import random
 import shutil
 import struct
 import subprocess
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -52,7 +54,13 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def run(name: str, capture: Path, folder: Path, *without: str) -> Check:
+@pytest.fixture(autouse=True)
+def in_own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Subjects write their logs where they run."""
+    monkeypatch.chdir(tmp_path)
+
+
+def run(name: str, capture: Path, folder: Path, *without: str, build: Callable[..., object] = build) -> Check:
     program = folder / name
     module = to_bitcode(SUBJECTS / f"{name}.c", folder / f"{name}.bc")
     build(str(module), program, [str(REPLAY), PCAP], without)
@@ -88,11 +96,7 @@ def test_the_command_says_what_was_missed(sluice: Command, capture: Path, tmp_pa
     assert done.status == 1 and "does not link; name what it needs by --link" in done.err
 
 
-def run_bits(name: str, capture: Path, folder: Path, *without: str) -> Check:
-    program = folder / f"{name}-bits"
-    module = to_bitcode(SUBJECTS / f"{name}.c", folder / f"{name}.bc")
-    build_bits(str(module), program, [str(REPLAY), PCAP], without)
-    return check(program, [str(capture)], 60)
+run_bits = partial(run, build=build_bits)
 
 
 @pytest.mark.parametrize("name", thinned(NAMES, 6))

@@ -8,14 +8,13 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from sluice.engine.compiler import compiler
-from tests.service.peers import PATIENCE
+from tests.service.peers import PATIENCE, accepting
 
 
 def why_not() -> str:
@@ -72,13 +71,5 @@ def secure_origin(certificate: tuple[str, str], answer: Callable[[ssl.SSLSocket]
             with context.wrap_socket(accepted, server_side=True) as secured:
                 answer(secured)
 
-    def serve(listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        yield listener.getsockname()[1]
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+    with accepting(one) as port:
+        yield port

@@ -9,8 +9,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,22 @@ def wait_for(port: int) -> None:
             if time.monotonic() > end:
                 raise
             time.sleep(0.02)
+
+
+@contextlib.contextmanager
+def accepting(one: Callable[[socket.socket], object]) -> Iterator[int]:
+    """A server that calls `one` in a thread for each connection; its port."""
+
+    def serve(listener: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, args=(listener,), daemon=True).start()
+        yield listener.getsockname()[1]
+        with contextlib.suppress(OSError):
+            listener.shutdown(socket.SHUT_RDWR)
 
 
 @contextlib.contextmanager

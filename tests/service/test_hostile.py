@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
+from tests.service.peers import PATIENCE, Served, accepting, faults, read_exactly, read_to_end
 from tests.service.web import GET, HEAD, head_of
 
 WEB = load_file("http_round_robin")
@@ -136,16 +136,8 @@ def named_server(answer: Callable[[socket.socket, bytes], object]) -> Iterator[i
                     return
                 answer(accepted, head.split()[1][1:])
 
-    def serve(listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        yield listener.getsockname()[1]
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+    with accepting(one) as port:
+        yield port
 
 
 def drop(end: socket.socket, first: bytes) -> None:

@@ -7,7 +7,7 @@ from typing import cast
 from sluice.lang.action import Action
 from sluice.lang.errors import DescriptionError, described
 from sluice.lang.expression import Expression, to_expression
-from sluice.lang.prototype import Parser, instance_of
+from sluice.lang.parser import Parser, instance_of
 
 
 class AddAlias(Action):

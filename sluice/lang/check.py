@@ -24,6 +24,7 @@ from sluice.lang.layer import Layer, Offered
 from sluice.lang.layout import Field, LayoutType
 from sluice.lang.native import NativeCall
 from sluice.lang.order import never_reached
+from sluice.lang.parser import OF_INSTANCE
 from sluice.lang.place import (
     CREATED,
     FIND,
@@ -38,7 +39,7 @@ from sluice.lang.place import (
     STEP,
     Place,
 )
-from sluice.lang.prototype import OF_INSTANCE, Prototype
+from sluice.lang.prototype import Prototype
 from sluice.lang.sequence import Sequence
 from sluice.lang.stack import Stack
 from sluice.lang.uses import Use, action_uses, actions, choice_expressions, header_uses, parts

@@ -11,7 +11,7 @@ from sluice.lang.expression import BYTES, NUMBER, EventValue
 from sluice.lang.where import Where, here
 
 if TYPE_CHECKING:
-    from sluice.lang.prototype import Parser
+    from sluice.lang.parser import Parser
 
 BUILT_IN: dict[str, dict[str, str]] = {
     "malformed": {"length": NUMBER, "reason": NUMBER},

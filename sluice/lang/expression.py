@@ -15,7 +15,7 @@ from sluice.lang.where import Where, here
 if TYPE_CHECKING:
     from sluice.lang.events import Event
     from sluice.lang.layout import Field, LayoutType
-    from sluice.lang.prototype import Parser
+    from sluice.lang.parser import Parser
     from sluice.lang.psm import PSMState, Transition
 
 NUMBER = "number"

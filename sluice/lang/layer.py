@@ -23,7 +23,8 @@ from sluice.lang.expression import (
     Taken,
 )
 from sluice.lang.layout import Field
-from sluice.lang.prototype import NAMES, SETTINGS, Parser, Prototype, PsmOf
+from sluice.lang.parser import NAMES, SETTINGS, Parser, PsmOf
+from sluice.lang.prototype import Prototype
 from sluice.lang.psm import Pred
 from sluice.lang.where import Where, here
 

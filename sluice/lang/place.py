@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sluice.lang.prototype import OF_INSTANCE
+from sluice.lang.parser import OF_INSTANCE
 
 
 @dataclass(frozen=True)

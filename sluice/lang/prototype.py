@@ -1,288 +1,29 @@
-"""Parsers: `Connectionless()` and `ConnectionOriented()`, the prototypes of layers."""
+"""Prototypes of layers: `Connectionless()` and `ConnectionOriented()`."""
 
 from __future__ import annotations
 
 import re
 from typing import Any, cast
 
-from sluice.lang.action import Block, block, checked_layout
+from sluice.lang.action import Block, block
 from sluice.lang.choice import Choice, If, joined_by_comma
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.events import Events, Relations
 from sluice.lang.expression import (
     BYTES,
-    NUMBER,
-    Below,
-    Contains,
     Expression,
-    FieldValue,
     Property,
-    children,
     to_expression,
     to_number,
 )
 from sluice.lang.layout import Field, HeaderFormat, LayoutType, header_format
 from sluice.lang.message import Length
-from sluice.lang.native import NativeCall
+from sluice.lang.parser import SETTINGS, Parser
+from sluice.lang.prototype_values import checked_layout_of, checked_sdu, is_link_type, under_condition
 from sluice.lang.psm import PSM, seconds
+from sluice.lang.requirement import Requirement
 from sluice.lang.sequence import Sequence, sequence_choice
 from sluice.lang.where import Where, here, user_function
-
-PROPERTIES: dict[str, str] = {
-    "cursor": NUMBER,
-    "payload": BYTES,
-    "payload_len": NUMBER,
-    "unit": BYTES,
-    "to_active": NUMBER,
-    "to_passive": NUMBER,
-    "cur_state": NUMBER,
-    "current_state": NUMBER,
-    "created": NUMBER,
-    "instance": NUMBER,
-    "refused": NUMBER,
-    "way": NUMBER,
-    "time": NUMBER,
-}
-"""Properties of every parser:
-
-cursor: bytes of header parsed so far.
-payload: the bytes after the header. payload_len: their number on the wire.
-unit: header and payload.
-to_active, to_passive: 1 if the packet is sent to that side.
-cur_state, current_state: the state of the machine, to be compared with a PSMState.
-created: 1 if this packet created the instance.
-instance: the number of the instance, unique in the box for all time; 0 for an instance that is not stored.
-refused: the number of the reason why the function that p.sdu calls refused this packet; 0 if it did not.
-time: packet time, in nanoseconds since 1970: the largest timestamp of a packet so far, so that it never goes back.
-way: identifies the path of layers of the packet, including this layer. Only in selectors.
-"""
-
-OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "place")
-"""Properties that need an instance."""
-
-SETTINGS = (
-    "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
-    "lifetime", "needs_captured", "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
-)  # fmt: skip
-"""Attributes of a parser that can be set."""
-
-NAMES = ("header", "temp", "perm", "v", "below", "psm", "sdu", "event", "event_relation")
-"""Attributes of a parser or a layer that can be read, besides PROPERTIES."""
-
-
-class Fields:
-    """The fields of one group (header, temp, perm, v.header), read as attributes."""
-
-    def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]]) -> None:
-        self.__dict__["_owner"] = owner
-        self.__dict__["_group"] = group
-        self.__dict__["_fields"] = fields
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        fields: dict[str, list[Field]] = self.__dict__["_fields"]
-        group: str = self.__dict__["_group"]
-        if name not in fields:
-            what = {"v": "header"}.get(group, group)
-            owner: Parser = self.__dict__["_owner"]
-            raise DescriptionError(
-                f"the {what} of {owner.title} has no field '{name}'",
-                did_you_mean(name, fields) if fields else f"set p.{what} to a layout first.",
-            )
-        if len(fields[name]) > 1:
-            layouts = ", ".join(str(field.layout.__name__) for field in fields[name] if field.layout)
-            raise DescriptionError(
-                f"field '{name}' stands in several layouts of one header ({layouts})",
-                f"give each field a name of its own, or say which: {layouts.split(',')[0]}.{name}.",
-            )
-        return FieldValue(self.__dict__["_owner"], group, fields[name][0])
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise DescriptionError(
-            f"field '{name}' cannot be set by '='",
-            "use Assign(register, expression) in p.prep or in an event.",
-        )
-
-
-class HeaderFields(Fields):
-    """Fields of a header. `+=` adds parts to it."""
-
-    def __init__(self, owner: Parser, group: str, fields: dict[str, list[Field]], format: HeaderFormat | None) -> None:
-        super().__init__(owner, group, fields)
-        self.__dict__["_format"] = format
-
-    def __add__(self, other: object) -> HeaderFormat:
-        format: HeaderFormat | None = self.__dict__["_format"]
-        if format is None:
-            raise DescriptionError("'+=' on a header that has no first part", "start with p.header = some_layout.")
-        return format + other
-
-
-class VirtualPackets:
-    """`p.v`: this side's packets as if they had arrived in order (paper, 4.3). Only `p.v.header.x` can be read."""
-
-    def __init__(self, owner: Parser, fields: dict[str, list[Field]]) -> None:
-        self.__dict__["header"] = Fields(owner, "v", fields)
-
-    header: Fields
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise DescriptionError(f"virtual packets have no '{name}'", "only their header fields are kept: p.v.header.x.")
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise DescriptionError("virtual packets cannot be set", "keep what you need in a field of perm.")
-
-
-class BelowNames:
-    """`p.below`: values that the nearest layer below offers, by name."""
-
-    def __init__(self, owner: Parser) -> None:
-        self.__dict__["_owner"] = owner
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return Below(self.__dict__["_owner"], name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise DescriptionError(f"'{name}' belongs to a layer below", f"that one says p.offer({name}=...).")
-
-
-class PsmOf:
-    """`layer.psm`: transitions of the machine that this layer's packets take."""
-
-    def __init__(self, owner: Parser, psm: PSM) -> None:
-        self.__dict__["_owner"] = owner
-        self.__dict__["_psm"] = psm
-
-    def __getattr__(self, name: str) -> Any:
-        return self.__dict__["_psm"].taken(name, self.__dict__["_owner"])
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise DescriptionError(
-            f"transition '{name}' is defined on a layer",
-            "define it in the parser: p.psm.t = (A >> B) + Pred(...).",
-        )
-
-
-class Parser:
-    """The owner of names in expressions: a prototype, or a layer of a stack made from one.
-
-    Besides the attributes defined here, it has PROPERTIES. Any other attribute raises DescriptionError.
-    """
-
-    @property
-    def prototype(self) -> Prototype:
-        raise NotImplementedError
-
-    @property
-    def title(self) -> str:
-        """The name of the parser in messages."""
-        raise NotImplementedError
-
-    @property
-    def header(self) -> HeaderFields:
-        """The fields of the header: `p.header.x`. Set it to a layout or a sum of parts; `+=` extends it."""
-        p = self.prototype
-        return HeaderFields(self, "header", p.header_fields(), p.format)
-
-    @property
-    def temp(self) -> Fields:
-        """Fields of the current packet; set it to a layout. They start from init= for every packet."""
-        return Fields(self, "temp", _group(self.prototype.temp_layout))
-
-    @property
-    def perm(self) -> Fields:
-        """Fields of the instance; set it to a layout. They start from init= when the instance is created."""
-        return Fields(self, "perm", _group(self.prototype.perm_layout))
-
-    @property
-    def v(self) -> VirtualPackets:
-        """This side's packets as if they had arrived in order, for conditions only: `p.v.header.x`."""
-        return VirtualPackets(self, self.prototype.header_fields())
-
-    @property
-    def below(self) -> BelowNames:
-        """Values that the nearest layer below offers: `p.below.name`."""
-        return BelowNames(self)
-
-    @property
-    def event(self) -> Events:
-        """Events: `p.event.name = action` defines one."""
-        return self.prototype.events
-
-    @event.setter
-    def event(self, value: object) -> None:
-        raise DescriptionError("p.event is not set", "write p.event.name = action.")
-
-    @property
-    def event_relation(self) -> Relations:
-        """The order of events: `+= a, b` (a before b) and `+= a >> b` (b is checked each time a happens)."""
-        return self.prototype.relations
-
-    @event_relation.setter
-    def event_relation(self, value: object) -> None:
-        if value is not self.prototype.relations:
-            raise DescriptionError(
-                "p.event_relation is extended, not replaced",
-                "write p.event_relation += p.event.a, p.event.b.",
-            )
-
-    def header_contain(self, part: object) -> Contains:
-        """1 if the packet's header contained layout `part`, else 0.
-
-        It may be used before `part` is added to p.header, in the condition of the AnyUntil that lists it. Raises
-        DescriptionError if `part` is not a layout. `check` tests that it belongs to the header.
-        """
-        if not isinstance(part, LayoutType):
-            raise DescriptionError("header_contain needs a layout", "give a class derived from layout.")
-        return Contains(self, part)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        if name not in PROPERTIES:
-            raise DescriptionError(f"{self.title} has no '{name}'", did_you_mean(name, [*PROPERTIES, *NAMES]))
-        if name in ("to_active", "to_passive") and not self.prototype.oriented:
-            raise DescriptionError(
-                f"'{name}' of a parser without connections",
-                "make it by ConnectionOriented(), or leave this out.",
-            )
-        return Property(self, "cur_state" if name == "current_state" else name, PROPERTIES[name])
-
-
-def _group(layout: LayoutType | None) -> dict[str, list[Field]]:
-    return {} if layout is None else {name: [field] for name, field in layout.fields.items()}
-
-
-class Requirement:
-    """A condition that well-formed packets satisfy."""
-
-    def __init__(self, condition: Expression, reason: str, option: str | None) -> None:
-        self.where = here()
-        self.condition = condition
-        self.reason = reason
-        self.option = option
-
-    def behind_prep(self, p: Prototype) -> bool:
-        """Whether it uses values of `p` that are known only after prep: temp, perm, the instance."""
-
-        def asks(item: Expression) -> bool:
-            match item:
-                case FieldValue():
-                    own = item.owner.prototype is p and item.group in ("temp", "perm")
-                case Property():
-                    own = item.owner.prototype is p and item.name in OF_INSTANCE
-                case Field():
-                    own = item.layout is not None and item.layout in (p.temp_layout, p.perm_layout)
-                case _:
-                    own = False
-            return own or any(map(asks, children(item)))
-
-        return asks(self.condition)
 
 
 class Chain:
@@ -474,7 +215,7 @@ class Prototype(Parser):
             self.__dict__["name"] = value
         elif name == "link_types":
             types: object = value
-            if not isinstance(types, tuple) or not all(map(_is_link_type, cast(tuple[object, ...], types))):
+            if not isinstance(types, tuple) or not all(map(is_link_type, cast(tuple[object, ...], types))):
                 raise DescriptionError(
                     f"link_types={described(cast(object, types))}",
                     "give a tuple of numbers from 0 to 65535, as in link_types=(1,).",
@@ -489,11 +230,11 @@ class Prototype(Parser):
 
     @Parser.temp.setter
     def temp(self, value: object) -> None:
-        self.__dict__["temp_layout"] = _checked_layout("temp", value)
+        self.__dict__["temp_layout"] = checked_layout_of("temp", value)
 
     @Parser.perm.setter
     def perm(self, value: object) -> None:
-        self.__dict__["perm_layout"] = _checked_layout("perm", value)
+        self.__dict__["perm_layout"] = checked_layout_of("perm", value)
 
     @property
     def selector(self) -> Any:
@@ -507,7 +248,7 @@ class Prototype(Parser):
     @selector.setter
     def selector(self, value: object) -> None:
         whole = value
-        condition, value = _under_condition(
+        condition, value = under_condition(
             value, "a selector", "a packet outside the condition uses a fresh instance by itself."
         )
         lists = cast(tuple[object, ...], value) if isinstance(value, tuple) else (value,)
@@ -547,7 +288,7 @@ class Prototype(Parser):
 
     @alias.setter
     def alias(self, value: object) -> None:
-        condition, value = _under_condition(
+        condition, value = under_condition(
             value, "an alias", "a packet outside the condition is known by the selector alone."
         )
         keys = cast("tuple[object, ...]", value) if isinstance(value, tuple) else (value,)
@@ -632,7 +373,7 @@ class Prototype(Parser):
     def sdu(self, value: object) -> None:
         if isinstance(value, Choice):
             value.check_closed()
-        self.__dict__["sdu_choice"] = _checked_sdu(value)
+        self.__dict__["sdu_choice"] = checked_sdu(value)
 
     @property
     def timeout(self) -> Any:
@@ -721,64 +462,6 @@ class Prototype(Parser):
         if not isinstance(value, bool):
             raise DescriptionError(f"p.buffer_data is {described(value)}", "give True or False.")
         self.__dict__["_buffer_data"] = value
-
-
-def _under_condition(value: object, what: str, otherwise: str) -> tuple[Expression | None, object]:
-    """The condition and the body of `If(condition) >> body`. Any other value is a body without a condition."""
-    if isinstance(value, If):
-        raise value.without_body()
-    if not isinstance(value, Choice):
-        return None, value
-    value.check_closed()
-    if value.otherwise is not None:
-        raise DescriptionError(f"{what} with an Else()", otherwise)
-    return value.condition, value.body
-
-
-def instance_of(parser: Parser) -> tuple[Expression, Expression, Expression | None]:
-    """For the instance of the packet in a parser: its number, its place in the table, and the packet's side, if any."""
-    side = Property(parser, "to_active", NUMBER) if parser.prototype.oriented else None
-    return Property(parser, "instance", NUMBER), Property(parser, "place", NUMBER), side
-
-
-def _is_link_type(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 16
-
-
-def _checked_layout(what: str, value: object) -> LayoutType:
-    if not isinstance(value, LayoutType):
-        raise DescriptionError(
-            f"p.{what} is {described(value)}, not a layout",
-            f"write p.{what} = some_layout, a class derived from layout.",
-        )
-    for field in value.fields.values():
-        if what == "perm" and isinstance(field.bits, int) and field.bits > 64:
-            raise DescriptionError(
-                "a field of more than 64 bits in perm", "a perm field has at most 64 bits.", field.where
-            )
-    return checked_layout(what, value)
-
-
-def _checked_sdu(value: object) -> Choice | Expression | NativeCall:
-    """Bytes, a call that returns bytes, or a choice with an SDU in either case."""
-    if isinstance(value, If):
-        raise value.without_body()
-    if isinstance(value, NativeCall):
-        if not value.function.limit:
-            raise DescriptionError(
-                f"p.sdu is a call of '{value.function.name}', which gives no bytes",
-                "say limit=, the most that it gives.",
-            )
-        return value
-    if not isinstance(value, Choice):
-        expression = to_expression(value)
-        if expression.kind == NUMBER:
-            raise DescriptionError("p.sdu is a number, not bytes", "write p.sdu = p.payload[:n].")
-        return expression
-    if value.otherwise is None:
-        raise DescriptionError("p.sdu with an If and no Else", "say what goes up in the other case.")
-    body, otherwise = _checked_sdu(value.body), _checked_sdu(value.otherwise)
-    return Choice(value.condition, body, otherwise, value.where)
 
 
 class Connectionless(Prototype):

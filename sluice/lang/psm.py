@@ -11,7 +11,7 @@ from sluice.lang.where import here, user_names
 
 if TYPE_CHECKING:
     from sluice.lang.layer import Layer
-    from sluice.lang.prototype import Parser
+    from sluice.lang.parser import Parser
 
 
 LONGEST = 1e9

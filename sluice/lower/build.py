@@ -19,7 +19,8 @@ from sluice.lang.expression import BYTES, NUMBER, Below, Expression
 from sluice.lang.layer import Branch, Layer
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
-from sluice.lang.prototype import Parser, Prototype
+from sluice.lang.parser import Parser
+from sluice.lang.prototype import Prototype
 from sluice.lang.stack import Stack
 from sluice.lower.layer import build_layer, key_name
 from sluice.lower.layer_state import LayerContext, Step, callbacks

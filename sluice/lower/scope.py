@@ -30,7 +30,8 @@ from sluice.lang.errors import DescriptionError
 from sluice.lang.layer import Layer
 from sluice.lang.layout import Field
 from sluice.lang.native import NativeCall, native_calls
-from sluice.lang.prototype import Parser, Prototype
+from sluice.lang.parser import Parser
+from sluice.lang.prototype import Prototype
 from sluice.lang.where import Where
 from sluice.lower.builder import TIME
 

@@ -28,7 +28,7 @@ from sluice.lang import (
     one_of,
     swap_sides,
 )
-from sluice.lang.prototype import SETTINGS
+from sluice.lang.parser import SETTINGS
 from sluice.lower.build import build
 from tests.lang.refusal import above, alone, keyed, memory, paired, plain, small, wide
 

@@ -8,7 +8,7 @@ import pytest
 
 import sluice.lang
 from sluice.lang import Bit, Connectionless, ConnectionOriented, DescriptionError, layout
-from sluice.lang.prototype import SETTINGS, Parser
+from sluice.lang.parser import SETTINGS, Parser
 from sluice.lang.where import here, user_function
 
 

@@ -29,7 +29,7 @@ from sluice.lang import (
 from sluice.lang.events import event_order
 from sluice.lang.expression import Contains, Expression, FieldValue, Property, Taken, children
 from sluice.lang.layer import of_layer
-from sluice.lang.prototype import Parser
+from sluice.lang.parser import Parser
 from sluice.lower.build import build
 
 

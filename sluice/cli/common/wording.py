@@ -15,7 +15,7 @@ from sluice.lang.choice import Choice
 from sluice.lang.expression import Expression, Invert
 from sluice.lang.layout import AnyUntil, BytesField, Field, HeaderFormat, LayoutType, VarintField
 from sluice.lang.native import NativeCall
-from sluice.lang.prototype import Parser
+from sluice.lang.parser import Parser
 from sluice.lang.where import Where
 
 # Python's precedences. An operand with a lower precedence than its operator gets parentheses.

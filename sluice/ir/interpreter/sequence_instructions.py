@@ -12,7 +12,7 @@ from sluice.ir.graph import given_up_name
 from sluice.ir.interpreter.compiler import Compiler, all_unset, makes, sequence_of
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string
 from sluice.ir.interpreter.frame import Frame, Operation
-from sluice.ir.interpreter.sequence import Gap, in_window
+from sluice.ir.interpreter.sequence_types import Gap, in_window
 
 
 @makes(ir.InWindow)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
-from sluice.ir.interpreter.sequence import DATA, FARTHEST, PIECE_MAX, Overlap, Piece, Sequence, holding, signed
+from sluice.ir.interpreter.sequence import Sequence
+from sluice.ir.interpreter.sequence_place import holding
+from sluice.ir.interpreter.sequence_types import DATA, FARTHEST, PIECE_MAX, Overlap, Piece, signed
 from sluice.ir.interpreter.value import EMPTY, Bytes
 
 UNIT_MAX = PIECE_MAX - 8

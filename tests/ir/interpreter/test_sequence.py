@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from sluice.ir.expression import MASK
 from sluice.ir.graph import Rules
-from sluice.ir.interpreter.sequence import FARTHEST, JOINED_MAX, PIECE_MAX, Gap, Sequence, in_window
+from sluice.ir.interpreter.sequence import Sequence
+from sluice.ir.interpreter.sequence_types import FARTHEST, JOINED_MAX, PIECE_MAX, Gap, in_window
 from sluice.lang.sequence import POLICIES
 
 LINEAR = Rules(64, True, "first", False, True, 1 << 20, 1024, 1024, 0, ())

@@ -1,4 +1,5 @@
-"""Writes what of the manual comes from the code: the pages of protocols and stacks, the tables of docs/ir.md.
+"""Writes what of the manual comes from the code: the pages of protocols and stacks, the tables of docs/ir.md and
+docs/c-reference.md.
 
 .venv/bin/python scripts/manual.py
 """
@@ -8,6 +9,7 @@ import inspect
 import re
 from pathlib import Path
 
+import c_reference
 import protocol_pages
 
 from sluice.ir.instruction import INSTRUCTIONS, Instruction
@@ -90,3 +92,5 @@ if __name__ == "__main__":
     write_pages(ROOT / "docs" / "protocols", protocol_pages.pages())
     path = ROOT / "docs" / "ir.md"
     path.write_text(ir_page(path.read_text()))
+    path = ROOT / "docs" / "c-reference.md"
+    path.write_text(c_reference.filled(path.read_text()))

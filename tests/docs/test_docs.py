@@ -27,6 +27,7 @@ from sluice.cli.main import main, parser
 from sluice.codegen.stack import generate
 from sluice.hooks.function import Functions
 from sluice.lang import DescriptionError, Stack
+from sluice.lang.events import BUILT_IN
 from sluice.lang.prototype import Prototype
 from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
@@ -310,6 +311,20 @@ def test_what_comes_from_the_code_is_up_to_date() -> None:
     assert (ROOT / "docs" / "protocols.md").read_text() == manual.protocols_page(), advice
     assert text == manual.ir_page(text), advice
     assert "`LoadBytes`" in text and "`constants`" in text
+
+
+def test_the_reference_of_c_functions_is_up_to_date() -> None:
+    """Every built-in event, and every declaration that a source may contain, stands in it. SLUICE_NEEDS is
+    written by the headers."""
+    text = (ROOT / "docs" / "c-reference.md").read_text()
+    assert text == script("c_reference").filled(text), "run .venv/bin/python scripts/manual.py"
+    assert all(f"| `{event}` |" in text for event in BUILT_IN)
+    declared = (ROOT / "sluice" / "runtime" / "function" / "declarations.h").read_text()
+    names = set(re.findall(r"^#define (SLUICE_[A-Z_]+)\b", declared, re.MULTILINE)) - {
+        "SLUICE_DECLARED",
+        "SLUICE_NEEDS",
+    }
+    assert not {name for name in names if name not in text}
 
 
 def test_every_protocol_has_a_page_that_is_up_to_date() -> None:

@@ -19,12 +19,13 @@ static inline const struct sl_key_part *sl_key_part_named(const struct sl_layer_
     return NULL;
 }
 
+/* The part of a layer's keys that is the address. */
 static inline const struct sl_key_part *sl_address_part(const struct sl_layer_info *layer) {
     const struct sl_key_part *part = sl_key_part_named(layer, "src");
     return part ? part : &layer->key_part[0];
 }
 
-/* NULL if there is none. */
+/* The part of a layer's keys that is the port; NULL if there is none. */
 static inline const struct sl_key_part *sl_port_part(const struct sl_layer_info *layer) {
     const struct sl_key_part *part = sl_key_part_named(layer, "sport");
     return part || layer->key_parts < 2 || layer->key_part[1].bits != 16 ? part : &layer->key_part[1];

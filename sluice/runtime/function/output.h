@@ -29,6 +29,7 @@ static inline bool sl_drop_by(struct sl_box *box, uint64_t function) {
     return true;
 }
 
+/* Has a function dropped the current packet? */
 static inline bool sl_is_dropped(const struct sl_box *box) { return box->output.dropped && box->frame; }
 
 /* Is an event of the current packet withheld from a function, because one of those before it in its chain dropped the

@@ -17,7 +17,7 @@ from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import unoptimised
 
-pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
+pytest_plugins = [f"tests.support.{name}" for name in ("again", "budget", "garbage", "order")]
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
     *("analyze", "bench/test_branches.py", "bench/test_instructions.py", "compat", "isolate", "laws", "native"),

@@ -30,7 +30,7 @@ def to_bitcode(source: Path, module: Path, *options: str) -> Path:
     """Compile a file to a module, as recording a build does."""
     flags = [flag for flag in RECORD if "bitcode" not in flag]
     command = [CLANG, *flags, "-w", "-c", "-emit-llvm", *options, "-o", str(module), str(source)]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, timeout=300)
     return module
 
 

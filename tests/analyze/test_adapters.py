@@ -53,7 +53,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
                 time.sleep(0.02)
             yield port
         finally:
-            process.terminate()
+            process.kill()
 
 
 def ask(port: int, *words: str) -> bytes:

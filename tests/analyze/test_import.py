@@ -22,13 +22,16 @@ def attack(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sources = [*HERE.glob("*.c"), *(RUN_TIME / name for name in SOURCES)]
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     probe = [COMPILER, *sanitizers, "-x", "c", "-", "-o", program]
-    if subprocess.run(probe, input="int main(void){return 0;}", text=True, capture_output=True).returncode != 0:
+    if (
+        subprocess.run(probe, input="int main(void){return 0;}", text=True, capture_output=True, timeout=300).returncode
+        != 0
+    ):
         pytest.skip(f"{COMPILER} has no address sanitizer")
     flags = ["-std=gnu11", "-g", "-O1", "-Wall", "-Wextra", "-Werror", *sanitizers]
     subprocess.run(
         [COMPILER, *flags, f"-I{RUN_TIME}", f"-I{HERE}", "-pthread", "-o", program, *sources], check=True, timeout=300
     )
-    subprocess.run([program, program.with_name("exports")], check=True)
+    subprocess.run([program, program.with_name("exports")], check=True, timeout=300)
     return program
 
 

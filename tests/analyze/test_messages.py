@@ -14,7 +14,7 @@ def compiled(folder: Path, text: str, *options: str, suffix: str = ".c") -> Path
     source = folder / f"program{suffix}"
     source.write_text(text, encoding="utf-8")
     module = folder / "program.bc"
-    subprocess.run([CLANG, "-c", "-emit-llvm", *options, "-o", str(module), str(source)], check=True)
+    subprocess.run([CLANG, "-c", "-emit-llvm", *options, "-o", str(module), str(source)], check=True, timeout=300)
     return module
 
 

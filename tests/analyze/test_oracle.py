@@ -33,7 +33,10 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not shutil.which(CLANG):
         pytest.skip("no clang")
     probe = [CLANG, "-x", "c", "-", "-o", "/dev/null", PCAP]
-    if subprocess.run(probe, input="int main(void){return 0;}", text=True, capture_output=True).returncode != 0:
+    if (
+        subprocess.run(probe, input="int main(void){return 0;}", text=True, capture_output=True, timeout=300).returncode
+        != 0
+    ):
         pytest.skip("no libpcap to link with")
     draw = random.Random(44)
     path = tmp_path_factory.mktemp("capture") / "packets.pcap"

@@ -73,7 +73,7 @@ def test_a_standby_takes_over(name: str, capture: Path, tmp_path: Path) -> None:
 def test_instrumentation_changes_no_output(name: str, capture: Path, tmp_path: Path) -> None:
     module = to_bitcode(SUBJECTS / f"{name}.c", tmp_path / "a.bc")
     plain, instrumented = tmp_path / "plain", tmp_path / "instrumented"
-    subprocess.run([CLANG, "-O2", "-w", "-o", plain, module, REPLAY, PCAP, "-pthread"], check=True)
+    subprocess.run([CLANG, "-O2", "-w", "-o", plain, module, REPLAY, PCAP, "-pthread"], check=True, timeout=300)
     instrument(str(module), tmp_path / "i.bc")
     link(tmp_path / "i.bc", instrumented, [str(REPLAY), PCAP])
     assert run(instrumented, capture) == run(plain, capture)

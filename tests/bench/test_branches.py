@@ -29,7 +29,9 @@ def wrong(model: Path, listed: str, addresses: Iterable[int], skip: int) -> dict
     (model.parent / "list.txt").write_text(listed)
     lines = [f"process {BASE + ENTRY:#x}", *(f"I  {BASE + at:08x},4" for at in addresses)]
     words = [str(model), str(model.parent / "list.txt"), f"{ENTRY:x}", str(skip)]
-    said = subprocess.run(words, input="\n".join(lines) + "\n", check=True, capture_output=True, text=True).stdout
+    said = subprocess.run(
+        words, input="\n".join(lines) + "\n", check=True, capture_output=True, text=True, timeout=300
+    ).stdout
     _, *counts = said.splitlines()
     found: dict[int, float] = {}
     for line in counts:
@@ -86,7 +88,7 @@ def test_branches_of_a_library(tmp_path: Path) -> None:
     )
     library = tmp_path / "code.so"
     words = [*compiler(), "-O1", "-g1", "-fPIC", "-shared", "-o", str(library), str(tmp_path / "code.c")]
-    subprocess.run(words, check=True)
+    subprocess.run(words, check=True, timeout=300)
     found = [branch for branch in branches_of(library) if branch.function == "pick"]
     assert all(isinstance(branch, Branch) and branch.line.startswith("code.c:") for branch in found)
     assert [kind for kind in "ciu" if any(branch.kind == kind for branch in found)] == ["c", "i", "u"]
@@ -106,7 +108,7 @@ def test_the_beginning_of_a_capture(tmp_path: Path) -> None:
 def test_of_a_stack() -> None:
     script = Path(__file__).parents[2] / "bench" / "branches.py"
     words = [sys.executable, str(script), str(REAL), "--packets", "1000", "--json"]
-    found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True).stdout)
+    found = json.loads(subprocess.run(words, check=True, capture_output=True, text=True, timeout=300).stdout)
     assert 0.05 < sum(one["wrong"] for one in found) < 3
     assert all(one["wrong"] <= one["executed"] and one["taken"] <= one["executed"] for one in found)
     assert any(one["function"].startswith("series_tcp") and one["line"].startswith("tcp_ip") for one in found)

@@ -148,5 +148,5 @@ def test_tunnels(reshape: Path, out: Path, tunnel: str) -> None:
 
 def test_wrong_usage(reshape: Path, tmp_path: Path) -> None:
     for words in ([], ["in"], ["in", "out", "--no"], [IN_ORDER, tmp_path / "o", "--loss", "2"]):
-        done = subprocess.run([reshape, *words], capture_output=True, text=True)
+        done = subprocess.run([reshape, *words], capture_output=True, text=True, timeout=300)
         assert done.returncode == 1 and done.stderr.startswith("reshape: ")

@@ -206,7 +206,10 @@ def test_real_traffic_is_not_replaced_by_anything(tmp_path: Path, monkeypatch: p
 def test_captures_of_ones_own(tmp_path: Path) -> None:
     words = ["--rounds", "1", "--functions", "assemble", "--passes", "all", "--folder", str(tmp_path / "traces")]
     done = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "run.py"), str(IN_ORDER), *words], capture_output=True, text=True
+        [sys.executable, str(ROOT / "bench" / "run.py"), str(IN_ORDER), *words],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     assert f"{IN_ORDER} cold assemble sluice tcp_ip all" in done.stdout
@@ -217,7 +220,7 @@ def test_captures_of_ones_own(tmp_path: Path) -> None:
 def test_the_slowest_packet() -> None:
     """Only that it runs: tests/runtime/core/test_table.c checks that tables grow a few buckets at a time."""
     words = [str(ROOT / "bench" / "run.py"), "--pause", "--rounds", "0", str(IN_ORDER)]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = re.fullmatch(r".*: slowest packet ([\d.]+) ms of CPU, ([\d.]+) ms by the clock\n", done.stdout)
     assert found and float(found[1]) > 0

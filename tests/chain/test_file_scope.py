@@ -88,7 +88,7 @@ def test_the_same_text_twice_compiles_as_one_unit() -> None:
     )
     both = "\n".join(separated({"one": plain, "two": plain}).values())
     words = [*compiler(), "-std=gnu11", "-Wall", "-Werror", "-Wno-unused", "-fsyntax-only", "-x", "c", "-"]
-    done = subprocess.run(words, input=both, capture_output=True, text=True)
+    done = subprocess.run(words, input=both, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

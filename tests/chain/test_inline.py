@@ -93,7 +93,7 @@ def test_hosts_talk_through_a_chain(wire: Wire, folder: Path) -> None:
 def test_checksums_that_were_left_to_a_card_are_completed(wire: Wire, folder: Path) -> None:
     """The hosts send segments with the sum of the pseudo header only, as a veth pair needs no checksums."""
     for space, device in ((wire.client, "c0"), (wire.server, "s0")):
-        subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", device, "tx", "on"], check=True)
+        subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", device, "tx", "on"], check=True, timeout=300)
     with Inline(wire, folder, "chain", str(folder / "chain.py")) as running:
         site = serve(wire, 8080)
         try:

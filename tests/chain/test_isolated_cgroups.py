@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 from pathlib import Path
@@ -119,7 +120,14 @@ def test_nothing_is_left_when_the_controller_is_killed(folder: Path, tmp_path: P
             run_isolated(chain.plan, tmp_path / "out", None, chain, controller, between)
         finally:
             os._exit(1)
-    processes = [int(text) for text in os.read(read, 100).split()]
+    os.close(write)
+    try:
+        assert select.select([read], [], [], 60)[0], "the chain has not begun"
+        processes = [int(text) for text in os.read(read, 100).split()]
+        assert processes, "the chain has ended"
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     names = [base / "x" for base in bases.values()]

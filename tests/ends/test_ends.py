@@ -20,6 +20,7 @@ import pytest
 
 from sluice.cli.main import main
 from tests.live.wire import PATIENCE, ROOT, Inline, Wire, ip, why_no_wire
+from tests.support.bounded import joined, killed_after
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
@@ -52,7 +53,9 @@ class Routed(Wire):
 def wire() -> Generator[Routed]:
     with Routed() as made:
         yield made
-        assert subprocess.run(["ip", "netns", "pids", SPACE_NAME], capture_output=True).returncode, "it is removed"
+        assert subprocess.run(["ip", "netns", "pids", SPACE_NAME], capture_output=True, timeout=300).returncode, (
+            "it is removed"
+        )
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +81,8 @@ class End:
         self.process = wire.start(
             wire.box, command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
         )
-        assert self.process.stdout and self.process.stdout.readline()
+        with killed_after(self.process, PATIENCE):
+            assert self.process.stdout and self.process.stdout.readline()
         forwards = chain or ("run", str(folder / "stack.py"), "-f", f"flow_log:out={folder / 'rows'}")
         self.chain = Inline(wire, folder, *forwards, between=("b0", f"{SPACE_NAME}0"))
 
@@ -144,7 +148,9 @@ def test_a_proxy_of_byte_streams(wire: Routed, tmp_path: Path) -> None:
         each.server_close()
     assert (counted["accepted"], counted["not_opened"]) == (1, 1)
     assert counted["bytes_to_servers"] > len(body) < counted["bytes_to_clients"]
-    assert b"b1" in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True).stdout, "the interface is back"
+    assert b"b1" in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True, timeout=300).stdout, (
+        "the interface is back"
+    )
 
 
 def test_half_closed_connections(wire: Routed, tmp_path: Path) -> None:
@@ -152,15 +158,17 @@ def test_half_closed_connections(wire: Routed, tmp_path: Path) -> None:
     listener = wire.socket(wire.server)
     listener.bind((SERVER, 90))
     listener.listen()
+    listener.settimeout(PATIENCE)
 
     def answer() -> None:
         got, (with_end, _) = b"", listener.accept()
+        with_end.settimeout(PATIENCE)
         while piece := with_end.recv(65536):
             got += piece
         with_end.sendall(got[::-1])
         with_end.close()
 
-    thread = threading.Thread(target=answer)
+    thread = threading.Thread(target=answer, daemon=True)
     with End(
         wire, tmp_path, "proxy", "--outside", f"b1={AFTER}.1/24", "--port", "70", "--server", f"{SERVER}:90"
     ) as running:
@@ -173,7 +181,7 @@ def test_half_closed_connections(wire: Routed, tmp_path: Path) -> None:
             got = b""
             while piece := end.recv(65536):
                 got += piece
-        thread.join()
+        joined(thread)
         listener.close()
         with wire.socket(wire.client) as end, pytest.raises(ConnectionResetError):
             end.settimeout(30)
@@ -189,6 +197,7 @@ def test_a_client_that_does_not_read_costs_no_time(wire: Routed, tmp_path: Path)
     listener = wire.socket(wire.server)
     listener.bind((SERVER, 90))
     listener.listen()
+    listener.settimeout(PATIENCE)
 
     def answer() -> None:
         for size in sizes:
@@ -199,7 +208,7 @@ def test_a_client_that_does_not_read_costs_no_time(wire: Routed, tmp_path: Path)
                 one.setblocking(False)
                 sent.append(one.send(bytes(size)))
 
-    thread = threading.Thread(target=answer)
+    thread = threading.Thread(target=answer, daemon=True)
     with End(
         wire, tmp_path, "proxy", "--outside", f"b1={AFTER}.1/24", "--port", "70", "--server", f"{SERVER}:90"
     ) as running:
@@ -212,7 +221,7 @@ def test_a_client_that_does_not_read_costs_no_time(wire: Routed, tmp_path: Path)
             clients[-1].connect((f"{BEFORE}.1", 70))
             clients[-1].sendall(b"a")
             clients[-1].shutdown(socket.SHUT_WR)
-        thread.join()
+        joined(thread)
         time.sleep(1)
         (proxy,) = children(running.process.pid)
         states: set[str] = set()

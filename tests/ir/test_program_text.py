@@ -100,7 +100,9 @@ def test_a_program_is_read_back(describe: Callable[[], Stack]) -> None:
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The functions in C that random stacks call."""
     made = tmp_path_factory.mktemp("native") / "module.so"
-    subprocess.run([*compiler(), *flags(), "-shared", *INCLUDES, str(MODULE.path), "-o", str(made)], check=True)
+    subprocess.run(
+        [*compiler(), *flags(), "-shared", *INCLUDES, str(MODULE.path), "-o", str(made)], check=True, timeout=300
+    )
     return made
 
 

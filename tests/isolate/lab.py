@@ -286,7 +286,7 @@ class Lab:
     def stop(self, process: subprocess.Popen[bytes]) -> None:
         """End a process."""
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
         if process in self._processes:
             self._processes.remove(process)
 
@@ -297,7 +297,7 @@ def _load_program() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     compiler = shutil.which("gcc") or shutil.which("clang") or "cc"
-    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", folder / "load", _SOURCE], check=True)
+    subprocess.run([compiler, "-O2", "-Wall", "-Wextra", "-o", folder / "load", _SOURCE], check=True, timeout=300)
     return folder / "load"
 
 
@@ -311,7 +311,7 @@ def _napi_threads() -> set[int]:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True, capture_output=True)
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
 
 
 @cache

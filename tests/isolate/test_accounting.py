@@ -238,7 +238,7 @@ def test_packets_are_charged_at_each_device_on_their_path(lab: Lab, session: Ses
     lab.start("hold", PORT, cgroup=lab.cgroup("b"), namespace=b)
     session.wait(0.3)
     session.sample()
-    lab.start("send", address, PORT, "10000", "100", "2000", cgroup=sender, namespace=a).wait()
+    lab.start("send", address, PORT, "10000", "100", "2000", cgroup=sender, namespace=a).wait(timeout=60)
     sample = session.sample()
     assert 2000 <= of(sample, "a").received < 2100
     assert 2000 <= of(sample, "b").received < 2100
@@ -253,7 +253,7 @@ def test_packets_from_outside_are_charged_by_address_on_the_host(lab: Lab, sessi
     lab.start("hold", PORT, cgroup=lab.cgroup("b"), namespace=b)
     session.wait(0.3)
     session.sample()
-    lab.start("send", address, PORT, "10000", "100", "2000", namespace=outside).wait()
+    lab.start("send", address, PORT, "10000", "100", "2000", namespace=outside).wait(timeout=60)
     assert 4000 <= of(session.sample(), "b").received < 4200
 
 
@@ -271,8 +271,8 @@ def test_in_a_shared_namespace_packets_are_their_sockets(lab: Lab, session: Sess
         lab.start("hold", port, cgroup=lab.cgroup(name), v2_cgroup=lab.v2_cgroup(name), namespace=namespace)
     session.wait(0.3)
     session.sample()
-    lab.start("send", to, "5001", "10000", "100", "2000", namespace=source).wait()
-    lab.start("send", to, "5002", "10000", "100", "1000", namespace=source).wait()
+    lab.start("send", to, "5001", "10000", "100", "2000", namespace=source).wait(timeout=60)
+    lab.start("send", to, "5002", "10000", "100", "1000", namespace=source).wait(timeout=60)
     sample = session.sample()
     assert 2000 <= of(sample, "a").received < 2100
     assert 1000 <= of(sample, "b").received < 1100
@@ -313,7 +313,7 @@ def test_what_a_thread_of_napi_polls_is_charged_to_its_packets_container(lab: La
     lab.start("hold", PORT, cgroup=lab.cgroup("i"), namespace=namespace)
     session.wait(0.3)
     session.sample()
-    lab.start("send", address, PORT, "10000", "100", "2000").wait()
+    lab.start("send", address, PORT, "10000", "100", "2000").wait(timeout=60)
     session.wait(0.1)
     found = of(session.sample(), "i")
     assert 2000 <= found.received < 2100
@@ -337,8 +337,8 @@ def test_cgroups_of_v2_are_accounted_alike() -> None:
         lab.start("hold", "5001", cgroup=lab.cgroup("on_host"))
         session.wait(0.3)
         earlier = Reading(session, burner)
-        lab.start("send", address, PORT, "10000", "100", "2000").wait()
-        lab.start("send", "127.0.0.1", "5001", "10000", "100", "1000").wait()
+        lab.start("send", address, PORT, "10000", "100", "2000").wait(timeout=60)
+        lab.start("send", "127.0.0.1", "5001", "10000", "100", "1000").wait(timeout=60)
         reading = Reading(session, burner)
         reading.assert_charged("v", earlier)
         sample = reading.sample

@@ -42,7 +42,10 @@ def filters(namespace: str, interface: str) -> str:
         f"filter show dev {interface} egress",
         f"qdisc show dev {interface}",
     )
-    shown = [subprocess.run([*tc, *one.split()], capture_output=True, text=True, check=True).stdout for one in words]
+    shown = [
+        subprocess.run([*tc, *one.split()], capture_output=True, text=True, check=True, timeout=300).stdout
+        for one in words
+    ]
     return "".join(line for line in "".join(shown).splitlines(True) if "clsact" in line or "bpf" in line)
 
 
@@ -56,10 +59,11 @@ def test_packets_are_dropped_and_nothing_remains(lab: Lab, record: Record, mode:
         gates.refresh([process], frozenset({inode}), NONE)
         assert gates.refused == {} and [place.split()[0] for place in gates.places.values()] == [mode]
         assert "clsact" in filters(*where) and "bpf" in filters(*where)
-        lab.start("send", address, "5000", "20000", "100", "10").wait()  # the link address is known from now on
+        # The link address is known from now on.
+        lab.start("send", address, "5000", "20000", "100", "10").wait(timeout=60)
         assert gates.dropped()["spent"].packets == 0
         gates.set("spent", FOREVER)
-        lab.start("send", address, "5000", "20000", "100", "80").wait()
+        lab.start("send", address, "5000", "20000", "100", "80").wait(timeout=60)
         assert gates.dropped()["spent"].packets >= 80
         assert (record.folder / "interfaces.json").exists(), "a crash leaves what removes it"
     finally:

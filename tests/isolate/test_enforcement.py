@@ -87,7 +87,7 @@ def kernel() -> tuple[int, ...]:
 
 def has_xdp(namespace: str) -> bool:
     show = ["ip", "-n", namespace, "link", "show", "link0"]
-    return "prog/xdp" in subprocess.run(show, capture_output=True, text=True, check=True).stdout
+    return "prog/xdp" in subprocess.run(show, capture_output=True, text=True, check=True, timeout=300).stdout
 
 
 @pytest.mark.parametrize("mode", ["host-end", "xdp", "tc"])
@@ -159,7 +159,7 @@ def test_packets_pass_again_when_the_flood_has_ended(lab: Lab, make: Callable[..
         lab.stop(sender)
         waited(enforcer, "i", lambda state: not state.reason and state.ledger.runtime > 0)
         enforcer.sample()
-        lab.start("send", address, PORT, "1000", "100", "24", cpu=OTHER_CPU).wait()
+        lab.start("send", address, PORT, "1000", "100", "24", cpu=OTHER_CPU).wait(timeout=60)
         found = enforcer.sample()
         received = next(one.counters.received for one in found.sample.containers if one.container.name.endswith("/i"))
         assert received >= 24

@@ -35,13 +35,13 @@ def podman(tmp_path: Path) -> Iterator[str]:
     command = ["podman", "--cgroup-manager", "cgroupfs", "--runtime", "runc", *store]
     bounds = ["--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024"]
     run = ["run", "-d", "--network", "none", "--cpus", "0.2", *bounds, "--rootfs", str(root), "/bin/sleep", "60"]
-    done = subprocess.run([*command, *run], capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *run], capture_output=True, text=True, check=False, timeout=300)
     if done.returncode:
         shutil.rmtree(runroot, ignore_errors=True)
         pytest.skip(f"podman cannot run a container here: {done.stderr.strip()[-200:]}")
     identifier = done.stdout.strip()
     yield identifier
-    subprocess.run([*command, "rm", "-f", "-t", "0", identifier], capture_output=True, check=False)
+    subprocess.run([*command, "rm", "-f", "-t", "0", identifier], capture_output=True, check=False, timeout=300)
     shutil.rmtree(runroot, ignore_errors=True)
 
 

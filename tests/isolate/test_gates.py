@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,15 +40,17 @@ def tried(gates: Gates, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]
 
 
 def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True)
+    subprocess.run(["ip", *arguments], check=True, timeout=300)
 
 
 def hold(lab: Lab, namespace: str) -> tuple[int, int]:
     """A process in a namespace, and the namespace's inode."""
     process = lab.start("hold", "5000", namespace=namespace).pid
     inode = Path(f"/run/netns/{namespace}").stat().st_ino
+    end = time.monotonic() + 60
     while Path(f"/proc/{process}/ns/net").stat().st_ino != inode:  # `ip netns exec` enters it
-        os.sched_yield()
+        assert time.monotonic() < end, "the process does not enter its namespace"
+        time.sleep(0.005)
     return process, inode
 
 

@@ -39,7 +39,7 @@ def come_and_go(lab: Lab, enforcer: Enforcer, number: int) -> None:
     cgroup = lab.limited(name, 3)
     process = lab.start("hold", "5000", cgroup=cgroup, namespace=namespace, cpu=0)
     enforcer.wait(0.12)
-    lab.start("send", address, "5000", "30000", "100", "800", cpu=1).wait()
+    lab.start("send", address, "5000", "30000", "100", "800", cpu=1).wait(timeout=60)
     enforcer.wait(0.04)
     lab.stop(process)
     lab.remove_namespace(namespace)

@@ -39,7 +39,7 @@ def joined(lab: Lab) -> tuple[str, str, str]:
 
 
 def send(lab: Lab, namespace: str, address: str, count: int) -> None:
-    lab.start("send", address, "5000", "20000", "100", str(count), namespace=namespace).wait()
+    lab.start("send", address, "5000", "20000", "100", str(count), namespace=namespace).wait(timeout=60)
 
 
 def test_packets_to_a_closed_address_are_dropped_and_counted_by_reason(lab: Lab, joined: tuple[str, str, str]) -> None:
@@ -66,7 +66,7 @@ def test_packets_to_a_closed_address_are_dropped_and_counted_by_reason(lab: Lab,
         assert NicGate(nics, 3).dropped()["spent"] == Dropped(), "a row that is used again counts from 0"
     finally:
         nics.close()
-    show = subprocess.run(["ip", "link", "show", nic], capture_output=True, text=True, check=True).stdout
+    show = subprocess.run(["ip", "link", "show", nic], capture_output=True, text=True, check=True, timeout=300).stdout
     assert "prog/xdp" not in show
 
 

@@ -16,6 +16,7 @@ import pytest
 
 from sluice.isolate.enforcer import Enforcer
 from tests.isolate.lab import Lab
+from tests.support.bounded import killed_after
 
 pytestmark = [
     pytest.mark.root,
@@ -35,11 +36,13 @@ def flooded(lab: Lab) -> str:
 
 def is_threaded(namespace: str) -> bool:
     command = ["ip", "netns", "exec", namespace, "cat", "/sys/class/net/link0/threaded"]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == "1"
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=300).stdout.strip() == "1"
 
 
 def offloads(name: str, inside: tuple[str, ...] = ()) -> dict[str, str]:
-    text = subprocess.run([*inside, "ethtool", "-k", name], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(
+        [*inside, "ethtool", "-k", name], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     lines = (line.strip().partition(": ") for line in text.splitlines())
     return {key: value.split()[0] for key, _, value in lines if key in ("generic-receive-offload", TSO)}
 
@@ -79,9 +82,10 @@ def test_a_killed_controller_leaves_no_thread(lab: Lab, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sluice", "isolate", "run", "--interval", "0.1", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        for line in process.stdout:
-            if (json.loads(line).get("enforcement") or [{"taken_over": False}])[0]["taken_over"]:
-                break
+        with killed_after(process):
+            for line in process.stdout:
+                if (json.loads(line).get("enforcement") or [{"taken_over": False}])[0]["taken_over"]:
+                    break
         assert is_threaded(namespace)
         process.send_signal(signal.SIGKILL)
     eventually(lambda: not is_threaded(namespace))

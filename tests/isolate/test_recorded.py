@@ -109,7 +109,9 @@ def test_a_unit_runs_with_the_given_options(tmp_path: Path, capsys: pytest.Captu
     if shutil.which("systemd-analyze"):
         path = tmp_path / "sluice-isolate.service"
         path.write_text(unit_text(["--tick", "10"]))
-        done = subprocess.run(["systemd-analyze", "verify", path], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            ["systemd-analyze", "verify", path], capture_output=True, text=True, check=False, timeout=300
+        )
         assert "sluice-isolate.service:" not in done.stderr
 
 
@@ -132,6 +134,6 @@ def test_the_units_capabilities_are_enough(lab: Lab, tmp_path: Path) -> None:
 
     command = [sys.executable, "-m", "sluice", "isolate", "run", "--json", "--count", "1", "--interval", "0.2"]
     command += ["--cgroup", lab.pattern, "--state", str(tmp_path / "state"), "--interrupt-ns", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=drop)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=drop, timeout=300)
     sample = json.loads(done.stdout.splitlines()[1])
     assert (sample["failed"], [one["cgroup"] for one in sample["enforcement"]]) == ({}, [f"{lab.name}/i"])

@@ -22,6 +22,7 @@ from sluice.isolate.errors import IsolateError
 from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
 from sluice.isolate.restore import Record, read_kept, restore, watch
 from tests.isolate.lab import Lab
+from tests.support.bounded import killed_after
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate")
 ORDINARY = Limit(3_000, 100_000)
@@ -44,11 +45,12 @@ def start(lab: Lab, state: Path, *more: str) -> subprocess.Popen[str]:
 def sampled(process: subprocess.Popen[str], condition: Callable[[dict[str, object]], bool]) -> dict[str, object]:
     """Reads samples until the state of the container fulfils a condition."""
     assert process.stdout is not None
-    for line in process.stdout:
-        sample = json.loads(line)
-        if sample["type"] == "sample" and sample["enforcement"] and condition(sample["enforcement"][0]):
-            return sample["enforcement"][0]
-    raise AssertionError("it ended before")
+    with killed_after(process):
+        for line in process.stdout:
+            sample = json.loads(line)
+            if sample["type"] == "sample" and sample["enforcement"] and condition(sample["enforcement"][0]):
+                return sample["enforcement"][0]
+        raise AssertionError("it ended before")
 
 
 def is_taken(one: dict[str, object]) -> bool:
@@ -84,7 +86,7 @@ def test_a_killed_controller_leaves_the_ordinary_limit_and_no_gate(lab: Lab, sta
         assert limit_of(lab) != ORDINARY
         watchdog = watchdog_of(process.pid)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
         assert restored(lab)
     for _ in range(500):
         if not Path(f"/proc/{watchdog}").exists():
@@ -92,7 +94,7 @@ def test_a_killed_controller_leaves_the_ordinary_limit_and_no_gate(lab: Lab, sta
         time.sleep(0.02)
     assert not (state / "limits.json").exists()
     assert not Path(f"/proc/{watchdog}").exists()
-    links = subprocess.run(["ip", "-d", "link"], capture_output=True, text=True, check=True).stdout
+    links = subprocess.run(["ip", "-d", "link"], capture_output=True, text=True, check=True, timeout=300).stdout
     assert "prog/xdp" not in links
 
 
@@ -106,7 +108,7 @@ def test_without_its_watchdog_the_next_start_restores(
         watchdog = watchdog_of(process.pid)
         os.kill(watchdog, signal.SIGSTOP)
         process.kill()
-        process.communicate()
+        process.communicate(timeout=60)
         os.kill(watchdog, signal.SIGKILL)
     folder = lab.hierarchy.folder / lab.name / "i"
     limit = limit_of(lab)
@@ -148,7 +150,7 @@ def test_a_controller_survives_its_watchdog_and_a_stop(lab: Lab, state: Path) ->
         found = sampled(process, lambda one: bool(one["taken_over"]) and is_ours(lab))
         assert found["limit"] == {"quota_us": ORDINARY.quota_us, "period_us": ORDINARY.period_us}
         process.terminate()
-        last = process.communicate()[0].splitlines()[-1]
+        last = process.communicate(timeout=60)[0].splitlines()[-1]
         assert json.loads(last)["dropped"][f"{lab.name}/i"]["spent"]["packets"] > 0
         assert process.returncode == 0
     assert limit_of(lab) == ORDINARY

@@ -106,6 +106,7 @@ def test_a_dry_run_prints_tables_and_a_summary(lab: Lab) -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     assert "dry run: nothing is changed" in done.stderr
     head, row, rest, *_ = done.stdout.splitlines()
@@ -142,7 +143,7 @@ def test_without_capabilities_the_error_says_what_is_needed(lab: Lab, tmp_path: 
         drop_capabilities(keep=())
 
     command = [*COMMAND, "--count", "1", "--state", str(tmp_path / "state")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=drop)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=drop, timeout=300)
     assert done.returncode == 1
     assert done.stderr.startswith("sluice: ")
     assert "CAP_BPF" in done.stderr

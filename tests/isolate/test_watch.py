@@ -1,10 +1,12 @@
 """The command `sluice isolate watch`, as users run it."""
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from sluice.cli.main import main
 from sluice.isolate.capabilities import drop_capabilities
 from tests.isolate.lab import Lab
+from tests.support.bounded import killed_after
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate", "watch")
 
@@ -28,6 +31,7 @@ def test_json_has_a_start_samples_and_a_summary(lab: Lab) -> None:
         capture_output=True,
         text=True,
         check=True,
+        timeout=300,
     )
     start, *samples, summary = objects(done.stdout)
     assert start["type"] == "start"
@@ -40,12 +44,19 @@ def test_json_has_a_start_samples_and_a_summary(lab: Lab) -> None:
     assert not any(summary["losses"].values())  # type: ignore[union-attr]
 
 
+@contextlib.contextmanager
+def started(command: list[str], stderr: int | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A process whose output is read; it is killed if the test is not done with it in time."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process, killed_after(process):
+        yield process
+
+
 @pytest.mark.root
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_a_summary(lab: Lab, number: int) -> None:
     lab.burn(lab.cgroup("v"), cpu=0)
     command = [*COMMAND, "--cgroup", lab.pattern, "--interrupt-ns", "0", "--interval", "0.2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with started(command, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline().split()[:2] == ["container", "CPU"]
         process.send_signal(number)
@@ -59,7 +70,7 @@ def test_a_signal_ends_it_with_a_summary(lab: Lab, number: int) -> None:
 @pytest.mark.root
 def test_it_keeps_only_the_capabilities_that_it_needs(lab: Lab) -> None:
     command = [*COMMAND, "--cgroup", lab.pattern, "--interrupt-ns", "0", "--json", "--interval", "0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command) as process:
         assert process.stdout is not None
         process.stdout.readline()
         process.stdout.readline()
@@ -76,7 +87,7 @@ def test_its_programs_are_held_by_descriptors_only(lab: Lab) -> None:
     """So that the kernel removes them when it is killed."""
     del lab
     command = [*COMMAND, "--interrupt-ns", "0", "--json", "--interval", "0.1"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with started(command) as process:
         assert process.stdout is not None
         process.stdout.readline()
         links = [name for name in os.listdir(f"/proc/{process.pid}/fd") if _is_link(process.pid, name)]
@@ -116,7 +127,9 @@ def test_without_capabilities_the_error_says_what_is_needed(lab: Lab) -> None:
     def drop() -> None:
         drop_capabilities(keep=())
 
-    done = subprocess.run([*COMMAND, "--count", "1"], capture_output=True, text=True, check=False, preexec_fn=drop)
+    done = subprocess.run(
+        [*COMMAND, "--count", "1"], capture_output=True, text=True, check=False, preexec_fn=drop, timeout=300
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("sluice: ")
     assert "CAP_BPF" in done.stderr

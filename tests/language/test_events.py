@@ -275,5 +275,7 @@ def test_c_is_told_the_reason_in_words(tmp_path: Path) -> None:
     function.write_text('#include "sluice.h"\n' + "\n".join(lines) + "\n")
     command = [sys.executable, "-m", "sluice", "run", "examples/first/hello.py", "-r", EXAMPLE, "-f", function]
     buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-    told_by_c = subprocess.run(command, cwd=ROOT, env=buffered, capture_output=True, text=True, check=True).stdout
+    told_by_c = subprocess.run(
+        command, cwd=ROOT, env=buffered, capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     assert told_by_c.startswith("hello version\nhello header too short\n")

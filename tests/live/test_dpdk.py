@@ -44,7 +44,7 @@ def sluice(folder: Path, *words: str, **environment: str) -> subprocess.Complete
     return subprocess.run(
         [sys.executable, "-m", "sluice", *words],
         cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    )  # fmt: skip
+    timeout=300)  # fmt: skip
 
 
 def device(name: str) -> str:
@@ -83,7 +83,7 @@ def test_hosts_talk_through_a_box(folder: Path, between: tuple[str, str]) -> Non
     """Also where the hosts leave checksums to a card that a veth pair does not have."""
     with Wire("livedpdk") as wire:
         for space, name in ((wire.client, "c0"), (wire.server, "s0")):
-            subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", name, "tx", "on"], check=True)
+            subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", name, "tx", "on"], check=True, timeout=300)
         with Inline(wire, folder, "run", str(folder / "stack.py"), "-f", "none", between=between) as running:
             assert ping(wire, 3) == 3
             site = serve(wire, 8080)
@@ -117,7 +117,7 @@ def test_verdicts_and_an_interface_that_goes_away(folder: Path) -> None:
         finally:
             site.shutdown()
             site.server_close()
-        subprocess.run(["ip", "-n", wire.box, "link", "del", "b0"], check=True)
+        subprocess.run(["ip", "-n", wire.box, "link", "del", "b0"], check=True, timeout=300)
         summary = box.ended(1)
     assert summary["fault"] in {f"net_af_packet_{name}: the interface is gone" for name in ("b0", "b1")}
     assert summary["reports"]["stopped"] == 1

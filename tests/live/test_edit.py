@@ -93,7 +93,7 @@ class Nginx:
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
-        self.process.wait()
+        self.process.wait(timeout=60)
 
 
 @pytest.fixture

@@ -84,7 +84,9 @@ def accepted(library: Any, capture: Path, text: str) -> list[int]:
 @pytest.mark.skipif(shutil.which("tcpdump") is None, reason="there is no tcpdump")
 @pytest.mark.parametrize("text", FILTERS)
 def test_a_file_is_filtered_as_by_tcpdump(library: Any, capture: Path, text: str) -> None:
-    listed = subprocess.run(["tcpdump", "-enr", str(capture), text], capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["tcpdump", "-enr", str(capture), text], capture_output=True, text=True, check=True, timeout=300
+    ).stdout
     found = accepted(library, capture, text)
     assert found == [int(line.split()[1].split(":")[-1], 16) for line in listed.splitlines()] and found
 

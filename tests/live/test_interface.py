@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from tests.live.veth import CLIENT, SERVER, SERVER6, Veth, why_not
+from tests.support.bounded import joined
 from tests.support.budget import in_matrix
 from tests.support.packets import UDP, ip4, udp
 
@@ -65,7 +66,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=60)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> dict[str, Any]:
         """The summary after a signal."""
@@ -98,28 +99,30 @@ def exchange(wire: Veth, family: int, address: str, sizes: tuple[int, int], seed
     got = [b"", b""]
 
     def talk(end: socket.socket, side: int) -> None:
-        writer = threading.Thread(target=lambda: (end.sendall(sent[side]), end.shutdown(socket.SHUT_WR)))
+        end.settimeout(PATIENCE)
+        writer = threading.Thread(target=lambda: (end.sendall(sent[side]), end.shutdown(socket.SHUT_WR)), daemon=True)
         writer.start()
         parts: list[bytes] = []
         while part := end.recv(65536):
             parts.append(part)
         got[side] = b"".join(parts)
-        writer.join()
+        joined(writer)
         end.close()
 
     client = wire.socket(wire.client, family)
     client.settimeout(PATIENCE)
     accepted: list[socket.socket] = []
-    acceptor = threading.Thread(target=lambda: accepted.append(listener.accept()[0]))
+    acceptor = threading.Thread(target=lambda: accepted.append(listener.accept()[0]), daemon=True)
     acceptor.start()
     client.connect((address, listener.getsockname()[1]))
     port = client.getsockname()[1]
-    acceptor.join()
-    threads = [threading.Thread(target=talk, args=(end, side)) for side, end in enumerate((client, accepted[0]))]
+    joined(acceptor)
+    threads = [
+        threading.Thread(target=talk, args=(end, side), daemon=True) for side, end in enumerate((client, accepted[0]))
+    ]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    joined(*threads)
     listener.close()
     assert got == sent[::-1]
     return port, sent
@@ -177,12 +180,13 @@ def test_what_curl_fetches_is_what_the_box_saw(wire: Veth, tmp_path: Path) -> No
                 ["ip", "netns", "exec", wire.client, *fetch, f"http://{SERVER}:8000/body"],
                 capture_output=True,
                 check=True,
+                timeout=300,
             ).stdout
             watch.stop()
             (row,) = [row for row in watch.rows() if row["proto"] == "tcp" and row["dst_stream"]]
     finally:
         server.kill()
-        server.wait()
+        server.wait(timeout=60)
     assert got.endswith(body) and row["dst_sha256"] == sha256(got)
 
 
@@ -294,7 +298,7 @@ def test_an_interface_that_cannot_be_opened_is_told(wire: Veth, interface: str, 
 def test_an_interface_that_goes_away_ends_the_run_with_a_fault(wire: Veth, tmp_path: Path) -> None:
     with flows(wire, wire.server, "s0", tmp_path) as watch:
         exchange(wire, socket.AF_INET, SERVER, (10, 10), 1)
-        subprocess.run(["ip", "-n", wire.server, "link", "del", "s0"], check=True)
+        subprocess.run(["ip", "-n", wire.server, "link", "del", "s0"], check=True, timeout=300)
         text, _ = watch.process.communicate(timeout=PATIENCE)
     summary = json.loads(text)
     assert watch.process.returncode == 1 and summary["fault"] == "s0: the interface is gone"
@@ -335,7 +339,7 @@ def test_tcpdump_feeds_a_box_by_a_pipe(wire: Veth, tmp_path: Path) -> None:
         os.close(pipe)
         for one in (tcpdump, process):
             one.kill()
-            one.wait()
+            one.wait(timeout=60)
     assert json.loads(text)["fault"] is None
     (row,) = [row for row in map(json.loads, out.read_text().splitlines()) if row["proto"] == "tcp"]
     assert (row["sport"], row["src"]) == (port, CLIENT) and row["dst_sha256"] == sha256(sent[1])

@@ -20,6 +20,7 @@ import pytest
 
 from sluice.engine.box import CompiledStack
 from sluice.stacks.find import find_stack
+from tests.support.bounded import joined
 from tests.support.budget import in_matrix
 from tests.support.network import CLIENT, SERVER, SERVER6, Faults, Network, why_not
 from tests.support.run import Result, run, watch_all
@@ -55,7 +56,7 @@ class Talk:
     def side(self, end: socket.socket, which: int) -> None:
         end.settimeout(PATIENCE)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        reader = threading.Thread(target=self._read, args=(end, which))
+        reader = threading.Thread(target=self._read, args=(end, which), daemon=True)
         if self.waits[which]:  # closes behind the other one
             self._read(end, which)
         else:
@@ -65,7 +66,7 @@ class Talk:
             end.sendall(data[at : at + size])
         end.shutdown(socket.SHUT_WR)
         if not self.waits[which]:
-            reader.join()
+            joined(reader)
         end.close()
 
     def _read(self, end: socket.socket, which: int) -> None:
@@ -80,16 +81,17 @@ def talk(network: Network, talks: list[Talk], family: int, address: str) -> dict
     listener = network.server.socket(family)
     listener.bind((address, 5000))
     listener.listen(len(talks))
+    listener.settimeout(PATIENCE)
     by_port: dict[int, Talk] = {}
     threads: list[threading.Thread] = []
 
     def accept() -> None:
         for _ in talks:
             end, peer = listener.accept()
-            threads.append(threading.Thread(target=by_port[peer[1]].side, args=(end, 1)))
+            threads.append(threading.Thread(target=by_port[peer[1]].side, args=(end, 1), daemon=True))
             threads[-1].start()
 
-    acceptor = threading.Thread(target=accept)
+    acceptor = threading.Thread(target=accept, daemon=True)
     acceptor.start()
     for one in talks:
         one.waits[0] = one.waits[0] and not one.waits[1]  # else both would wait for ever
@@ -98,11 +100,10 @@ def talk(network: Network, talks: list[Talk], family: int, address: str) -> dict
         by_port[end.getsockname()[1]] = one
         end.settimeout(PATIENCE)
         end.connect((address, 5000))
-        threads.append(threading.Thread(target=one.side, args=(end, 0)))
+        threads.append(threading.Thread(target=one.side, args=(end, 0), daemon=True))
         threads[-1].start()
-    acceptor.join()
-    for thread in threads:
-        thread.join()
+    joined(acceptor)
+    joined(*threads)
     listener.close()
     network.settle()
     return by_port
@@ -188,7 +189,7 @@ def test_http_by_nginx(stack: CompiledStack, tmp_path: Path, files: dict[str, by
             fetched = curl(network, tmp_path, "400000.bin")
         finally:
             server.terminate()
-            server.wait()
+            server.wait(timeout=60)
         network.settle()
     result = watched(stack, network)
     rows: dict[int, Any] = {row["sport"]: row for row in result.rows if row["proto"] == "tcp"}

@@ -86,10 +86,10 @@ def test_a_packet_without_its_end_is_not_sent(library: Any, wire: Veth) -> None:
 
 def test_forwarding_ends_when_one_of_the_interfaces_is_gone(library: Any, wire: Veth) -> None:
     for words in ("add other0 type veth peer name other1", "set other0 up", "set other1 up"):
-        subprocess.run(["ip", "-n", wire.server, "link", *words.split()], check=True)
+        subprocess.run(["ip", "-n", wire.server, "link", *words.split()], check=True, timeout=300)
     inputs = Inputs(("af_packet:other0", "af_packet:s0"), forwarding=True)
     both = wire.within(wire.server, lambda: Source.open(library, inputs))
-    subprocess.run(["ip", "-n", wire.server, "link", "del", "other0"], check=True)
+    subprocess.run(["ip", "-n", wire.server, "link", "del", "other0"], check=True, timeout=300)
     for _ in range(2):  # in the namespace, in which the interface is looked for
         assert wire.within(wire.server, lambda: receive(library, both)) == FAULT
     assert both.fault() == "other0: the interface is gone"

@@ -39,6 +39,7 @@ def test_a_connection_goes_on(workers: list[str], tmp_path: Path, monkeypatch: p
         listener = wire.socket(wire.server)
         listener.bind((SERVER, 8080))
         listener.listen()
+        listener.settimeout(30)
         client = wire.socket(wire.client)
         client.settimeout(30)
         client.connect((SERVER, 8080))

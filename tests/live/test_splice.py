@@ -92,7 +92,7 @@ class Nginx:
 
     def __exit__(self, *_: object) -> None:
         self.process.terminate()
-        self.process.wait()
+        self.process.wait(timeout=60)
 
 
 def splice(folder: Path, more: str = "") -> list[str]:
@@ -184,7 +184,7 @@ SYSCTLS = {"net.ipv4.tcp_timestamps": "0", "net.ipv4.tcp_sack": "0", "net.ipv4.t
 @pytest.mark.parametrize("key", SYSCTLS)
 def test_an_option_that_one_end_lacks(wire: Wire, folder: Path, key: str, where: str) -> None:
     space = wire.client if where == "client" else wire.server
-    subprocess.run(["ip", "netns", "exec", space, "sysctl", "-qw", f"{key}={SYSCTLS[key]}"], check=True)
+    subprocess.run(["ip", "netns", "exec", space, "sysctl", "-qw", f"{key}={SYSCTLS[key]}"], check=True, timeout=300)
     with Inline(wire, folder, *splice(folder)) as running, Nginx(wire, folder):
         for _ in range(2):
             assert curl(wire, f"http://{SERVICE}/big") == content()

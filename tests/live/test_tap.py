@@ -27,12 +27,17 @@ def test_bytes_through_a_tap_device(tmp_path: Path) -> None:
         site = serve(wire, 8080)
         try:
             curl = ["curl", "-sS", "--noproxy", "*", "--max-time", "60", f"http://{SERVER}:8080{PATH}"]
-            got = subprocess.run(["ip", "netns", "exec", wire.box, *curl], capture_output=True, check=True).stdout
+            got = subprocess.run(
+                ["ip", "netns", "exec", wire.box, *curl], capture_output=True, check=True, timeout=300
+            ).stdout
         finally:
             site.shutdown()
             site.server_close()
         summary = running.stop()
-        assert "t0" not in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True, text=True).stdout
+        assert (
+            "t0"
+            not in subprocess.run(["ip", "-n", wire.box, "link"], capture_output=True, text=True, timeout=300).stdout
+        )
     assert hashlib.sha256(got).digest() == hashlib.sha256(content(PATH)).digest()
     assert summary["received"]["forwarded"] == summary["packets"] > 100
 

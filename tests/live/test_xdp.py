@@ -21,6 +21,7 @@ from sluice.engine.box import compile_stack
 from sluice.engine.inputs import InputError, Inputs, Source
 from tests.chain.running import small_stack
 from tests.live.wire import PATIENCE, ROOT, Inline, Wire, content, fetch, ping, serve, why_no_wire
+from tests.support.bounded import killed_after
 from tests.support.budget import in_matrix
 
 
@@ -75,7 +76,7 @@ def wire() -> Generator[Wire]:
 def test_hosts_talk_through_a_box(wire: Wire, folder: Path, between: tuple[str, str], offload: str) -> None:
     """Also where the hosts leave checksums to a card that a veth pair does not have."""
     for space, device in ((wire.client, "c0"), (wire.server, "s0")):
-        subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", device, "tx", offload], check=True)
+        subprocess.run(["ip", "netns", "exec", space, "ethtool", "-K", device, "tx", offload], check=True, timeout=300)
     with Inline(wire, folder, "run", str(folder / "stack.py"), "-f", "none", between=between) as running:
         assert ping(wire, 3) == 3
         site = serve(wire, 8080)
@@ -98,10 +99,8 @@ def start(wire: Wire, *words: str) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert process.stderr is not None
-    line = process.stderr.readline()
-    while line and "receiving from" not in line:
-        line = process.stderr.readline()
-    assert line
+    with killed_after(process, PATIENCE):
+        assert any("receiving from" in line for line in process.stderr)
     return process
 
 
@@ -121,7 +120,7 @@ def test_every_packet_is_received_or_counted(wire: Wire, folder: Path) -> None:
         summary = json.loads(process.communicate(timeout=PATIENCE)[0])
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
     received = summary["received"]
     assert 256 <= received["packets"] and received["dropped_kernel"] >= 1700
     assert 2000 <= received["packets"] + received["dropped_kernel"] <= 2050, "the host itself sends some"
@@ -131,18 +130,18 @@ def test_every_packet_is_received_or_counted(wire: Wire, folder: Path) -> None:
 def test_an_interface_that_goes_away_ends_the_run_with_a_fault(wire: Wire, folder: Path) -> None:
     process = start(wire, str(folder / "stack.py"), "-i", "xdp:b0", "-f", "none")
     try:
-        subprocess.run(["ip", "-n", wire.box, "link", "del", "b0"], check=True)
+        subprocess.run(["ip", "-n", wire.box, "link", "del", "b0"], check=True, timeout=300)
         text, _ = process.communicate(timeout=PATIENCE)
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
     assert process.returncode == 1 and json.loads(text)["fault"] == "b0: the interface is gone"
 
 
 def test_a_box_that_is_killed_leaves_the_interface_usable(wire: Wire, folder: Path) -> None:
     process = start(wire, str(folder / "stack.py"), "-i", "xdp:b0", "-f", "none")
     process.kill()
-    process.wait()
+    process.wait(timeout=60)
     process = start(wire, str(folder / "stack.py"), "-i", "xdp:b0", "-f", "none")
     process.send_signal(signal.SIGTERM)
     text, _ = process.communicate(timeout=PATIENCE)
@@ -157,12 +156,12 @@ def test_messages_name_the_interface(capsys: pytest.CaptureFixture[str], folder:
 def test_without_libxdp_the_message_names_its_package(wire: Wire, folder: Path) -> None:
     """In a mount namespace of its own, where the library is hidden."""
     ldconfig = shutil.which("ldconfig") or "/sbin/ldconfig"
-    known = subprocess.run([ldconfig, "-p"], capture_output=True, text=True).stdout.splitlines()
+    known = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, timeout=300).stdout.splitlines()
     library = next((line.split()[-1] for line in known if "libxdp.so.1" in line), "")
     command = f"mount --bind /dev/null $(readlink -f {library}) && exec {sys.executable} -m sluice run"
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{command} {folder}/stack.py -i xdp:lo -f none"],
         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
+    timeout=300)  # fmt: skip
     assert "lo: AF_XDP needs libxdp, version 1: install it (Debian: libxdp1)" in done.stderr, done.stderr
     assert done.returncode == 1

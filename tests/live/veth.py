@@ -13,6 +13,8 @@ from pathlib import Path
 from threading import Thread
 from typing import TypeVar
 
+from tests.support.bounded import joined
+
 T = TypeVar("T")
 
 CLIENT, SERVER = "10.78.0.1", "10.78.0.2"
@@ -22,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def _ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
 
 
 @cache
@@ -44,7 +46,7 @@ def own(name: str) -> str:
     for left in Path("/run/netns").glob(f"{name}-*"):
         number = "".join(letter for letter in left.name.rpartition("-")[2] if letter.isdecimal())
         if number and not Path(f"/proc/{number}").exists():
-            subprocess.run(["ip", "netns", "del", left.name], capture_output=True)
+            subprocess.run(["ip", "netns", "del", left.name], capture_output=True, timeout=300)
     return f"{name}-{os.getpid()}"
 
 
@@ -55,7 +57,7 @@ class Veth:
         name = own(name)
         self.client, self.server = f"{name}a", f"{name}b"
         for space in (self.client, self.server):
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)  # of a run that was killed
+            subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=300)  # of a run that was killed
             _ip("netns", "add", space)
         try:
             _ip("link", "add", "c0", "netns", self.client, "type", "veth", "peer", "name", "s0", "netns", self.server)
@@ -80,7 +82,7 @@ class Veth:
     def close(self) -> None:
         """Both go away."""
         for space in (self.client, self.server):
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+            subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=300)
 
     def start(self, space: str, command: list[str], **options: object) -> subprocess.Popen[str]:
         """A program that runs in one of them."""
@@ -103,9 +105,9 @@ class Veth:
             except BaseException as error:
                 wrong.append(error)
 
-        thread = Thread(target=run)
+        thread = Thread(target=run, daemon=True)
         thread.start()
-        thread.join()
+        joined(thread)
         if wrong:
             raise wrong[0]
         return found[0]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.live.veth import Veth, own, why_not
+from tests.support.bounded import joined
 from tests.support.packets import checksum
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,7 @@ def why_no_wire() -> str:
 
 
 def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
 
 
 class Wire(Veth):
@@ -50,7 +51,9 @@ class Wire(Veth):
                 for where, each in ((space, device), (other_space, other)):
                     ip("-n", where, "link", "set", each, "up")
                     words = f"-K {each} tx off sg off tso off gso off gro off".split()
-                    subprocess.run(["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True)
+                    subprocess.run(
+                        ["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True, timeout=300
+                    )
             ip("-n", self.client, "addr", "add", f"{CLIENT}/24", "dev", "c0")
             ip("-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "s0")
         except BaseException:
@@ -70,7 +73,7 @@ class Wire(Veth):
 
     def close(self) -> None:
         for space in (self.client, self.box, self.server, self.relay):
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+            subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=300)
 
 
 class LossyWire(Wire):
@@ -82,7 +85,9 @@ class LossyWire(Wire):
         self._shares = lost, overtaken
         self._stop = threading.Event()
         self._ends = [self._end(device) for device in ("r0", "r1")]
-        self._threads = [threading.Thread(target=self._pass_on, args=self._ends[::step]) for step in (1, -1)]
+        self._threads = [
+            threading.Thread(target=self._pass_on, args=self._ends[::step], daemon=True) for step in (1, -1)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -125,8 +130,7 @@ class LossyWire(Wire):
     def close(self) -> None:
         if hasattr(self, "_threads"):
             self._stop.set()
-            for thread in self._threads:
-                thread.join()
+            joined(*self._threads)
             for end in self._ends:
                 end.close()
         super().close()
@@ -161,7 +165,7 @@ class Inline:
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.wait(timeout=60)
 
     def stop(self, status: int = 0) -> dict[str, Any]:
         assert self.process.poll() is None, self.errors.read_text()

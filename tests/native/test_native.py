@@ -178,11 +178,13 @@ def test_build_takes_the_module_along(tmp_path: Path) -> None:
     folder, capture = tmp_path / "out", tmp_path / "in.pcap"
     capture.write_bytes(pcap([b"\1\0" + bytes([3, 3]), b"\1\1"], [1, 1]))
     assert main(["build", str(description), "-o", str(folder)]) == 0
-    subprocess.run(["make", "-s", "-C", str(folder), "scrambled-run"], check=True)
+    subprocess.run(["make", "-s", "-C", str(folder), "scrambled-run"], check=True, timeout=300)
     command = [str(folder / "scrambled-run"), "--json", "--extra", "abc", str(capture)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
     assert '"dropped:asked to": 1' in done.stdout
-    refused = subprocess.run([command[0], "--extra", "refuse", str(capture)], capture_output=True, text=True)
+    refused = subprocess.run(
+        [command[0], "--extra", "refuse", str(capture)], capture_output=True, text=True, timeout=300
+    )
     assert refused.returncode == 1 and "scramble: refused" in refused.stderr
 
 

@@ -45,7 +45,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program. Skips where usrsctp is not installed; fails where nothing keeps one from getting it."""
     program = tmp_path_factory.mktemp("sctp") / "pair"
     command = ["cc", "-std=gnu11", "-Wall", "-Wextra", "-O1", "-o", str(program), str(SOURCE), "-lusrsctp", "-lpthread"]
-    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    made = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     if "usrsctp.h" in made.stderr:
         hint = "libusrsctp-dev is not installed: `scripts/setup.sh --tools` gets it, as root"
         if os.environ.get("CI") and os.geteuid() == 0:

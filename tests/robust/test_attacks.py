@@ -51,7 +51,7 @@ def key_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "log.c").write_text(KEY_LOG)
     includes = [f"-I{PROTOCOLS}", *INCLUDES]
     command = ["gcc", "-O1", "-w", *includes, str(folder / "log.c"), "-o", str(folder / "log"), "-ldl"]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return folder / "log"
 
@@ -59,7 +59,7 @@ def key_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def instructions(program: Path, *arguments: int) -> int:
     """The number of instructions that a program executes."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program)]
-    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True)
+    done = subprocess.run([*command, *map(str, arguments)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     found = re.search(r"Collected : (\d+)", done.stderr)
     assert found is not None, done.stderr

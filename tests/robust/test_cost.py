@@ -45,8 +45,12 @@ int main(int count, char **arguments) {
 
 def called(library: Path) -> list[str]:
     """Functions that a library calls and does not define."""
-    names = subprocess.run(["nm", "--undefined-only", "-P", str(library)], capture_output=True, text=True, check=True)
-    defined = subprocess.run(["nm", "--defined-only", "-P", str(library)], capture_output=True, text=True, check=True)
+    names = subprocess.run(
+        ["nm", "--undefined-only", "-P", str(library)], capture_output=True, text=True, check=True, timeout=300
+    )
+    defined = subprocess.run(
+        ["nm", "--defined-only", "-P", str(library)], capture_output=True, text=True, check=True, timeout=300
+    )
     own = {line.split()[0] for line in defined.stdout.splitlines() if len(line.split()) > 1}
     return sorted({line.split()[0] for line in names.stdout.splitlines() if len(line.split()) > 1} - own)
 
@@ -56,7 +60,10 @@ def called(library: Path) -> list[str]:
 def test_no_allocation_no_system_call_no_clock(tmp_path: Path) -> None:
     assert main(["build", "tcp_ip", "-f", "assemble", "-o", str(tmp_path)]) == 0
     subprocess.run(
-        ["make", "-C", str(tmp_path), "CC=gcc", "CFLAGS=-O1", "libtcp_ip.a"], check=True, capture_output=True
+        ["make", "-C", str(tmp_path), "CC=gcc", "CFLAGS=-O1", "libtcp_ip.a"],
+        check=True,
+        capture_output=True,
+        timeout=300,
     )
     outside = [name for name in called(tmp_path / "libtcp_ip.a") if name not in PURE]
     assert "mmap" in outside and "calloc" in outside  # the count is of something
@@ -68,12 +75,14 @@ def test_no_allocation_no_system_call_no_clock(tmp_path: Path) -> None:
     command = ["gcc", "-O1", f"-I{tmp_path}", f"-I{tmp_path}/runtime", str(tmp_path / "count.c")]
     command += [str(tmp_path / "libtcp_ip.a"), "-o", str(tmp_path / "count"), "-ldl", "-lm", "-no-pie"]
     command += [f"-Wl,--wrap={name}" for name in outside]
-    linked = subprocess.run(command, capture_output=True, text=True)
+    linked = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert linked.returncode == 0, linked.stderr
     packets = 0
     for path in captures():
         if path.name.startswith("gen__tcp"):
-            run = subprocess.run([str(tmp_path / "count"), str(path)], capture_output=True, text=True, check=True)
+            run = subprocess.run(
+                [str(tmp_path / "count"), str(path)], capture_output=True, text=True, check=True, timeout=300
+            )
             before, during, processed = map(int, run.stdout.split())
             assert before > 0 and during == 0, path.name
             packets += processed

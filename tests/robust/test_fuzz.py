@@ -20,7 +20,7 @@ def can_fuzz(folder: Path) -> bool:
     source = folder / "try.c"
     source.write_text("int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && n > 99; }\n")
     words = ["clang", "-fsanitize=fuzzer,address,undefined", str(source), "-o", str(folder / "try")]
-    return shutil.which("clang") is not None and subprocess.run(words, capture_output=True).returncode == 0
+    return shutil.which("clang") is not None and subprocess.run(words, capture_output=True, timeout=300).returncode == 0
 
 
 @pytest.mark.slow
@@ -30,7 +30,9 @@ def test_it_runs(name: str, tmp_path: Path) -> None:
     if not can_fuzz(tmp_path):
         pytest.skip("no clang with libFuzzer and sanitizers")
     environment = {**os.environ, "FUZZ_SECONDS": "2", "FUZZ_FOLDER": str(tmp_path / "fuzz")}
-    run = subprocess.run([ROOT / "scripts" / "fuzz.sh", name], env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [ROOT / "scripts" / "fuzz.sh", name], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]
     assert f"fuzz: {name} clean" in run.stdout
     assert any((tmp_path / "fuzz" / "corpus" / name).iterdir())

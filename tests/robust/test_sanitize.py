@@ -45,6 +45,7 @@ def sanitize(compiler: str, folder: Path, *arguments: str) -> subprocess.Complet
         env={**os.environ, "SANITIZE_CC": compiler, "SANITIZE_FOLDER": str(folder / "out")},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     if "has no library of AddressSanitizer" in run.stdout:
         pytest.skip(run.stdout.strip())

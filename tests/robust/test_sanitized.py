@@ -28,7 +28,7 @@ def sanitizer_library() -> tuple[str, str] | None:
     # clang also knows where gcc's library is, which is not the one for its code
     names = {f"libclang_rt.asan-{platform.machine()}.so": " -shared-libsan", "libasan.so": ""}
     for name, more in names.items():
-        asked = subprocess.run([*compiler(), f"-print-file-name={name}"], capture_output=True, text=True)
+        asked = subprocess.run([*compiler(), f"-print-file-name={name}"], capture_output=True, text=True, timeout=300)
         path = Path(asked.stdout.strip())
         if asked.returncode == 0 and path.is_absolute() and path.exists():
             return str(path.resolve()), SANITIZERS + more
@@ -88,6 +88,8 @@ def test_the_sanitizer_is_there(environment: dict[str, str]) -> None:
     )
     # no names in its report: clang's program for them hangs when it has to load the library too
     environment = {**environment, "ASAN_OPTIONS": environment["ASAN_OPTIONS"] + ":symbolize=0"}
-    run = subprocess.run([sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-P", "-c", program], env=environment, capture_output=True, text=True, timeout=300
+    )
     assert run.returncode != 0
     assert "heap-buffer-overflow" in run.stderr

@@ -20,7 +20,9 @@ SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 def sanitizers() -> bool:
     """Whether a program with them can be built (the compiler of the ziglang wheel comes without)."""
     words = [*compiler(), *SANITIZERS, "-x", "c", "-", "-o", os.devnull]
-    return subprocess.run(words, input=b"int main(void) { return 0; }", capture_output=True).returncode == 0
+    return (
+        subprocess.run(words, input=b"int main(void) { return 0; }", capture_output=True, timeout=300).returncode == 0
+    )
 
 
 @pytest.mark.skipif(not sanitizers(), reason=f"{compiler()[0]} comes without the sanitizers")
@@ -31,6 +33,7 @@ def test_runtime(source: Path, tmp_path: Path) -> None:
         [*compiler(), *FLAGS, *SANITIZERS, *INCLUDES, f"-I{HERE}", str(source), "-o", str(program)],
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert compiled.returncode == 0, compiled.stderr
     run = subprocess.run([str(program)], capture_output=True, text=True, timeout=60)

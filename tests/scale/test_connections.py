@@ -25,8 +25,10 @@ def connections(folder: Path, count: int) -> Path:
     """A capture of so many connections, all open at once."""
     program, out = folder / "connections", folder / "connections.pcap"
     source = str(Path(__file__).with_name("connections.c"))
-    subprocess.run([*compiler(), "-O2", "-Wall", "-Wextra", "-Werror", source, "-o", str(program)], check=True)
-    subprocess.run([str(program), str(out), str(count)], check=True)
+    subprocess.run(
+        [*compiler(), "-O2", "-Wall", "-Wextra", "-Werror", source, "-o", str(program)], check=True, timeout=300
+    )
+    subprocess.run([str(program), str(out), str(count)], check=True, timeout=300)
     return out
 
 
@@ -37,6 +39,7 @@ def measure(capture: Path, max_instances: int, function: str = "assemble") -> di
         env={**os.environ, "PYTHONPATH": f"{SLUICE}{os.pathsep}{ROOT}"},
         capture_output=True,
         text=True,
+        timeout=300,
     )
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)

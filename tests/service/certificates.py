@@ -25,7 +25,7 @@ def why_not() -> str:
         source = Path(folder, "try.c")
         source.write_text("#include <openssl/ssl.h>\nint main(void) { return !TLS_server_method(); }\n")
         command = [*compiler(), str(source), "-lssl", "-lcrypto", "-o", str(Path(folder, "try"))]
-        done = subprocess.run(command, capture_output=True)
+        done = subprocess.run(command, capture_output=True, timeout=300)
     return "there are no headers of OpenSSL (Debian: libssl-dev)" if done.returncode else ""
 
 
@@ -49,7 +49,9 @@ def make_certificate(folder: Path, *names: str) -> tuple[str, str]:
         "9",
     ]
     more = ["-subj", f"/CN={names[0]}", "-addext", f"subjectAltName={alternatives}"]
-    subprocess.run([*command, *more, "-keyout", str(key), "-out", str(chain)], check=True, capture_output=True)
+    subprocess.run(
+        [*command, *more, "-keyout", str(key), "-out", str(chain)], check=True, capture_output=True, timeout=300
+    )
     return str(chain), str(key)
 
 

@@ -21,6 +21,7 @@ from sluice.service.build import build_program
 from sluice.service.load import Service
 from sluice.service.lower.program import lower
 from sluice.service.serve import Backend, Tls, command_of, wire
+from tests.support.bounded import killed_after
 
 PATIENCE = 20.0
 LIMITS = Limits()
@@ -80,7 +81,7 @@ def memcached(count: int) -> Iterator[dict[int, subprocess.Popen[bytes]]]:
     finally:
         for server in servers.values():
             server.kill()
-            server.wait()
+            server.wait(timeout=60)
 
 
 @contextlib.contextmanager
@@ -94,7 +95,7 @@ def redis(folder: Path) -> Iterator[int]:
         yield port
     finally:
         server.kill()
-        server.wait()
+        server.wait(timeout=60)
 
 
 def _backend(given: int | str | Backend) -> Backend:
@@ -119,7 +120,8 @@ class Served:
             command_of(program, (wiring, limits)), stdout=subprocess.PIPE, stderr=self._errors, text=True
         )
         assert self._process.stdout is not None
-        word, _, port = self._process.stdout.readline().split()
+        with killed_after(self._process, PATIENCE):
+            word, _, port = self._process.stdout.readline().split()
         assert word == "ready"
         self.port = int(port)
         self.counters: dict[str, int] = {}
@@ -148,8 +150,9 @@ class Served:
         if self._process.poll() is None:
             self._process.terminate()
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            self.counters = json.loads(line)[0]
+        with killed_after(self._process, PATIENCE):
+            for line in self._process.stdout:
+                self.counters = json.loads(line)[0]
         assert self._process.wait(PATIENCE) == 0
         return self.counters
 

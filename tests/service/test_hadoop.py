@@ -30,7 +30,7 @@ def test_the_words_of_a_job_are_those_of_the_service(tmp_path: Path) -> None:
             "dependency:copy-dependencies",
             f"-DoutputDirectory={jars}",
         ]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         if done.returncode:
             pytest.skip(f"Maven cannot copy Hadoop's jars: {done.stdout[-300:]}")
     work = tmp_path / "work"

@@ -15,6 +15,7 @@ from sluice.service.bounds import Limits
 from sluice.service.load import load_file
 from tests.service.peers import PATIENCE, Served, accepting, faults, read_exactly, read_to_end
 from tests.service.web import GET, HEAD, head_of
+from tests.support.bounded import joined
 
 WEB = load_file("http_round_robin")
 POST = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -43,13 +44,13 @@ def good_traffic(served: Served) -> Iterator[list[int]]:
         except Exception as error:
             wrong.append(error)
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=ask, daemon=True)
     thread.start()
     try:
         yield answered
     finally:
         done.set()
-        thread.join()
+        joined(thread)
     assert not wrong and answered[0] > 10
 
 
@@ -103,11 +104,10 @@ def test_hostile_clients_next_to_good_traffic() -> None:
             threads: list[threading.Thread] = []
             for act, _ in CLIENTS:
                 client = stack.enter_context(served.connect())
-                threads.append(threading.Thread(target=act, args=(client,)))
+                threads.append(threading.Thread(target=act, args=(client,), daemon=True))
             for each in threads:
                 each.start()
-            for each in threads:
-                each.join()
+            joined(*threads)
         assert served.memory() < 100 << 20
         counters = served.stop()
     expected: dict[str, int] = {}
@@ -191,11 +191,10 @@ def test_hostile_backends_next_to_good_traffic() -> None:
 
     with named_server(answer) as port, Served(WEB, [port], Limits(timeout=2, down=0)) as served:
         with good_traffic(served) as answered:
-            threads = [threading.Thread(target=quietly, args=(served, name)) for name in BACKENDS]
+            threads = [threading.Thread(target=quietly, args=(served, name), daemon=True) for name in BACKENDS]
             for each in threads:
                 each.start()
-            for each in threads:
-                each.join()
+            joined(*threads)
         counters = served.stop()
     expected: dict[str, int] = {}
     for _, reason in BACKENDS.values():

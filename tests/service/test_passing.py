@@ -19,6 +19,7 @@ from sluice.service.lower.program import lower
 from sluice.service.serve import Backend, command_of, wire
 from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
 from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
+from tests.support.bounded import killed_after
 
 KERNEL, BUFFERS = "bytes of bodies that passed in the kernel", "bytes of bodies that passed through buffers"
 SLOW_BODY = "faults: the rest of a message did not pass fast enough"
@@ -187,9 +188,12 @@ def test_where_the_kernel_refuses_io_uring_epoll_is_used_and_the_reason_is_said(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=_refuse_io_uring
     )
     assert process.stdout is not None and process.stderr is not None
-    assert process.stdout.readline().startswith("ready")
+    with killed_after(process, PATIENCE):
+        assert process.stdout.readline().startswith("ready")
     process.terminate()
-    assert "io_uring cannot be used: Operation not permitted; connections use epoll" in process.communicate()[1]
+    assert (
+        "io_uring cannot be used: Operation not permitted; connections use epoll" in process.communicate(timeout=60)[1]
+    )
     assert process.returncode == 0
 
 

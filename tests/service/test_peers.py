@@ -174,6 +174,7 @@ def test_a_backend_that_closes(answered: bool) -> None:
             for _ in range(2):
                 client.sendall(command(b"key"))
                 backend, _ = listener.accept()
+                backend.settimeout(PATIENCE)
                 assert read_exactly(backend, 27) == command(b"key")
                 if answered:
                     backend.sendall(command(b"", b"answer", magic=0x81))
@@ -193,6 +194,7 @@ def test_an_answer_that_breaks_off_ends_the_connection() -> None:
         with serve([listener.getsockname()[1]]) as router, router.connect() as client:
             client.sendall(command(b"key"))
             backend, _ = listener.accept()
+            backend.settimeout(PATIENCE)
             read_exactly(backend, 27)
             answer = command(b"", b"answer" * 100, magic=0x81)
             backend.sendall(answer[:200])

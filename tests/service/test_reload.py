@@ -17,6 +17,7 @@ import pytest
 
 from sluice.service.services import __file__ as services
 from tests.service.peers import PATIENCE, free_port, read_to_end, wait_for
+from tests.support.bounded import joined, killed_after
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 CLOSE = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -49,12 +50,13 @@ class Running:
 
     def reload(self, *more: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "sluice", "reload", str(self.control), *more]
-        return subprocess.run(command, capture_output=True, text=True)
+        return subprocess.run(command, capture_output=True, text=True, timeout=300)
 
     def line(self, key: str) -> dict[str, Any]:
         """The next object with a key that is printed."""
         assert self.process.stdout is not None
-        return next(found for found in map(json.loads, self.process.stdout) if key in found)
+        with killed_after(self.process, PATIENCE):
+            return next(found for found in map(json.loads, self.process.stdout) if key in found)
 
 
 @contextlib.contextmanager
@@ -87,14 +89,13 @@ def test_new_connections_have_the_new_backends_and_old_ones_go_on(tmp_path: Path
             while not done.is_set():
                 answers.append(served.get())
 
-        clients = [threading.Thread(target=ask) for _ in range(2)]
+        clients = [threading.Thread(target=ask, daemon=True) for _ in range(2)]
         for each in clients:
             each.start()
         assert served.reload("--backends", str(served.folders[1])).returncode == 0
         assert served.get() == b"second"
         done.set()
-        for each in clients:
-            each.join()
+        joined(*clients)
         assert set(answers) == {b"first", b"second"}  # each has its answer
         before.sendall(CLOSE)
         read_answer(before, b"first")

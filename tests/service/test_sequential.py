@@ -6,6 +6,7 @@ import random
 import shutil
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,8 +176,9 @@ def test_a_backend_has_no_more_connections_than_it_may() -> None:
     with origin(wait) as port, Served(load_file("http_failover"), [port], Limits(most=1)) as served:
         with served.connect() as first, served.connect() as second:
             first.sendall(GET)
+            end = time.monotonic() + PATIENCE
             while served.open_connections() < 3:  # two clients, and the backend
-                pass
+                assert time.monotonic() < end, "the backend has no connection"
             second.sendall(GET)
             assert head_of(second).startswith(b"HTTP/1.1 502 ")
             hold.set()

@@ -14,6 +14,7 @@ import pytest
 from sluice.cli.main import main
 from tests.service.peers import PATIENCE, read_answer
 from tests.service.programs import LISTING_3, PAIR, ROOT, ROUTER, command
+from tests.support.bounded import killed_after
 
 ARGUMENTS = ["serve", str(ROUTER), "--grammar", "memcached_binary"]
 
@@ -93,16 +94,19 @@ def test_a_service_runs_until_it_is_stopped() -> None:
             cwd=ROOT,
         )
         assert process.stdout is not None
-        port = int(json.loads(process.stdout.readline())["ready"].rpartition(":")[2])
+        with killed_after(process, PATIENCE):
+            port = int(json.loads(process.stdout.readline())["ready"].rpartition(":")[2])
         with socket.create_connection(("localhost", port), PATIENCE) as client:
             client.sendall(command(b"key", opaque=5))
             accepted, _ = backend.accept()
             with accepted:
+                accepted.settimeout(PATIENCE)
                 assert accepted.recv(100) == command(b"key", opaque=5)
                 accepted.sendall(command(b"", b"answer", magic=0x81, opaque=5))
                 assert read_answer(client) == (0, 5, b"answer")
                 process.send_signal(signal.SIGINT)
-                counters = json.loads(process.stdout.readline())["counters"]
+                with killed_after(process, PATIENCE):
+                    counters = json.loads(process.stdout.readline())["counters"]
         assert process.wait(PATIENCE) == 0
     assert counters["messages received"] == 2 and counters["instances ended by the end of the service"] == 1
 

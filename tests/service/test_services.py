@@ -26,6 +26,7 @@ from sluice.service.lower.program import lower
 from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, read_to_end, redis, wait_for
 from tests.service.programs import ROOT
 from tests.service.test_ready import kv, segment
+from tests.support.bounded import killed_after
 
 needs_nginx = pytest.mark.skipif(
     not (shutil.which("nginx") and shutil.which("curl")), reason="there is no nginx or curl"
@@ -59,12 +60,12 @@ def nginx(folder: Path) -> Iterator[list[int]]:
         yield ports
     finally:
         server.terminate()
-        server.wait()
+        server.wait(timeout=60)
 
 
 def curl(port: int, *arguments: str) -> bytes:
     command = ["curl", "-s", "-S", "-m", "20", *arguments, f"http://127.0.0.1:{port}/"]
-    return subprocess.run(command, capture_output=True, check=True).stdout
+    return subprocess.run(command, capture_output=True, check=True, timeout=300).stdout
 
 
 @needs_nginx
@@ -82,7 +83,7 @@ def test_curl_and_nginx_through_the_balancer(tmp_path: Path) -> None:
             f"http://127.0.0.1:{balancer.port}/data",
         ]
         data = (tmp_path / "data").read_bytes()
-        assert subprocess.run(["curl", *twice], capture_output=True, check=True).stdout == data * 2
+        assert subprocess.run(["curl", *twice], capture_output=True, check=True, timeout=300).stdout == data * 2
         assert b"Connection: close" in curl(balancer.port, "-i", "-H", "Connection: close")
         counters = balancer.stop()
     assert counters["idle connections to backends used again"] > 0
@@ -272,13 +273,15 @@ def test_several_services_in_one_process(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "sluice", "serve", "--config", str(config), "--json"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
-    ready = [json.loads(process.stdout.readline()) for _ in range(2)]
+    with killed_after(process, PATIENCE):
+        ready = [json.loads(process.stdout.readline()) for _ in range(2)]
     assert [each["service"] for each in ready] == ["web", "cache"]
     for each in ready:
         with socket.create_connection(("127.0.0.1", int(each["ready"].rpartition(":")[2])), PATIENCE):
             pass
     process.send_signal(signal.SIGTERM)
-    counters = [json.loads(line)["counters"] for line in process.stdout]
+    with killed_after(process, PATIENCE):
+        counters = [json.loads(line)["counters"] for line in process.stdout]
     assert process.wait(PATIENCE) == 0
     assert [each["connections accepted"] for each in counters] == [1, 1]
 
@@ -288,7 +291,8 @@ def test_metrics_are_read_next_to_clients_that_send_nothing_or_slowly() -> None:
     command += ["--backends", f"127.0.0.1:{free_port()}", "--metrics", "127.0.0.1:0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
     assert process.stdout is not None
-    metrics, served = (json.loads(process.stdout.readline())[name] for name in ("metrics", "ready"))
+    with killed_after(process, PATIENCE):
+        metrics, served = [json.loads(process.stdout.readline())[name] for name in ("metrics", "ready")]
     host, _, port = metrics.rpartition(":")
     with socket.create_connection((host, int(port)), PATIENCE) as silent:
         with socket.create_connection((host, int(served.rpartition(":")[2])), PATIENCE) as client:
@@ -305,10 +309,12 @@ def test_metrics_are_read_next_to_clients_that_send_nothing_or_slowly() -> None:
                 silent.sendall(b"x")
                 time.sleep(0.1)
     with socket.create_connection((host, int(port)), PATIENCE) as silent:
+        silent.settimeout(PATIENCE)
         silent.sendall(b"x")
         process.send_signal(signal.SIGTERM)
         assert silent.recv(1) == b""
-    counters = json.loads(process.stdout.readline())["counters"]
+    with killed_after(process, PATIENCE):
+        counters = json.loads(process.stdout.readline())["counters"]
     assert process.wait(PATIENCE) == 0
     assert head.startswith(b"HTTP/1.1 200 OK")
     lines = dict(line.rsplit(" ", 1) for line in body.decode().splitlines() if not line.startswith("#"))

@@ -171,7 +171,7 @@ def test_curl_continues_a_download_next_to_a_reader_that_stands_still(served: Se
             str(target),
             f"http://127.0.0.1:{served.port}/data.bin",
         ]
-        subprocess.run(command, check=True)
+        subprocess.run(command, check=True, timeout=300)
     assert target.read_bytes() == DATA
 
 

@@ -51,7 +51,9 @@ class Compiled:
         extra = shlex.split(os.environ.get("SLUICE_CFLAGS", ""))  # sanitizers, for instance
         command = [*compiler(), "-std=gnu11", *flags, *extra, *WARNINGS, "-fPIC", "-shared", f"-I{RUNTIME}"]
         files = [program, RUNTIME / "instance.c", HERE / "trial.c"]
-        done = subprocess.run([*command, *map(str, files), "-o", str(library)], capture_output=True, text=True)
+        done = subprocess.run(
+            [*command, *map(str, files), "-o", str(library)], capture_output=True, text=True, timeout=300
+        )
         assert done.returncode == 0, done.stderr + self.source
         self._library = ctypes.CDLL(str(library))
         for name in ("trial_make", "trial_sent"):

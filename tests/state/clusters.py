@@ -25,7 +25,7 @@ NODE_TIMEOUT = 600
 
 def _port() -> int:
     """A port that is free, as that of the cluster bus 10000 above it is."""
-    while True:
+    for _ in range(1000):
         with socket.socket() as one, socket.socket() as bus:
             one.bind(("127.0.0.1", 0))
             port = one.getsockname()[1]
@@ -34,6 +34,7 @@ def _port() -> int:
             with contextlib.suppress(OSError):
                 bus.bind(("127.0.0.1", port + 10000))
                 return port
+    raise AssertionError("there is no free port")
 
 
 class Nodes:
@@ -41,8 +42,8 @@ class Nodes:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes, self.ports = folder, dict[int, subprocess.Popen[bytes]](), list[int]()
-        while len(self.ports) < 2 * MASTERS:
-            if (port := _port()) not in self.ports:
+        for _ in range(100 * MASTERS):
+            if len(self.ports) < 2 * MASTERS and (port := _port()) not in self.ports:
                 self.ports.append(port)
         for port in self.ports:
             self.start(port)
@@ -67,12 +68,12 @@ class Nodes:
     def kill(self, port: int) -> None:
         """SIGKILL."""
         os.kill(self.processes[port].pid, signal.SIGKILL)
-        self.processes[port].wait()
+        self.processes[port].wait(timeout=60)
 
     def close(self) -> None:
         for process in self.processes.values():
             process.kill()
-            process.wait()
+            process.wait(timeout=60)
 
     def peer(self, port: int) -> Peer:
         """A connection with one node."""

@@ -64,7 +64,7 @@ class Trigger:
             while select.select([self.answers[0]], [], [], 0)[0]:  # to a process that was killed meanwhile
                 os.read(self.answers[0], 1)
             os.write(self.files_[1], bytes([burst]))
-            select.select([self.answers[0]], [], [], 30)
+            assert select.select([self.answers[0]], [], [], 60)[0], f"the action before burst {burst} is not done"
             os.read(self.answers[0], 1)
 
     def serve(self, controller: Controller) -> None:

@@ -16,6 +16,8 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from tests.support.bounded import joined
+
 
 class Relay:
     """Between a client and a server: each connection ends after a random number of bytes of either direction.
@@ -33,7 +35,7 @@ class Relay:
         self._listener.settimeout(0.1)
         self.cuts = 0
         self._ends = False
-        self._thread = threading.Thread(target=self._run)
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -68,7 +70,7 @@ class Relay:
 
     def __exit__(self, *_: object) -> None:
         self._ends = True
-        self._thread.join()
+        joined(self._thread)
         self._listener.close()
         os.unlink(self.path)
 
@@ -103,18 +105,17 @@ def replying(path: Path, reply: Callable[[int, bytes], bytes | None]) -> Iterato
         threads: list[threading.Thread] = []
         while not ends.is_set():
             with contextlib.suppress(TimeoutError):
-                threads.append(threading.Thread(target=serve, args=(listener.accept()[0],)))
+                threads.append(threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True))
                 threads[-1].start()
-        for thread in threads:
-            thread.join()
+        joined(*threads)
 
-    accepting = threading.Thread(target=run)
+    accepting = threading.Thread(target=run, daemon=True)
     accepting.start()
     try:
         yield str(path)
     finally:
         ends.set()
-        accepting.join()
+        joined(accepting)
         listener.close()
 
 
@@ -152,13 +153,13 @@ def replying_unread(path: Path, replies: bytes, least: int = 1 << 15) -> Iterato
                     client.sendall(replies)
                     ends.wait()
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     try:
         yield str(path)
     finally:
         ends.set()
-        thread.join()
+        joined(thread)
         listener.close()
 
 

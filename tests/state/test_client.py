@@ -48,8 +48,8 @@ def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for compiler in ("clang", "gcc"):
         for extra in (SANITIZERS, ("-O1",)):
             if shutil.which(compiler) is not None:
-                done = subprocess.run([compiler, *extra, *words], capture_output=True, text=True)
-                if done.returncode == 0 and subprocess.run([str(made)]).returncode == 2:
+                done = subprocess.run([compiler, *extra, *words], capture_output=True, text=True, timeout=300)
+                if done.returncode == 0 and subprocess.run([str(made)], timeout=300).returncode == 2:
                     return made
                 why = done.stderr
     pytest.fail(why)

@@ -46,7 +46,7 @@ def test_an_embedded_store_gives_the_same_state_and_ends(capture: str, tmp_path:
 
 
 def _servers() -> int:
-    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True)
+    done = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, timeout=300)
     return sum("sluice-store-" in line for line in done.stdout.splitlines())
 
 

@@ -25,7 +25,7 @@ def simulated(seeds: str, *off: str) -> subprocess.CompletedProcess[str]:
     """The outcome of some schedules, with mechanisms switched off."""
     environment = os.environ | {"SLUICE_STATE_OFF": ",".join(off), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "tests.state.simulation.schedule", "--seeds", seeds]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, cwd=ROOT, timeout=300)
 
 
 def test_schedules_give_the_state_of_the_ideal_chain() -> None:

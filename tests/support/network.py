@@ -26,6 +26,8 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from tests.support.bounded import joined
+
 T = TypeVar("T")
 
 CLIENT, SERVER = "10.77.0.1", "10.77.0.2"
@@ -107,9 +109,9 @@ def _in_thread(make: Callable[[], T]) -> T:
         except BaseException as error:
             wrong.append(error)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    thread.join()
+    joined(thread)
     if wrong:
         raise wrong[0]
     return found[0]
@@ -136,7 +138,7 @@ class Network:
         self._stop = threading.Event()
         self.client = Namespace((CLIENT, CLIENT6), (SERVER, SERVER6))
         self.server = Namespace((SERVER, SERVER6), (CLIENT, CLIENT6))
-        self._thread = threading.Thread(target=self._relay)
+        self._thread = threading.Thread(target=self._relay, daemon=True)
         self._begin = time.monotonic()
 
     def __enter__(self) -> Network:
@@ -145,7 +147,7 @@ class Network:
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        joined(self._thread)
         self.client.close()
         self.server.close()
 

@@ -40,7 +40,10 @@ def library(*options: str) -> Path:
         os.utime(folder / "src" / "sluice_mos.h", (0, 0))
     flags = f"CFLAGS=-O1 -g -Werror {' '.join(EXTRA)}"
     done = subprocess.run(
-        ["make", "-j2", "-C", str(folder), f"CC={shlex.join(compiler())}", flags], capture_output=True, text=True
+        ["make", "-j2", "-C", str(folder), f"CC={shlex.join(compiler())}", flags],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
@@ -54,7 +57,7 @@ def program(name: str, *options: str) -> Path:
     made, lib = Path(_folder().name) / "".join([name, *options]), folder / "lib"
     command = [*compiler(), "-Wall", "-Wextra", "-Werror", "-g", *EXTRA, f"-I{folder / 'include'}", str(source)]
     command += [f"-L{lib}", f"-Wl,-rpath,{lib}", "-lsluice_mos", "-pthread", "-o", str(made)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     return made
 
@@ -65,13 +68,16 @@ def with_thread_sanitizer(name: str, folder: Path) -> Path:
     made, sources = folder / name, (library() / "src").rglob("*.c")
     command = [*compiler(), "-fsanitize=thread", "-O1", "-g", "-std=gnu11", "-pthread", "-w", "-o", str(made)]
     empty = subprocess.run(
-        [*command, "-x", "c", "-"], input="int main(void) { return 0; }", capture_output=True, text=True
+        [*command, "-x", "c", "-"], input="int main(void) { return 0; }", capture_output=True, text=True, timeout=300
     )
     if empty.returncode:
         pytest.skip(f"no thread sanitizer: {empty.stderr[-300:]}")
     folders = [f"-I{library() / name}" for name in ("include", "src", "src/runtime", "src/runtime/function")]
     done = subprocess.run(
-        [*command, *folders, *map(str, sources), str(source), "-ldl", "-lm"], capture_output=True, text=True
+        [*command, *folders, *map(str, sources), str(source), "-ldl", "-lm"],
+        capture_output=True,
+        text=True,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return made

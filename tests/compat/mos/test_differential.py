@@ -39,7 +39,7 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 def in_history() -> bool:
     words = ["git", "-C", str(ROOT), "cat-file", "-e", f"{BEFORE}^{{commit}}"]
-    return subprocess.run(words, capture_output=True).returncode == 0
+    return subprocess.run(words, capture_output=True, timeout=300).returncode == 0
 
 
 @cache
@@ -47,12 +47,16 @@ def before() -> Path:
     """The folder with the earlier libsluice_mos.so."""
     tree, made = Path(_folder().name) / "tree", Path(_folder().name) / "mos"
     tree.mkdir()
-    archive = subprocess.run(["git", "-C", str(ROOT), "archive", BEFORE], check=True, capture_output=True).stdout
-    subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True)
+    archive = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", BEFORE], check=True, capture_output=True, timeout=300
+    ).stdout
+    subprocess.run(["tar", "-x", "-C", str(tree)], input=archive, check=True, timeout=300)
     environment = {**os.environ, "PYTHONPATH": str(tree)}
-    subprocess.run([sys.executable, "-m", "sluice", "mos", "-o", str(made)], check=True, cwd=tree, env=environment)
+    subprocess.run(
+        [sys.executable, "-m", "sluice", "mos", "-o", str(made)], check=True, cwd=tree, env=environment, timeout=300
+    )
     flags = [f"CC={' '.join(compiler())}", "CFLAGS=-O1"]
-    subprocess.run(["make", "-s", "-C", str(made), *flags], check=True, capture_output=True)
+    subprocess.run(["make", "-s", "-C", str(made), *flags], check=True, capture_output=True, timeout=300)
     return made / "lib"
 
 

@@ -59,7 +59,7 @@ def compiles(tmp_path: Path, text: str, name: str, *flags: str) -> None:
     source = tmp_path / name
     source.write_text(text)
     command = [*compiler(), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *flags, f"-I{library() / 'include'}"]
-    done = subprocess.run([*command, str(source)], capture_output=True, text=True)
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

@@ -137,6 +137,6 @@ def test_no_input_is_overwritten(tmp_path: Path) -> None:
     a, b = tmp_path / "a.pcap", tmp_path / "b.pcap"
     path = tmp_path / "mos.conf"
     path.write_text(f"mos {{ netdev {{\n{a} 1\n{b} 1\n}}\nnic_forward_table {{\n{a} {b}\n{b} {a}\n}}\n}}\n")
-    done = subprocess.run([str(program("rules")), str(path), "snd"], capture_output=True, text=True)
+    done = subprocess.run([str(program("rules")), str(path), "snd"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and "forwarded to it would overwrite it" in done.stderr
     assert b.read_bytes() == before

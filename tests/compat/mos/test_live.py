@@ -29,7 +29,7 @@ CONTEXTS = ["1", *(["2"] if len(os.sched_getaffinity(0)) > 1 else [])]
 
 
 def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
+    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
 
 
 class Row:
@@ -60,7 +60,7 @@ class Row:
     def close(self) -> None:
         """All go away, with their devices."""
         for space in self.spaces:
-            subprocess.run(["ip", "netns", "del", space], capture_output=True)
+            subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=300)
 
 
 @cache
@@ -102,7 +102,7 @@ def running(start: Start, command: list[str], stop: int = signal.SIGINT) -> Gene
         said += output.splitlines()
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
 
 
 def bridge(folder: Path) -> Path:
@@ -176,7 +176,7 @@ def test_threads_that_forward_share_nothing_without_a_lock(row: Row, tmp_path: P
 
 def mac(row: Row, place: int, device: str) -> str:
     words = ["ip", "-n", row.spaces[place], "-br", "link", "show", device]
-    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[2]
+    return subprocess.run(words, check=True, capture_output=True, text=True, timeout=300).stdout.split()[2]
 
 
 def test_server_monitors_its_own_connections(row: Row, tmp_path: Path) -> None:
@@ -206,7 +206,7 @@ def test_packets_of_the_host_are_not_forwarded(row: Row, tmp_path: Path) -> None
 
 def test_missing_interface_is_an_error(tmp_path: Path) -> None:
     config = configuration(tmp_path, "live.conf", "monitor", netdev="{ nosuch0 }")
-    done = subprocess.run([str(program("midstat")), "-f", str(config)], capture_output=True, text=True)
+    done = subprocess.run([str(program("midstat")), "-f", str(config)], capture_output=True, text=True, timeout=300)
     assert done.returncode != 0 and "'nosuch0' is no capture file and no interface" in done.stderr
 
 
@@ -216,6 +216,7 @@ def test_loopback_needs_no_namespace(tmp_path: Path) -> None:
     with running(start_here, [str(program("midstat")), "-f", str(config)]) as said:
         time.sleep(0.5)
         with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+            server.settimeout(PATIENCE)
             client.sendall(b"x")
             server.accept()[0].close()
             time.sleep(0.2)

@@ -75,7 +75,7 @@ def webserver(start: Start, config: Path, files: Path, port: int, *words: str) -
         said += output.splitlines()
     finally:
         process.kill()
-        process.wait()
+        process.wait(timeout=60)
 
 
 def webget(

@@ -49,7 +49,7 @@ THREADS = ["-std=gnu11", "-O1", "-g", "-fsanitize=thread", "-Wno-tsan"]
 def why_not() -> str:
     """What keeps a program with the sanitizer from running here; empty when it can."""
     words = [*compiler(), "-fsanitize=thread", "-x", "c", "-", "-o", "/dev/null"]
-    built = subprocess.run(words, input=b"int main(void) { return 0; }", capture_output=True)
+    built = subprocess.run(words, input=b"int main(void) { return 0; }", capture_output=True, timeout=300)
     return f"{compiler()[0]} comes without the thread sanitizer" if built.returncode else ""
 
 
@@ -64,7 +64,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     includes = [f"-I{built / name}" for name in (".", "runtime", "runtime/function", "runtime/native")]
     defined = ["-include", str(built / "pair_symbols.h"), '-DSTACK_HEADER="pair.h"', "-DSTACK=pair"]
     words = [*compiler(), *THREADS, *includes, *defined, *map(str, sources), str(HERE / "workers_main.c")]
-    done = subprocess.run([*words, "-o", str(folder / "program"), "-ldl", "-lm"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*words, "-o", str(folder / "program"), "-ldl", "-lm"], capture_output=True, text=True, timeout=300
+    )
     assert done.returncode == 0, done.stderr
     return folder / "program"
 

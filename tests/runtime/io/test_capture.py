@@ -156,7 +156,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Library:
         "-o",
         str(path),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     return Library(path)
 

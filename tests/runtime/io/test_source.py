@@ -26,6 +26,7 @@ import pytest
 from sluice.engine.box import Box, CompiledStack, Outcome, RunError, Settings, compile_stack
 from sluice.engine.functions import find_functions
 from sluice.engine.inputs import Inputs
+from tests.support.bounded import joined
 from tests.support.capture import pcap
 from tests.support.packets import A4, UDP, eth, ip4, udp
 from tests.support.stacks import small_ip
@@ -82,7 +83,9 @@ def command(program: str, *options: str) -> Callable[[bytes], bytes]:
     def compress(data: bytes) -> bytes:
         if shutil.which(program) is None:
             pytest.skip(f"there is no {program} (Debian: {program})")
-        return subprocess.run([program, "-c", "-q", *options], input=data, capture_output=True, check=True).stdout
+        return subprocess.run(
+            [program, "-c", "-q", *options], input=data, capture_output=True, check=True, timeout=300
+        ).stdout
 
     return compress
 
@@ -142,13 +145,15 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path) -> None:
         '    void *(*real)(const char *, int) = (void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen");\n'
         '    return name && strcmp(name, "libz.so.1") == 0 ? (void *)0 : real(name, flags);\n}\n'
     )
-    subprocess.run([compiler, "-shared", "-fPIC", "none.c", "-o", "none.so", "-ldl"], cwd=tmp_path, check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "none.c", "-o", "none.so", "-ldl"], cwd=tmp_path, check=True, timeout=300
+    )
     (tmp_path / "x.pcap.gz").write_bytes(gzip.compress(CAPTURE.read_bytes()))
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "none.so"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", "x.pcap.gz"],
         capture_output=True, text=True, cwd=tmp_path, env=environment,
-    )  # fmt: skip
+    timeout=300)  # fmt: skip
     if "LD_PRELOAD" in os.environ:
         pytest.skip("another library is preloaded")
     assert done.returncode == 1
@@ -179,10 +184,10 @@ def test_a_pipe_gives_the_same_rows_however_it_is_cut(
             for at in range(0, len(data), piece):
                 to.write(data[at : at + piece])
 
-    writer = threading.Thread(target=write)
+    writer = threading.Thread(target=write, daemon=True)
     writer.start()
     found, outcome = rows(stack, pipe, tmp_path)
-    writer.join()
+    joined(writer)
     if piece >= 10:
         assert outcome.fault is None and found == plain
     else:
@@ -202,10 +207,10 @@ def test_a_pipe_that_ends_within_a_packet_is_cut_short_at_the_same_place_as_a_fi
     cut = CAPTURE.read_bytes()[:-1]
     (tmp_path / "cut.pcap").write_bytes(cut)
     os.mkfifo(tmp_path / "pipe")
-    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(cut,))
+    writer = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=(cut,), daemon=True)
     writer.start()
     _, piped = rows(stack, tmp_path / "pipe", tmp_path)
-    writer.join()
+    joined(writer)
     _, filed = rows(stack, tmp_path / "cut.pcap", tmp_path)
     assert piped.fault is not None and filed.fault is not None
     assert piped.fault.partition(": ")[2] == filed.fault.partition(": ")[2] and piped.packets == filed.packets
@@ -323,10 +328,10 @@ def test_a_followed_file_that_is_truncated_is_a_fault(stack: CompiledStack, tmp_
         time.sleep(0.3)
         os.truncate(path, 100)
 
-    thread = threading.Thread(target=truncate)
+    thread = threading.Thread(target=truncate, daemon=True)
     thread.start()
     _, outcome = rows(stack, Inputs((f"file:{path}",), follow=True), tmp_path)
-    thread.join()
+    joined(thread)
     assert outcome.fault is not None and "was truncated to 100 bytes, of which 50000 had been read" in outcome.fault
 
 

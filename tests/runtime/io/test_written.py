@@ -140,14 +140,14 @@ def full(tmp_path: Path) -> Any:
         place = tmp_path / "full"
         place.mkdir()
         command = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)]
-        if os.geteuid() != 0 or subprocess.run(command, capture_output=True).returncode:
+        if os.geteuid() != 0 or subprocess.run(command, capture_output=True, timeout=300).returncode:
             pytest.skip("no file system can be mounted")
         mounted.append(place)
         return place
 
     yield mount
     for place in mounted:
-        subprocess.run(["umount", str(place)], check=True)
+        subprocess.run(["umount", str(place)], check=True, timeout=300)
 
 
 def test_without_the_program_the_message_names_its_package(
@@ -176,7 +176,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_after_a_crash_a_file_has_every_packet_up_to_the_last_flush(library: Any, tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"out.pcap{suffix}"
     command = [sys.executable, "-c", KILLED, library._name, str(path)]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT)
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=ROOT, timeout=300)
     assert done.returncode == -signal.SIGKILL
     end = time.monotonic() + 30
     while (found := read(library, path)) != (list(range(5000)), None):  # the compressing program finishes its file

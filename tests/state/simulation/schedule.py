@@ -61,7 +61,7 @@ def preload(folder: Path) -> Path:
     """Compile network.c."""
     path = folder / "network.so"
     command = ["cc", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC", str(FOLDER / "network.c"), "-o", str(path)]
-    subprocess.run([*command, "-ldl", "-lpthread"], check=True)
+    subprocess.run([*command, "-ldl", "-lpthread"], check=True, timeout=300)
     return path
 
 

@@ -15,7 +15,7 @@ from hypothesis import settings
 
 from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
-from tests.support.unoptimised import unoptimised
+from tests.support.unoptimised import fewer_passes, unoptimised
 
 pytest_plugins = [f"tests.support.{name}" for name in ("again", "budget", "garbage", "order")]
 HERE = Path(__file__).resolve().parent
@@ -25,6 +25,13 @@ OPTIMISED = (
 )
 """Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or
 test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
+"""
+ALL_PASSES = (
+    *("bench", "cases", "codegen", "compat", "corpus", "differential", "ends", "ir", "language", "laws", "lower"),
+    *("native", "paper", "passes", "protocols", "robust", "runtime", "scale", "stacks"),
+)
+"""Folders whose tests run with all passes, as the passes are a part of what they test. The others run with fewer,
+except in the full matrix, and in a tenth of the files that the commit chooses where a tenth of it runs.
 """
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
@@ -45,8 +52,11 @@ settings.load_profile("suite")
 @pytest.fixture(autouse=True, scope="module")
 def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     """Of a module, so that it precedes the module's fixtures, which compile stacks too."""
+    from tests.support.budget import is_chosen  # not earlier, as it is a plug-in of pytest
+
     path = request.path.relative_to(HERE)
     named = path.parts[0] in OPTIMISED or path.as_posix() in OPTIMISED
     optimised = named or request.config.getoption("--matrix") == "all"
-    with nullcontext() if optimised else unoptimised():
+    whole = path.parts[0] in ALL_PASSES or is_chosen(request.config, path.as_posix())
+    with nullcontext() if optimised else unoptimised(), nullcontext() if whole else fewer_passes():
         yield

@@ -13,6 +13,7 @@ from tests.support.capture import pcap
 ROOT = Path(__file__).resolve().parents[2]
 FIRST = ROOT / "examples" / "first"
 SMALL = Path(__file__).with_name("small.py")
+DATAGRAMS = Path(__file__).with_name("datagrams.py")
 
 
 @dataclass

@@ -11,9 +11,10 @@ from sluice.codegen.c.names import c_string, comment
 from sluice.engine.compiler import compiler
 from sluice.engine.functions import FunctionError, find_functions
 from sluice.hooks.parameter import ParameterError
-from tests.cli.conftest import FIRST, ROOT, Command
+from tests.cli.conftest import FIRST, ROOT, SMALL, Command
+from tests.support.own_cache import own_cache
 
-STACK = ("--stack", "tcp_ip")
+STACK = ("--stack", str(SMALL))
 
 
 @pytest.mark.parametrize("name", ["in.pcap,rows=65536", "x,out=other", "a,key=b", "x,holes=1,out=in.pcap", "x\\,y=z"])
@@ -102,7 +103,7 @@ def test_a_planted_list_gives_no_file_of_the_users_away(mistake: Command, tmp_pa
 
 
 def test_a_damaged_library_is_compiled_again(capture: Path, tmp_path: Path) -> None:
-    environment = {**os.environ, "SLUICE_CACHE": str(tmp_path / "cache"), "SLUICE_CFLAGS": "-O0"}
+    environment = {**os.environ, "SLUICE_CACHE": str(own_cache(tmp_path / "cache"))}
     command = [sys.executable, "-m", "sluice", "run", str(FIRST / "hello.py"), "-r", str(capture)]
     first = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=True)
     for path in [*(tmp_path / "cache").glob("*.so"), *(tmp_path / "cache").glob("*.stack")]:

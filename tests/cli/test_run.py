@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import FIRST, ROOT, SMALL, Command, udp_packet
+from tests.cli.conftest import DATAGRAMS, FIRST, ROOT, SMALL, Command, udp_packet
 from tests.support.capture import pcap
 
 STACK = FIRST / "hello.py"
@@ -51,7 +51,7 @@ def test_json_counts_the_same(sluice: Command) -> None:
 
 
 def test_a_ready_function_reports(sluice: Command, capture: Path) -> None:
-    assert json.loads(sluice("run", "tcp_ip", "-r", capture, "-f", "assemble", "--json").out)["reports"] == {
+    assert json.loads(sluice("run", SMALL, "-r", capture, "-f", "assemble", "--json").out)["reports"] == {
         "deliveries": 0,
         "delivered_bytes": 0,
     }
@@ -64,7 +64,7 @@ def test_a_c_function(sluice: Command, capture: Path, tmp_path: Path) -> None:
         "SLUICE_ON(udp, created) { SLUICE_WORKER_OF(event->box)->n++; }\n"
         'SLUICE_CLOSE { sl_report(box, "seen", SLUICE_WORKER_OF(box)->n); }\n'
     )
-    out = sluice("run", SMALL, "-r", capture, "-f", function, "--json").out
+    out = sluice("run", DATAGRAMS, "-r", capture, "-f", function, "--json").out
     assert json.loads(out)["reports"] == {"seen": 2}
 
 
@@ -75,11 +75,11 @@ def test_more_figures_than_a_box_keeps_are_an_error(
     function = tmp_path / "many.c"
     function.write_text(
         '#include "sluice.h"\nstatic char names[257][8];\nSLUICE_ON(udp, created) { (void)event; }\n'
-        "SLUICE_CLOSE {\n"
-        f"    for (int i = 0; i < {figures}; i++) {{\n"
+        'SLUICE_PARAMETER(figures, number, 0, "how many")\nSLUICE_CLOSE {\n'
+        "    for (int i = 0; i < (int)SLUICE_PARAMETER_OF(box, figures); i++) {\n"
         '        snprintf(names[i], sizeof names[i], "n%d", i);\n        sl_report(box, names[i], 1);\n    }\n}\n'
     )
-    done = sluice("run", SMALL, "-r", capture, "-f", function, "--json")
+    done = sluice("run", DATAGRAMS, "-r", capture, "-f", f"{function}:figures={figures}", "--json")
     found = json.loads(done.out)
     assert len(found["reports"]) == 256
     if figures > 256:
@@ -206,7 +206,7 @@ def test_a_corrupt_capture(sluice: Command, capture: Path) -> None:
 def test_a_c_function_that_does_not_compile(sluice: Command, capture: Path, tmp_path: Path) -> None:
     function = tmp_path / "broken.c"
     function.write_text('#include "sluice.h"\nSLUICE_ON(udp, created) { nonsense(; }\n')
-    done = sluice("run", SMALL, "-r", capture, "-f", function)
+    done = sluice("run", DATAGRAMS, "-r", capture, "-f", function)
     assert done.status == 1 and f"{function}:2" in done.err and "Traceback" not in done.err
 
 
@@ -406,7 +406,7 @@ def test_ctrl_c_while_c_code_runs_stops_the_run(tmp_path: Path, python: bool) ->
     reported, batched = [udp_packet(53, bytes(60_000))] * 300, [udp_packet(53, b"")] * 40_000
     path.write_bytes(pcap(batched if python else reported))  # more than 8 MiB, or many events
     functions = ["-f", str(tmp_path / "interrupt.c"), *(["-f", str(tmp_path / "listen.py")] if python else [])]
-    command = [*INTERRUPTIBLE, "run", str(SMALL), "-r", str(path), *functions]
+    command = [*INTERRUPTIBLE, "run", str(DATAGRAMS), "-r", str(path), *functions]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (130, "sluice: stopped\n") and " packets, " in done.stdout
 
@@ -414,7 +414,7 @@ def test_ctrl_c_while_c_code_runs_stops_the_run(tmp_path: Path, python: bool) ->
 def test_ctrl_c_in_a_function_in_python_stops_it_at_once(capture: Path, tmp_path: Path) -> None:
     body = "import signal, time\n    signal.raise_signal(signal.SIGINT)\n    time.sleep(1)\n    print('went on')"
     path = user(tmp_path, layer="udp", event="created", body=body)
-    command = [*INTERRUPTIBLE, "run", str(SMALL), "-r", str(capture), "-f", str(path)]
+    command = [*INTERRUPTIBLE, "run", str(DATAGRAMS), "-r", str(capture), "-f", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (done.returncode, done.stderr) == (130, "sluice: stopped\n") and " packets, " in done.stdout
 
@@ -428,9 +428,9 @@ def test_as_a_module_and_as_a_script() -> None:
 
 
 def test_a_reader_that_has_enough_is_no_error() -> None:
-    show = f"{sys.executable} -m sluice show tcp_ip | head -1"
+    show = f"{sys.executable} -m sluice show {DATAGRAMS} | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", show], capture_output=True, text=True, cwd=ROOT)
-    assert done.stdout.startswith("stack tcp_ip") and done.stderr == ""
+    assert done.stdout.startswith("stack datagrams") and done.stderr == ""
 
 
 def test_progress_on_a_terminal_and_nowhere_else(tmp_path: Path) -> None:

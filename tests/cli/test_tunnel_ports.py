@@ -21,8 +21,9 @@ def test_the_summary_names_suspected_tunnel_ports(sluice: Command, tmp_path: Pat
     path = tmp_path / "tunnels.pcap"
     others = [in_udp(7003, b"nothing of the kind, but long enough"), in_udp(4789, VXLAN)]
     path.write_bytes(pcap([*SUSPECTS.values(), *others]))
-    done = sluice("flows", "-r", path, "-o", tmp_path / "rows", "--json")
+    command = ("flows", "--stack", Path(__file__).with_name("vxlan.py"), "-r", path, "-o", tmp_path / "rows", "--json")
+    done = sluice(*command)
     reports = json.loads(done.out)["reports"]
     assert {name.partition("--tunnel-port ")[2].rstrip(")") for name in reports if "suspected" in name} == set(SUSPECTS)
-    done = sluice("flows", "-r", path, "-o", tmp_path / "rows", "--tunnel-port", "vxlan=48879", "--json")
+    done = sluice(*command, "--tunnel-port", "vxlan=48879")
     assert not any("48879" in name for name in json.loads(done.out)["reports"])

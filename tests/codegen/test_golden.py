@@ -23,6 +23,7 @@ from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack, stack_names
 from tests.ir.descriptions import arp_stack
 from tests.support.budget import in_matrix
+from tests.support.own_cache import own_cache
 
 FOLDER = Path(__file__).parents[1] / "golden" / "codegen"
 UPDATE = os.environ.get("SLUICE_UPDATE_GOLDEN") == "1"
@@ -52,8 +53,9 @@ def test_the_same_every_time():
     assert generated() == generated()
 
 
-def test_compiles_without_a_warning():
-    assert compile_library(generated(), fresh=True).messages == ""
+def test_compiles_without_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SLUICE_CACHE", str(own_cache(tmp_path / "cache")))
+    assert compile_library(generated()).messages == ""
 
 
 compilers = pytest.mark.parametrize("compiler", ["gcc", "clang"])
@@ -76,9 +78,12 @@ def test_every_stack_compiles_without_a_warning(name: str, compiler: str, monkey
 
 
 @compilers
-def test_what_looks_like_a_slip_compiles_without_a_warning(compiler: str, monkeypatch: pytest.MonkeyPatch):
+def test_what_looks_like_a_slip_compiles_without_a_warning(
+    compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     """What is assigned to itself, or listens to what no layer has; without passes, too."""
     use(compiler, monkeypatch)
+    monkeypatch.setenv("SLUICE_CACHE", str(own_cache(tmp_path / "cache")))
 
     class head(layout):
         kind = Bit(8)
@@ -93,4 +98,4 @@ def test_what_looks_like_a_slip_compiles_without_a_warning(compiler: str, monkey
     stack.p = p
     functions = tuple(find_functions(["flow_log"]).c)
     for passes in ("all", "none"):
-        assert compile_stack(stack, functions, passes=passes, fresh=True).compiled.messages == ""
+        assert compile_stack(stack, functions, passes=passes).compiled.messages == ""

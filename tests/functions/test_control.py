@@ -18,6 +18,7 @@ from sluice.lower.build import build
 from sluice.stacks.find import find_stack
 from tests.support.connection import Host, goodbye, handshake, pair
 from tests.support.stacks import small_tcp
+from tests.support.together import Together
 
 SECOND = 10**9
 HEAD = '#include "sluice.h"\n'
@@ -42,7 +43,40 @@ ADD = """
         SLUICE_COUNTER_OF(event->box, zero) += data->bytes.length;
 """
 COUNT = WATCH + "SLUICE_ON(tcp, data) {" + ADD + "}\n"
-CONTROL = COUNT + "SLUICE_CONTROL(tcp)\n"
+DECIDES = (
+    WATCH
+    + """
+SLUICE_CONTROL(tcp)
+SLUICE_PARAMETER(off, flag, no, "the active side is")
+SLUICE_PARAMETER(most, number, 0, "bytes that both sides may hold")
+SLUICE_PARAMETER(limit, number, 0, "bytes after which a side is off")
+SLUICE_PARAMETER(switched, flag, no, "a segment of one byte switches its side off, one of two on")
+SLUICE_PARAMETER(policy, number, 0, "1: the first copy wins, 2: the last")
+SLUICE_COUNTER(sixth, "byte of the first that are delivered")
+SLUICE_ON(tcp, created) {
+    struct sl_box *box = event->box;
+    if (SLUICE_PARAMETER_OF(box, off))
+        sl_buffer(event, 0, 0);
+    if (SLUICE_PARAMETER_OF(box, most))
+        sl_buffer(event, SL_BOTH, (uint32_t)SLUICE_PARAMETER_OF(box, most));
+    if (SLUICE_PARAMETER_OF(box, policy))
+        sl_policy(event, SL_BOTH, SLUICE_PARAMETER_OF(box, policy) == 2 ? SL_POLICY_LAST : SL_POLICY_FIRST);
+}
+SLUICE_ON(tcp, packet) {
+    if (SLUICE_PARAMETER_OF(event->box, switched) && data->length == 1)
+        sl_buffer(event, event->side, 0);
+    if (SLUICE_PARAMETER_OF(event->box, switched) && data->length == 2)
+        sl_buffer(event, event->side, 1 << 16);
+}
+SLUICE_ON(tcp, data) {
+    if (SLUICE_PARAMETER_OF(event->box, limit) && data->offset >= SLUICE_PARAMETER_OF(event->box, limit))
+        sl_buffer(event, event->side, 0);
+    if (data->offset == 0 && data->bytes.captured > 5)
+        SLUICE_COUNTER_OF(event->box, sixth) = data->bytes.at[5];
+"""
+    + ADD
+    + "}\n"
+)
 
 
 @cache
@@ -81,17 +115,9 @@ def test_a_side_that_is_off_is_neither_held_nor_delivered() -> None:
     packets, client, server = opened()
     first, second = client.send("A", b"a" * 10), client.send("A", b"a" * 10)
     packets += [second, first, server.send("A", b"b" * 30), *goodbye(client, server)]
-    reports, counters = run(
-        compiled(function("off", CONTROL + "SLUICE_ON(tcp, created) { sl_buffer(event, 0, 0); }")), packets
-    )
-    assert reports == {"zero": 0, "one": 30, "gaps": 0, "ends": 1, "closed": 1}
+    reports, counters = run(compiled(function("decides", DECIDES)), packets, "off")
+    assert reports == {"zero": 0, "one": 30, "gaps": 0, "ends": 1, "closed": 1, "sixth": ord("b")}
     assert counters["bytes:not wanted"] == 20 and counters["bytes:in"] == 30 and conserved(counters)
-
-
-MOST = """
-SLUICE_PARAMETER(most, number, 0, "bytes")
-SLUICE_ON(tcp, created) { sl_buffer(event, SL_BOTH, (uint32_t)SLUICE_PARAMETER_OF(event->box, most)); }
-"""
 
 
 @pytest.mark.parametrize("most", [19, 20, 29, 30])
@@ -100,37 +126,19 @@ def test_a_side_may_hold_fewer_bytes(most: int) -> None:
     packets, client, _server = opened()
     hole = client.send("A", b"a" * 10)
     waiting = [client.send("A", b"b" * 10) for _ in range(3)]
-    reports, counters = run(compiled(function("most", CONTROL + MOST)), [*packets, *waiting, hole], f"most={most}")
+    reports, counters = run(compiled(function("decides", DECIDES)), [*packets, *waiting, hole], f"most={most}")
     assert reports["gaps"] == (0 if most == 30 else 10)
     assert reports["zero"] == (40 if most == 30 else 30)
     assert conserved(counters)
-
-
-LIMIT = """
-SLUICE_ON(tcp, data) {
-    if (data->offset >= 20)
-        sl_buffer(event, event->side, 0);
-"""
 
 
 def test_the_first_bytes_only() -> None:
     packets, client, server = opened()
     packets += [client.send("A", b"a" * 10) for _ in range(10)]
     packets += [server.send("A", b"b" * 15)]
-    text = WATCH + "SLUICE_CONTROL(tcp)" + LIMIT + ADD + "}\n"
-    reports, counters = run(compiled(function("first", text)), packets)
+    reports, counters = run(compiled(function("decides", DECIDES)), packets, "limit=20")
     assert (reports["zero"], reports["one"]) == (30, 15)
     assert counters["bytes:not wanted"] == 70 and conserved(counters)
-
-
-SWITCH = """
-SLUICE_ON(tcp, packet) {
-    if (data->length == 1)
-        sl_buffer(event, event->side, 0);
-    if (data->length == 2)
-        sl_buffer(event, event->side, 1 << 16);
-}
-"""
 
 
 def test_off_with_bytes_held_and_on_again() -> None:
@@ -142,34 +150,23 @@ def test_off_with_bytes_held_and_on_again() -> None:
     hidden = client.send("A", b"x" * 10)
     on = client.send("A", b"oo")
     last = client.send("A", b"z" * 10)
-    stack = compiled(function("switch", CONTROL + SWITCH))
-    reports, counters = run(stack, [*packets, held, off, hidden, hole, on, last])
+    stack = compiled(function("decides", DECIDES))
+    reports, counters = run(stack, [*packets, held, off, hidden, hole, on, last], "switched")
     assert counters["bytes:discarded"] == 10 + 1 and conserved(counters)
     assert counters["bytes:not wanted"] == 10 + 10 + 2 and reports["zero"] == 10 and reports["gaps"] == 0
-    reports, counters = run(stack, [*packets, off, hidden, on, held, last, hole])
+    reports, counters = run(stack, [*packets, off, hidden, on, held, last, hole], "switched")
     assert counters["bytes:discarded"] == 1 and conserved(counters)
     assert reports["zero"] == 30 and reports["gaps"] == 1 + 10 + 2
-    reports, counters = run(stack, [*packets, off, hidden, on])
+    reports, counters = run(stack, [*packets, off, hidden, on], "switched")
     assert conserved(counters)
 
 
-POLICY = """
-SLUICE_COUNTER(first, "first byte delivered")
-SLUICE_PARAMETER(last, flag, no, "the last copy wins")
-SLUICE_ON(tcp, created) {
-    sl_policy(event, SL_BOTH, SLUICE_PARAMETER_OF(event->box, last) ? SL_POLICY_LAST : SL_POLICY_FIRST);
-}
-SLUICE_ON(tcp, data) { if (data->offset == 0) SLUICE_COUNTER_OF(event->box, first) = data->bytes.at[5]; }
-SLUICE_CONTROL(tcp)
-"""
-
-
-@pytest.mark.parametrize("policy, wins", [("last=no", "b"), ("last=yes", "c")])
+@pytest.mark.parametrize("policy, wins", [("policy=1", "b"), ("policy=2", "c")])
 def test_the_overlap_policy_of_a_connection(policy: str, wins: str) -> None:
     packets, client, _server = opened()
     packets += [client.at(5, b"b" * 5), client.at(5, b"c" * 5), client.at(0, b"a" * 5)]
-    reports, _ = run(compiled(function("policy", POLICY)), packets, policy)
-    assert reports["first"] == ord(wins)
+    reports, _ = run(compiled(function("decides", DECIDES)), packets, policy)
+    assert reports["sixth"] == ord(wins)
 
 
 STOP = """
@@ -205,18 +202,6 @@ def test_a_function_hears_no_more_of_a_side(side: str, expected: dict[str, int])
     assert counters["bytes:not wanted"] == not_wanted  # nobody else wants them
 
 
-def test_another_function_goes_on_hearing() -> None:
-    """So the bytes are wanted still."""
-    packets, client, _server = opened()
-    packets += [client.send("A", b"a" * 5), client.send("A", b"a" * 20)]
-    other = 'SLUICE_COUNTER(other, "bytes")\n'
-    other += "SLUICE_ON(tcp, data) { SLUICE_COUNTER_OF(event->box, other) += data->bytes.length; }"
-    stack = compiled(function("stop", COUNT + STOP), function("other", other))
-    reports, counters = run(stack, packets, "side=2")
-    assert (reports["zero"], reports["other"]) == (0, 25)
-    assert not counters.get("bytes:not wanted") and counters["bytes:delivered"] == 25
-
-
 RESUME = """
 SLUICE_CONTROL(tcp)
 SLUICE_ON(tcp, created) { SLUICE_STOP(event, 0); }
@@ -232,10 +217,20 @@ SLUICE_ON(tcp, again) {
 """
 
 
-def test_a_function_hears_again() -> None:
+def test_another_function_goes_on_hearing_and_one_hears_again() -> None:
+    """So the bytes are wanted still."""
+    packets, client, _server = opened()
+    packets += [client.send("A", b"a" * 5), client.send("A", b"a" * 20)]
+    other = 'SLUICE_COUNTER(other, "bytes")\n'
+    other += "SLUICE_ON(tcp, data) { SLUICE_COUNTER_OF(event->box, other) += data->bytes.length; }"
+    functions = Together(small_tcp, stop=COUNT + STOP, other=other, resume=RESUME)
+    reports, counters = run(functions.compiled, packets, "side=2")
+    assert (reports["stop.zero"], reports["other.other"]) == (0, 25)
+    assert not counters.get("bytes:not wanted") and counters["bytes:delivered"] == 25
     packets, client, server = opened()
     packets += [client.send("A", b"a" * 5), server.send("A", b"b"), client.send("A", b"a" * 20)]
-    assert run(compiled(function("resume", RESUME)), packets)[0] == {"from": 5, "zero": 20}
+    reports, _ = run(functions.compiled, packets, "side=2")
+    assert functions.of("resume", reports) == {"from": 5, "zero": 20}
 
 
 ON_DEMAND = """

@@ -20,9 +20,11 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.compiler import CompilerError
 from sluice.stacks.find import find_stack
+from tests.cli.conftest import SMALL
 from tests.support.connection import handshake, pair
 from tests.support.corpus import corpus
 from tests.support.stacks import small_ip
+from tests.support.together import Together
 
 HEAD = '#include "sluice.h"\n'
 CHANGE = """
@@ -30,18 +32,81 @@ SLUICE_INLINE
 SLUICE_PARAMETER(offset, number, 0, "of the bytes in the frame")
 SLUICE_PARAMETER(size, number, 1, "how many")
 SLUICE_PARAMETER(byte, number, 0, "what each becomes")
+SLUICE_PARAMETER(next, number, 256, "what the second becomes; 256: as the others")
 SLUICE_COUNTER(refused, "packets that were not changed")
 static void change(const struct sl_event *event) {
     uint8_t bytes[64];
     memset(bytes, (int)SLUICE_PARAMETER_OF(event->box, byte), sizeof bytes);
+    if (SLUICE_PARAMETER_OF(event->box, next) < 256)
+        bytes[1] = (uint8_t)SLUICE_PARAMETER_OF(event->box, next);
     const uint8_t *at = sl_packet_frame(event)->at + SLUICE_PARAMETER_OF(event->box, offset);
     if (!SLUICE_REWRITE(event->box, at, bytes, (uint32_t)SLUICE_PARAMETER_OF(event->box, size)))
         SLUICE_COUNTER_OF(event->box, refused)++;
 }
-SLUICE_ON(ipv4, packet) { change(event); }
-SLUICE_ON(tcp, packet) { if (sl_packet_frame(event)->at[12] == 0x86) change(event); }
-SLUICE_ON(udp, packet) { if (sl_packet_frame(event)->at[12] == 0x86) change(event); }
+SLUICE_ON(ipv4, packet) { if (ON) change(event); }
+SLUICE_ON(tcp, packet) { if (ON && sl_packet_frame(event)->at[12] == 0x86) change(event); }
+SLUICE_ON(udp, packet) { if (ON && sl_packet_frame(event)->at[12] == 0x86) change(event); }
 """
+DROP = """
+SLUICE_INLINE
+SLUICE_ON(tcp, data) {
+    if (ON && data->bytes.at[0] == 'd') {
+        SLUICE_REWRITE(event->box, data->bytes.at, "D", 1);
+        SLUICE_DROP(event->box);
+    }
+}
+"""
+RESET = """
+SLUICE_INLINE
+SLUICE_ON(tcp, data) { if (ON) SLUICE_RESET(event->box); }
+"""
+REFUSE = """
+SLUICE_INLINE
+SLUICE_ON(tcp, created) { if (ON) SLUICE_RESET(event->box); }
+"""
+SEND = """
+SLUICE_INLINE
+SLUICE_COUNTER(refused, "too many")
+SLUICE_ON(tcp, created) {
+    if (!ON)
+        return;
+    for (int i = 0; i < 70; i++) {
+        uint8_t made[60] = {0};
+        made[0] = (uint8_t)i;
+        SLUICE_COUNTER_OF(event->box, refused) += !SLUICE_SEND(event->box, made, sizeof made);
+    }
+}
+"""
+PARKED = """
+SLUICE_INLINE
+SLUICE_COUNTER(refused, "resets")
+SLUICE_ON(tcp, data) {
+    if (ON && data->bytes.captured >= 3 && memcmp(data->bytes.at, "BAD", 3) == 0)
+        SLUICE_COUNTER_OF(event->box, refused) += !SLUICE_RESET(event->box);
+}
+"""
+TWICE = """
+SLUICE_INLINE
+SLUICE_ON(tcp, packet) { if (ON) { SLUICE_RESET(event->box); SLUICE_SEND(event->box, NULL, 0); } }
+SLUICE_ON(tcp, created) { if (ON) SLUICE_RESET(event->box); }
+SLUICE_ON(tcp, orphan) { if (ON) SLUICE_RESET(event->box); }
+"""
+SWITCH = """
+#undef ON
+#define ON SLUICE_PARAMETER_OF(event->box, on)
+SLUICE_PARAMETER(on, flag, no, "it decides")
+"""
+TEXTS = {
+    "change": CHANGE,
+    "drop": DROP,
+    "reset": RESET,
+    "refuse": REFUSE,
+    "send": SEND,
+    "parked": PARKED,
+    "twice": TWICE,
+}
+ALL = Together(small_ip, **{name: SWITCH + text for name, text in TEXTS.items()})
+"""Functions of which each run switches one on."""
 
 
 @cache
@@ -49,17 +114,24 @@ def compiled(text: str, name: str = "output", stack: str = "") -> CompiledStack:
     return compile_stack(find_stack(stack) if stack else small_ip(), (read_c_function(name, HEAD + text, f"{name}.c"),))
 
 
+def opened(name: str, path: Path, options: str = "", most: int = 1 << 8) -> Box:
+    """A box in which one function of ALL is switched on."""
+    settings = Settings(max_instances=most, memory=1 << 24)
+    given = ALL.options(name, f"on,{options}" if options else "on")
+    return Box(ALL.compiled, settings, function_options=given, output=path)
+
+
 def left(
-    stack: CompiledStack, packets: list[bytes], path: Path, options: str = "", length: int | None = None
+    name: str, packets: list[bytes], path: Path, options: str = "", length: int | None = None
 ) -> tuple[list[bytes], dict[str, int]]:
-    """The packets that leave, and the reports. length: on the wire, of packets that are cut."""
-    settings = Settings(max_instances=1 << 8, memory=1 << 24)
-    with Box(stack, settings, function_options=[options], output=path) as box:
+    """The packets that leave, and the figures of the function and of the box. length: on the wire, where it is more."""
+    with opened(name, path, options) as box:
         box.burst([(packet, (1000 + number) * 10**9, 1, length) for number, packet in enumerate(packets)])
         box.finish()
         assert box.failure() is None
         found = box.reports()
-    return [bytes(packet) for packet in rdpcap(str(path))], found
+    figures = {figure: value for figure, value in found.items() if "." not in figure}
+    return [bytes(packet) for packet in rdpcap(str(path))], figures | ALL.of(name, found)
 
 
 def is_right(frame: bytes) -> bool:
@@ -98,7 +170,6 @@ LENGTHS_AND_PROTOCOLS = {"4": ({14 + n for n in (0, 2, 3, 6, 7, 9, 10, 11)}), "6
 def test_checksums_follow_what_is_changed(name: str, tmp_path: Path) -> None:
     """Wherever it is: addresses, ports, payload; with each value, at even and odd places."""
     frame = frames()[name]
-    stack = compiled(CHANGE)
     six, inner = name.endswith("6"), 20 if name == "ipip" else 0
     header = 14 + inner + (40 if six else 20)
     checksum = {"tcp": 16, "udp": 6, "icm": 2, "ipi": 16}[name[:3]]
@@ -109,7 +180,7 @@ def test_checksums_follow_what_is_changed(name: str, tmp_path: Path) -> None:
         for size, byte in ((1, 0), (1, 255), (2, 0x5A), (3, 0)):
             if hands_off & set(range(offset, offset + size)):
                 continue
-            found, _ = left(stack, [frame], tmp_path / "out.pcap", f"offset={offset},size={size},byte={byte}")
+            found, _ = left("change", [frame], tmp_path / "out.pcap", f"offset={offset},size={size},byte={byte}")
             assert found[0][offset : offset + size] == bytes([byte]) * size
             assert is_right(found[0]), (offset, size, byte)
 
@@ -117,14 +188,13 @@ def test_checksums_follow_what_is_changed(name: str, tmp_path: Path) -> None:
 def test_what_was_wrong_stays_wrong_and_what_was_cut_is_mended(tmp_path: Path) -> None:
     """It changes by the change alone, so a packet that a card was to finish still is; a cut one is right as a whole."""
     frame = frames()["tcp"]
-    stack = compiled(CHANGE)
     unfinished = frame[:50] + b"\x12\x34" + frame[52:]
-    changed, _ = left(stack, [unfinished], tmp_path / "out.pcap", "offset=26,size=4,byte=7")
-    whole, _ = left(stack, [frame], tmp_path / "out.pcap", "offset=26,size=4,byte=7")
+    changed, _ = left("change", [unfinished], tmp_path / "out.pcap", "offset=26,size=4,byte=7")
+    whole, _ = left("change", [frame], tmp_path / "out.pcap", "offset=26,size=4,byte=7")
     was, now = (int.from_bytes(one[50:52], "big") for one in (frame, whole[0]))
     difference = (int.from_bytes(changed[0][50:52], "big") - 0x1234) % 0xFFFF
     assert difference == (now - was) % 0xFFFF and not is_right(changed[0])
-    cut, _ = left(stack, [frame[:60]], tmp_path / "out.pcap", "offset=26,size=4,byte=7", len(frame))
+    cut, _ = left("change", [frame[:60]], tmp_path / "out.pcap", "offset=26,size=4,byte=7", len(frame))
     assert is_right(cut[0] + frame[60:])
 
 
@@ -132,14 +202,12 @@ def test_a_datagram_without_a_checksum_stays_without(tmp_path: Path) -> None:
     """RFC 768; and a sum of 0 is written as 0xffff."""
     frame = frames()["udp"]
     none = frame[:40] + b"\0\0" + frame[42:]
-    stack = compiled(CHANGE)
-    assert left(stack, [none], tmp_path / "out.pcap", "offset=50,byte=9")[0][0][40:42] == b"\0\0"
+    assert left("change", [none], tmp_path / "out.pcap", "offset=50,byte=9")[0][0][40:42] == b"\0\0"
     checksum = int.from_bytes(frame[40:42], "big")
     word = int.from_bytes(frame[50:52], "big") + checksum
     zero = ((word & 0xFFFF) + (word >> 16)) & 0xFFFF  # so that the sum becomes 0xffff
-    text = CHANGE.replace("memset(bytes, (int)SLUICE_PARAMETER_OF(event->box, byte), sizeof bytes);",
-                          f"bytes[0] = {zero >> 8}; bytes[1] = {zero & 255};")  # fmt: skip
-    found = left(compiled(text), [frame], tmp_path / "out.pcap", "offset=50,size=2")[0][0]
+    options = f"offset=50,size=2,byte={zero >> 8},next={zero & 255}"
+    found = left("change", [frame], tmp_path / "out.pcap", options)[0][0]
     assert found[40:42] == b"\xff\xff" and found[50:52] == zero.to_bytes(2, "big")
 
 
@@ -173,16 +241,7 @@ def test_dropped_packets_do_not_leave(tmp_path: Path) -> None:
     """All others do, as they came, with their times. One changed before is dropped, and not counted as such."""
     client, server = pair()
     packets = [*handshake(client, server), client.send("A", b"drop"), server.send("A", b"keep")]
-    text = """
-SLUICE_INLINE
-SLUICE_ON(tcp, data) {
-    if (data->bytes.at[0] == 'd') {
-        SLUICE_REWRITE(event->box, data->bytes.at, "D", 1);
-        SLUICE_DROP(event->box);
-    }
-}
-"""
-    found, reports = left(compiled(text), packets, tmp_path / "out.pcap")
+    found, reports = left("drop", packets, tmp_path / "out.pcap")
     assert found == [*packets[:3], packets[4]]
     assert reports == {"packets_dropped": 1, "packets_changed": 0, "packets_sent": 0}
     assert [int(packet.time) for packet in rdpcap(str(tmp_path / "out.pcap"))] == [1000, 1001, 1002, 1004]
@@ -194,8 +253,7 @@ def test_both_ends_are_reset(version: int, tmp_path: Path) -> None:
     client, server = pair(version=version, checksums=True)
     packets = handshake(client, server)
     sent = client.send("A", b"attack")
-    stack = compiled("SLUICE_INLINE\nSLUICE_ON(tcp, data) { SLUICE_RESET(event->box); }")
-    found, reports = left(stack, [*packets, sent], tmp_path / "out.pcap")
+    found, reports = left("reset", [*packets, sent], tmp_path / "out.pcap")
     assert found[:3] == packets and reports["packets_sent"] == 2 and reports["packets_dropped"] == 1
     cause, forth, back = Ether(sent), Ether(found[3]), Ether(found[4])
     network = IP if version == 4 else IPv6
@@ -211,8 +269,7 @@ def test_both_ends_are_reset(version: int, tmp_path: Path) -> None:
 def test_a_syn_is_answered_with_what_it_may_expect(tmp_path: Path) -> None:
     """Without an acknowledgement: sequence number 0, and its own is acknowledged."""
     client, server = pair(isn=1000)
-    stack = compiled("SLUICE_INLINE\nSLUICE_ON(tcp, created) { SLUICE_RESET(event->box); }")
-    found, _ = left(stack, [handshake(client, server)[0]], tmp_path / "out.pcap")
+    found, _ = left("refuse", [handshake(client, server)[0]], tmp_path / "out.pcap")
     back = Ether(found[1])[TCP]
     assert (back.seq, back.ack, str(back.flags)) == (0, 1001, "RA")
 
@@ -221,18 +278,7 @@ def test_packets_of_functions_leave_behind_the_one_in_hand(tmp_path: Path) -> No
     """At most 64 for each."""
     client, server = pair()
     packets = handshake(client, server)
-    text = """
-SLUICE_INLINE
-SLUICE_COUNTER(refused, "too many")
-SLUICE_ON(tcp, created) {
-    for (int i = 0; i < 70; i++) {
-        uint8_t made[60] = {0};
-        made[0] = (uint8_t)i;
-        SLUICE_COUNTER_OF(event->box, refused) += !SLUICE_SEND(event->box, made, sizeof made);
-    }
-}
-"""
-    found, reports = left(compiled(text), packets, tmp_path / "out.pcap")
+    found, reports = left("send", packets, tmp_path / "out.pcap")
     assert reports["refused"] == 6 and reports["packets_sent"] == 64
     assert found[0] == packets[0] and found[65:] == packets[1:]
     assert [packet[0] for packet in found[1:65]] == list(range(64))
@@ -241,10 +287,9 @@ SLUICE_ON(tcp, created) {
 def test_what_cannot_be_changed_is_refused(tmp_path: Path) -> None:
     """Bytes beyond the packet, a later fragment's payload, a first one that leaves its checksum to the second."""
     frame = frames()["udp"]
-    stack = compiled(CHANGE)
     for options in (f"offset={len(frame)},size=1", f"offset={len(frame) - 1},size=2"):
-        assert left(stack, [frame], tmp_path / "out.pcap", options)[1]["refused"] == 1
-    assert left(stack, [frame], tmp_path / "out.pcap", f"offset={len(frame) - 1},size=1")[1]["refused"] == 0
+        assert left("change", [frame], tmp_path / "out.pcap", options)[1]["refused"] == 1
+    assert left("change", [frame], tmp_path / "out.pcap", f"offset={len(frame) - 1},size=1")[1]["refused"] == 0
     whole = IP(frames()["tcp"][14:])
     first, second = bytes(whole)[20:28], bytes(whole)[28:]
     ether = bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", type=0x800))
@@ -252,9 +297,9 @@ def test_what_cannot_be_changed_is_refused(tmp_path: Path) -> None:
         ether + bytes(IP(src=whole.src, dst=whole.dst, proto=6, flags="MF", id=5) / first),
         ether + bytes(IP(src=whole.src, dst=whole.dst, proto=6, frag=1, id=5) / second),
     ]
-    assert left(stack, [parts[0]], tmp_path / "out.pcap", "offset=26,size=4,byte=1")[1]["refused"] == 1
-    assert left(stack, [parts[1]], tmp_path / "out.pcap", "offset=26,size=4,byte=1")[1]["refused"] == 0
-    assert left(stack, [parts[1]], tmp_path / "out.pcap", "offset=40,size=1,byte=1")[1]["refused"] == 1
+    assert left("change", [parts[0]], tmp_path / "out.pcap", "offset=26,size=4,byte=1")[1]["refused"] == 1
+    assert left("change", [parts[1]], tmp_path / "out.pcap", "offset=26,size=4,byte=1")[1]["refused"] == 0
+    assert left("change", [parts[1]], tmp_path / "out.pcap", "offset=40,size=1,byte=1")[1]["refused"] == 1
 
 
 def test_without_saying_inline_it_does_not_compile() -> None:
@@ -269,7 +314,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     wrpcap(capture, [Ether(packet) for packet in [*handshake(client, server), client.send("A", b"x")]])
     function = tmp_path / "drop.c"
     function.write_text(HEAD + "SLUICE_INLINE\nSLUICE_ON(tcp, data) { SLUICE_DROP(event->box); }\n")
-    run = ["run", "tcp_ip", "-r", capture]
+    run = ["run", str(SMALL), "-r", capture]
     assert main([*run, "-f", str(function), "-w", out]) == 0
     assert "packets_dropped: 1" in capsys.readouterr().out
     assert len(rdpcap(out)) == 3
@@ -281,16 +326,6 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "is the input as well" in capsys.readouterr().err
 
 
-PARKED = """
-SLUICE_INLINE
-SLUICE_COUNTER(refused, "resets")
-SLUICE_ON(tcp, data) {
-    if (data->bytes.captured >= 3 && memcmp(data->bytes.at, "BAD", 3) == 0)
-        SLUICE_COUNTER_OF(event->box, refused) += !SLUICE_RESET(event->box);
-}
-"""
-
-
 def test_what_a_connection_held_is_not_held_against_another_whose_packet_ends_it(tmp_path: Path) -> None:
     """It waits behind a hole, and comes out when the connection makes room, or times out, without a packet of its."""
     attacker, server = pair(port=1111)
@@ -299,31 +334,22 @@ def test_what_a_connection_held_is_not_held_against_another_whose_packet_ends_it
     path = tmp_path / "out.pcap"
     for rooms, seconds in ((1, 1), (256, 100_000)):
         packets = [victim.send("S"), *([victim.send("A", b"x")] * 3000 if rooms > 1 else [])]
-        settings = Settings(max_instances=rooms, memory=1 << 24)
-        with Box(compiled(PARKED), settings, function_options=[""], output=path) as box:
+        with opened("parked", path, most=rooms) as box:
             for packet in parked:
                 box.packet(packet, 1000 * 10**9)
             for packet in packets:
                 box.packet(packet, (1000 + seconds) * 10**9)
             box.finish()
             found = box.reports()
-        assert found["refused"] == 1 and found["packets_dropped"] == found["packets_sent"] == 0
+        assert found["parked.refused"] == 1 and found["packets_dropped"] == found["packets_sent"] == 0
         assert len(rdpcap(str(path))) == len(parked) + len(packets)
-
-
-TWICE = """
-SLUICE_INLINE
-SLUICE_ON(tcp, packet) { SLUICE_RESET(event->box); SLUICE_SEND(event->box, NULL, 0); }
-SLUICE_ON(tcp, created) { SLUICE_RESET(event->box); }
-SLUICE_ON(tcp, orphan) { SLUICE_RESET(event->box); }
-"""
 
 
 def test_a_packet_is_answered_with_resets_once_and_a_reset_not_at_all(tmp_path: Path) -> None:
     client, _ = pair()
-    sent, found = left(compiled(TWICE), [client.send("S")], tmp_path / "out.pcap")
+    sent, found = left("twice", [client.send("S")], tmp_path / "out.pcap")
     assert len(sent) == 2 and found["packets_dropped"] == 1
-    sent, found = left(compiled(TWICE), [client.send("R")], tmp_path / "out.pcap")
+    sent, found = left("twice", [client.send("R")], tmp_path / "out.pcap")
     assert sent == [] and found["packets_dropped"] == 1
 
 
@@ -332,5 +358,5 @@ def test_bytes_behind_a_udp_datagram_leave_its_checksum_alone(tmp_path: Path) ->
     datagram = bytes(IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=1, dport=2) / b"abcd")[20:]
     ip = bytes(IP(src="192.0.2.1", dst="192.0.2.2", proto=17) / (datagram + b"OPTION"))
     frame = bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", type=0x800)) + ip
-    sent, _ = left(compiled(CHANGE), [frame], tmp_path / "out.pcap", f"offset={14 + 20 + 12 + 1},byte=7")
+    sent, _ = left("change", [frame], tmp_path / "out.pcap", f"offset={14 + 20 + 12 + 1},byte=7")
     assert sent[0][14 + 20 : 14 + 20 + 12] == datagram and sent[0] != frame

@@ -19,6 +19,7 @@ from sluice.functions import parameter
 from sluice.hooks.parameter import ParameterError, Value
 from sluice.hooks.parameter_text import read_parameters
 from sluice.hooks.subscription import HookError
+from tests.cli.conftest import SMALL
 from tests.support.stacks import small_ip
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -198,7 +199,7 @@ def test_a_function_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path.write_text(PYTHON)
     for options, says in (("", "nobody 0 False 0.5"), (":port=4747,who=a,b,loud,after=2", "a,b 154 True 2.0")):
         path.write_text(PYTHON + f"# {says}\n")
-        assert main(["run", "tcp_ip", "-r", str(CAPTURE), "-f", f"{path}{options}"]) == 0
+        assert main(["run", str(SMALL), "-r", str(CAPTURE), "-f", f"{path}{options}"]) == 0
         assert capsys.readouterr().out.startswith(says.split()[0])
     with pytest.raises(FunctionError, match="there is no parameter 'prt': did you mean 'port'"):
         load_python(path, "prt=1")
@@ -219,7 +220,7 @@ def test_what_functions_count_is_reported(tmp_path: Path, capsys: pytest.Capture
     in_c.write_text(COUNTING)
     in_python.write_text(PYTHON)
     for _ in range(2):  # each run counts from 0
-        command = ["run", "tcp_ip", "-r", str(CAPTURE), "-f", str(in_c), "-f", f"{in_python}:who=x", "--json"]
+        command = ["run", str(SMALL), "-r", str(CAPTURE), "-f", str(in_c), "-f", f"{in_python}:who=x", "--json"]
         assert main(command) == 0
         out = capsys.readouterr().out
         reports = json.loads(out[out.index("{") :])["reports"]

@@ -17,6 +17,7 @@ from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
 from tests.support.connection import handshake, pair
 from tests.support.stacks import small_ip
+from tests.support.together import Together
 
 SECOND = 10**9
 HEAD = '#include "sluice.h"\n'
@@ -26,16 +27,17 @@ def function(name: str, text: str) -> CFunction:
     return read_c_function(name, HEAD + text, f"{name}.c")
 
 
-def compiled(*functions: CFunction) -> CompiledStack:
-    return compile_stack(small_ip(), functions)
-
-
-def reports(stack: CompiledStack, packets: list[bytes]) -> dict[str, int]:
-    with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24)) as box:
+def ran(stack: CompiledStack, packets: list[bytes], options: list[str], most: int = 1 << 8) -> dict[str, int]:
+    with Box(stack, Settings(max_instances=most, memory=1 << 24), function_options=options) as box:
         for number, packet in enumerate(packets):
             box.packet(packet, (1000 + number) * SECOND)
         box.finish()
         return box.reports()
+
+
+def reports(name: str, packets: list[bytes], options: str = "", most: int = 1 << 8) -> dict[str, int]:
+    """What a function of this file reports, beside all others. most: the number of connections."""
+    return ALL.of(name, ran(ALL.compiled, packets, ALL.options(name, options), most))
 
 
 def talk(port: int, sizes: list[int]) -> list[bytes]:
@@ -70,9 +72,10 @@ SLUICE_ON(tcp, huge) { SLUICE_COUNTER_OF(event->box, also)++; }
 
 def test_nested_events_happen_behind_their_base_and_their_filters_are_asked_once() -> None:
     """Also where several listen, of several functions; the filter of an event that nobody hears is not asked."""
-    stack = compiled(function("sizes", SIZES), function("other", OTHER))
-    found = reports(stack, talk(40000, [10, 200, 2000, 50]))
-    assert found == {"asked": 7, "asked_huge": 2, "seen_large": 2, "seen_huge": 1, "order": 0, "also": 1}
+    packets = talk(40000, [10, 200, 2000, 50])
+    found = reports("sizes", packets)
+    assert found == {"asked": 7, "asked_huge": 2, "seen_large": 2, "seen_huge": 1, "order": 0}
+    assert reports("other", packets) == {"also": 1}
 
 
 SIBLINGS = """
@@ -80,13 +83,13 @@ SLUICE_COUNTER(first, "how often the first was heard")
 SLUICE_COUNTER(second, "how often the second was heard")
 SLUICE_COUNTER(inner, "how often an event of the first was heard")
 static bool told;
-SLUICE_EVENT(tcp, a, packet) { return data->length >= 100; }
-SLUICE_EVENT(tcp, b, packet) { return data->length >= 200 && !told; }
-SLUICE_EVENT(any, b, packet) { return data->length >= 300; }
-SLUICE_EVENT(tcp, c, a) { return told; }
-SLUICE_ON(tcp, a) { told = true; SLUICE_COUNTER_OF(event->box, first)++; }
-SLUICE_ON(tcp, b) { told = false; SLUICE_COUNTER_OF(event->box, second)++; }
-SLUICE_ON(tcp, c) { SLUICE_COUNTER_OF(event->box, inner)++; }
+SLUICE_EVENT(tcp, one, packet) { return data->length >= 100; }
+SLUICE_EVENT(tcp, two, packet) { return data->length >= 200 && !told; }
+SLUICE_EVENT(any, two, packet) { return data->length >= 300; }
+SLUICE_EVENT(tcp, within, one) { return told; }
+SLUICE_ON(tcp, one) { told = true; SLUICE_COUNTER_OF(event->box, first)++; }
+SLUICE_ON(tcp, two) { told = false; SLUICE_COUNTER_OF(event->box, second)++; }
+SLUICE_ON(tcp, within) { SLUICE_COUNTER_OF(event->box, inner)++; }
 """
 
 
@@ -94,16 +97,25 @@ def test_filters_of_one_base_are_asked_before_handlers_are_called() -> None:
     """So that one event is none of another one's causes; what happens with one is asked behind its handlers. Two of one
     name, for the layer and for all, are two.
     """
-    found = reports(compiled(function("siblings", SIBLINGS)), talk(40000, [200, 100, 250]))
+    found = reports("siblings", talk(40000, [200, 100, 250]))
     assert found == {"first": 3, "second": 1, "inner": 3}
+
+
+IS = """
+SLUICE_EVENT(tcp, a, packet) { return true; }
+SLUICE_EVENT(tcp, over_ipv4_x, packet) { return true; }
+SLUICE_ON(tcp, a) { }
+SLUICE_ON(tcp, over_ipv4_x) { }
+"""
+G = """
+SLUICE_EVENT(tcp_over_ipv4, x, packet) { return true; }
+SLUICE_ON(tcp_over_ipv4, x) { }
+"""
 
 
 def test_names_that_come_to_the_same_are_told_apart() -> None:
     """Of a function whose handlers' names begin like a question; of a layer and an event with `_` in their names."""
-    events = "SLUICE_EVENT(tcp, a, packet) { return true; }\nSLUICE_EVENT(tcp, over_ipv4_x, packet) { return true; }\n"
-    hooks = "SLUICE_ON(tcp, a) { }\nSLUICE_ON(tcp, over_ipv4_x) { }\n"
-    other = "SLUICE_EVENT(tcp_over_ipv4, x, packet) { return true; }\nSLUICE_ON(tcp_over_ipv4, x) { }\n"
-    assert compiled(function("is", events + hooks), function("g", other)).compiled.messages == ""
+    assert ALL.compiled.compiled.messages == ""
 
 
 ON_DEMAND = """
@@ -111,19 +123,19 @@ SLUICE_COUNTER(all, "packets seen")
 SLUICE_COUNTER(some, "those of connections that are watched")
 SLUICE_COUNTER(asked, "how often the filter was asked")
 SLUICE_COUNTER(data_seen, "large packets of those")
-SLUICE_EVENT(tcp, large, packet) { SLUICE_COUNTER_OF(event->box, asked)++; return data->length > 100; }
+SLUICE_EVENT(tcp, watched, packet) { SLUICE_COUNTER_OF(event->box, asked)++; return data->length > 100; }
 SLUICE_ON(tcp, packet) {
     SLUICE_COUNTER_OF(event->box, all)++;
     if (data->length == 1)
-        SLUICE_REGISTER_FLOW(event, tcp, large);
+        SLUICE_REGISTER_FLOW(event, tcp, watched);
     if (data->length == 2)
-        SLUICE_DEREGISTER_FLOW(event, tcp, large);
+        SLUICE_DEREGISTER_FLOW(event, tcp, watched);
     if (data->length == 3)
-        SLUICE_REGISTER(event->box, tcp, large);
+        SLUICE_REGISTER(event->box, tcp, watched);
     if (data->length == 4)
-        SLUICE_DEREGISTER(event->box, tcp, large);
+        SLUICE_DEREGISTER(event->box, tcp, watched);
 }
-SLUICE_ON_DEMAND(tcp, large) { SLUICE_COUNTER_OF(event->box, data_seen)++; }
+SLUICE_ON_DEMAND(tcp, watched) { SLUICE_COUNTER_OF(event->box, data_seen)++; }
 """
 
 
@@ -141,7 +153,7 @@ SLUICE_ON_DEMAND(tcp, large) { SLUICE_COUNTER_OF(event->box, data_seen)++; }
 )
 def test_handlers_on_demand(first: list[int], second: list[int], seen: int) -> None:
     """A filter is asked only where a handler of its event is registered."""
-    found = reports(compiled(function("demand", ON_DEMAND)), talk(40000, first) + talk(40001, second))
+    found = reports("demand", talk(40000, first) + talk(40001, second))
     assert found["data_seen"] == seen
     assert found["all"] == 6 + len(first) + len(second)
     assert (found["asked"] > 0) == (seen > 0)
@@ -149,12 +161,7 @@ def test_handlers_on_demand(first: list[int], second: list[int], seen: int) -> N
 
 def test_an_instance_begins_unwatched() -> None:
     """What was registered for a connection does not go over to the next one in its place."""
-    stack = compiled(function("demand", ON_DEMAND))
-    with Box(stack, Settings(max_instances=1, memory=1 << 24)) as box:
-        for packet in talk(40000, [1, 200]) + talk(40001, [200]):
-            box.packet(packet, 1000 * SECOND)
-        box.finish()
-        assert box.reports()["data_seen"] == 1
+    assert reports("demand", talk(40000, [1, 200]) + talk(40001, [200]), most=1)["data_seen"] == 1
 
 
 KEEPING = """
@@ -171,7 +178,8 @@ def test_what_was_delivered_is_kept(text: str, kept: int) -> None:
     client, server = pair()
     packets = handshake(client, server)
     packets.append(client.send("A", b"y" * 30))
-    assert reports(compiled(function("keeping", text)), [*packets, packets[-1]])["kept"] == kept
+    stack = compile_stack(small_ip(), (function("keeping", text),))
+    assert ran(stack, [*packets, packets[-1]], [])["kept"] == kept
 
 
 @pytest.mark.parametrize(
@@ -383,10 +391,13 @@ SLUICE_OPEN { box->registered = SLUICE_PARAMETER_OF(box, mask); return 0; }
 
 def test_many_handlers_on_demand() -> None:
     """None, some and all of them registered: who is not hears nothing, and the filter of its event is not asked."""
-    stack = compiled(function("many", MANY))
     for mask in (0, 1, 0b10_0000_0001, 0b1111111110, 0b1111111111):
-        with Box(stack, Settings(max_instances=1 << 8, memory=1 << 24), function_options=[f"mask={mask}"]) as box:
-            for packet in talk(40000, [5]):
-                box.packet(packet, 1000 * SECOND)
-            box.finish()
-            assert box.reports() == {"asked": 4 * mask.bit_count(), "sum": mask & 0b11111, "always": 1}
+        found = reports("many", talk(40000, [5]), f"mask={mask}")
+        assert found == {"asked": 4 * mask.bit_count(), "sum": mask & 0b11111, "always": 1}
+
+
+ALL = Together(
+    small_ip,
+    **{"many": MANY, "sizes": SIZES, "other": OTHER, "siblings": SIBLINGS, "is": IS, "g": G, "demand": ON_DEMAND},
+)
+"""The functions of this file, but those that keep bytes; `many` first, as the bits of its mask are those of the box."""

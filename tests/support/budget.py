@@ -12,6 +12,7 @@ import os
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,25 +48,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests of the matrix that this run does not include."""
-    wanted = str(config.getoption("--matrix"))
-    if wanted == "all":
-        return
-    commit = _commit() if wanted == "tenth" else ""
-    left_out = [item for item in items if item.get_closest_marker(MATRIX) and not _chosen(item.nodeid, commit)]
+    left_out = [item for item in items if item.get_closest_marker(MATRIX) and not is_chosen(config, item.nodeid)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         out = set(left_out)
         items[:] = [item for item in items if item not in out]
 
 
+def is_chosen(config: pytest.Config, test: str) -> bool:
+    """Whether this run includes a test, or file, of the matrix. Each commit runs another tenth; a few dozen runs cover
+    all.
+    """
+    wanted = str(config.getoption("--matrix"))
+    if wanted != "tenth":
+        return wanted == "all"
+    return hashlib.sha256(f"{_commit()} {test}".encode()).digest()[0] % TENTHS == 0
+
+
+@cache
 def _commit() -> str:
     done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True)
     return done.stdout.strip() or "0"
-
-
-def _chosen(test: str, commit: str) -> bool:
-    """Whether a commit runs a test of the matrix. Each commit runs another tenth; a few dozen runs cover all tests."""
-    return bool(commit) and hashlib.sha256(f"{commit} {test}".encode()).digest()[0] % TENTHS == 0
 
 
 def thinned(values: Iterable[Any], every: int, id: Callable[[Any], str] = str) -> list[Any]:

@@ -14,6 +14,7 @@ from sluice.lower.build import build
 from sluice.passes.analysis.fast_path import counted_per_burst, first_root, is_path_implicit, templates
 from sluice.passes.analysis.header_prefetch import begins_at, knows_bytes
 from sluice.stacks.find import find_stack
+from tests.support.budget import in_matrix
 from tests.support.stacks import optimised
 
 NO_FUNCTIONS = Functions()
@@ -79,7 +80,7 @@ def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
     assert "{ waiting->path[0] = 0; otherwise_ipv4(" in bodies["eth"]
 
 
-@pytest.mark.parametrize("stack", ["tcp_ip", "gtp", "everything"])
+@pytest.mark.parametrize("stack", ["tcp_ip", "gtp", in_matrix("everything")])
 def test_the_table_of_most_packets(stack: str) -> None:
     """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
     text = source(stack)
@@ -98,9 +99,8 @@ ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(
         pytest.param(
             "tcp_ip", ASKS_WAY, "enter_tcp_over_ipv4", ["store_path(box, waiting);"] * 2, id="a function asks"
         ),
-        pytest.param(
-            "everything", Functions(), "most_tcp_over_ipv4", ["store_fast_path(box);"] * 2, id="layers above may ask"
-        ),
+        pytest.param("pptp", Functions(), "most_tcp", ["store_fast_path(box);"] * 2, id="layers above may ask"),
+        in_matrix("everything", Functions(), "most_tcp_over_ipv4", ["store_fast_path(box);"] * 2),
         pytest.param("gtp", Functions(), "deferred_udp", [], id="the tunnel's UDP is owed a turn"),
         pytest.param("gtp", ASKS_WAY, "", [], id="a turn, and a function that asks"),
     ],
@@ -112,11 +112,12 @@ def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, en
     assert re.findall(r"^ +((?:store_path\(box, waiting|store_fast_path\(box)\);)", text, re.MULTILINE) == noted
 
 
-def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
-    program = optimised("everything")
+@pytest.mark.parametrize(("stack", "tcp"), [("pptp", "tcp"), in_matrix("everything", "tcp_over_ipv4")])
+def test_the_way_of_most_is_noted_with_the_layer_that_they_enter(stack: str, tcp: str) -> None:
+    program = optimised(stack)
     layers = list(program.layers)
-    way = [layers.index(name) for name in ("eth", "ipv4", "tcp_over_ipv4")]
-    text = source("everything")
+    way = [layers.index(name) for name in ("eth", "ipv4", tcp)]
+    text = source(stack)
     noted = re.search(r"void store_fast_path\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
     assert noted is not None
     assert (
@@ -127,10 +128,11 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter() -> None:
     )
 
 
-def test_which_packet_it_is_is_only_kept_for_those_that_may_ask() -> None:
+@pytest.mark.parametrize("stack", ["pptp", in_matrix("everything")])
+def test_which_packet_it_is_is_only_kept_for_those_that_may_ask(stack: str) -> None:
     """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
-    text = source("everything")
+    text = source(stack)
     assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["false", "true"]
     asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_packet_time(event); }", "asks.c"),))
-    text = source("everything", asks)
+    text = source(stack, asks)
     assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["true", "true"]

@@ -39,7 +39,7 @@ pytestmark = needs_ids
 ROOT = Path(__file__).resolve().parents[3]
 
 
-@pytest.mark.slow
+@pytest.mark.slow_matrix
 @pytest.mark.sanitizer
 def test_hostile_packets_are_clean(monkeypatch: pytest.MonkeyPatch) -> None:
     found = sanitizer_library()

@@ -12,7 +12,7 @@ from sluice.engine.functions import ready_functions
 from sluice.stacks.find import stack_names
 from tests.cli.conftest import Command
 
-NAMES = [command.__name__.rpartition(".")[2] for command in COMMANDS]
+NAMES = list(COMMANDS)
 
 
 def test_functions_and_stacks_have_one_line_each(sluice: Command) -> None:

@@ -85,7 +85,7 @@ def test_a_lone_burner_is_charged_what_it_ran_and_no_network(lab: Lab, session: 
     burner = lab.burn(lab.cgroup("v"), cpu=CPU)
     session.wait(0.2)
     earlier = Reading(session, burner)
-    for _ in range(5):
+    for _ in range(3):
         session.wait(0.2)
         reading = Reading(session, burner)
         found = of(reading.sample, "v")
@@ -98,7 +98,7 @@ def test_a_lone_burner_is_charged_what_it_ran_and_no_network(lab: Lab, session: 
 def test_a_task_that_is_not_switched_out_is_in_its_container_once_that_is_found(lab: Lab, session: Session) -> None:
     """It ran in no container before, and may run alone for long: no switch, and no timer, says what it is in now."""
     burner = lab.burn(cpu=CPU)
-    for number in range(10):
+    for number in range(4):
         time.sleep(0.2)
         cgroup = lab.cgroup(f"v{number}")
         (cgroup / "cgroup.procs").write_text(str(burner.process.pid))
@@ -139,7 +139,7 @@ def test_all_time_of_all_cpus_is_accounted(lab: Lab, session: Session) -> None:
             lab.start("send", address, PORT, rate, "100", "0", cpu=OTHER_CPU)
         session.sample()
         idle = idle_of_kernel()
-        session.wait(1.0)
+        session.wait(0.6)
         sample = session.sample()
         idle = idle_of_kernel() - idle
         assert sample.accounted == pytest.approx(1.0, abs=0.005)
@@ -353,7 +353,7 @@ def test_descendants_of_a_container_belong_to_it(lab: Lab, session: Session) -> 
     burner = lab.burn(lab.cgroup("v/init.scope/deep"), cpu=CPU)
     session.wait(0.2)
     earlier = Reading(session, burner)
-    session.wait(0.5)
+    session.wait(0.3)
     Reading(session, burner).assert_charged("v", earlier)
 
 
@@ -374,11 +374,11 @@ def test_containers_come_and_go(lab: Lab) -> None:
     """More than there are slots at once; each is charged what it ran once it was found, and is in the total."""
     with Session([lab.pattern], max_containers=3, interrupt_ns=0) as session:
         expected: dict[str, float] = {}
-        for number in range(8):
+        for number in range(5):
             name = f"c{number}"
             cgroup = lab.cgroup(name)
             burner = lab.burn(cgroup, cpu=CPU)
-            session.wait(0.25)
+            session.wait(0.15)
             expected[name] = stopped(lab, burner)
             lab.remove(cgroup)
             sample = session.sample()
@@ -397,7 +397,7 @@ def test_a_slot_that_is_used_again_counts_from_zero(lab: Lab) -> None:
     burner = lab.burn(a, cpu=CPU)
     begin = burner.runtime
     with Session([lab.pattern], max_containers=1, interrupt_ns=0) as session:
-        session.wait(0.4)
+        session.wait(0.25)
         expected = {"a": stopped(lab, burner) - begin}
         lab.remove(a)
         session.sample()

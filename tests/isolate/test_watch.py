@@ -15,6 +15,7 @@ from sluice.cli.main import main
 from sluice.isolate.capabilities import drop_capabilities
 from tests.isolate.lab import Lab
 from tests.support.bounded import killed_after
+from tests.support.budget import thinned
 
 COMMAND = (sys.executable, "-m", "sluice", "isolate", "watch")
 
@@ -52,7 +53,7 @@ def started(command: list[str], stderr: int | None = None) -> Iterator[subproces
 
 
 @pytest.mark.root
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", thinned([signal.SIGTERM, signal.SIGINT], 2))
 def test_a_signal_ends_it_with_a_summary(lab: Lab, number: int) -> None:
     lab.burn(lab.cgroup("v"), cpu=0)
     command = [*COMMAND, "--cgroup", lab.pattern, "--interrupt-ns", "0", "--interval", "0.2"]

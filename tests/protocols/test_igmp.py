@@ -7,9 +7,14 @@ import struct
 
 import pytest
 
+from sluice.engine.box import CompiledStack
+from sluice.lang import Pred, Stack
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.igmp import igmp_parser, igmp_record_parser
+from sluice.protocols.ipv4 import ipv4_parser
 from sluice.stacks.everything import DEPTH
 from tests.support.packets import A4, B4, checksum, eth, ip4, ip6
-from tests.support.run import Result, run
+from tests.support.run import Result, run, watch_all
 from tests.support.stacks import all_protocols
 
 IGMP, ESP = 2, 50
@@ -30,8 +35,8 @@ def report(*records: bytes, count: int | None = None) -> bytes:
     return igmp(0x22, struct.pack(">HH", 0, len(records) if count is None else count) + b"".join(records))
 
 
-def send(*messages: bytes, options: tuple[str, ...] = ()) -> Result:
-    return run(all_protocols(*options), [eth(ip4(message, IGMP)) for message in messages])
+def send(*messages: bytes, stack: CompiledStack | None = None) -> Result:
+    return run(stack or all_protocols(), [eth(ip4(message, IGMP)) for message in messages])
 
 
 def told(result: Result) -> list[tuple[int, int, bytes, bytes]]:
@@ -82,10 +87,21 @@ def test_other_types_are_a_conversation_only() -> None:
     assert told(result) == [] and result.row["proto"] == "2"
 
 
+def checking() -> CompiledStack:
+    """The layers of IGMP alone, whose checksums are verified."""
+    s = Stack("checking")
+    s.eth, s.ipv4, s.igmp, s.igmp_record = ethernet_parser(), ipv4_parser(), igmp_parser(), igmp_record_parser()
+    s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
+    s += (s.ipv4 >> s.igmp) + Pred(s.ipv4.header.protocol == IGMP)
+    s += (s.igmp >> s.igmp_record) + Pred(s.igmp.header.records != 0)
+    s += (s.igmp_record >> s.igmp_record) + Pred(s.igmp_record.temp.records != 0)
+    return watch_all(s, ("igmp", "membership"), ("igmp_record", "membership"), options=["checksums"])
+
+
 def test_checksum() -> None:
     good, bad = igmp(0x16, GROUP), bytearray(igmp(0x16, GROUP))
     bad[2] ^= 1
-    result = send(good, bytes(bad), options=("checksums",))
+    result = send(good, bytes(bad), stack=checking())
     assert result.count("igmp", "malformed:checksum") == 1 and len(told(result)) == 1
     assert len(told(send(bytes(bad)))) == 1
 

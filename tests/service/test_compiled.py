@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from sluice.service.load import load_source
 from tests.service.random_programs import Writer, message
 from tests.service.trial import Compiled, interpreted
+from tests.support.budget import examples
 
 COUNTS = {"ds": 3}
 
 
 @for_all(st.integers(0, 1 << 40))
-@settings(max_examples=10)
+@settings(max_examples=examples(10, 4))
 def test_random_programs(seed: int) -> None:
     source = Writer(seed).program()
     service = load_source(source)

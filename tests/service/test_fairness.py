@@ -24,7 +24,7 @@ process Task: (item/item c)
 """
 LIGHT, HEAVY = 1_000, 16_000
 """Additions for an item; the paper's items have 1 KB and 16 KB."""
-ITEMS, TASKS = 300, 5
+ITEMS, TASKS = 100, 5
 """Of each task; of each kind."""
 
 

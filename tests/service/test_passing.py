@@ -146,7 +146,7 @@ def test_the_time_to_answer_begins_when_an_upload_is_complete() -> None:
         with served.connect() as client:
             client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n")
             for _ in range(8):
-                time.sleep(0.5)
+                time.sleep(0.2)
                 client.sendall(b"x")
             assert head_of(client) == HEAD % 8
             assert read_exactly(client, 8) == b"xxxxxxxx"

@@ -29,6 +29,7 @@ from tests.service.peers import (
 )
 from tests.service.trial import Compiled, interpreted
 from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
+from tests.support.budget import examples
 
 COUNTS = {"backends": 3}
 PARTS = st.lists(
@@ -52,7 +53,7 @@ def multiget() -> Compiled:
 
 
 @given(REQUESTS, PARTS, PARTS, PARTS, st.integers(1, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60, 25), deadline=None)
 def test_merged_answers_are_those_of_the_interpreter(
     multiget: Compiled, requests: bytes, first: bytes, second: bytes, third: bytes, budget: int
 ) -> None:
@@ -64,7 +65,7 @@ def test_merged_answers_are_those_of_the_interpreter(
 
 
 @given(st.binary(max_size=2000), st.integers(1, 100))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30, 15), deadline=None)
 def test_a_request_larger_than_a_buffer_passes_where_it_is_only_forwarded(
     multiget: Compiled, value: bytes, budget: int
 ) -> None:

@@ -19,6 +19,7 @@ from sluice.state.location import Location
 from sluice.state.peer import Peer
 from tests.state.boxes import needs_store
 from tests.state.peers import Relay, replying, replying_unread
+from tests.support.budget import thinned
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 PATIENCE = 60.0
@@ -98,7 +99,7 @@ def test_updates_arrive_once(trial: Path, store: Location) -> None:
     assert (found["lost"], found["errors"], found["failed"], found["reconnections"]) == (0, 0, 0, 0)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", thinned(range(6), 3))
 def test_updates_arrive_once_over_connections_that_are_cut(
     trial: Path, store: Location, tmp_path: Path, seed: int
 ) -> None:
@@ -188,7 +189,7 @@ def test_updates_that_may_be_lost_are_counted_and_no_fault(trial: Path, tmp_path
     assert (found["lost"], found["fault"]) == (0, "") and found["lost_zero"] > 0
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", thinned(range(10), 3))
 def test_random_replies(trial: Path, tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
     pieces = [*GARBAGE.values(), b"$2\r\n+1\r\n", b"$1\r\n-\r\n", b"$1\r\n!\r\n"]

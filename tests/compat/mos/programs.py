@@ -15,6 +15,7 @@ import pytest
 
 from sluice.cli.main import main
 from sluice.engine.compiler import compiler
+from tests.support.budget import examples
 from tests.support.capture import pcap
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -38,7 +39,7 @@ def library(*options: str) -> Path:
     assert main(["mos", "-o", str(folder), *options]) == 0
     if options:  # only the stack is another: no other file uses what differs in its header, so make finds their objects
         os.utime(folder / "src" / "sluice_mos.h", (0, 0))
-    flags = f"CFLAGS=-O1 -g -Werror {' '.join(EXTRA)}"
+    flags = f"CFLAGS=-O{examples(1, 0)} -g -Werror {' '.join(EXTRA)}"
     done = subprocess.run(
         ["make", "-j2", "-C", str(folder), f"CC={shlex.join(compiler())}", flags],
         capture_output=True,

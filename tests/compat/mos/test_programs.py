@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.cli.main import main
 from tests.compat.mos.programs import EXAMPLES, configuration, library, run
 from tests.functions.reference.tcp_segments import ACK, RST, SYN, Connection, Endpoint, place_segments, read_frames
 from tests.support.capture import pcap
@@ -254,7 +255,6 @@ def test_one_command_builds_and_runs_a_program(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == by_hand.splitlines()[-1]
 
 
-def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    words = ["mos", "-o", str(library()), "--run", str(tmp_path / "none.c")]
-    done = subprocess.run([sys.executable, "-m", "sluice", *words], capture_output=True, text=True, timeout=300)
-    assert done.returncode != 0 and "there is no such file; give a program in C" in done.stderr
+def test_a_program_that_is_not_there_is_an_error(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert main(["mos", "-o", str(library()), "--run", str(tmp_path / "none.c")]) != 0
+    assert "there is no such file; give a program in C" in capfd.readouterr().err

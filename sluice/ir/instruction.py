@@ -904,6 +904,27 @@ class NextDispatch(Terminator):
     sdu: Expr = read()
 
 
+@effects(writes=(R.OUTSIDE,))
+class PathKey(Instruction):
+    """A key that the packet's path uses, in the name space `space`; with `reverse`, in either order. `use` is "stored"
+    for one that finds instances, "passing" for one of a packet that stores none, "further" for a further key that may
+    find an instance, and "added" for one that an instance gets. Only in path graphs.
+    """
+
+    use: str
+    space: str
+    key: tuple[Expr, ...] = read()
+    reverse: tuple[Expr, ...] = read()
+
+
+@effects(reads=(R.CONTEXT,), writes=(R.CONTEXT,))
+class NextPath(Terminator):
+    """The path graph of `layer` continues with `sdu`. Only in path graphs."""
+
+    layer: str
+    sdu: Expr = read()
+
+
 @effects(reads=(R.CONTEXT,), runs=True)
 class Again(Terminator):
     """The packet enters the layer anew with `unit`, before it has left a trace; only its second pass is counted."""

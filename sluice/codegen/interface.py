@@ -56,6 +56,7 @@ def header(names: StackNames) -> str:
         "/* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an",
         " * instance. `seed` is the same for all packets. It reads no box, so that any thread may call it. */",
         f"unsigned {names.prefix}_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);",
+        *_path_keys(names),
         "/* The end of input: every instance ends, functions report. Counters and reports can be read after it. */",
         f"void {names.prefix}_finish(struct sl_box *box);",
         "/* The same in steps, of at most `slots` places of tables each, so that the caller can do other work in between: true",
@@ -75,6 +76,17 @@ def header(names: StackNames) -> str:
         "",
     ]
     return "\n".join(out)
+
+
+def _path_keys(names: StackNames) -> list[str]:
+    """The declaration of the function for the keys of a packet, in stacks that have it."""
+    if not any(layer.path is not None for layer in names.program.layers.values()):
+        return []
+    return [
+        "/* The keys that a packet's path uses, for the choice of its worker where one connection may be in several tunnels, or",
+        " * change its addresses (driver/homes.h). As NAME_worker, it reads no box. */",
+        f"void {names.prefix}_path(const struct sl_frame *frame, uint64_t seed, struct sl_path_keys *keys);",
+    ]
 
 
 def embedded_heads(names: StackNames) -> list[str]:

@@ -50,7 +50,8 @@ class Outcome:
     that the stack does not accept. takes: the link types that the stack accepts. not_forwarded: why the last packet
     that could not be transmitted was refused, or None. by_worker: packets of each of several workers. lost_by_crashes:
     of isolated workers, the number of `crashes`, and of the `packets` and `flows` that were lost by them. groups_moved:
-    how often a group of connections went to another worker; None if groups do not move.
+    how often a group of connections went to another worker; None if groups do not move. divided: packets whose keys
+    several workers have; None if none can have several.
     """
 
     packets: int
@@ -67,4 +68,5 @@ class Outcome:
     not_forwarded: str | None = None
     by_worker: list[int] = field(default_factory=lambda: [])
     groups_moved: int | None = None
+    divided: int | None = None
     lost_by_crashes: dict[str, int] = field(default_factory=lambda: {})

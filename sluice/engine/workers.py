@@ -10,18 +10,22 @@ import ctypes
 import os
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from mmap import mmap
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
+from sluice.engine.dispatch import Homes
 from sluice.engine.forwarding import Forwarding, WorkerForwarding
-from sluice.engine.inputs import MESSAGE_SIZE, Inputs, Source
+from sluice.engine.inputs import MESSAGE_SIZE, InputError, Inputs, Source
 from sluice.engine.reports import Busy
 
 WORKERS_MOST = 64
 """SL_WORKERS_MOST."""
 BOXES_MOST = 1024
 """SL_WORKER_BOXES_MOST."""
+SCANNED_AT_ONCE = 1 << 18
+"""Packets between two looks for a signal while the keys of files are found."""
 MEMORY_LEAST = 1 << 16
 """Bytes of held data that a worker has at least."""
 
@@ -59,6 +63,8 @@ class _Workers(ctypes.Structure):
         ("balanced", ctypes.c_uint64),
         ("moved", ctypes.c_uint64),
         ("by_thread", ctypes.c_uint64 * WORKERS_MOST),
+        ("path", ctypes.c_void_p),
+        ("homes", Homes),
     )
 
 
@@ -184,6 +190,8 @@ class WorkerBoxes(Box):
         self._array = (ctypes.c_void_p * self._count)(*self._handles)
         threads = self.workers if self.groups > 1 else 0
         self._shared = _Workers(worker, self._array, self._count, threads, self.drops, self._options.seed, self._group)
+        if hasattr(self._library, f"{self._prefix}_path"):  # packets may have keys of several workers
+            self._shared.path = ctypes.cast(self._library[f"{self._prefix}_path"], ctypes.c_void_p)
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
         self._isolation = self._isolate()
         if self.isolated:
@@ -246,7 +254,10 @@ class WorkerBoxes(Box):
         opened: Callable[[], None] | None = None,
     ) -> Outcome:
         """As Box.run. A function that fails in one worker ends the run; its text is the outcome's failure."""
-        outcome = super().run(given, progress, opened)
+        inputs = Inputs.of(given)
+        with suppress(InputError):  # it is reported below
+            self._scan(inputs, progress)
+        outcome = super().run(inputs, progress, opened)
         if self.drops:
             outcome.received["dropped_workers"] = self.dropped
         first = self.stack.generated.counters.index(("box", "packets"))
@@ -256,9 +267,39 @@ class WorkerBoxes(Box):
         if self.groups > 1:
             outcome.by_worker = self._shared.by_thread[: self.workers]
             outcome.groups_moved = self._shared.moved
+        if self._shared.path:
+            outcome.divided = self._shared.homes.divided
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome
+
+    def _scan(self, inputs: Inputs, progress: Callable[[int, int, int], bool] | None) -> None:
+        """Find the worker of each key of plain files before they are processed, so that no connection is divided.
+
+        Of others the workers are learned from the packets on the way: they cannot be read twice, or at twice the cost.
+        """
+        plain = all(uri.startswith("file:") for uri in inputs.uris) and not inputs.follow
+        if not self._shared.path or self._count == 1 or not plain:
+            return
+        library, source = self._library, Source.open(self._library, inputs)
+        library.sl_source_keeps.restype = library.sl_homes_scan_step.restype = ctypes.c_bool
+        library.sl_homes_scan_open.restype = ctypes.c_void_p
+        try:
+            if not library.sl_source_keeps(source.handle):
+                return
+            seed = ctypes.c_uint64(self._shared.seed)
+            paths = ctypes.c_void_p(self._shared.worker), ctypes.c_void_p(self._shared.path)
+            scan = ctypes.c_void_p(library.sl_homes_scan_open(*paths, ctypes.c_uint(self._count), seed))
+            if not scan:
+                return
+            try:
+                while library.sl_homes_scan_step(scan, source.handle, ctypes.c_uint64(SCANNED_AT_ONCE)):
+                    if progress is not None and progress(0, 0, 0):
+                        break
+            finally:
+                library.sl_homes_scan_close(scan, ctypes.byref(self._shared.homes))
+        finally:
+            source.close()
 
     def measure(self) -> None:
         """Also of each worker."""

@@ -249,7 +249,8 @@ class LayerProgram:
     drain, end = _GraphOf(), _GraphOf()
     frame, lost = _GraphOf(), _GraphOf()
     stateless, template = _GraphOf(), _GraphOf()
-    deferred, lookahead, dispatch = _GraphOf(), _GraphOf(), _GraphOf()
+    deferred, lookahead = _GraphOf(), _GraphOf()
+    dispatch, path = _GraphOf(), _GraphOf()
 
     @property
     def takes_stream(self) -> bool:

@@ -27,7 +27,9 @@ from sluice.ir.instruction import (
     NextDispatch,
     NextLayer,
     NextOfSide,
+    NextPath,
     NextStateless,
+    PathKey,
     Prefetch,
     Resource,
     Return,
@@ -126,12 +128,20 @@ _KINDS = (
         writes=frozenset({_CONTEXT}),
         predicts=True,
     ),
+    GraphKind(
+        "path",
+        "the keys that the packet's path uses, for the choice of its worker",
+        (_UNIT,),
+        (Return, PathKey, NextPath),
+        writes=frozenset({_CONTEXT, Resource.OUTSIDE}),
+        predicts=True,
+    ),
 )
 
 KINDS = {kind.name: kind for kind in _KINDS}
 """The kinds of graphs, in the order in which they are printed."""
 
-MAIN, DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, DEFERRED, LOOKAHEAD, DISPATCH = KINDS
+MAIN, DRAIN, END, FRAME, LOST, STATELESS, TEMPLATE, DEFERRED, LOOKAHEAD, DISPATCH, PATH = KINDS
 
 RESTRICTED = {cls for kind in _KINDS for cls in kind.restricted}
 """Instructions that belong to certain kinds of graphs. All others may be in any graph without `only`."""

@@ -24,6 +24,7 @@ from sluice.passes import (
     lookahead,
     merge_sides,
     padding,
+    path_keys,
     prediction,
     sinking,
     split_stateless,
@@ -60,6 +61,8 @@ PASSES = (
     Pass("forwarding", forwarding.run),
     # The paths that were separated or duplicated have their final form now.
     Pass("tails", tails.run),
+    # It follows the paths that `lifting` has separated, such as that of a packet that is no fragment.
+    Pass("path_keys", path_keys.run),
     # It makes graphs from main graphs, whose fast path is short by now.
     Pass("split_stateless", split_stateless.run),
     # It continues where packets have to wait after `split_stateless`.

@@ -166,8 +166,8 @@ def test_unknown_name(program: Program):
         run(program, ["tails", "constant"])
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
-        "Known are dispatch, constants, lifting, prediction, forwarding, tails, split_stateless, deferral, sinking, "
-        "template, lookahead, padding, merge_sides (or 'all', 'none')"
+        "Known are dispatch, constants, lifting, prediction, forwarding, tails, path_keys, split_stateless, deferral, "
+        "sinking, template, lookahead, padding, merge_sides (or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):
         run(program, "x")

@@ -25,6 +25,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "stopped": outcome.stopped,
         **({"packets_by_worker": outcome.by_worker} if outcome.by_worker else {}),
         **({"groups_moved": outcome.groups_moved} if outcome.groups_moved is not None else {}),
+        **({"packets_divided": outcome.divided} if outcome.divided is not None else {}),
         **({"lost_by_crashes": outcome.lost_by_crashes} if outcome.lost_by_crashes else {}),
         **({"received": outcome.received} if outcome.received else {}),
         "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
@@ -65,6 +66,8 @@ def summary(outcome: Outcome) -> str:
         lines.append(f"packets by worker: {', '.join(f'{packets:,}' for packets in outcome.by_worker)}")
     if outcome.groups_moved:
         lines.append(f"groups of connections that moved to another worker: {outcome.groups_moved:,}")
+    if outcome.divided:
+        lines.append(f"packets of connections that several workers have: {outcome.divided:,}")
     if outcome.lost_by_crashes.get("crashes"):
         lost = outcome.lost_by_crashes
         lines.append(

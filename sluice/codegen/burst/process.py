@@ -25,7 +25,7 @@ from sluice.codegen.c.names import identifier, member
 from sluice.codegen.events.shared import flush_shared
 from sluice.codegen.layer.relief import has_holders
 from sluice.codegen.stack_names import StackNames
-from sluice.ir.graph import LayerProgram
+from sluice.ir.graph import Graph, LayerProgram
 from sluice.passes.analysis.fast_path import counted_per_burst, lead
 from sluice.passes.analysis.header_prefetch import begins_at, header_bytes, knows_bytes
 
@@ -274,28 +274,44 @@ def _timers_begin(names: StackNames) -> list[str]:
 
 
 def worker(names: StackNames) -> list[str]:
-    """The function that computes the worker of a packet."""
-    layers = names.program.layers
-    graphs = [layer.dispatch for layer in layers.values() if layer.dispatch is not None]
-    read = {reg for graph in graphs for i in graph.instructions() for reg in i.read_registers()}
-    slots = sorted((reg for reg in read if reg.space == "slot"), key=lambda reg: reg.name)
-
-    def enter(layer: LayerProgram) -> str:
-        if layer.dispatch is None:
-            return "hash = 0;"
-        return f"hash = dispatch_{identifier(layer.name)}(&slots, secret, {FRAME}, 0);"
-
-    body = [
-        "    struct sl_slots slots;",
-        *(f"    slots.{member(slot)} = {'(sl_bytes){0}' if slot.is_bytes else '0'};" for slot in slots),
-        *("    " + line for line in by_link_type(names, enter, "hash = 0;")),
-    ]
-    return [
+    """The functions that choose the worker of a packet: by a hash and, in stacks with path graphs, by its keys."""
+    secret = "    uint64_t secret = sl_dispatch_secret(seed), hash = 0;"
+    graphs = {name: layer.dispatch for name, layer in names.program.layers.items() if layer.dispatch is not None}
+    chosen = _with_slots(names, graphs, "hash = dispatch_{}(&slots, secret, {}, 0);", "hash = 0;")
+    out = [
         "",
         f"unsigned {names.prefix}_worker(SL_UNUSED const struct sl_frame *frame, unsigned workers, uint64_t seed)",
         "{",
-        "    uint64_t secret = sl_dispatch_secret(seed), hash = 0;",
-        *(body if graphs else []),
+        secret,
+        *(chosen if graphs else []),
         "    return sl_dispatch_worker(hash, secret, workers);",
         "}",
+    ]
+    graphs = {name: layer.path for name, layer in names.program.layers.items() if layer.path is not None}
+    if not graphs:
+        return out
+    return [
+        *out,
+        "",
+        f"void {names.prefix}_path(const struct sl_frame *frame, uint64_t seed, struct sl_path_keys *keys)",
+        "{",
+        "    uint64_t secret = sl_dispatch_secret(seed);",
+        "    keys->count = 0;",
+        *_with_slots(names, graphs, "path_{}(&slots, secret, keys, {}, 0);", ";"),
+        "}",
+    ]
+
+
+def _with_slots(names: StackNames, graphs: dict[str, Graph], call: str, otherwise: str) -> list[str]:
+    """Statements that call the graph of the layer that a packet enters first, with slots of its own."""
+    read = {reg for graph in graphs.values() for i in graph.instructions() for reg in i.read_registers()}
+    slots = sorted((reg for reg in read if reg.space == "slot"), key=lambda reg: reg.name)
+
+    def enter(layer: LayerProgram) -> str:
+        return call.format(identifier(layer.name), FRAME) if layer.name in graphs else otherwise
+
+    return [
+        "    struct sl_slots slots;",
+        *(f"    slots.{member(slot)} = {'(sl_bytes){0}' if slot.is_bytes else '0'};" for slot in slots),
+        *("    " + line for line in by_link_type(names, enter, otherwise)),
     ]

@@ -14,6 +14,7 @@ from sluice.ir.graph_kinds import (
     LOOKAHEAD,
     LOST,
     MAIN,
+    PATH,
     STATELESS,
     TEMPLATE,
 )
@@ -80,6 +81,14 @@ HEADS = {
         f"SL_UNUSED struct sl_slots *slots, SL_UNUSED uint64_t secret, {UNIT}, SL_UNUSED unsigned depth",
         "",
         "return {};",
+        "SL_UNUSED static",
+    ),
+    PATH: Head(
+        "void",
+        f"SL_UNUSED struct sl_slots *slots, SL_UNUSED uint64_t secret, struct sl_path_keys *keys, {UNIT}, "
+        "SL_UNUSED unsigned depth",
+        "",
+        "return;",
         "SL_UNUSED static",
     ),
 }

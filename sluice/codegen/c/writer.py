@@ -376,10 +376,13 @@ class LayerWriter:
                 leave = [] if self.is_noted_outside else ["box->base.depth--;"]
                 return [*uncounted, *leave, *again, "return;"]
             case ir.Dispatch(key, reverse):
-                return [f"return {' + '.join(_hashed(half) for half in (key, reverse) if half) or 0};"]
+                return [f"return {key_hash(key, reverse)};"]
             case ir.NextDispatch(name, sdu):
                 on = handed(sdu, lambda sdu: f"return dispatch_{identifier(name)}(slots, secret, {sdu}, depth + 1);")
                 return [f"if (depth + 1 >= {self.names.program.depth})", "    return 0;", *on]
+            case ir.NextPath(name, sdu):
+                on = handed(sdu, lambda sdu: f"path_{identifier(name)}(slots, secret, keys, {sdu}, depth + 1);")
+                return [f"if (depth + 1 >= {self.names.program.depth})", "    return;", *on, "return;"]
             case ir.Return() if self.kind == STATELESS:
                 return self._wait()
             case ir.Return() if self.kind == DEFERRED and not self.is_owed_in_series:
@@ -402,6 +405,11 @@ def _case(terminator: ir.Terminator) -> tuple[str, str] | None:
             return emit(asked), emit(Const(value))
         case _:
             return None
+
+
+def key_hash(key: tuple[Expr, ...], reverse: tuple[Expr, ...]) -> str:
+    """The hash of a key, which is the same in either order of its halves."""
+    return " + ".join(_hashed(half) for half in (key, reverse) if half) or "0"
 
 
 def _hashed(half: tuple[Expr, ...]) -> str:

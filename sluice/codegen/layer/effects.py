@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from sluice.codegen.burst.stages import IN_HAND
 from sluice.codegen.c.expressions import emit, handed, operand
 from sluice.codegen.c.names import boolean, identifier, storage, variable
-from sluice.codegen.c.writer import LayerWriter, writes
+from sluice.codegen.c.writer import LayerWriter, key_hash, writes
 from sluice.codegen.events.dispatch import Dispatcher
 from sluice.codegen.events.functions import callback_name, embedded_struct, event_struct, is_embedded
 from sluice.ir import instruction as ir
@@ -92,6 +94,12 @@ def next_lookahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
     if w.names.path_is_known:  # stage 2 writes this entry of the path again
         lookahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
     return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in lookahead), "}"]
+
+
+@writes(ir.PathKey)
+def path_key(w: LayerWriter, i: ir.PathKey) -> list[str]:
+    space = f"{crc32(i.space.encode()):#x}"  # the same for a stack in every process
+    return [f"sl_path_key(keys, SL_KEY_{i.use.upper()}, secret, {space}, {key_hash(i.key, i.reverse)});"]
 
 
 @writes(ir.NextMessages)

@@ -135,3 +135,16 @@ class RecallKey(Instruction):
     target: Reg = write()
     side: Expr = read()
     part: int
+
+
+@effects(writes=(R.OUTSIDE,))
+class PathKey(Instruction):
+    """A key that the packet's path uses, in the name space `space`; with `reverse`, in either order. `use` is "stored"
+    for one that finds instances, "passing" for one of a packet that stores none, "further" for a further key that may
+    find an instance, and "added" for one that an instance gets. Only in path graphs.
+    """
+
+    use: str
+    space: str
+    key: tuple[Expr, ...] = read()
+    reverse: tuple[Expr, ...] = read()

@@ -110,6 +110,14 @@ class NextDispatch(Terminator):
     sdu: Expr = read()
 
 
+@effects(reads=(R.CONTEXT,), writes=(R.CONTEXT,))
+class NextPath(Terminator):
+    """The path graph of `layer` continues with `sdu`. Only in path graphs."""
+
+    layer: str
+    sdu: Expr = read()
+
+
 @effects(reads=(R.CONTEXT,), runs=True)
 class Again(Terminator):
     """The packet enters the layer anew with `unit`, before it has left a trace; only its second pass is counted."""

@@ -124,9 +124,14 @@ def _lose_messages(lose: ir.LoseMessages, compiler: Compiler) -> Operation:
     return lambda frame: frame.current.messages[side(frame)].gap(end(frame))
 
 
-# Lookahead graphs change no result, so the interpreter runs none.
+# Lookahead and path graphs change no result, so the interpreter runs none.
 @makes(ir.Prefetch)
 def _prefetch(_: ir.Prefetch, __: Compiler) -> Operation:
+    return lambda _: None
+
+
+@makes(ir.PathKey)
+def _path_key(_: ir.PathKey, __: Compiler) -> Operation:
     return lambda _: None
 
 

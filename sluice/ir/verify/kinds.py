@@ -55,6 +55,7 @@ BYTES = {
     ("NextStateless", "sdu"),
     ("NextDeferring", "sdu"),
     ("NextDispatch", "sdu"),
+    ("NextPath", "sdu"),
 }
 EITHER = {
     ("Assign", "target"),
@@ -65,6 +66,8 @@ EITHER = {
     ("Prefetch", "reverse"),
     ("Dispatch", "key"),
     ("Dispatch", "reverse"),
+    ("PathKey", "key"),
+    ("PathKey", "reverse"),
     ("FindAlias", "key"),
     ("AddAlias", "key"),
     ("CreateInst", "key"),

@@ -13,6 +13,7 @@ from sluice.ir.instruction import (
     NextDispatch,
     NextLayer,
     NextMessages,
+    NextPath,
     NextStateless,
     Terminator,
 )
@@ -50,14 +51,16 @@ def _check_block(subject: Subject, block: Block) -> None:
                 block,
                 instruction,
             )
-        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead, NextStateless, NextDispatch)):
+        if isinstance(instruction, (NextLayer, CloseMessages, LookAhead, NextStateless, NextDispatch, NextPath)):
             _check_layer(subject, block, instruction)
         if isinstance(instruction, NextDeferring):
             _check_deferred(subject, block, instruction)
 
 
 def _check_layer(
-    subject: Subject, block: Block, instruction: NextLayer | CloseMessages | LookAhead | NextStateless | NextDispatch
+    subject: Subject,
+    block: Block,
+    instruction: NextLayer | CloseMessages | LookAhead | NextStateless | NextDispatch | NextPath,
 ) -> None:
     layer = subject.whole.program.layers.get(instruction.layer)
     if layer is None:
@@ -66,6 +69,8 @@ def _check_layer(
         subject.fail(RULE, f"layer '{instruction.layer}' has no lookahead graph", block, instruction)
     if isinstance(instruction, NextDispatch) and layer.dispatch is None:
         subject.fail(RULE, f"layer '{instruction.layer}' has no dispatch graph", block, instruction)
+    if isinstance(instruction, NextPath) and layer.path is None:
+        subject.fail(RULE, f"layer '{instruction.layer}' has no path graph", block, instruction)
     if isinstance(instruction, (NextMessages, CutMessages, CloseMessages)) and layer.frame is None:
         subject.fail(RULE, f"layer '{instruction.layer}' does not take messages", block, instruction)
 

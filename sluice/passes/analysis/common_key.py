@@ -47,6 +47,12 @@ def common_keys(program: Program) -> dict[str, Keys]:
     return _Sharing(program).common()
 
 
+def spaces_of_keys(program: Program) -> dict[str, tuple[str, Keys]]:
+    """The same with, for every layer, a name of the set of layers that have these parts."""
+    sharing = _Sharing(program)
+    return {name: (_root(sharing.beside, name), keys) for name, keys in sharing.common().items()}
+
+
 class _Sharing:
     """Which parts of keys are the same, whatever path a packet takes."""
 
@@ -88,7 +94,7 @@ class _Sharing:
             if isinstance(part, Reg) and part.space == "slot" and part.name not in filled:
                 found[part.name] = place
             for slot, values in filled.items():
-                if values == [part]:
+                if all(value == part for value in values):  # passes may have copied where it is set
                     found[slot] = place
         return found
 

@@ -6,6 +6,7 @@
 #ifndef SL_DISPATCH_H
 #define SL_DISPATCH_H
 
+#include "core/path_keys.h"
 #include "core/table.h"
 
 /* The secret of the hash. */
@@ -24,6 +25,20 @@ static inline uint64_t sl_dispatch_bytes(uint64_t hash, uint64_t secret, sl_byte
     for (uint32_t at = 0; at < bytes.captured; at += 8)
         hash = sl_dispatch_number(hash, secret, sl_key_word(bytes, at, sl_min(8, bytes.captured - at)));
     return hash;
+}
+
+/* Adds a key to those of a packet's path: `sum` is that of its halves' hashes, `space` tells apart what is not the same key. */
+static inline void sl_path_key(struct sl_path_keys *keys, enum sl_key_use use, uint64_t secret, uint64_t space, uint64_t sum) {
+    uint64_t hash = sl_fold(sum ^ secret, UINT64_C(0x94d049bb133111eb) ^ space << 8);
+    for (unsigned i = 0; i < keys->count; i++)
+        if (keys->hash[i] == hash) {   /* it is that of two layers */
+            keys->use[i] = use < keys->use[i] ? use : keys->use[i];
+            return;
+        }
+    if (keys->count == SL_PATH_KEYS_MOST)
+        return;   /* deeper than tunnels are nested */
+    keys->hash[keys->count] = hash;
+    keys->use[keys->count++] = use;
 }
 
 /* The number of the worker, below `workers`, for the sum of the halves' hashes. A product replaces the division. */

@@ -5,6 +5,7 @@
 #define SL_EMBED_H
 
 #include "core/packet.h"
+#include "core/path_keys.h"
 #include "driver/built_in_events.h"
 
 #include <stdbool.h>

@@ -9,6 +9,7 @@
 #include <time.h>
 
 enum {
+    TOGETHER = 32,           /* packets whose workers are chosen together, so that the memory for their keys is prefetched */
     READ_AHEAD = 8,          /* packets between the one whose headers are prefetched and the one that is passed */
     TIME_EVERY = 1024,       /* packets between two times that workers without packets are given the time */
     SPINS = 64,              /* looks at a full ring before the reader sleeps */
@@ -37,7 +38,8 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
         workers->threads = NULL;
     uint32_t threads = workers->thread_count ? workers->thread_count : workers->count;
     workers->pool = calloc(threads, sizeof *workers->pool);
-    int result = workers->threads && workers->pool ? 0 : ENOMEM;
+    bool homes = !workers->path || workers->homes.lines || sl_homes_open(&workers->homes);
+    int result = workers->threads && workers->pool && homes ? 0 : ENOMEM;
     sigset_t all, before;
     sigfillset(&all);   /* signals are for the thread that receives packets */
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -160,11 +162,30 @@ static void put_time(struct sl_workers *workers, struct sl_worker *w)
         w->time = workers->clock;
 }
 
+/* The workers of at most TOGETHER packets. */
+static void choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen)
+{
+    struct sl_path_keys keys[TOGETHER];
+    for (size_t i = 0; i < count; i++) {
+        if (i + READ_AHEAD < count) {   /* the choice of a worker reads the headers, and nothing has read them before */
+            __builtin_prefetch(frames[i + READ_AHEAD].at);
+            __builtin_prefetch(frames[i + READ_AHEAD].at + SL_RING_LINE_BYTES);
+        }
+        chosen[i] = workers->worker(&frames[i], workers->count, workers->seed);
+        if (workers->path) {
+            workers->path(&frames[i], workers->seed, &keys[i]);
+            sl_homes_prefetch(&workers->homes, &keys[i]);
+        }
+    }
+    for (size_t i = 0; i < count && workers->path; i++)
+        chosen[i] = sl_homes_choose(&workers->homes, &keys[i], chosen[i]);
+}
+
 /* A box's time is the largest of all packets so far, also of those that other boxes got. Where packets are in order, that
  * is the time of the packet itself. */
-static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
+static void put_packet(struct sl_workers *workers, const struct sl_frame *frame, unsigned chosen)
 {
-    struct sl_worker *w = &workers->threads[workers->worker(frame, workers->count, workers->seed)];
+    struct sl_worker *w = &workers->threads[chosen];
     if (frame->time < workers->clock)
         put_time(workers, w);
     else
@@ -181,12 +202,11 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
 
 void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count)
 {
+    unsigned chosen[TOGETHER];
     for (size_t i = 0; i < count && workers->threads; i++) {
-        if (i + READ_AHEAD < count) {   /* the choice of a worker reads the headers, and nothing has read them before */
-            __builtin_prefetch(frames[i + READ_AHEAD].at);
-            __builtin_prefetch(frames[i + READ_AHEAD].at + SL_RING_LINE_BYTES);
-        }
-        put_packet(workers, &frames[i]);
+        if (i % TOGETHER == 0)
+            choose(workers, frames + i, count - i < TOGETHER ? count - i : TOGETHER, chosen);
+        put_packet(workers, &frames[i], chosen[i % TOGETHER]);
         /* by number of packets: the same capture gives the same times */
         if (++workers->passed % TIME_EVERY == 0)
             for (uint32_t k = 0; k < workers->count; k++)
@@ -253,6 +273,7 @@ static void join(struct sl_workers *workers)
     else
         free(workers->threads);
     workers->threads = NULL;
+    sl_homes_close(&workers->homes);
 }
 
 void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct sl_drive *drive), const struct sl_drive *drive)
@@ -284,8 +305,10 @@ void sl_workers_finish(struct sl_workers *workers, void (*waiting)(const struct 
 
 void sl_workers_abandon(struct sl_workers *workers)
 {
-    if (!workers->threads)
+    if (!workers->threads) {
+        sl_homes_close(&workers->homes);
         return;
+    }
     end_rings(workers, true);
     join(workers);
 }

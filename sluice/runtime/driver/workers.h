@@ -17,6 +17,7 @@
 
 #include "driver/drive.h"
 #include "driver/group.h"
+#include "driver/homes.h"
 #include "driver/isolation.h"
 
 #ifdef __cplusplus
@@ -26,6 +27,8 @@ extern "C" {
 enum { SL_WORKERS_MOST = 64, SL_WORKER_BOXES_MOST = 1024 };
 
 typedef unsigned (*sl_worker_function)(const struct sl_frame *frame, unsigned workers, uint64_t seed);
+
+typedef void (*sl_path_function)(const struct sl_frame *frame, uint64_t seed, struct sl_path_keys *keys);
 
 struct sl_worker;          /* a box and its ring */
 struct sl_worker_thread;
@@ -63,6 +66,8 @@ struct sl_workers {
     uint64_t looked, balanced;     /* when isolation.c looked for crashes the last time, and balance.c at the threads */
     uint64_t moved;                /* how often a box went to another thread */
     uint64_t by_thread[SL_WORKERS_MOST];   /* packets; of processes each has its own */
+    sl_path_function path;         /* the caller's: NAME_path, if the stack has one; NULL: `worker` alone chooses */
+    struct sl_homes homes;         /* where the keys are */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field
 
@@ -18,9 +19,11 @@ from sluice.state.client import Client, Place
 from sluice.state.cluster import Cluster, open_store
 from sluice.state.embedded import embedded
 from sluice.state.errors import StoreError
-from sluice.state.library import check_version, load_library, make_library
+from sluice.state.library import Library, check_version, load_library, make_library
 from sluice.state.location import Location
+from sluice.state.logs import WriteAheadLog
 from sluice.state.peer import Peer
+from sluice.state.recovery import Recovery, counts_key, lost, whole_key
 from sluice.state.rows import declare_objects, store_rows
 from sluice.state.session import RUNS, RUNS_MOST
 
@@ -34,6 +37,10 @@ CLOCK = "sluice-clock"
 """With the run: clocks below it may have been used."""
 
 
+PATIENCE = 12
+"""Time-outs of the store after which the controller gives up to reach it, as its instances do."""
+PAUSE = 0.02
+RECONNECT = 5.0
 ATTEMPTS = 3
 """Connections that a process tries at its start, each for the time-out of the store."""
 
@@ -52,13 +59,17 @@ class ChainStore:
 
     location: Location
     chain: IsolatedChain
-    prefix: str
+    library: Library
     run: int
     peer: Peer | Cluster
     seed: int
     strict: bool = True
     off: frozenset[str] = frozenset()
     tokens: dict[int, str] = field(default_factory=lambda: {})
+    recovery: Recovery = field(init=False)
+    _processes: int = 0
+    _clock: int = 0
+    _files: dict[int, WriteAheadLog] = field(default_factory=lambda: {})
     _clients: list[Client] = field(default_factory=lambda: [])
 
     def attach(self, part: Part) -> int:
@@ -66,11 +77,12 @@ class ChainStore:
         function = part.functions.c[0]
         cached = self.chain.scopes[part.name].cached
         shown = watched(function, cached)
-        place = Place(function.name, self.tokens[part.number], self.run, cached, shown, self.strict)
+        log = self._files[part.number].file if part.number in self._files else -1
+        place = Place(function.name, self.tokens[part.number], self.run, cached, shown, self.strict, log)
         epoch = self.run + 1 + part.number
         for left in reversed(range(ATTEMPTS)):
             try:
-                self._clients.append(Client(self.location, self.prefix, epoch, str(part.instance or 0), place))
+                self._clients.append(Client(self.location, self.library.prefix, epoch, str(part.instance or 0), place))
                 break
             except StoreError as error:
                 if not left:
@@ -79,9 +91,10 @@ class ChainStore:
 
     def admit(self, part: Part, parts: Sequence[int]) -> None:
         """These parts of the traffic are those of a process that has not started."""
-        token = self._token(part)
-        name = part.functions.c[0].name
-        self._calls([("SET", owner_key(name, one), token) for one in parts])
+        token, name = self._token(part), part.functions.c[0].name
+        if "logs" not in self.off:
+            self._files[part.number] = self.recovery.open_log(name)
+        self._perform(name, "admit", [owner_key(name, one) for one in parts], token)
 
     def succeed(self, part: Part) -> tuple[int, int]:
         """What a process owned that has ended is that of the next one. The last clock that it committed, and the bytes
@@ -91,29 +104,97 @@ class ChainStore:
         token = self._token(part)
         keys = [owner_key(name, one) for one in range(PARTS)]
         marker = f"sluice-done:{{{name}}}{part.instance or 0}:{self.run}"
-        inherit = ("FCALL", f"{self.prefix}_inherit", len(keys), *keys, before, token)
-        _, done, rows = self._calls([inherit, ("HGET", marker, "clock"), ("HGET", marker, "rows")])
+        if part.number in self._files:
+            self._files[part.number].cut()
+        self._perform(name, "inherit", keys, before, token)
+        done, rows = self._calls([("HGET", marker, "clock"), ("HGET", marker, "rows")])
         return 0 if "repeated" in self.off else _number(done), _number(rows)
 
     def reserve(self, clock: int) -> None:
         """The store knows that clocks below this one may be used."""
+        self._clock = clock
         self._calls([("SET", f"{CLOCK}:{self.run}", clock)])
 
     def text(self) -> str:
         """The final state, a row a line. Raises StoreError."""
         names = [function.name for function in shared_functions(self.chain)]
+        self._calls([("GET", CLOCK)])  # a server that failed at the end is recovered
         return "".join(f"{row}\n" for row in store_rows(self.peer, names))
 
     def _token(self, part: Part) -> str:
         (number,) = self._calls([("INCR", PROCESSES)])
+        self._processes = max(self._processes, _whole(number))
         self.tokens[part.number] = f"{part.functions.c[0].name}@{part.instance or 0}/{number}"
         return self.tokens[part.number]
 
     def _calls(self, commands: list[tuple[str | bytes | int, ...]]) -> list[object]:
-        try:
-            return list(self.peer.calls(commands)) if commands else []
-        except StoreError as error:
-            raise StateError(str(error)) from error
+        end = time.monotonic() + PATIENCE * self.location.timeout / 1000
+        while commands:
+            try:
+                return list(self.peer.calls(commands))
+            except StoreError as error:
+                if not lost(error) or time.monotonic() > end:
+                    raise StateError(str(error)) from error
+            self._connect()
+            time.sleep(PAUSE)
+        return []
+
+    def _perform(self, function: str, name: str, keys: list[str], *words: str) -> None:
+        """A call of a function of the store, which is in the controller's log."""
+        entry = self.recovery.called(function, name, keys, *words)
+        (reply,) = self._calls([entry.words])
+        self.recovery.performed(entry, reply)
+
+    def watch(self) -> None:
+        """Recover a store that began anew, or that another server has replaced, and bound the logs."""
+        gone = self.peer.is_lost()
+        if not gone and not self.recovery.due():
+            return
+        if gone:
+            self._connect()
+            return
+        with contextlib.suppress(StoreError):
+            self.recovery.recover(self.peer)
+            self.recovery.checkpoint(self.peer)
+
+    def _connect(self) -> None:
+        """One attempt to reach the store again; it has then what it had."""
+        with contextlib.suppress(StoreError):
+            if isinstance(self.peer, Peer):
+                self.peer.close()
+                self.peer = Peer(self.peer.location, RECONNECT)
+            self.recovery.recover(self.peer)
+
+    def establish(self, peer: Peer | Cluster) -> None:
+        """Load the functions into a server, and set what is of no process. Raises StoreError."""
+        functions = shared_functions(self.chain)
+        load_library(peer, self.library)
+        declare_objects(peer, [(function.name, function.shared) for function in functions])
+        runs = peer.call("GET", RUNS)
+        if _number(runs) < self.run + FUNCTIONS:
+            peer.call("SET", RUNS, self.run + FUNCTIONS)
+        if _number(peer.call("GET", PROCESSES)) < self._processes:
+            peer.call("SET", PROCESSES, self._processes)
+        peer.call("SETNX", SEED, self.seed)
+        if self._clock:
+            peer.call("SET", f"{CLOCK}:{self.run}", self._clock)
+        for function in functions:
+            peer.call("HSETNX", SCOPES, function.name, self.chain.scopes[function.name].name)
+
+    def files(self, part: Part) -> tuple[int, ...]:
+        """What the process of an instance writes to: its log."""
+        return (self._files[part.number].file,) if part.number in self._files else ()
+
+    def figures(self) -> dict[str, int]:
+        """What was counted of the store's failures."""
+        return self.recovery.figures()
+
+    def failure(self) -> str | None:
+        """What could not be recovered."""
+        if not self.recovery.missing:
+            return None
+        missing = f"{self.peer.name} lost {self.recovery.missing} calls that no log has"
+        return f"{missing}: its state is older than the packets that left"
 
     def clean(self) -> None:
         """Remove what is needed only while the chain runs."""
@@ -125,8 +206,14 @@ class ChainStore:
             keys += [
                 f"sluice-done:{{{name}}}{one}:{self.run}" for one in range(len(self.chain.instances_of(part.name)))
             ]
+            keys += [counts_key(name, self.run), whole_key(name, self.run)]
             keys += [f"sluice-timers:{{{name}}}{one}:{self.run}" for one in range(PARTS)]
-        self._calls([("DEL", key) for key in keys])
+        with contextlib.suppress(StoreError):
+            self.peer.calls([("DEL", key) for key in keys])
+
+
+def _whole(reply: object) -> int:
+    return reply if isinstance(reply, int) else 0
 
 
 def _number(reply: object) -> int:
@@ -163,11 +250,18 @@ def chain_store(
         return
     with contextlib.ExitStack() as opened:
         server = opened.enter_context(embedded(location)) if location.kind == "embedded" else location
-        peer = opened.enter_context(open_store(server, 60.0))
-        store = _open(peer.location, chain, peer, off, strict, seed)
-        yield store
-        with contextlib.suppress(StateError):
+        peer = open_store(server, 60.0)
+        try:
+            store = _open(peer.location, chain, peer, off, strict, seed)
+        except StoreError:
+            peer.close()
+            raise
+        try:
+            yield store
             store.clean()
+        finally:
+            store.recovery.close()
+            store.peer.close()
 
 
 def _open(
@@ -176,8 +270,6 @@ def _open(
     functions = shared_functions(chain)
     library = make_library([operation for function in functions for operation in function.operations], off)
     check_version(peer)
-    load_library(peer, library)
-    declare_objects(peer, [(function.name, function.shared) for function in functions])
     count = 1 + FUNCTIONS
     runs = peer.call("INCRBY", RUNS, count)
     last = runs if isinstance(runs, int) else count
@@ -186,7 +278,7 @@ def _open(
             f"{location.name} has had as many runs as identifiers of updates can tell apart; while no run uses it, "
             f"delete its keys {RUNS} and sluice-log:*"
         )
-    peer.call("SETNX", SEED, seed)
+    store = ChainStore(location, chain, library, last - count + 1, peer, seed, strict, off)
     for function in functions:
         name = chain.scopes[function.name].name
         peer.call("HSETNX", SCOPES, function.name, name)
@@ -197,4 +289,13 @@ def _open(
                 f"{location.name} has the state of '{function.name}' divided by {before}, not by {name}: give "
                 f"--partition {function.name}={before}, or use another store"
             )
-    return ChainStore(location, chain, library.prefix, last - count + 1, peer, seed, strict, off)
+    store.recovery = Recovery(
+        [function.name for function in functions],
+        library.prefix,
+        store.run,
+        store.establish,
+        lambda: store.tokens.values(),
+    )
+    store.establish(peer)
+    store.recovery.begin(peer)
+    return store

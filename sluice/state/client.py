@@ -47,6 +47,7 @@ class COptions(ctypes.Structure):
         ("watched", ctypes.c_char_p),
         ("run", ctypes.c_uint32),
         ("strict", ctypes.c_bool),
+        ("log", ctypes.c_int),
     )
 
 
@@ -88,6 +89,8 @@ class Place:
     cached: tuple[str, ...]
     watched: tuple[str, ...]
     strict: bool = True
+    log: int = -1
+    """The file of its write-ahead log, or -1."""
 
 
 class Client:
@@ -186,6 +189,7 @@ def _options(
         _names(place.watched) if place else None,
         place.run if place else 0,
         place.strict if place else False,
+        place.log if place else -1,
     )
 
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sluice.state.errors import StoreError
 from sluice.state.location import Location
-from sluice.state.peer import Peer, Reply, ReplyError
+from sluice.state.peer import Peer, Reply, ReplyError, run_id
 
 SLOTS = 16384
 LATER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
@@ -63,6 +63,20 @@ class Cluster:
     def keys(self, pattern: str) -> Iterator[bytes]:
         """The keys that match a pattern, of all masters, in no order."""
         return iter(self._again(lambda: [key for node in self.masters() for key in self._peer(node).keys(pattern)]))
+
+    def server_of(self, key: str) -> str:
+        """The identity of the running server that has a key; it changes with the server."""
+        slot = slot_of(key.encode())
+
+        def attempt() -> str:
+            self._at(slot, [("GET", key)])
+            return run_id(self._peer(self._owners[slot]).call("INFO", "server"))
+
+        return self._again(attempt)
+
+    def is_lost(self) -> bool:
+        """Whether a node that has slots has closed its connection."""
+        return any(self._peers[node].is_lost() for node in self.masters() if node in self._peers)
 
     def masters(self) -> list[tuple[str, int]]:
         """The nodes that have slots."""

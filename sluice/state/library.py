@@ -27,7 +27,7 @@ class Library:
 
 def make_library(operations: Sequence[Operation] = (), without: Collection[str] = ()) -> Library:
     """The functions of a run, with these operations of its functions. without: checks that tests switch off: of updates
-    that are `repeated`, of `ownership`, of the `sequence` of commits.
+    that are `repeated`, of `ownership`, of the `sequence` of calls.
     """
     custom = "".join(
         f"custom('{item.full_name}', function(value, argument, other)\n{item.lua}\nend)\n" for item in operations

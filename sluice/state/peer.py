@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import Iterator
 
@@ -77,6 +78,19 @@ class Peer:
             if cursor == b"0":
                 return
 
+    def server_of(self, _key: str) -> str:
+        """The identity of the running server that has a key; it changes when the server starts anew."""
+        return run_id(self.call("INFO", "server"))
+
+    def is_lost(self) -> bool:
+        """Whether the server has closed the connection."""
+        if not select.select([self._socket], [], [], 0)[0]:
+            return False
+        try:
+            return not self._socket.recv(1, socket.MSG_PEEK)
+        except OSError:
+            return True
+
     def close(self) -> None:
         """End it."""
         self._socket.close()
@@ -138,6 +152,14 @@ class Peer:
                 return None if count < 0 else [self._reply(depth + 1) for _ in range(count)]
             case _:
                 raise self._unknown()
+
+
+def run_id(info: Reply) -> str:
+    """The field `run_id` of a reply to INFO; empty without one."""
+    for line in info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []:
+        if line.startswith("run_id:"):
+            return line.removeprefix("run_id:").strip()
+    return ""
 
 
 def _command(words: tuple[str | bytes | int, ...]) -> bytes:

@@ -500,6 +500,9 @@ class Controller:
             value: int = getattr(self.memory.stack, name)
             isolation |= {f"isolated_{name}": value} if value else {}
         isolation |= self.root.figures(self.memory)
+        if self.stores is not None:
+            isolation |= self.stores.figures()
+            outcome.failure = outcome.failure or self.stores.failure()
         of_stack = outcome.reports
         joined = {name: value + of_stack.get(name, 0) for name, value in in_c.items()}  # all of them may store streams
         outcome.reports = joined | {name: of_stack[name] for name in of_stack if name not in in_c} | python | isolation

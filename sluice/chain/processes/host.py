@@ -57,7 +57,7 @@ def run_part(
         _close(others)
         memory.restrict(part.number)
         if not part.python:  # a function in Python may have opened files when it was loaded
-            _close_all_but(result, rows)
+            _close_all_but(result, rows, *(stores.files(part) if stores is not None else ()))
         assert part.compiled is not None
         own = replace(settings, memory=settings.memory if part.keeps else _MEMORY, prefault=False)
         if stores is not None:

@@ -48,6 +48,22 @@ class Stores(Protocol):
         """
         ...
 
+    def files(self, part: Part) -> tuple[int, ...]:
+        """Files of the controller that the process of an instance writes to."""
+        ...
+
+    def watch(self) -> None:
+        """Called again and again while the chain runs: recovers a store that failed."""
+        ...
+
+    def figures(self) -> dict[str, int]:
+        """What was counted of the store's failures."""
+        ...
+
+    def failure(self) -> str | None:
+        """What of a store that failed could not be recovered."""
+        ...
+
     def reserve(self, clock: int) -> None:
         """Clocks below this one may be used."""
         ...
@@ -110,6 +126,8 @@ class Instances:
     def advance(self) -> None:
         """Reserve clocks, before those that are reserved are used up."""
         control = self.memory.control
+        if self.stores is not None:
+            self.stores.watch()
         if self.stores is not None and self.memory.stack.clock + CLOCKS // 2 >= control.clock_limit:
             limit = self.memory.stack.clock + CLOCKS
             self.stores.reserve(limit)

@@ -155,7 +155,8 @@ SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
             {"store_errors", counts->errors},               {"store_failed_operations", state->failed},
             {"store_lost_updates", counts->lost},           {"store_lost_updates_zero", counts->lost_zero},
             {"store_not_owner", counts->not_owner},         {"store_repeated_commits", counts->repeated},
-            {"store_callbacks", counts->callbacks},         {"store_unreplicated", counts->unreplicated}};
+            {"store_callbacks", counts->callbacks},         {"store_unreplicated", counts->unreplicated},
+            {"store_unlogged", counts->unlogged}};
         for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
             if (faults[i].value)
                 sl_report(box, faults[i].name, faults[i].value);

@@ -87,6 +87,7 @@ struct sl_store_counts {
     uint64_t repeated;        /* commits that the store had applied before */
     uint64_t callbacks;       /* objects of which the store said that they have changed */
     uint64_t unreplicated;    /* times that replicas did not have the updates in time, so that one node alone had them */
+    uint64_t unlogged;        /* calls that the write-ahead log has no room for: they cannot be recovered */
 };
 
 /* What an instance among several of a function knows of the others (isolated/instance.h). Events are struct sl_event. */

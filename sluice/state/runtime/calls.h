@@ -23,6 +23,7 @@ struct call {
     uint32_t bytes;       /* of its text */
     uint32_t updates;     /* that it stands for */
     uint64_t floor;       /* no update with a lower identifier was pending when it was made, except in calls before it */
+    uint64_t number;      /* among those of this process that the store counts (log.c); 0: it does not */
     bool recovered;
     bool waits;           /* WAIT: with its reply, it and all calls before it are acknowledged */
 };
@@ -43,6 +44,9 @@ struct client {
     struct sluice_connection connection;
     char *text;           /* calls [first, end) that are not acknowledged; [first, sent) were transmitted */
     size_t first, sent, end, room;
+    size_t logged;        /* [first, logged) are in the write-ahead log */
+    uint64_t numbers;     /* calls that the store counts, so far */
+    bool asks;            /* a packet waits for the result of the call that is written next */
     uint64_t replied;     /* calls that have a reply; without replicas, these are acknowledged */
     size_t taken;         /* the end of their text */
     uint64_t covered;     /* calls before the last WAIT */
@@ -91,6 +95,25 @@ struct call_text {
 /* Writes a call that stands for so many updates. False if there is no room, which is counted. */
 bool sluice_write_call(struct client *client, const struct call_text *text, uint32_t updates, bool recovered);
 
+/* The same of a call on an object: its key and that of its log, what is settled, and `words`. A function that only reads
+ * gets neither log nor what is settled. */
+bool sluice_write_object_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
+                              const struct word *words, unsigned count, uint32_t updates, bool recovered);
+
+/* An identifier as the store has it: 8 bytes, of which the first two are the epoch. */
+void sluice_write_id(uint32_t epoch, uint64_t id, char *to);
+
+/* --- transmit.c --- */
+
+/* Connects with the server, or with the node of the cluster that has the keys. */
+bool sluice_reach(struct client *client, uint32_t timeout);
+
+/* Room in memory for so many bytes, and one more call. */
+bool sluice_grow(struct client *client, size_t bytes);
+
+/* Transmits what it can of the calls that were written. */
+void sluice_transmit(struct client *client);
+
 /* Transmits and receives until `calls` calls are acknowledged. False if that takes longer than the time-out. */
 bool sluice_wait_for(struct client *client, uint64_t calls);
 
@@ -100,11 +123,37 @@ enum sl_store_status sluice_await(struct client *client, struct sl_store_result 
 /* Writes `sign`, a decimal number and the end of a line, as the protocol has lengths. Returns its length, at most 24. */
 size_t sluice_length(char *to, char sign, size_t number);
 
+/* Has the connection failed, or does it not reply? Then it is made again. Transmits what is pending, and takes replies. */
+void sluice_exchange(struct client *client);
+
+/* --- replies.c --- */
+
+/* Takes the replies that are there. */
+void sluice_take_replies(struct client *client);
+
 /* Counts updates that were given up. */
 void sluice_give_up(struct client *client, uint64_t updates, bool recovered, const char *what, const char *why);
 
-/* Has the connection failed, or does it not reply? Then it is made again. Transmits what is pending, and takes replies. */
-void sluice_exchange(struct client *client);
+/* The state of the store is older than the packets that left: what happened, and why. The first one is reported. */
+void sluice_note_fault(struct client *client, const char *what, const char *why);
+
+/* --- log.c --- */
+
+/* Has this client a write-ahead log? */
+static inline bool sluice_logs(const struct client *client) { return client->options.token && client->options.log >= 0; }
+
+/* The key whose hash says how many calls of each process the store has performed (CHC: TS). */
+size_t sluice_counts_key(const struct client *client, char *to, size_t size);
+
+/* Writes to the log what was written and is not there: before it is transmitted. */
+void sluice_log_calls(struct client *client);
+
+/* Writes to the log which calls of all processes the store had performed when it performed this one. Returns the
+ * reply without that. */
+redisReply sluice_log_reply(struct client *client, const struct call *call, const redisReply *reply);
+
+/* Has the server all that it acknowledged? Else the controller still recovers it. */
+bool sluice_is_whole(struct client *client, uint32_t timeout);
 
 /* --- cluster.c --- */
 

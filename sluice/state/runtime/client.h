@@ -30,6 +30,7 @@ struct sluice_client_options {
     const char *cached, *watched;   /* struct sl_store */
     uint32_t run;            /* the epoch of its chain */
     bool strict;
+    int log;                 /* the file of its write-ahead log; -1: it has none */
 };
 
 /* Connects. NULL: there is no memory, or no connection; then *why says why not. */

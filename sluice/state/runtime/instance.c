@@ -162,6 +162,7 @@ static bool instance_own(struct sl_store *store, const uint8_t *parts, uint32_t 
                            {of_table, (size_t)snprintf(of_table, sizeof of_table, "%u", version)}};
     while (sluice_milliseconds() - begin < client->options.timeout) {
         struct sl_store_result all = {0};
+        client->asks = true;
         if (!write_parts(client, "own", false, true, owners, parts, words, 3) || sluice_await(client, &all) != SL_STORE_DONE)
             return false;
         if (!all.number) {

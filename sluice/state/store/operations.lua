@@ -13,6 +13,14 @@
 local MOST = 9007199254740991 -- 2^53 - 1: numbers are doubles here
 local ITEMS = 1048576 -- of a list, set or map
 
+-- Every function that changes something, by its name: `logged` performs them, too.
+local functions = {}
+
+local function provide(name, apply)
+    functions[name] = apply
+    redis.register_function('@PREFIX@_' .. name, apply)
+end
+
 local function text(number)
     return string.format('%.0f', number)
 end
@@ -42,7 +50,7 @@ local REPLACED = 600
 -- the object.
 local function update(name, apply, ends)
     direct[name] = apply
-    redis.register_function('@PREFIX@_' .. name, function(keys, args)
+    provide(name, function(keys, args)
         local result = recorded(keys[2], args[2])
         if @REPEATED@ and result then
             return result
@@ -79,7 +87,7 @@ end
 -- Adds to a number on behalf of several updates at once. ARGV[2] has their identifiers; ARGV[3] is the number that
 -- each adds, or, if it begins with '=', a comma-separated list of these. An update that was applied before is left
 -- out.
-redis.register_function('@PREFIX@_add', function(keys, args)
+provide('add', function(keys, args)
     local key, log, ids, amounts = keys[1], keys[2], args[2], args[3]
     local count, sum, members = #ids / 8, 0, {}
     local each = tonumber(amounts)
@@ -147,7 +155,7 @@ function direct.add(key, number)
 end
 
 -- A struct: its bytes after the identifier of the update that set it, which makes a log unnecessary.
-redis.register_function('@PREFIX@_put', function(keys, args)
+provide('put', function(keys, args)
     local now = redis.call('GETRANGE', keys[1], 0, 7)
     if now < args[2] then
         redis.call('SET', keys[1], args[2] .. args[3])
@@ -165,7 +173,7 @@ end
 
 -- A list. What fill appended once is not appended again, although the list is empty meanwhile: the log's key with
 -- '/filled'.
-redis.register_function('@PREFIX@_fill', function(keys, args)
+provide('fill', function(keys, args)
     if redis.call('SET', keys[2] .. '/filled', '1', 'NX') then
         local items = {}
         for item = tonumber(args[3]), tonumber(args[4]) do
@@ -249,20 +257,20 @@ update('map_least', function(key, number)
     return done == '!' and '!' or '+' .. text(field)
 end)
 
-redis.register_function('@PREFIX@_drop', function(keys)
+provide('drop', function(keys)
     redis.call('DEL', keys[1], keys[2])
     return '+0'
 end)
 -- The same by one instance among several, which may handle a packet again. A struct that was set later than the drop
 -- remains. For as long as an instance is replaced within, the log of another object remains, and of a struct the
 -- identifier of the drop: what was put before, by whichever instance, does not come back.
-redis.register_function('@PREFIX@_drop_struct', function(keys, args)
+provide('drop_struct', function(keys, args)
     if redis.call('GETRANGE', keys[1], 0, 7) <= args[2] then
         redis.call('SET', keys[1], args[2], 'EX', REPLACED)
     end
     return '+0'
 end)
-redis.register_function('@PREFIX@_drop_logged', function(keys)
+provide('drop_logged', function(keys)
     redis.call('DEL', keys[1])
     redis.call('EXPIRE', keys[2], REPLACED)
     return '+0'
@@ -272,7 +280,7 @@ function direct.drop(key)
 end
 
 -- No update of this run will be transmitted again.
-redis.register_function('@PREFIX@_forget', function(keys, args)
+provide('forget', function(keys, args)
     forget(keys[2], string.sub(args[1], 1, 2) .. string.rep('\255', 6))
     return '+0'
 end)
@@ -322,7 +330,7 @@ end, flags = { 'no-writes' } }
 -- process, ARGV[2] the clock, ARGV[3] that of its commit before, ARGV[4] the bytes of its file of rows; then for each
 -- update its name and two arguments. All of it is applied, or nothing: '=' if it was before, '<' if the store does not
 -- have the commit before, which another node had acknowledged, '~' if another process owns one of the parts.
-redis.register_function('@PREFIX@_commit', function(keys, args)
+provide('commit', function(keys, args)
     local before = tonumber(redis.call('HGET', keys[1], 'clock') or '0')
     if @REPEATED@ and tonumber(args[2]) <= before then
         return '='
@@ -370,7 +378,7 @@ end, flags = { 'no-writes' } }
 -- others are parts. own takes those that were given up to ARGV[2]; with all of them, version ARGV[3] of the table is
 -- recorded. release gives parts up to the instances of ARGV[2], ...; inherit gives those of a process that has ended to
 -- another one.
-redis.register_function('@PREFIX@_own', function(keys, args)
+provide('own', function(keys, args)
     local all = '+1'
     for i, owner in ipairs(#keys > 1 and redis.call('MGET', unpack(keys, 2)) or {}) do
         if not owner or owner == '>' .. args[2] then
@@ -391,7 +399,7 @@ redis.register_function { function_name = '@PREFIX@_owned', callback = function(
     end
     return '+' .. table.concat(bits) .. (redis.call('HGET', keys[1], 'routes') or '0')
 end, flags = { 'no-writes' } }
-redis.register_function('@PREFIX@_release', function(keys, args)
+provide('release', function(keys, args)
     for i = 2, #keys do
         if redis.call('GET', keys[i]) == args[1] then
             redis.call('SET', keys[i], '>' .. args[i])
@@ -399,11 +407,58 @@ redis.register_function('@PREFIX@_release', function(keys, args)
     end
     return '+0'
 end)
-redis.register_function('@PREFIX@_inherit', function(keys, args)
+provide('inherit', function(keys, args)
     for i = 1, #keys do
         if redis.call('GET', keys[i]) == args[1] then
             redis.call('SET', keys[i], args[2])
         end
     end
     return '+0'
+end)
+provide('admit', function(keys, args)
+    for i = 1, #keys do
+        redis.call('SET', keys[i], args[1])
+    end
+    return '+0'
+end)
+
+-- A call of a process with a write-ahead log (CHC, 3.4.4). KEYS[1] has the number of the last call of each process that
+-- was performed (TS), which a checkpoint has with the state. ARGV[1] is the process, ARGV[2] the call's number, ARGV[3]
+-- the function, ARGV[4] is 't' for a call for whose result a packet waits. Such a result follows TS: '@',
+-- PROCESS=NUMBER,..., and ';'. One that is transmitted again has TS as of the first time. '<': the store lost calls before
+-- this one.
+redis.register_function('@PREFIX@_logged', function(keys, args)
+    local counts, process, number = keys[1], args[1], tonumber(args[2])
+    local before = tonumber(redis.call('HGET', counts, process) or '0')
+    if @SEQUENCE@ and number > before + 1 then
+        return '<' .. text(before)
+    end
+    local own_keys, own_args = {}, {}
+    for i = 2, #keys do
+        own_keys[i - 1] = keys[i]
+    end
+    for i = 5, #args do
+        own_args[i - 4] = args[i]
+    end
+    local result = functions[args[3]](own_keys, own_args)
+    if number > before then
+        redis.call('HSET', counts, process, args[2])
+    end
+    if args[4] ~= 't' then
+        return result
+    end
+    local first = redis.call('HGET', counts, '@' .. process)
+    local place = first and string.find(first, ' ', 1, true)
+    if place and string.sub(first, 1, place - 1) == args[2] then
+        return '@' .. string.sub(first, place + 1) .. ';' .. result
+    end
+    local all, items = redis.call('HGETALL', counts), {}
+    for i = 1, #all, 2 do
+        if string.sub(all[i], 1, 1) ~= '@' then
+            items[#items + 1] = all[i] .. '=' .. all[i + 1]
+        end
+    end
+    items = table.concat(items, ',')
+    redis.call('HSET', counts, '@' .. process, args[2] .. ' ' .. items)
+    return '@' .. items .. ';' .. result
 end)

@@ -57,6 +57,9 @@ void simulated_begin(int server) {
         sem_init(&threads[i].go, 0, 0);
 }
 
+/* Another server has the place of the one before. */
+void simulated_control(int server) { control = server; }
+
 /* A thread runs until it would wait. True: it has finished. */
 bool simulated_run(int thread) {
     now += 20000;

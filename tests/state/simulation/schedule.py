@@ -8,6 +8,7 @@ of its library, and so its own static data.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import os
 import random
@@ -35,6 +36,7 @@ from sluice.state.client import Client, client_library
 from sluice.state.embedded import embedded
 from sluice.state.location import Location
 from tests.state.instances import MILLISECOND, SETTINGS, compiled, plan_of, run_ideal
+from tests.state.servers import Server, running
 from tests.state.traffic import mixed
 from tests.support.unoptimised import unoptimised
 
@@ -43,6 +45,10 @@ TURNS = 60_000
 """Turns after which a chain has come to a stop."""
 FILES = 1024
 BURST = 16
+FAILS = 3
+"""Failures of the store in a schedule, at most."""
+SWINGS = 0.002
+SALT = 1 << 32
 CHAINS = {
     "claims": (function(str(FOLDER.parent / "claims.c")), 2),
     "takes": (function(str(FOLDER.parent / "takes.c")), 2),
@@ -105,15 +111,16 @@ def copied(path: Path) -> Path:
 class Simulation:
     """One schedule."""
 
-    def __init__(self, seed: int, server: Location, library: ctypes.CDLL, log: Callable[[str], None]) -> None:
+    def __init__(self, seed: int, server: Location | Server, library: ctypes.CDLL) -> None:
         self.random = random.Random(seed)
-        self.network, self.log, self.server = library, log, server
+        self.network, self.server = library, server
         self.name = self.random.choice(sorted(CHAINS))
+        self.swings = self.random.random() < 0.4
         self.faults = self.random.choice((0.0, 0.01, 0.04))
         self.threads: dict[int, str] = {}
         self.processes: dict[int, int] = {}
         self.failures: list[str] = []
-        self.crashes = 0
+        self.crashes = self.fails = self.swing = 0
 
     # --- threads ---
 
@@ -192,15 +199,31 @@ class Simulation:
         some = self.random.sample(range(1024), self.random.choice((300, 1024)))
         self.instances.assign(self.name, dict.fromkeys(some, to))
 
+    def _fail(self) -> None:
+        """The store has only what it had saved, and what was under way is lost."""
+        assert isinstance(self.server, Server)
+        for fd, _ in self._files():
+            self.network.simulated_deliver(fd, self.random.randrange(self.network.simulated_out(fd) + 1))
+            if self.random.random() < 0.5:
+                self.network.simulated_reply(fd)
+        for fd, _ in self._files():
+            self.network.simulated_break(fd)
+        self.server.fail()
+        control.close()
+        self.network.simulated_control(connected(self.server.location).fileno())
+        self.fails += 1
+
     def run(self) -> None:
         """Raises ScheduleError."""
         global _count
         _count = 0
         self.chain = chain_of(self.name)
         ideal = ideal_of(self.name)
-        with chain_store(self.server, self.chain, OFF, True, seed=1) as store:
+        location = self.server.location if isinstance(self.server, Server) else self.server
+        with chain_store(location, self.chain, OFF, True, seed=1) as store:
             assert isinstance(store, ChainStore)
             self.store = store
+            store.recovery.notify = lambda _: None
             self.memory = Memory(len(self.chain.parts))
             control = self.memory.control
             for place in range(len(self.chain.parts), 64):
@@ -240,14 +263,22 @@ class Simulation:
         if choose.random() < self.faults:
             files = self._files()
             running = [part for part in self.chain.parts if self.processes[part.number] in self.threads]
-            match choose.randrange(4):
+            match choose.randrange(6 if isinstance(self.server, Server) else 4):
                 case 0 if running and self.crashes < 6 and self.name not in NOT_CRASHED:
                     self._crash(choose.choice(running))
                 case 1 if files:
                     self.network.simulated_break(choose.choice(files)[0])
+                case 4 if isinstance(self.server, Server):
+                    self.server.save()
+                case 5 if self.fails < FAILS:
+                    self._fail()
                 case _:
                     self._move()
             return
+        if self.swings and choose.random() < SWINGS:  # all of the traffic, and soon back
+            self.swing += 1
+            found = self.chain.instances_of(self.name)
+            self.instances.assign(self.name, dict.fromkeys(range(1024), self.swing % len(found)))
         if choose.random() < 0.3:
             files = [fd for fd, _ in self._files()]
             out = [fd for fd in files if self.network.simulated_out(fd)]
@@ -264,6 +295,15 @@ class Simulation:
         self.instances.advance()
 
 
+def connected(location: Location) -> socket.socket:
+    """A connection by which the simulated network sees what the server has done."""
+    global control
+    control = socket.socket(socket.AF_UNIX)
+    control.connect(location.path)
+    return control
+
+
+control: socket.socket
 _count = 0
 OFF = frozenset(filter(None, os.environ.get("SLUICE_STATE_OFF", "").split(",")))
 
@@ -298,13 +338,15 @@ def simulate(seeds: Sequence[int], say: Callable[[str], None], first: bool = Fal
 def _one(seed: int, server: Location, library: ctypes.CDLL, say: Callable[[str], None]) -> int:
     """In a process of its own: what crashed threads had is given up with it."""
     global _work
-    with tempfile.TemporaryDirectory(dir=_work) as own, socket.socket(socket.AF_UNIX) as control:
+    with tempfile.TemporaryDirectory(dir=_work) as own, contextlib.ExitStack() as opened:
         _work = own
-        control.connect(server.path)
-        control.sendall(b"*1\r\n$8\r\nFLUSHALL\r\n")
-        control.recv(100)
-        library.simulated_begin(control.fileno())
-        made = Simulation(seed, server, library, say)
+        failing = random.Random(seed + SALT).random() < 0.4
+        chosen = opened.enter_context(running(Path(own, "server"))) if failing else server
+        first = connected(chosen.location if isinstance(chosen, Server) else chosen)
+        first.sendall(b"*1\r\n$8\r\nFLUSHALL\r\n")
+        first.recv(100)
+        library.simulated_begin(first.fileno())
+        made = Simulation(seed, chosen, library)
         try:
             made.run()
         except ScheduleError as stopped:

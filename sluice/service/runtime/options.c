@@ -67,6 +67,8 @@ static const char *add_backend(struct service_config *config, char **value, cons
 
     if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
         return "no such port, or too many backends";
+    if (name && !name[0])
+        return "a backend of TLS has no name that its certificate could have";
     more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
     if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))
         return "no address of a backend";

@@ -14,6 +14,8 @@ says its types and the memory that it takes.
 TOML: a table [NAME] for each, with program, listen, backends, and the options above as keys; workers and slice stand
 before the tables.
 
+--access-log FILE has a line for each request of HTTP. SIGUSR1 opens FILE anew, after it was renamed.
+
 SIGHUP, or `sluice reload SOCKET` with --control SOCKET, reads the program or FILE again, and starts a new process with
 it. New connections go there; those that are there go on with the version before.
 
@@ -33,7 +35,7 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
-from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls
+from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls, require_web
 from sluice.cli.common.serving import run_services
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
@@ -90,6 +92,9 @@ def add(commands: Any) -> None:
         ("health", "seconds between two health checks of a backend; 0: none"),
         ("health_rise", "checks in a row after which a backend is back"),
         ("health_fall", "failed checks in a row after which a backend is down"),
+        ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
+        ("access_log_keep", "files before it that are kept"),
+        ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
         ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
         ("handshakes", "TLS handshakes with clients at once; 0: any number"),
         ("tls_memory", "MiB of memory of TLS"),
@@ -119,6 +124,18 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--health-path", default="", metavar="PATH", help="health checks request it by HTTP: the status is 200 to 399"
+    )
+    parser.add_argument(
+        "--access-log",
+        default="",
+        metavar="FILE",
+        help="a line for each request of HTTP; SIGUSR1 opens the file anew, after it was renamed",
+    )
+    parser.add_argument(
+        "--access-log-format",
+        default=defaults.access_log_format,
+        metavar="FORMAT",
+        help="combined (as of nginx), json, or a text with nginx's variables, as '$remote_addr $request' (combined)",
     )
     parser.add_argument("--metrics", metavar="ADDRESS", help="where counters are read by HTTP, in Prometheus' format")
     parser.add_argument(
@@ -188,6 +205,7 @@ def _configured(options: argparse.Namespace) -> list[Configured]:
         )
     except AddressError as error:
         raise UsageError(str(error)) from error
+    require_web(service, process, wiring, limits)
     return [Configured(process.name, lower(service, process).source, wiring, limits)]
 
 

@@ -31,6 +31,13 @@ _LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name no
 _KEYS = ("program", "grammar", "process", "listen", "backends", "set", "tls", "alpn", "backend_ca", *_LIMITS)
 
 
+LOG_VARIABLES = (
+    "remote_addr", "remote_port", "remote_user", "time_local", "time_iso8601", "msec", "request", "status",
+    "bytes_sent", "body_bytes_sent", "http_referer", "http_user_agent", "http_host", "upstream_addr", "upstream_header_time",
+    "request_time", "end",
+)  # fmt: skip
+"""Of access logs; runtime/log_format.c has the same."""
+
 CERTIFICATES = 64
 """Certificates of a service; runtime/tls.h has the same number."""
 
@@ -56,6 +63,12 @@ def checked_limits(values: dict[str, Any]) -> Limits:
             if value and not re.fullmatch(r"/[!-~]{0,511}", str(value)):
                 raise UsageError(f"--health-path {value}: a path such as /health, of at most 512 characters")
             continue
+        if name == "access_log":
+            _check_log(str(value))
+            continue
+        if name == "access_log_format":
+            _check_format(str(value))
+            continue
         if not isinstance(value, int) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')} {value}: a number from 0")
     limits = Limits(**values)
@@ -79,9 +92,31 @@ def checked_limits(values: dict[str, Any]) -> Limits:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(limits, name)}: from 1 to 1000")
     if limits.health_path and not limits.health:
         raise UsageError(f"--health-path {limits.health_path}: give --health, the seconds between two checks, too")
+    if not 1 <= limits.access_log_buffer <= 1 << 20:
+        raise UsageError(f"--access-log-buffer {limits.access_log_buffer}: from 1 to {1 << 20} KiB")
+    if limits.access_log_keep > 1000:
+        raise UsageError(f"--access-log-keep {limits.access_log_keep}: at most 1000 files")
+    if limits.access_log:
+        limits = dataclasses.replace(limits, access_log=str(Path(limits.access_log).absolute()))
     if limits.keep > 4096:
         raise UsageError(f"--keep {limits.keep}: at most 4096")
     return limits
+
+
+def _check_log(path: str) -> None:
+    if path and (not Path(path).absolute().parent.is_dir() or (Path(path).exists() and not Path(path).is_file())):
+        raise UsageError(f"--access-log {path}: give a file in a folder that exists")
+
+
+def _check_format(text: str) -> None:
+    names = re.findall(r"\$([a-z_0-9]*)", text)
+    for each in names:
+        if each not in LOG_VARIABLES:
+            raise UsageError(f"--access-log-format: ${each} is not known; known are ${', $'.join(LOG_VARIABLES)}")
+    if text not in ("combined", "json") and not 1 <= len(names) < 64:
+        raise UsageError(f"--access-log-format {text}: combined, json, or 1 to 63 variables such as $request")
+    if "\n" in text or "\0" in text:
+        raise UsageError("--access-log-format: a line is one line")
 
 
 def named(text: str) -> tuple[str, str]:
@@ -106,6 +141,12 @@ def read_tls(
         names,
         "" if authorities is None else read_authorities(authorities),
     )
+
+
+def require_web(service: Service, process: Signature, wiring: Wiring, limits: Limits) -> None:
+    """Refuse options of HTTP where the clients of a service use another protocol. Raises UsageError."""
+    if limits.access_log and not service.accepts_web(process, wiring.accept):
+        raise UsageError("--access-log: the clients of this service do not use HTTP; omit it")
 
 
 def read_config(path: str, limits: Limits) -> list[Configured]:
@@ -158,7 +199,9 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
     except AddressError as error:
         raise UsageError(f"{path}: [{name}]: {error}") from error
     own = {key: table[key] for key in _LIMITS if key in table}
-    return Configured(name, lower(service, process).source, wiring, checked_limits({**limits, **own}))
+    checked = checked_limits({**limits, **own})
+    require_web(service, process, wiring, checked)
+    return Configured(name, lower(service, process).source, wiring, checked)
 
 
 def _texts(table: dict[str, Any], key: str) -> list[str]:

@@ -46,7 +46,7 @@ static uint64_t milliseconds(void) { return service_nanoseconds() / 1000000; }
 
 static void count(struct service_probe *probe, enum service_counter what)
 {
-    __atomic_fetch_add(&probe->config->health_counters[what], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&probe->config->other_counters[what], 1, __ATOMIC_RELAXED);
 }
 
 static void report(const struct service_probe *probe, const char *what, const char *why)

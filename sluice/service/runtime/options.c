@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1 /* O_PATH */
 #include "options.h"
 
+#include "log_file.h"
 #include "tls.h"
 
 #include <fcntl.h>
@@ -120,6 +121,32 @@ static const char *check(const struct service_config *config, uint32_t workers)
     return NULL;
 }
 
+/* An option of the access log; it is none without --access-log before it. */
+static const char *read_log(struct service_config *config, const char *option, const char *value)
+{
+    struct service_log_file *log = config->log;
+    uint64_t number = strtoull(value, NULL, 10);
+
+    if (strcmp(option, "--access-log") == 0) {
+        if (value[0] && !config->program->ports[config->listen_port].web)
+            return "an access log needs clients of HTTP";
+        return log ? "there is an access log already" : service_log_open(config, value);
+    }
+    if (!log)
+        return NULL;
+    if (strcmp(option, "--access-log-format") == 0)
+        return service_log_read_format(&log->format, value);
+    if (strcmp(option, "--access-log-size") == 0)
+        log->limit = number << 20;
+    else if (strcmp(option, "--access-log-keep") == 0)
+        log->keep = (uint32_t)number;
+    else if (strcmp(option, "--access-log-buffer") == 0 && number >= 1 && number <= 1 << 20)
+        log->ring = (uint32_t)(number << 10);
+    else
+        return "unknown option, or its value is out of range";
+    return NULL;
+}
+
 static const char *read_common(const char *option, const char *value, struct service_options *options)
 {
     uint64_t number = strtoull(value, NULL, 10);
@@ -179,6 +206,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             config = configs + number;
         else if (strcmp(option, "--health-path") == 0)
             config->health_path = value[0];
+        else if (strncmp(option, "--access-log", 12) == 0)
+            wrong = read_log(config, option, value[0]);
         else if (strcmp(option, "--buffers") == 0)
             config->buffers = number;
         else if (strcmp(option, "--instances") == 0)

@@ -1,0 +1,45 @@
+/* The addresses of a client's connection: as the kernel has them, or as a proxy before this one says. */
+#ifndef SERVICE_ENDS_H
+#define SERVICE_ENDS_H
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "worker.h"
+
+/* Those of an instance; null if the service does not need them. */
+static inline struct service_ends *service_ends_of(const struct service_instance *self)
+{
+    return self->home->ends ? &self->home->ends[service_slot(self)] : NULL;
+}
+
+/* Sets one end. An IPv4 address within IPv6 (RFC 4291, section 2.5.5.2) stays what it is. */
+static inline void service_ends_set(struct service_ends *ends, bool client, const struct sockaddr_storage *address)
+{
+    uint8_t *at = client ? ends->client : ends->server;
+    uint16_t *port = client ? &ends->client_port : &ends->server_port;
+
+    if (address->ss_family == AF_INET) {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)address;
+
+        memcpy(at, &four->sin_addr, 4);
+        *port = ntohs(four->sin_port);
+        ends->family = 4;
+    } else if (address->ss_family == AF_INET6) {
+        const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
+
+        memcpy(at, &six->sin6_addr, 16);
+        *port = ntohs(six->sin6_port);
+        ends->family = 6;
+    }
+}
+
+/* The client's address as text. False if it has none. */
+static inline bool service_ends_text(const struct service_ends *ends, char text[INET6_ADDRSTRLEN])
+{
+    return ends->family && inet_ntop(ends->family == 4 ? AF_INET : AF_INET6, ends->client, text, INET6_ADDRSTRLEN);
+}
+
+#endif

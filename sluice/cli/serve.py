@@ -44,7 +44,7 @@ from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import Service, load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend, wire
+from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend, read_networks, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -95,6 +95,7 @@ def add(commands: Any) -> None:
         ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
         ("access_log_keep", "files before it that are kept"),
         ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
+        ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),
         ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
         ("handshakes", "TLS handshakes with clients at once; 0: any number"),
         ("tls_memory", "MiB of memory of TLS"),
@@ -124,6 +125,12 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--health-path", default="", metavar="PATH", help="health checks request it by HTTP: the status is 200 to 399"
+    )
+    parser.add_argument(
+        "--proxy-protocol",
+        default="",
+        metavar="NETWORK,...",
+        help="addresses of proxies: connections from there begin with a PROXY header, which names the client",
     )
     parser.add_argument(
         "--access-log",
@@ -202,6 +209,7 @@ def _configured(options: argparse.Namespace) -> list[Configured]:
             _one(options.listen),
             [_several(each) for each in options.backends],
             read_tls(service, process, options.tls, options.alpn, options.backend_ca),
+            read_networks(options.proxy_protocol),
         )
     except AddressError as error:
         raise UsageError(str(error)) from error
@@ -223,7 +231,7 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
         tls = tls or any(each.startswith("tls://") for each in backends)
     with busy("compiling"):
         program = build_program(process.name, lowered.source, tls=tls)
-    return bounds_of(program, channels, limits, folders=folders, tls=tls)
+    return bounds_of(program, channels, limits, folders=folders, tls=tls, proxied=bool(options.proxy_protocol))
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:

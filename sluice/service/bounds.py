@@ -57,6 +57,8 @@ class Limits:
     """Files before it that are kept then."""
     access_log_buffer: int = 1024
     """KiB of lines that a worker holds until they are written."""
+    backend_proxy: int = 0
+    """The version of the PROXY header that backends are sent; 0: none."""
     share: int = 1
     """Of the cores' time, compared with other services of the same process."""
     slice: int = 50
@@ -85,10 +87,16 @@ class Bounds:
 
 
 def bounds_of(
-    program: Path, channels: int, limits: Limits, service: int = 0, folders: bool = False, tls: bool = False
+    program: Path,
+    channels: int,
+    limits: Limits,
+    service: int = 0,
+    folders: bool = False,
+    tls: bool = False,
+    proxied: bool = False,
 ) -> Bounds:
     """The bounds of a service of a program whose instances have that many channels; `folders`: some lead to folders;
-    `tls`: its clients or backends use TLS, whose memory is in the total.
+    `tls`: its clients or backends use TLS, whose memory is in the total; `proxied`: clients send PROXY headers.
     """
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
@@ -99,10 +107,11 @@ def bounds_of(
     if tls:
         instance += channels * POINTER
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
+    if limits.access_log or limits.backend_proxy or proxied:
+        instance += sizes["ends"]
     log = 0
     if limits.access_log:
         ring = 1 << (limits.access_log_buffer * 1024 - 1).bit_length()
-        instance += sizes["ends"]
         log = limits.instances * ((sizes["visit"] + 63) & ~63) + limits.workers * (ring + LINE)
     kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
     return Bounds(

@@ -20,7 +20,7 @@ from sluice.service.bounds import Limits
 from sluice.service.build import build_program
 from sluice.service.load import Service
 from sluice.service.lower.program import lower
-from sluice.service.serve import Backend, Tls, command_of, wire
+from sluice.service.serve import Backend, Network, Tls, command_of, wire
 
 PATIENCE = 20.0
 LIMITS = Limits()
@@ -108,11 +108,16 @@ class Served:
     """A running service: `port`, and `counters` after `stop()`."""
 
     def __init__(
-        self, service: Service, backends: Sequence[int | str | Backend], limits: Limits = LIMITS, tls: Tls = NO_TLS
+        self,
+        service: Service,
+        backends: Sequence[int | str | Backend],
+        limits: Limits = LIMITS,
+        tls: Tls = NO_TLS,
+        trusted: tuple[Network, ...] = (),
     ) -> None:
         process = service.process()
         places = [_backend(each) for each in backends]
-        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls)
+        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls, trusted)
         program = build_program(process.name, lower(service, process).source, tls=wiring.encrypted)
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(

@@ -24,17 +24,30 @@ from sluice.service.serve import (
     read_authorities,
     read_backend,
     read_certificate,
+    read_networks,
     wire,
 )  # fmt: skip
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in COMMON)
-_KEYS = ("program", "grammar", "process", "listen", "backends", "set", "tls", "alpn", "backend_ca", *_LIMITS)
+_KEYS = (
+    "program",
+    "grammar",
+    "process",
+    "listen",
+    "backends",
+    "set",
+    "tls",
+    "alpn",
+    "backend_ca",
+    "proxy_protocol",
+    *_LIMITS,
+)
 
 
 LOG_VARIABLES = (
     "remote_addr", "remote_port", "remote_user", "time_local", "time_iso8601", "msec", "request", "status",
-    "bytes_sent", "body_bytes_sent", "http_referer", "http_user_agent", "http_host", "upstream_addr", "upstream_header_time",
-    "request_time", "end",
+    "bytes_sent", "body_bytes_sent", "http_referer", "http_user_agent", "http_host", "upstream_addr",
+    "upstream_header_time", "request_time", "end",
 )  # fmt: skip
 """Of access logs; runtime/log_format.c has the same."""
 
@@ -98,6 +111,8 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         raise UsageError(f"--access-log-keep {limits.access_log_keep}: at most 1000 files")
     if limits.access_log:
         limits = dataclasses.replace(limits, access_log=str(Path(limits.access_log).absolute()))
+    if limits.backend_proxy > 2:
+        raise UsageError(f"--backend-proxy {limits.backend_proxy}: version 1 or 2, or 0 for none")
     if limits.keep > 4096:
         raise UsageError(f"--keep {limits.keep}: at most 4096")
     return limits
@@ -195,6 +210,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
             (named(table["listen"])[0], read_address(named(table["listen"])[1])),
             [(channel, _addresses(each)) for channel, each in given.items() if each],
             read_tls(service, process, _texts(table, "tls"), table.get("alpn"), table.get("backend_ca")),
+            read_networks(",".join(_texts(table, "proxy_protocol"))),
         )
     except AddressError as error:
         raise UsageError(f"{path}: [{name}]: {error}") from error

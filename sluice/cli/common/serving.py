@@ -37,7 +37,9 @@ def run_services(options: argparse.Namespace, configured: Callable[[argparse.Nam
             print(json.dumps({"metrics": address}) if as_json else f"metrics at http://{address}/", flush=True)
             return
         wiring, limits = plan.services[number]
-        found = bounds_of(plan.program, wiring.channels, limits, number, wiring.folders, wiring.encrypted)
+        found = bounds_of(
+            plan.program, wiring.channels, limits, number, wiring.folders, wiring.encrypted, bool(wiring.trusted)
+        )
         data = {"ready": address, "service": plan.names[number], **dataclasses.asdict(found)}
         text = f"{plan.names[number]} serves at {address}; at most {found.total:,} bytes of memory"
         print(json.dumps(data) if as_json else text, flush=True)

@@ -37,6 +37,8 @@
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \
     X(ACCEPT_FAILED, "connections that could not be accepted")                                 \
+    X(PROXIED, "connections with a PROXY header")                                              \
+    X(PROXY_MALFORMED, "faults: malformed PROXY header")                                       \
     X(BAD_MESSAGE, "faults: malformed message")                                                  \
     X(TRUNCATED, "faults: a connection ended within a message")                                \
     X(TOO_LARGE, "faults: message larger than a buffer")                                       \
@@ -97,6 +99,7 @@ static inline enum service_exception service_class(enum service_counter fault)
     case SERVICE_TLS_BROKEN:
         return SERVICE_BROKEN_CONNECTION;
     case SERVICE_BAD_MESSAGE:
+    case SERVICE_PROXY_MALFORMED:
     case SERVICE_CHECKSUM:
         return SERVICE_MALFORMED_MESSAGE;
     case SERVICE_TIMEOUT:

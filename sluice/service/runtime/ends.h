@@ -15,7 +15,7 @@ static inline struct service_ends *service_ends_of(const struct service_instance
     return self->home->ends ? &self->home->ends[service_slot(self)] : NULL;
 }
 
-/* Sets one end. An IPv4 address within IPv6 (RFC 4291, section 2.5.5.2) stays what it is. */
+/* Sets one end. An IPv4 address within IPv6 (RFC 4291, section 2.5.5.2) is one of IPv4. */
 static inline void service_ends_set(struct service_ends *ends, bool client, const struct sockaddr_storage *address)
 {
     uint8_t *at = client ? ends->client : ends->server;
@@ -30,9 +30,11 @@ static inline void service_ends_set(struct service_ends *ends, bool client, cons
     } else if (address->ss_family == AF_INET6) {
         const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)address;
 
-        memcpy(at, &six->sin6_addr, 16);
+        bool four = IN6_IS_ADDR_V4MAPPED(&six->sin6_addr);
+
+        memcpy(at, six->sin6_addr.s6_addr + (four ? 12 : 0), four ? 4 : 16);
         *port = ntohs(six->sin6_port);
-        ends->family = 6;
+        ends->family = four ? 4 : 6;
     }
 }
 

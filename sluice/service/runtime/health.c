@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "proxy_header.h"
 #include "tls.h"
 
 enum {
@@ -164,6 +165,15 @@ static void go_on(struct service_probe *probe)
     if (!probe->connected && (getsockopt(probe->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0)) {
         finish(probe, strerror(error ? error : errno));
         return;
+    }
+    if (!probe->connected && probe->config->sends_proxy) {
+        uint8_t header[SERVICE_PROXY_OWN];
+        size_t size = service_proxy_write(probe->config->sends_proxy, NULL, header);
+
+        if (send(probe->fd, header, size, MSG_NOSIGNAL) != (ssize_t)size) {
+            finish(probe, strerror(errno));
+            return;
+        }
     }
     probe->connected = true;
     if (probe->tls && !service_probe_tls_ready(probe->tls)) {

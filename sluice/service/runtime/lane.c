@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "ends.h"
 #include "folder.h"
 #include "log_file.h"
+#include "prelude.h"
 #include "message.h"
 
 enum {
@@ -231,21 +231,13 @@ void service_lane_accept(struct service_lane *lane)
         }
         c = service_port(instance, lane->config->listen_port);
         c->reopens = false;
-        if (lane->ends) {
-            *service_ends_of(instance) = (struct service_ends){0};
-            service_ends_set(service_ends_of(instance), true, &peer);
-        }
-        if (peer.ss_family == AF_INET) {
-            c->address = ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr);
-            c->peer_port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
-        }
         if (!service_socket_adopt(c, fd)) {
             service_core_count(&lane->core, SERVICE_ACCEPT_FAILED, 1);
             service_lane_give(lane, instance);
             continue;
         }
         service_core_count(&lane->core, SERVICE_ACCEPTED, 1);
-        service_instance_start(instance);
+        service_prelude_begin(instance, &peer);
         service_lane_queue(lane, instance);
     }
 }

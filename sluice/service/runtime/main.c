@@ -12,6 +12,9 @@
  * --access-log PATH (before its format, size in MiB, number of older files that are kept, and KiB of a worker's ring):
  * --access-log-format, --access-log-size, --access-log-keep, --access-log-buffer. SIGUSR2 opens the file anew.
  *
+ * --proxy-protocol ADDRESS BITS (again for each network): clients from there send a PROXY header; --backend-proxy VERSION:
+ * backends are sent one (0: none).
+ *
  * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
  * ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts
@@ -298,6 +301,7 @@ int main(int count, char **arguments)
         service_log_close(&configs[i]);
         free(configs[i].states);
         free(configs[i].listeners);
+        free(configs[i].trusted);
         if (configs[i].shared.state)
             munmap(configs[i].shared.state, configs[i].program->shared_size);
     }

@@ -3,6 +3,7 @@
 #include "options.h"
 
 #include "log_file.h"
+#include "prelude.h"
 #include "tls.h"
 
 #include <fcntl.h>
@@ -27,7 +28,7 @@ static bool address_of(const char *host, const char *port, struct service_addres
 /* How many arguments follow an option; -1 for an unknown one. */
 static int values_of(const char *option)
 {
-    static const char *const two[] = {"--listen", "--metrics", "--folder", "--tls"};
+    static const char *const two[] = {"--listen", "--metrics", "--folder", "--tls", "--proxy-protocol"};
 
     if (strcmp(option, "--backend") == 0)
         return 3;
@@ -51,6 +52,7 @@ static uint32_t *number_of(struct service_config *config, const char *option)
         {"--share", &config->share},        {"--body-time", &config->body_time},       {"--body-rate", &config->body_rate},
         {"--most", &config->most},          {"--down", &config->down},                 {"--splice", &config->splice},
         {"--health", &config->health},       {"--health-rise", &config->health_rise}, {"--health-fall", &config->health_fall},
+        {"--backend-proxy", &config->sends_proxy},
         {"--handshake", &config->handshake}, {"--handshakes", &config->handshakes},
     };
 
@@ -198,6 +200,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             wrong = service_tls_protocols(config, value[0]);
         else if (strcmp(option, "--ca") == 0)
             wrong = service_tls_authorities(config, value[0][0] ? value[0] : NULL);
+        else if (strcmp(option, "--proxy-protocol") == 0)
+            wrong = service_prelude_trust(config, value[0], value[1]);
         else if (strcmp(option, "--folder") == 0)
             wrong = add_folder(config, value);
         else if (strcmp(option, "--listener") == 0)
@@ -225,6 +229,7 @@ const char *service_read_options(int count, char **arguments, struct service_con
         if (wrong)
             return wrong;
         configs[i].counts[configs[i].listen_port] = 1;
+        configs[i].ends = configs[i].ends || configs[i].sends_proxy;
     }
     return NULL;
 }

@@ -154,6 +154,7 @@ struct service_instance {
     uint16_t turn;                 /* where the next choice among channels begins */
     uint8_t fault;                 /* enum service_counter */
     bool queued, progressed, in_use;
+    bool begins;                   /* what comes before its messages is not there yet */
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
     struct service_buffer *visits, *visits_last; /* requests that are to be in the access log, log.h */

@@ -27,6 +27,11 @@ struct service_ends {
     uint8_t family; /* 4, 6, or 0: it has no addresses */
 };
 
+/* Of addresses that begin with the same bits. */
+struct service_network {
+    uint8_t address[16], family, bits;
+};
+
 struct service_config {
     const struct service_program *program;
     struct service_address listen;
@@ -53,6 +58,9 @@ struct service_config {
     uint32_t splice;                      /* bytes from which on a body passes in the kernel; 0: never */
     uint32_t share;                       /* of a core's time, compared with the other services */
     bool ends;                            /* the addresses of clients are needed: ends.h */
+    struct service_network *trusted;      /* proxies whose PROXY headers count */
+    uint32_t trusted_count;
+    uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
     bool folders;                         /* whether a backend is a folder */
     struct service_backend *states;
     struct service_shared shared;

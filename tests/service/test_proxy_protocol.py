@@ -146,8 +146,7 @@ backend b
 """)
     process = subprocess.Popen(["haproxy", "-db", "-f", str(folder / "haproxy.cfg")], stderr=subprocess.DEVNULL)
     try:
-        if not frontend:
-            wait_for(port)
+        wait_for(port)
         yield port
     finally:
         process.kill()
@@ -183,7 +182,6 @@ def test_haproxy_as_a_backend_with_health_checks(version: int, tmp_path: Path) -
 
     limits = Limits(backend_proxy=version, health=1, health_path="/health", health_fall=1)
     with accepting(one) as web, haproxy(tmp_path, "accept-proxy", f"127.0.0.1:{web}") as port:
-        time.sleep(0.5)
         with Served(WEB, [port], limits) as served:
             end = time.monotonic() + PATIENCE
             while not any(b"GET /health" in head for head in heads):

@@ -21,7 +21,9 @@ it. New connections go there; those that are there go on with the version before
 
 ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
 begins with /, ./ or ../. One that is written tls://HOST:PORT is connected by TLS, and its certificate has to have the
-name HOST. A channel is named before it where there are several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
+name HOST. dns://HOST:PORT is all addresses of a name, and @FILE has a backend in each line. Names are resolved again
+each --resolve seconds, and FILE is watched: when they have other backends, the services are reloaded. A channel is
+named before it where there are several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
 """
 
 from __future__ import annotations
@@ -44,7 +46,8 @@ from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import Service, load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend, read_networks, wire
+from sluice.service.names import Names
+from sluice.service.serve import Address, AddressError, Backend, read_address, read_networks, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -155,6 +158,13 @@ def add(commands: Any) -> None:
         metavar="N",
         help="seconds in which connections of the version before may end after a reload (60)",
     )
+    parser.add_argument(
+        "--resolve",
+        type=int,
+        default=30,
+        metavar="N",
+        help="seconds after which names of backends are resolved again (30)",
+    )
     parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
     parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -194,11 +204,11 @@ def _load(options: argparse.Namespace) -> Service:
     return service
 
 
-def _configured(options: argparse.Namespace) -> list[Configured]:
+def _configured(options: argparse.Namespace, names: Names) -> list[Configured]:
     """The services of the command line, or of --config."""
     limits = _limits(options)
     if options.config is not None:
-        return read_config(options.config, limits)
+        return read_config(options.config, limits, names)
     service = _load(options)
     process = service.process(options.process)
     if options.listen is None:
@@ -207,7 +217,7 @@ def _configured(options: argparse.Namespace) -> list[Configured]:
         wiring = wire(
             process,
             _one(options.listen),
-            [_several(each) for each in options.backends],
+            [_several(each, names) for each in options.backends],
             read_tls(service, process, options.tls, options.alpn, options.backend_ca),
             read_networks(options.proxy_protocol),
         )
@@ -226,9 +236,10 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
     channels = sum(_BACKENDS if each.kind == "array" else 1 for each in process.channels)
     folders, tls = False, bool(options.tls)
     if options.backends:
-        backends = [each for text in options.backends for each in named(text)[1].split(",")]
-        channels, folders = 1 + len(backends), any(each.startswith(("/", ".")) for each in backends)
-        tls = tls or any(each.startswith("tls://") for each in backends)
+        names = Names(lambda why: None)
+        backends = [each for text in options.backends for each in _several(text, names)[1]]
+        channels, folders = 1 + len(backends), any(each.port == 0 for each in backends)
+        tls = tls or any(each.name for each in backends)
     with busy("compiling"):
         program = build_program(process.name, lowered.source, tls=tls)
     return bounds_of(program, channels, limits, folders=folders, tls=tls, proxied=bool(options.proxy_protocol))
@@ -257,6 +268,6 @@ def _one(text: str) -> tuple[str, Address]:
     return name, read_address(rest)
 
 
-def _several(text: str) -> tuple[str, list[Backend]]:
+def _several(text: str, names: Names) -> tuple[str, list[Backend]]:
     name, rest = named(text)
-    return name, [read_backend(each) for each in rest.split(",") if each]
+    return name, [backend for each in rest.split(",") if each for backend in names.use(each)]

@@ -14,6 +14,7 @@ from sluice.service.bounds import Limits
 from sluice.service.lang.check.scope import Signature
 from sluice.service.load import Service, load_file
 from sluice.service.lower.program import lower
+from sluice.service.names import Names
 from sluice.service.serve import (
     COMMON,
     AddressError,
@@ -22,7 +23,6 @@ from sluice.service.serve import (
     Wiring,
     read_address,
     read_authorities,
-    read_backend,
     read_certificate,
     read_networks,
     wire,
@@ -164,7 +164,7 @@ def require_web(service: Service, process: Signature, wiring: Wiring, limits: Li
         raise UsageError("--access-log: the clients of this service do not use HTTP; omit it")
 
 
-def read_config(path: str, limits: Limits) -> list[Configured]:
+def read_config(path: str, limits: Limits, names: Names) -> list[Configured]:
     """The services of a file; limits that it does not give are those given. Raises UsageError and ServiceError."""
     try:
         data: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -179,10 +179,11 @@ def read_config(path: str, limits: Limits) -> list[Configured]:
             raise UsageError(f"{path}: '{name}' stands before the tables; write it in the table of a service")
     if not tables:
         raise UsageError(f"{path}: no service; write a table [NAME] with program, listen and backends")
-    return [_service(path, name, table, {**dataclasses.asdict(limits), **common}) for name, table in tables.items()]
+    every = {**dataclasses.asdict(limits), **common}
+    return [_service(path, name, table, every, names) for name, table in tables.items()]
 
 
-def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]) -> Configured:
+def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any], names: Names) -> Configured:
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise UsageError(f"{path}: [{name!r}] is no name; use letters, digits, _ and -")
     for key in table:
@@ -208,7 +209,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
         wiring = wire(
             process,
             (named(table["listen"])[0], read_address(named(table["listen"])[1])),
-            [(channel, _addresses(each)) for channel, each in given.items() if each],
+            [(channel, _addresses(each, names)) for channel, each in given.items() if each],
             read_tls(service, process, _texts(table, "tls"), table.get("alpn"), table.get("backend_ca")),
             read_networks(",".join(_texts(table, "proxy_protocol"))),
         )
@@ -225,6 +226,6 @@ def _texts(table: dict[str, Any], key: str) -> list[str]:
     return [str(each) for each in (cast(list[Any], value) if isinstance(value, list) else [value])]
 
 
-def _addresses(value: Any) -> list[Backend]:
+def _addresses(value: Any, names: Names) -> list[Backend]:
     items = cast(list[Any], value) if isinstance(value, list) else [value]
-    return [read_backend(str(each)) for each in items]
+    return [backend for each in items for backend in names.use(str(each))]

@@ -386,6 +386,9 @@ get_servers() {
     [ "${CI:-}" = true ] && can_apt || return 0
     have nginx || missing+=(nginx-light)
     have curl || missing+=(curl)
+    have haproxy || missing+=(haproxy)
+    have h2load || missing+=(nghttp2-client)
+    [ -f /usr/include/nghttp2/nghttp2.h ] || missing+=(libnghttp2-dev)
     have memcached || missing+=(memcached)
     have memccat || missing+=(libmemcached-tools)
     [ -f /usr/include/openssl/ssl.h ] || missing+=(libssl-dev)

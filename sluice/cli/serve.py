@@ -14,12 +14,16 @@ says its types and the memory that it takes.
 TOML: a table [NAME] for each, with program, listen, backends, and the options above as keys; workers and slice stand
 before the tables.
 
+--access-log FILE has a line for each request of HTTP. SIGUSR1 opens FILE anew, after it was renamed.
+
 SIGHUP, or `sluice reload SOCKET` with --control SOCKET, reads the program or FILE again, and starts a new process with
 it. New connections go there; those that are there go on with the version before.
 
 ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
 begins with /, ./ or ../. One that is written tls://HOST:PORT is connected by TLS, and its certificate has to have the
-name HOST. A channel is named before it where there are several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
+name HOST. dns://HOST:PORT is all addresses of a name, and @FILE has a backend in each line. Names are resolved again
+each --resolve seconds, and FILE is watched: when they have other backends, the services are reloaded. A channel is
+named before it where there are several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
-from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls
+from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls, require_web
 from sluice.cli.common.serving import run_services
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
@@ -42,7 +46,8 @@ from sluice.service.grammar.ready import ready_names
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import Service, load_file, ready_services
 from sluice.service.lower.program import lower
-from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend, wire
+from sluice.service.names import Names
+from sluice.service.serve import Address, AddressError, Backend, read_address, read_networks, wire
 
 _BACKENDS = 2
 """The number of channels that --check assumes for an array without --backends when it computes memory."""
@@ -90,6 +95,10 @@ def add(commands: Any) -> None:
         ("health", "seconds between two health checks of a backend; 0: none"),
         ("health_rise", "checks in a row after which a backend is back"),
         ("health_fall", "failed checks in a row after which a backend is down"),
+        ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
+        ("access_log_keep", "files before it that are kept"),
+        ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
+        ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),
         ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
         ("handshakes", "TLS handshakes with clients at once; 0: any number"),
         ("tls_memory", "MiB of memory of TLS"),
@@ -120,6 +129,24 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--health-path", default="", metavar="PATH", help="health checks request it by HTTP: the status is 200 to 399"
     )
+    parser.add_argument(
+        "--proxy-protocol",
+        default="",
+        metavar="NETWORK,...",
+        help="addresses of proxies: connections from there begin with a PROXY header, which names the client",
+    )
+    parser.add_argument(
+        "--access-log",
+        default="",
+        metavar="FILE",
+        help="a line for each request of HTTP; SIGUSR1 opens the file anew, after it was renamed",
+    )
+    parser.add_argument(
+        "--access-log-format",
+        default=defaults.access_log_format,
+        metavar="FORMAT",
+        help="combined (as of nginx), json, or a text with nginx's variables, as '$remote_addr $request' (combined)",
+    )
     parser.add_argument("--metrics", metavar="ADDRESS", help="where counters are read by HTTP, in Prometheus' format")
     parser.add_argument(
         "--control", metavar="SOCKET", help="a Unix socket by which `sluice reload` gives a new program or new backends"
@@ -130,6 +157,13 @@ def add(commands: Any) -> None:
         default=60,
         metavar="N",
         help="seconds in which connections of the version before may end after a reload (60)",
+    )
+    parser.add_argument(
+        "--resolve",
+        type=int,
+        default=30,
+        metavar="N",
+        help="seconds after which names of backends are resolved again (30)",
     )
     parser.add_argument("--check", action="store_true", help="check the program, print its types and memory, and end")
     parser.add_argument("--print-c", action="store_true", help="print the generated C, and end")
@@ -170,11 +204,11 @@ def _load(options: argparse.Namespace) -> Service:
     return service
 
 
-def _configured(options: argparse.Namespace) -> list[Configured]:
+def _configured(options: argparse.Namespace, names: Names) -> list[Configured]:
     """The services of the command line, or of --config."""
     limits = _limits(options)
     if options.config is not None:
-        return read_config(options.config, limits)
+        return read_config(options.config, limits, names)
     service = _load(options)
     process = service.process(options.process)
     if options.listen is None:
@@ -183,11 +217,13 @@ def _configured(options: argparse.Namespace) -> list[Configured]:
         wiring = wire(
             process,
             _one(options.listen),
-            [_several(each) for each in options.backends],
+            [_several(each, names) for each in options.backends],
             read_tls(service, process, options.tls, options.alpn, options.backend_ca),
+            read_networks(options.proxy_protocol),
         )
     except AddressError as error:
         raise UsageError(str(error)) from error
+    require_web(service, process, wiring, limits)
     return [Configured(process.name, lower(service, process).source, wiring, limits)]
 
 
@@ -200,12 +236,13 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
     channels = sum(_BACKENDS if each.kind == "array" else 1 for each in process.channels)
     folders, tls = False, bool(options.tls)
     if options.backends:
-        backends = [each for text in options.backends for each in named(text)[1].split(",")]
-        channels, folders = 1 + len(backends), any(each.startswith(("/", ".")) for each in backends)
-        tls = tls or any(each.startswith("tls://") for each in backends)
+        names = Names(lambda why: None)
+        backends = [each for text in options.backends for each in _several(text, names)[1]]
+        channels, folders = 1 + len(backends), any(each.port == 0 for each in backends)
+        tls = tls or any(each.name for each in backends)
     with busy("compiling"):
         program = build_program(process.name, lowered.source, tls=tls)
-    return bounds_of(program, channels, limits, folders=folders, tls=tls)
+    return bounds_of(program, channels, limits, folders=folders, tls=tls, proxied=bool(options.proxy_protocol))
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:
@@ -231,6 +268,6 @@ def _one(text: str) -> tuple[str, Address]:
     return name, read_address(rest)
 
 
-def _several(text: str) -> tuple[str, list[Backend]]:
+def _several(text: str, names: Names) -> tuple[str, list[Backend]]:
     name, rest = named(text)
-    return name, [read_backend(each) for each in rest.split(",") if each]
+    return name, [backend for each in rest.split(",") if each for backend in names.use(each)]

@@ -47,6 +47,18 @@ class Limits:
     """Seconds in which a TLS handshake has to be done; 0: no limit."""
     handshakes: int = 1024
     """TLS handshakes with clients at once; 0: any number."""
+    access_log: str = ""
+    """The file of the access log; empty: there is none."""
+    access_log_format: str = "combined"
+    """combined, json, or a text with variables."""
+    access_log_size: int = 0
+    """MiB after which the file is renamed, and a new one begun; 0: never."""
+    access_log_keep: int = 5
+    """Files before it that are kept then."""
+    access_log_buffer: int = 1024
+    """KiB of lines that a worker holds until they are written."""
+    backend_proxy: int = 0
+    """The version of the PROXY header that backends are sent; 0: none."""
     share: int = 1
     """Of the cores' time, compared with other services of the same process."""
     slice: int = 50
@@ -59,6 +71,8 @@ class Limits:
 
 POINTER = 8
 """Bytes of a pointer."""
+LINE = 17 << 10
+"""Bytes of a worker for an access log, besides its lines; runtime/log.h has the longest line."""
 
 
 @dataclass(frozen=True)
@@ -73,10 +87,16 @@ class Bounds:
 
 
 def bounds_of(
-    program: Path, channels: int, limits: Limits, service: int = 0, folders: bool = False, tls: bool = False
+    program: Path,
+    channels: int,
+    limits: Limits,
+    service: int = 0,
+    folders: bool = False,
+    tls: bool = False,
+    proxied: bool = False,
 ) -> Bounds:
     """The bounds of a service of a program whose instances have that many channels; `folders`: some lead to folders;
-    `tls`: its clients or backends use TLS, whose memory is in the total.
+    `tls`: its clients or backends use TLS, whose memory is in the total; `proxied`: clients send PROXY headers.
     """
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
@@ -87,6 +107,12 @@ def bounds_of(
     if tls:
         instance += channels * POINTER
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
+    if limits.access_log or limits.backend_proxy or proxied:
+        instance += sizes["ends"]
+    log = 0
+    if limits.access_log:
+        ring = 1 << (limits.access_log_buffer * 1024 - 1).bit_length()
+        log = limits.instances * ((sizes["visit"] + 63) & ~63) + limits.workers * (ring + LINE)
     kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
     return Bounds(
         instance,
@@ -95,5 +121,6 @@ def bounds_of(
         + limits.buffers * buffer
         + limits.workers * (kept + sizes["lane"] + sizes["worker"])
         + sizes["shared"]
+        + log
         + (limits.tls_memory << 20 if tls else 0),
     )

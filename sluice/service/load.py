@@ -61,6 +61,12 @@ class Service:
         framings = [item.framing for unit in units for item in unit.items if item.kind == "tail"]
         return ("http/1.1",) if any(each.startswith("http_") for each in framings) else ()
 
+    def accepts_web(self, process: Signature, channel: int) -> bool:
+        """Whether what a channel of a process receives are requests of HTTP."""
+        type = process.channels[channel].type
+        unit = self.units.get(str(type.receives)) if isinstance(type, ChannelOf) else None
+        return unit is not None and any(item.framing == "http_request" for item in unit.items if item.kind == "tail")
+
     def unit(self, type: Type, place: Place) -> Plan:
         """The unit of what a channel carries. Raises ServiceError."""
         if not isinstance(type, Named) or type.variant:

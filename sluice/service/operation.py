@@ -99,8 +99,8 @@ class Operation:
         return answer.get()
 
     def run(self, plan: Plan) -> int:
-        """Run services until SIGINT or SIGTERM; SIGHUP reloads. The exit status. Raises OSError if an address cannot be
-        listened at.
+        """Run services until SIGINT or SIGTERM; SIGHUP reloads, SIGUSR1 opens access logs anew. The exit
+        status. Raises OSError if an address cannot be listened at.
         """
 
         def stop(number: int, _: FrameType | None) -> None:
@@ -109,8 +109,12 @@ class Operation:
         def again(number: int, _: FrameType | None) -> None:
             self._happened.put(("reload", {}, None))
 
+        def reopen(number: int, _: FrameType | None) -> None:
+            self._happened.put(("reopen", None, None))
+
         before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
         before[signal.SIGHUP] = signal.signal(signal.SIGHUP, again)
+        before[signal.SIGUSR1] = signal.signal(signal.SIGUSR1, reopen)
         try:
             self._start(plan, None)
             status = 0
@@ -120,6 +124,9 @@ class Operation:
                     self._stop()
                 elif kind == "reload":
                     self._reload(first, second)
+                elif kind == "reopen":
+                    for each in self._processes:
+                        each.process.send_signal(signal.SIGUSR2)
                 elif kind == "line":
                     self._line(first, second)
                 else:

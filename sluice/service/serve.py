@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import socket
 import ssl
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ from sluice.service.lang.check.scope import Signature
 from sluice.service.lang.errors import ServiceError, suggest
 
 Address = tuple[str, int]
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+NETWORKS = 256
+"""Networks whose PROXY headers count; runtime/prelude.c has the same number."""
 COMMON = ("workers", "slice", "events", "tls_memory")
 """Limits of all services of a process."""
 
@@ -54,6 +58,8 @@ class Wiring:
     listen: Address
     backends: dict[int, list[Backend]]
     tls: Tls = Tls()
+    trusted: tuple[Network, ...] = ()
+    """Whose PROXY headers count."""
 
     @property
     def channels(self) -> int:
@@ -131,8 +137,25 @@ def read_authorities(text: str) -> str:
     return str(Path(text).resolve())
 
 
+def read_networks(text: str) -> tuple[Network, ...]:
+    """Addresses and networks, separated by commas. Raises AddressError."""
+    found: list[Network] = []
+    for each in filter(None, map(str.strip, text.split(","))):
+        try:
+            found.append(ipaddress.ip_network(each, strict=False))
+        except ValueError as error:
+            raise AddressError(f"'{each}' is no address or network: write 10.0.0.1, 10.0.0.0/8, or ::/0") from error
+    if len(found) > NETWORKS:
+        raise AddressError(f"{len(found)} networks: at most {NETWORKS}")
+    return tuple(found)
+
+
 def wire(
-    process: Signature, listen: tuple[str, Address], backends: Sequence[tuple[str, Sequence[Backend]]], tls: Tls = Tls()
+    process: Signature,
+    listen: tuple[str, Address],
+    backends: Sequence[tuple[str, Sequence[Backend]]],
+    tls: Tls = Tls(),
+    trusted: tuple[Network, ...] = (),
 ) -> Wiring:
     """Connect the channels of a process. A name that is empty means the channel that is left: the one that is accepted
     is called `client`, or is the first single one. Raises ServiceError.
@@ -170,7 +193,7 @@ def wire(
         raise ServiceError(
             place, f"nothing is connected to '{missing[0]}'", f"give --backends {missing[0]}=ADDRESS,...."
         )
-    return Wiring(names.index(accepted), listen[1], found, tls)
+    return Wiring(names.index(accepted), listen[1], found, tls, trusted)
 
 
 def command_of(
@@ -193,6 +216,8 @@ def command_of(
         for each in listeners[number] if listeners else ():
             out += ["--listener", str(each)]
         out += _tls_options(wiring)
+        for network in wiring.trusted:
+            out += ["--proxy-protocol", str(network.network_address), str(network.prefixlen)]
         for channel, backends in sorted(wiring.backends.items()):
             for each in backends:
                 if _is_folder(each):

@@ -20,7 +20,7 @@ from sluice.service.bounds import Limits
 from sluice.service.build import build_program
 from sluice.service.load import Service
 from sluice.service.lower.program import lower
-from sluice.service.serve import Backend, Tls, command_of, wire
+from sluice.service.serve import Backend, Network, Tls, command_of, wire
 from tests.support.bounded import killed_after
 
 PATIENCE = 20.0
@@ -51,7 +51,7 @@ def wait_for(port: int) -> None:
 
 
 @contextlib.contextmanager
-def accepting(one: Callable[[socket.socket], object]) -> Iterator[int]:
+def accepting(one: Callable[[socket.socket], object], host: str = "127.0.0.1") -> Iterator[int]:
     """A server that calls `one` in a thread for each connection; its port."""
 
     def serve(listener: socket.socket) -> None:
@@ -59,7 +59,7 @@ def accepting(one: Callable[[socket.socket], object]) -> Iterator[int]:
             while True:
                 threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server((host, 0)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):
@@ -109,11 +109,16 @@ class Served:
     """A running service: `port`, and `counters` after `stop()`."""
 
     def __init__(
-        self, service: Service, backends: Sequence[int | str | Backend], limits: Limits = LIMITS, tls: Tls = NO_TLS
+        self,
+        service: Service,
+        backends: Sequence[int | str | Backend],
+        limits: Limits = LIMITS,
+        tls: Tls = NO_TLS,
+        trusted: tuple[Network, ...] = (),
     ) -> None:
         process = service.process()
         places = [_backend(each) for each in backends]
-        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls)
+        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls, trusted)
         program = build_program(process.name, lower(service, process).source, tls=wiring.encrypted)
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(

@@ -84,10 +84,15 @@ def test_only_a_backend_that_answers_well_passes_a_check_by_http() -> None:
         (lambda end: (end.sendall(b"HTTP/1"), end.shutdown(socket.SHUT_RDWR)), "it has closed the connection"),
         (lambda end: end.sendall(b"HTTP/1"), "no answer in time"),
     ]
+    hints = b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r"
+    wrong += [
+        (lambda end: [end.sendall(hints + b"\n") for _ in range(1000)], "its interim responses do not end"),
+        (lambda end: end.sendall(hints + b"\nHTTP/1.1 500 Error\r\n\r\n"), "status 500"),
+    ]
     limits = Limits(health=1, health_fall=1, health_path="/health?x")
     with contextlib.ExitStack() as stack:
         ports = [stack.enter_context(origin(lambda end, _, answer=answer: answer(end))) for answer, _ in wrong]
-        ports.append(stack.enter_context(named(b"good")))
+        ports.append(stack.enter_context(origin(interim_and_good)))
         served = stack.enter_context(Served(FAILOVER, ports, limits))
         for port, (_, why) in zip(ports, wrong, strict=False):
             until(served, f"port {port}, is down: {why}")
@@ -95,7 +100,15 @@ def test_only_a_backend_that_answers_well_passes_a_check_by_http() -> None:
             assert ask(served).endswith(b"good")
         counters = served.stop()
     assert not faults(counters) and counters["faults handled by the program"] == 0
-    assert counters["backends taken out by health checks"] == 4
+    assert counters["backends taken out by health checks"] == 6
+
+
+def interim_and_good(end: socket.socket, _: bytes) -> None:
+    """Interim responses before the one that counts (RFC 9110, section 15.2), in pieces."""
+    for part in (b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r", b"\nHTTP/1.1 10", b"0 Continue\r\n\r\nHTTP/"):
+        end.sendall(part)
+        time.sleep(0.01)
+    end.sendall((HEAD % 4 + b"good")[5:])
 
 
 @needs_tls

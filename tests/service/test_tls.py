@@ -15,7 +15,9 @@ import pytest
 
 from sluice.cli.main import main
 from sluice.service.bounds import Limits
+from sluice.service.build import build_program
 from sluice.service.load import load_file, load_source
+from sluice.service.lower.program import lower
 from sluice.service.serve import Backend, Tls
 from tests.service.certificates import client, make_certificate, needs_tls, secure_origin
 from tests.service.peers import PATIENCE, Served, faults, read_exactly, read_to_end
@@ -243,3 +245,12 @@ def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFix
     given = ["serve", "http_round_robin", "--listen", "127.0.0.1:0", "--backends", "127.0.0.1:1", *options]
     assert main(given) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_backend_of_tls_without_a_name_is_refused_by_the_program_too() -> None:
+    """Without a name nothing of its certificate would be compared."""
+    process = WEB.process()
+    program = build_program(process.name, lower(WEB, process).source, tls=True)
+    command = [str(program), "--listen", "127.0.0.1", "0", "--ca", "", "--tls-backend", "1", "127.0.0.1", "1", ""]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 1 and "has no name that its certificate could have" in done.stderr

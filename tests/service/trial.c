@@ -29,6 +29,18 @@ bool service_slice_over(struct service_core *core)
     return true;
 }
 
+/* There is no access log. */
+void service_log_request(struct service_channel *c, const uint8_t *raw, uint64_t length) { (void)c, (void)raw, (void)length; }
+
+void service_log_response(struct service_channel *c, const uint8_t *raw, uint64_t size, const struct service_channel *origin,
+                          bool whole)
+{
+    (void)c, (void)raw, (void)size, (void)origin, (void)whole;
+}
+
+void service_log_moved(struct service_channel *c, uint64_t size) { (void)c, (void)size; }
+void service_log_passed(struct service_channel *c) { (void)c; }
+
 /* Makes room for `size` bytes, and one: a pointer to no bytes is none that memcpy takes. */
 static void grow(uint8_t **bytes, size_t *room, size_t size)
 {

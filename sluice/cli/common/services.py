@@ -14,6 +14,7 @@ from sluice.service.bounds import Limits
 from sluice.service.lang.check.scope import Signature
 from sluice.service.load import Service, load_file
 from sluice.service.lower.program import lower
+from sluice.service.names import Names
 from sluice.service.serve import (
     COMMON,
     AddressError,
@@ -22,14 +23,33 @@ from sluice.service.serve import (
     Wiring,
     read_address,
     read_authorities,
-    read_backend,
     read_certificate,
+    read_networks,
     wire,
 )  # fmt: skip
 
 _LIMITS = tuple(each.name for each in dataclasses.fields(Limits) if each.name not in COMMON)
-_KEYS = ("program", "grammar", "process", "listen", "backends", "set", "tls", "alpn", "backend_ca", *_LIMITS)
+_KEYS = (
+    "program",
+    "grammar",
+    "process",
+    "listen",
+    "backends",
+    "set",
+    "tls",
+    "alpn",
+    "backend_ca",
+    "proxy_protocol",
+    *_LIMITS,
+)
 
+
+LOG_VARIABLES = (
+    "remote_addr", "remote_port", "remote_user", "time_local", "time_iso8601", "msec", "request", "status",
+    "bytes_sent", "body_bytes_sent", "http_referer", "http_user_agent", "http_host", "upstream_addr",
+    "upstream_header_time", "request_time", "end",
+)  # fmt: skip
+"""Of access logs; runtime/log_format.c has the same."""
 
 CERTIFICATES = 64
 """Certificates of a service; runtime/tls.h has the same number."""
@@ -56,6 +76,12 @@ def checked_limits(values: dict[str, Any]) -> Limits:
             if value and not re.fullmatch(r"/[!-~]{0,511}", str(value)):
                 raise UsageError(f"--health-path {value}: a path such as /health, of at most 512 characters")
             continue
+        if name == "access_log":
+            _check_log(str(value))
+            continue
+        if name == "access_log_format":
+            _check_format(str(value))
+            continue
         if not isinstance(value, int) or value < 0:
             raise UsageError(f"--{name.replace('_', '-')} {value}: a number from 0")
     limits = Limits(**values)
@@ -79,9 +105,33 @@ def checked_limits(values: dict[str, Any]) -> Limits:
             raise UsageError(f"--{name.replace('_', '-')} {getattr(limits, name)}: from 1 to 1000")
     if limits.health_path and not limits.health:
         raise UsageError(f"--health-path {limits.health_path}: give --health, the seconds between two checks, too")
+    if not 1 <= limits.access_log_buffer <= 1 << 20:
+        raise UsageError(f"--access-log-buffer {limits.access_log_buffer}: from 1 to {1 << 20} KiB")
+    if limits.access_log_keep > 1000:
+        raise UsageError(f"--access-log-keep {limits.access_log_keep}: at most 1000 files")
+    if limits.access_log:
+        limits = dataclasses.replace(limits, access_log=str(Path(limits.access_log).absolute()))
+    if limits.backend_proxy > 2:
+        raise UsageError(f"--backend-proxy {limits.backend_proxy}: version 1 or 2, or 0 for none")
     if limits.keep > 4096:
         raise UsageError(f"--keep {limits.keep}: at most 4096")
     return limits
+
+
+def _check_log(path: str) -> None:
+    if path and (not Path(path).absolute().parent.is_dir() or (Path(path).exists() and not Path(path).is_file())):
+        raise UsageError(f"--access-log {path}: give a file in a folder that exists")
+
+
+def _check_format(text: str) -> None:
+    names = re.findall(r"\$([a-z_0-9]*)", text)
+    for each in names:
+        if each not in LOG_VARIABLES:
+            raise UsageError(f"--access-log-format: ${each} is not known; known are ${', $'.join(LOG_VARIABLES)}")
+    if text not in ("combined", "json") and not 1 <= len(names) < 64:
+        raise UsageError(f"--access-log-format {text}: combined, json, or 1 to 63 variables such as $request")
+    if "\n" in text or "\0" in text:
+        raise UsageError("--access-log-format: a line is one line")
 
 
 def named(text: str) -> tuple[str, str]:
@@ -108,7 +158,13 @@ def read_tls(
     )
 
 
-def read_config(path: str, limits: Limits) -> list[Configured]:
+def require_web(service: Service, process: Signature, wiring: Wiring, limits: Limits) -> None:
+    """Refuse options of HTTP where the clients of a service use another protocol. Raises UsageError."""
+    if limits.access_log and not service.accepts_web(process, wiring.accept):
+        raise UsageError("--access-log: the clients of this service do not use HTTP; omit it")
+
+
+def read_config(path: str, limits: Limits, names: Names) -> list[Configured]:
     """The services of a file; limits that it does not give are those given. Raises UsageError and ServiceError."""
     try:
         data: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -123,10 +179,11 @@ def read_config(path: str, limits: Limits) -> list[Configured]:
             raise UsageError(f"{path}: '{name}' stands before the tables; write it in the table of a service")
     if not tables:
         raise UsageError(f"{path}: no service; write a table [NAME] with program, listen and backends")
-    return [_service(path, name, table, {**dataclasses.asdict(limits), **common}) for name, table in tables.items()]
+    every = {**dataclasses.asdict(limits), **common}
+    return [_service(path, name, table, every, names) for name, table in tables.items()]
 
 
-def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]) -> Configured:
+def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any], names: Names) -> Configured:
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise UsageError(f"{path}: [{name!r}] is no name; use letters, digits, _ and -")
     for key in table:
@@ -152,13 +209,16 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
         wiring = wire(
             process,
             (named(table["listen"])[0], read_address(named(table["listen"])[1])),
-            [(channel, _addresses(each)) for channel, each in given.items() if each],
+            [(channel, _addresses(each, names)) for channel, each in given.items() if each],
             read_tls(service, process, _texts(table, "tls"), table.get("alpn"), table.get("backend_ca")),
+            read_networks(",".join(_texts(table, "proxy_protocol"))),
         )
     except AddressError as error:
         raise UsageError(f"{path}: [{name}]: {error}") from error
     own = {key: table[key] for key in _LIMITS if key in table}
-    return Configured(name, lower(service, process).source, wiring, checked_limits({**limits, **own}))
+    checked = checked_limits({**limits, **own})
+    require_web(service, process, wiring, checked)
+    return Configured(name, lower(service, process).source, wiring, checked)
 
 
 def _texts(table: dict[str, Any], key: str) -> list[str]:
@@ -166,6 +226,6 @@ def _texts(table: dict[str, Any], key: str) -> list[str]:
     return [str(each) for each in (cast(list[Any], value) if isinstance(value, list) else [value])]
 
 
-def _addresses(value: Any) -> list[Backend]:
+def _addresses(value: Any, names: Names) -> list[Backend]:
     items = cast(list[Any], value) if isinstance(value, list) else [value]
-    return [read_backend(str(each)) for each in items]
+    return [backend for each in items for backend in names.use(str(each))]

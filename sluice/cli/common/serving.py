@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -16,17 +17,25 @@ from sluice.cli.common.progress import busy
 from sluice.cli.common.services import Configured
 from sluice.service.bounds import bounds_of
 from sluice.service.build import build_program
+from sluice.service.names import Names
 from sluice.service.operation import Events, Operation, Plan, RefusedError
 from sluice.service.serve import AddressError, read_address
 
+FILES = 1.0
+"""Seconds between two looks at files of backends."""
 
-def run_services(options: argparse.Namespace, configured: Callable[[argparse.Namespace], list[Configured]]) -> int:
+
+def run_services(
+    options: argparse.Namespace, configured: Callable[[argparse.Namespace, Names], list[Configured]]
+) -> int:
     """Compile services, and run them until they are stopped. `configured` reads them, at the start and for each reload.
     Raises UsageError and CommandError, and what `configured` raises.
     """
     as_json: bool = options.json
     if options.drain < 0:
         raise UsageError(f"--drain {options.drain}: a number from 0")
+    if not 1 <= options.resolve <= 86400:
+        raise UsageError(f"--resolve {options.resolve}: from 1 to 86400 seconds")
     try:
         metrics = None if options.metrics is None else read_address(options.metrics)
     except AddressError as error:
@@ -37,7 +46,9 @@ def run_services(options: argparse.Namespace, configured: Callable[[argparse.Nam
             print(json.dumps({"metrics": address}) if as_json else f"metrics at http://{address}/", flush=True)
             return
         wiring, limits = plan.services[number]
-        found = bounds_of(plan.program, wiring.channels, limits, number, wiring.folders, wiring.encrypted)
+        found = bounds_of(
+            plan.program, wiring.channels, limits, number, wiring.folders, wiring.encrypted, bool(wiring.trusted)
+        )
         data = {"ready": address, "service": plan.names[number], **dataclasses.asdict(found)}
         text = f"{plan.names[number]} serves at {address}; at most {found.total:,} bytes of memory"
         print(json.dumps(data) if as_json else text, flush=True)
@@ -56,13 +67,15 @@ def run_services(options: argparse.Namespace, configured: Callable[[argparse.Nam
         nonlocal options
         try:
             changed = _changed(options, what)
-            made = _plan(configured(changed))
+            with names.anew():
+                made = _plan(configured(changed, names))
             options = changed
             return made
         except (*TOLD, UsageError, CommandError, OSError) as error:
             raise RefusedError(str(error)) from error
 
-    plan = _plan(configured(options))
+    names = Names(lambda why: print(f"sluice: {why}", file=sys.stderr, flush=True))
+    plan = _plan(configured(options, names))
     control: str | None = options.control
     server = None
     try:
@@ -70,6 +83,8 @@ def run_services(options: argparse.Namespace, configured: Callable[[argparse.Nam
         if control is not None:
             server = control_server(control, operation.answer)
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
+        watching = threading.Thread(target=_watch, args=(names, operation, options.resolve, as_json), daemon=True)
+        watching.start()
         status = operation.run(plan)
     except OSError as error:
         raise CommandError(f"cannot listen: {error.strerror or error}; give another address") from error
@@ -80,6 +95,32 @@ def run_services(options: argparse.Namespace, configured: Callable[[argparse.Nam
             remove_socket(control)
     _print_counters(operation.totals, as_json)
     return 1 if status else 0
+
+
+def _watch(names: Names, operation: Operation, resolve: int, as_json: bool) -> None:
+    """Reload when backends have changed: files are looked at each second, names are resolved each `resolve` seconds. A
+    reload that is refused is tried again.
+    """
+    refused, resolved = "", time.monotonic()
+    while True:
+        time.sleep(FILES)
+        due = time.monotonic() - resolved >= resolve
+        if due:
+            resolved = time.monotonic()
+        found = names.changed(due)
+        if not found:
+            continue
+        why = operation.answer({"do": "reload"}).get("error", "")
+        if why and why != refused:
+            print(f"sluice: backends have changed, but: {why}", file=sys.stderr, flush=True)
+        refused = why
+        for text, backends in found.items() if not why else ():
+            now = [
+                f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}" for each in backends
+            ]
+            print(
+                json.dumps({"backends": text, "now": now}) if as_json else f"{text} is now {', '.join(now)}", flush=True
+            )
 
 
 def _changed(options: argparse.Namespace, what: dict[str, Any]) -> argparse.Namespace:

@@ -205,11 +205,12 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         notes = str(got is not None and got.tail is not None and got.tail.framing == "http_response").lower()
         exact = str(flags[1] and sent is not None and "answered" in sent.expressions).lower()
         answered = sent.expressions.get("answered") if sent is not None and flags[1] else None
+        web = str(got is not None and got.tail is not None and got.tail.framing == "http_request").lower()
         strict = str(answered is not None and answered.kind == "number" and answered.number != 0).lower()
         text = ", ".join(str(flag).lower() for flag in flags)
         out.append(
             f'    {{"{each.name}", {text}, {marks}, {len(finish or b"")}, {str(sums).lower()}, {notes}, {exact}, '
-            f"{strict}}},"
+            f"{strict}, {web}}},"
         )
     out += ["};", "", "static const struct service_rule rules[] = {"]
     for rule in rules:

@@ -28,10 +28,17 @@
     X(CHECKS_FAILED, "health checks that failed")                                              \
     X(TAKEN_OUT, "backends taken out by health checks")                                        \
     X(PUT_BACK, "backends put back by health checks")                                          \
+    X(LOGGED, "access log lines")                                                              \
+    X(LOG_LOST, "access log lines lost: they came faster than they could be written, or were too long") \
+    X(LOG_UNWRITTEN, "access log lines lost: the file could not be written")                   \
+    X(LOG_MISSED, "requests that are not in the access log: too many were waiting for their answers") \
+    X(LOG_CUT, "access log lines with a field that was too long and was cut")                  \
     X(ENDED, "instances ended by their program")                                               \
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \
     X(ACCEPT_FAILED, "connections that could not be accepted")                                 \
+    X(PROXIED, "connections with a PROXY header")                                              \
+    X(PROXY_MALFORMED, "faults: malformed PROXY header")                                       \
     X(BAD_MESSAGE, "faults: malformed message")                                                  \
     X(TRUNCATED, "faults: a connection ended within a message")                                \
     X(TOO_LARGE, "faults: message larger than a buffer")                                       \
@@ -92,6 +99,7 @@ static inline enum service_exception service_class(enum service_counter fault)
     case SERVICE_TLS_BROKEN:
         return SERVICE_BROKEN_CONNECTION;
     case SERVICE_BAD_MESSAGE:
+    case SERVICE_PROXY_MALFORMED:
     case SERVICE_CHECKSUM:
         return SERVICE_MALFORMED_MESSAGE;
     case SERVICE_TIMEOUT:

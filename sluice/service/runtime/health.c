@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "proxy_header.h"
 #include "tls.h"
 
 enum {
     REQUEST = 1024, /* bytes of a request */
-    STATUS = 12,    /* bytes of an answer that are read: as far as its status */
+    STATUS = 12,    /* bytes of an answer as far as its status */
+    ANSWER = 16384, /* bytes of it that are read: interim responses come before the one that counts */
     SECOND = 1000,  /* milliseconds */
 };
 
@@ -35,7 +37,9 @@ struct service_probe {
     int fd;                /* -1: no check is going on */
     struct service_probe_tls *tls;
     bool connected;
-    uint32_t size, sent, held; /* bytes of the request, and of the answer */
+    uint32_t size, sent, held; /* bytes of the request, and of the answer's beginning */
+    uint32_t got;              /* bytes of the answer, interim responses included */
+    uint32_t skips;            /* an interim response is skipped: bytes of the empty line that ends it, and one; or 0 */
     char request[REQUEST], answer[STATUS];
 };
 
@@ -43,7 +47,7 @@ static uint64_t milliseconds(void) { return service_nanoseconds() / 1000000; }
 
 static void count(struct service_probe *probe, enum service_counter what)
 {
-    __atomic_fetch_add(&probe->config->health_counters[what], 1, __ATOMIC_RELAXED);
+    __atomic_fetch_add(&probe->config->other_counters[what], 1, __ATOMIC_RELAXED);
 }
 
 static void report(const struct service_probe *probe, const char *what, const char *why)
@@ -83,7 +87,7 @@ static void finish(struct service_probe *probe, const char *why)
 static void begin(struct service_probe *probe, uint64_t now)
 {
     probe->due = now + (uint64_t)probe->config->health * SECOND;
-    probe->sent = probe->held = 0;
+    probe->sent = probe->held = probe->got = probe->skips = 0;
     probe->connected = false;
     probe->fd = socket(probe->address->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (probe->fd < 0)
@@ -95,20 +99,49 @@ static void begin(struct service_probe *probe, uint64_t now)
         finish(probe, "no memory left for TLS");
 }
 
-/* What an answer that is there as far as its status says. */
-static void judge(struct service_probe *probe)
+/* What an answer that is there as far as its status says. Whether the check is over: an interim response (RFC 9110, section
+ * 15.2) is followed by another one. */
+static bool judge(struct service_probe *probe)
 {
     static char why[64];
     const char *a = probe->answer;
 
     if (memcmp(a, "HTTP/1.", 7) != 0 || (a[7] != '0' && a[7] != '1') || a[8] != ' ') {
         finish(probe, "its answer is not one of HTTP");
+    } else if (a[9] == '1' && memcmp(a + 9, "101", 3) != 0) {
+        probe->held = 0;
+        probe->skips = 1;
+        return false;
     } else if (a[9] != '2' && a[9] != '3') {
         snprintf(why, sizeof why, "status %.3s", a + 9);
         finish(probe, why);
     } else {
         finish(probe, NULL);
     }
+    return true;
+}
+
+/* Takes bytes of an answer. Whether the check is over. */
+static bool take(struct service_probe *probe, const char *bytes, uint32_t count)
+{
+    static const char end[] = "\r\n\r\n";
+
+    probe->got += count;
+    for (uint32_t i = 0; i < count; i++) {
+        if (!probe->skips) {
+            probe->answer[probe->held++] = bytes[i];
+            if (probe->held == STATUS && judge(probe))
+                return true;
+        } else if (bytes[i] == end[probe->skips - 1]) {
+            probe->skips = probe->skips == 4 ? 0 : probe->skips + 1;
+        } else {
+            probe->skips = bytes[i] == '\r' ? 2 : 1;
+        }
+    }
+    if (probe->got < ANSWER)
+        return false;
+    finish(probe, "its interim responses do not end");
+    return true;
 }
 
 /* What `done` bytes, or the error, of a read or write mean. Whether to go on. */
@@ -133,6 +166,15 @@ static void go_on(struct service_probe *probe)
         finish(probe, strerror(error ? error : errno));
         return;
     }
+    if (!probe->connected && probe->config->sends_proxy) {
+        uint8_t header[SERVICE_PROXY_OWN];
+        size_t size = service_proxy_write(probe->config->sends_proxy, NULL, header);
+
+        if (send(probe->fd, header, size, MSG_NOSIGNAL) != (ssize_t)size) {
+            finish(probe, strerror(errno));
+            return;
+        }
+    }
     probe->connected = true;
     if (probe->tls && !service_probe_tls_ready(probe->tls)) {
         if (errno != EAGAIN)
@@ -152,16 +194,15 @@ static void go_on(struct service_probe *probe)
             return;
         probe->sent += (uint32_t)done;
     }
-    while (probe->held < STATUS) {
-        char *at = probe->answer + probe->held;
-        uint32_t left = STATUS - probe->held;
+    do {
+        char bytes[256];
 
-        done = probe->tls ? service_probe_tls_read(probe->tls, at, left) : read(probe->fd, at, left);
+        done = probe->tls ? service_probe_tls_read(probe->tls, bytes, sizeof bytes) : read(probe->fd, bytes, sizeof bytes);
         if (!moved(probe, done, true))
             return;
-        probe->held += (uint32_t)done;
-    }
-    judge(probe);
+        if (take(probe, bytes, (uint32_t)done))
+            return;
+    } while (true);
 }
 
 static void *run(void *argument)

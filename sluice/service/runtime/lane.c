@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include "folder.h"
+#include "log_file.h"
+#include "prelude.h"
 #include "message.h"
 
 enum {
@@ -76,10 +78,25 @@ static const char *listen_at(struct service_lane *lane)
     return NULL;
 }
 
+/* Memory of `size` bytes for each instance, which costs nothing until it is used; null if there is none. */
+static void *reserve(struct service_lane *lane, uint64_t size)
+{
+    void *found = mmap(NULL, lane->capacity * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return found == MAP_FAILED ? NULL : found;
+}
+
+static void release(struct service_lane *lane, void *memory, uint64_t size)
+{
+    if (memory)
+        munmap(memory, lane->capacity * size);
+}
+
 const char *service_lane_make(struct service_lane *lane, struct service_worker *worker,
                               const struct service_config *config)
 {
     uint32_t workers = worker->team->count;
+    const char *wrong;
 
     *lane = (struct service_lane){.config = config, .worker = worker, .listener = -1, .listening = true};
     atomic_init(&lane->returned, NULL);
@@ -100,19 +117,12 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     if (lane->memory == MAP_FAILED || !make_pool(lane) ||
         !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
         return "no memory for instances and buffers";
-    if (config->folders) {
-        lane->readers = mmap(NULL, lane->capacity * lane->channels * sizeof *lane->readers, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (lane->readers == MAP_FAILED)
-            return "no memory for the readers of files";
-    }
-    if (config->tls) {
-        lane->tls = mmap(NULL, lane->capacity * lane->channels * sizeof *lane->tls, PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (lane->tls == MAP_FAILED)
-            return "no memory for TLS";
-    }
-    return listen_at(lane);
+    if ((config->folders && !(lane->readers = reserve(lane, lane->channels * sizeof *lane->readers))) ||
+        (config->tls && !(lane->tls = reserve(lane, lane->channels * sizeof *lane->tls))) ||
+        (config->ends && !(lane->ends = reserve(lane, sizeof *lane->ends))))
+        return "no memory for files, TLS, or addresses";
+    wrong = service_log_make(lane);
+    return wrong ? wrong : listen_at(lane);
 }
 
 void service_lane_enter(struct service_lane *lane, struct service_instance *instance)
@@ -176,6 +186,8 @@ void service_lane_give(struct service_lane *lane, struct service_instance *insta
 {
     struct service_lane *home = instance->home;
 
+    if (lane->core.log)
+        service_log_end(instance);
     for (uint32_t i = 0; i < instance->channel_count; i++)
         service_kept_give(&instance->channels[i]);
     service_lane_leave(lane, instance);
@@ -219,17 +231,13 @@ void service_lane_accept(struct service_lane *lane)
         }
         c = service_port(instance, lane->config->listen_port);
         c->reopens = false;
-        if (peer.ss_family == AF_INET) {
-            c->address = ntohl(((struct sockaddr_in *)&peer)->sin_addr.s_addr);
-            c->peer_port = ntohs(((struct sockaddr_in *)&peer)->sin_port);
-        }
         if (!service_socket_adopt(c, fd)) {
             service_core_count(&lane->core, SERVICE_ACCEPT_FAILED, 1);
             service_lane_give(lane, instance);
             continue;
         }
         service_core_count(&lane->core, SERVICE_ACCEPTED, 1);
-        service_instance_start(instance);
+        service_prelude_begin(instance, &peer);
         service_lane_queue(lane, instance);
     }
 }
@@ -253,10 +261,10 @@ void service_lane_free(struct service_lane *lane)
         close(lane->listener);
     service_buffers_free(&lane->core.buffers);
     munmap(lane->memory, lane->capacity * lane->stride);
-    if (lane->readers)
-        munmap(lane->readers, lane->capacity * lane->channels * sizeof *lane->readers);
-    if (lane->tls)
-        munmap(lane->tls, lane->capacity * lane->channels * sizeof *lane->tls);
+    release(lane, lane->readers, lane->channels * sizeof *lane->readers);
+    release(lane, lane->tls, lane->channels * sizeof *lane->tls);
+    release(lane, lane->ends, sizeof *lane->ends);
+    service_log_free(lane);
     free(lane->idle);
     free(lane->kept);
 }

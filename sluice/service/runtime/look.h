@@ -10,6 +10,7 @@
 
 #include "backend.h"
 #include "io.h"
+#include "log.h"
 #include "parts.h"
 
 /* A message that came from a channel, or one that the program made (`raw` is null then). */

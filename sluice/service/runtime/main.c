@@ -9,6 +9,12 @@
  * all others. --listener DESCRIPTOR (of a service, for each worker) and --metrics-listener
  * DESCRIPTOR are listening sockets that this process was given; the addresses are theirs then.
  *
+ * --access-log PATH (before its format, size in MiB, number of older files that are kept, and KiB of a worker's ring):
+ * --access-log-format, --access-log-size, --access-log-keep, --access-log-buffer. SIGUSR2 opens the file anew.
+ *
+ * --proxy-protocol ADDRESS BITS (again for each network): clients from there send a PROXY header; --backend-proxy VERSION:
+ * backends are sent one (0: none).
+ *
  * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
  * ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts
@@ -27,6 +33,7 @@
 
 #include "folder.h"
 #include "health.h"
+#include "log_file.h"
 #include "metrics.h"
 #include "options.h"
 #include "tls.h"
@@ -100,11 +107,12 @@ static int print_sizes(void)
     for (unsigned i = 0; i < service_program_count; i++)
         printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
                "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
-               "\"reader\": %zu}%s",
+               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
                sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
+               sizeof(struct service_buffer) + sizeof(struct service_visit), sizeof(struct service_ends),
                i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }
@@ -115,6 +123,7 @@ static void wanted_signals(sigset_t *signals)
     sigaddset(signals, SIGINT);
     sigaddset(signals, SIGTERM);
     sigaddset(signals, SIGUSR1);
+    sigaddset(signals, SIGUSR2);
 }
 
 /* Connections that are there, at all workers. */
@@ -136,6 +145,18 @@ static void wake_workers(const struct service_team *team)
             ;
 }
 
+/* The signal that has come; SIGUSR2 means that access logs are opened anew, and is dealt with. */
+static int next_signal(int stop)
+{
+    struct signalfd_siginfo came;
+
+    if (read(stop, &came, sizeof came) != sizeof came)
+        return 0;
+    if (came.ssi_signo == SIGUSR2)
+        service_logs_reopen();
+    return (int)came.ssi_signo;
+}
+
 /* Until all connections have ended, or the time for it is over, or a signal comes. */
 static void drain(struct service_team *team, uint32_t seconds, int stop)
 {
@@ -145,7 +166,7 @@ static void drain(struct service_team *team, uint32_t seconds, int stop)
     atomic_store(&team->draining, true);
     wake_workers(team);
     while (service_nanoseconds() < end && (atomic_load(&team->drained) < team->count || any_in_use(team)))
-        if (poll(&signals, 1, 50) > 0)
+        if (poll(&signals, 1, 50) > 0 && next_signal(stop) != SIGUSR2)
             break;
 }
 
@@ -153,16 +174,18 @@ static void drain(struct service_team *team, uint32_t seconds, int stop)
  * signals cannot be read. */
 static int wait_for_end(struct service_team *team, int metrics, uint32_t seconds)
 {
-    struct signalfd_siginfo came;
     sigset_t signals;
-    int stop;
+    int stop, came;
 
     wanted_signals(&signals);
     stop = signalfd(-1, &signals, SFD_CLOEXEC);
     if (stop < 0)
         return die("signals", strerror(errno));
-    service_metrics_serve(team, metrics, stop);
-    if (read(stop, &came, sizeof came) == sizeof came && came.ssi_signo == SIGUSR1)
+    do {
+        service_metrics_serve(team, metrics, stop);
+        came = next_signal(stop);
+    } while (came == SIGUSR2);
+    if (came == SIGUSR1)
         drain(team, seconds, stop);
     close(stop);
     return 0;
@@ -186,6 +209,7 @@ static int run(struct service_team *team, int metrics, uint32_t seconds, struct 
     service_health_stop(health);
     for (uint32_t i = 0; i < team->count; i++)
         service_worker_close(&workers[i]);
+    service_logs_stop();
     for (unsigned i = 0; i < service_program_count; i++)
         report(team, i);
     for (uint32_t i = 0; i < team->count; i++)
@@ -261,6 +285,9 @@ int main(int count, char **arguments)
     wrong = service_health_start(&health, configs, service_program_count);
     if (wrong)
         return die("health checks", wrong);
+    wrong = service_logs_start(configs, service_program_count);
+    if (wrong)
+        return die("access log", wrong);
     status = run(&team, metrics, options.drain, &health);
     free(team.workers);
     for (unsigned i = 0; i < service_program_count; i++) {
@@ -271,8 +298,10 @@ int main(int count, char **arguments)
             free(configs[i].backends[port]);
         }
         service_tls_free(&configs[i]);
+        service_log_close(&configs[i]);
         free(configs[i].states);
         free(configs[i].listeners);
+        free(configs[i].trusted);
         if (configs[i].shared.state)
             munmap(configs[i].shared.state, configs[i].program->shared_size);
     }

@@ -61,6 +61,8 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         }
         if (c->sums)
             c->sum_in = service_crc(c->sum_in, message->raw, message->total);
+        if (c->instance->core->log)
+            service_log_request(c, message->raw, message->here);
         c->ends |= found.last;
         c->unsent = true;
         c->instance->progressed = true;

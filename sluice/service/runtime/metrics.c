@@ -36,7 +36,7 @@ const char *const service_counter_texts[] = {SERVICE_COUNTERS(SERVICE_TEXT)};
 uint64_t service_counted(const struct service_team *team, uint32_t service, int counter)
 {
     const struct service_config *config = team->workers[0].lanes[service].config;
-    uint64_t sum = __atomic_load_n(&config->health_counters[counter], __ATOMIC_RELAXED);
+    uint64_t sum = __atomic_load_n(&config->other_counters[counter], __ATOMIC_RELAXED);
 
     for (uint32_t i = 0; i < team->count; i++)
         sum += __atomic_load_n(&team->workers[i].lanes[service].core.counters[counter], __ATOMIC_RELAXED);

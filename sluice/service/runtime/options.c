@@ -2,6 +2,8 @@
 #define _GNU_SOURCE 1 /* O_PATH */
 #include "options.h"
 
+#include "log_file.h"
+#include "prelude.h"
 #include "tls.h"
 
 #include <fcntl.h>
@@ -26,7 +28,7 @@ static bool address_of(const char *host, const char *port, struct service_addres
 /* How many arguments follow an option; -1 for an unknown one. */
 static int values_of(const char *option)
 {
-    static const char *const two[] = {"--listen", "--metrics", "--folder", "--tls"};
+    static const char *const two[] = {"--listen", "--metrics", "--folder", "--tls", "--proxy-protocol"};
 
     if (strcmp(option, "--backend") == 0)
         return 3;
@@ -50,6 +52,7 @@ static uint32_t *number_of(struct service_config *config, const char *option)
         {"--share", &config->share},        {"--body-time", &config->body_time},       {"--body-rate", &config->body_rate},
         {"--most", &config->most},          {"--down", &config->down},                 {"--splice", &config->splice},
         {"--health", &config->health},       {"--health-rise", &config->health_rise}, {"--health-fall", &config->health_fall},
+        {"--backend-proxy", &config->sends_proxy},
         {"--handshake", &config->handshake}, {"--handshakes", &config->handshakes},
     };
 
@@ -67,6 +70,8 @@ static const char *add_backend(struct service_config *config, char **value, cons
 
     if (number >= config->program->port_count || config->counts[number] == MOST_BACKENDS)
         return "no such port, or too many backends";
+    if (name && !name[0])
+        return "a backend of TLS has no name that its certificate could have";
     more = realloc(config->backends[number], (config->counts[number] + 1) * sizeof *more);
     if (!more || !address_of(value[1], value[2], &more[config->counts[number]]))
         return "no address of a backend";
@@ -115,6 +120,32 @@ static const char *check(const struct service_config *config, uint32_t workers)
         config->instances < workers || config->buffers < workers || config->listen.length == 0 ||
         (config->listener_count && config->listener_count != workers))
         return "an option's value is out of range";
+    return NULL;
+}
+
+/* An option of the access log; it is none without --access-log before it. */
+static const char *read_log(struct service_config *config, const char *option, const char *value)
+{
+    struct service_log_file *log = config->log;
+    uint64_t number = strtoull(value, NULL, 10);
+
+    if (strcmp(option, "--access-log") == 0) {
+        if (value[0] && !config->program->ports[config->listen_port].web)
+            return "an access log needs clients of HTTP";
+        return log ? "there is an access log already" : service_log_open(config, value);
+    }
+    if (!log)
+        return NULL;
+    if (strcmp(option, "--access-log-format") == 0)
+        return service_log_read_format(&log->format, value);
+    if (strcmp(option, "--access-log-size") == 0)
+        log->limit = number << 20;
+    else if (strcmp(option, "--access-log-keep") == 0)
+        log->keep = (uint32_t)number;
+    else if (strcmp(option, "--access-log-buffer") == 0 && number >= 1 && number <= 1 << 20)
+        log->ring = (uint32_t)(number << 10);
+    else
+        return "unknown option, or its value is out of range";
     return NULL;
 }
 
@@ -169,6 +200,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             wrong = service_tls_protocols(config, value[0]);
         else if (strcmp(option, "--ca") == 0)
             wrong = service_tls_authorities(config, value[0][0] ? value[0] : NULL);
+        else if (strcmp(option, "--proxy-protocol") == 0)
+            wrong = service_prelude_trust(config, value[0], value[1]);
         else if (strcmp(option, "--folder") == 0)
             wrong = add_folder(config, value);
         else if (strcmp(option, "--listener") == 0)
@@ -177,6 +210,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
             config = configs + number;
         else if (strcmp(option, "--health-path") == 0)
             config->health_path = value[0];
+        else if (strncmp(option, "--access-log", 12) == 0)
+            wrong = read_log(config, option, value[0]);
         else if (strcmp(option, "--buffers") == 0)
             config->buffers = number;
         else if (strcmp(option, "--instances") == 0)
@@ -194,6 +229,7 @@ const char *service_read_options(int count, char **arguments, struct service_con
         if (wrong)
             return wrong;
         configs[i].counts[configs[i].listen_port] = 1;
+        configs[i].ends = configs[i].ends || configs[i].sends_proxy;
     }
     return NULL;
 }

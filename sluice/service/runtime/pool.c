@@ -65,7 +65,7 @@ void service_kept_give(struct service_channel *c)
                  (c->parked || (!c->in_ended && !c->out_ended)) && !c->readable && !c->hung_up && !c->ends &&
                  !c->address && !c->from && !service_transit(c) && !c->broken;
 
-    if (quiet && idle) {
+    if (quiet && idle && !lane->config->sends_proxy) { /* else it has the header of one client */
         struct service_backend *backend = service_backend_state(c);
 
         if (service_poll_change(&lane->worker->poll, c->fd, SERVICE_WATCH_IDLE,

@@ -111,6 +111,8 @@ static inline void service_wrote(struct service_channel *c, uint64_t size, const
 {
     if (c->sums)
         c->sum_out = service_crc(c->sum_out, c->out->bytes + c->out->end, size);
+    if (c->instance->core->log)
+        service_log_response(c, c->out->bytes + c->out->end, size, message->origin, true);
     c->out->end += (uint32_t)size;
     service_due(c, message);
     service_close_after(c, message);
@@ -171,6 +173,8 @@ static inline void service_passed(struct service_channel *c)
 {
     if (c->to) {
         c->to->from = NULL;
+        if (c->instance->core->log)
+            service_log_passed(c->to);
         if (c->to->sent - c->to->received == 1) /* the time to answer begins when the request is there as a whole */
             c->to->due_since = c->instance->core->now;
     }
@@ -206,6 +210,8 @@ static inline void service_pass_bytes(struct service_channel *c)
         out->end += (uint32_t)size;
     }
     if (size) {
+        if (c->to && self->core->log)
+            service_log_moved(c->to, size);
         c->in->start += (uint32_t)size;
         c->passing -= size;
         if (!c->sums)
@@ -245,6 +251,8 @@ static inline enum service_outcome service_forward(struct service_channel *c, co
     c->from = origin;
     service_due(c, message);
     service_count(c->instance, SERVICE_SENT, 1);
+    if (c->instance->core->log)
+        service_log_response(c, message->raw, message->here, origin, false);
     service_pass(origin);
     service_close_after(c, message);
     return SERVICE_STEP;

@@ -18,6 +18,7 @@
 
 struct service_instance;
 struct service_lane;
+struct service_log;
 
 enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
@@ -44,6 +45,7 @@ struct service_port {
     bool notes;         /* an answer cannot be read without a note of its request */
     bool exact;         /* the grammar says which requests have an answer */
     bool strict;        /* each request has one: what a backend sends while none is due is no answer */
+    bool web;           /* requests of HTTP come from it */
 };
 
 struct service_program {
@@ -69,8 +71,8 @@ struct service_channel {
     struct service_channel *to;   /* where the message that passes goes; null if it is skipped */
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
     struct service_tail tail;     /* parts of that message that come after these */
-    uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint32_t need;                /* bytes without which a parser cannot go on */
+    uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint32_t received, sent;      /* final answers, and requests that have one, since nothing was due last */
     uint32_t due_since;           /* the second since which an answer is due */
     uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is. While one
@@ -134,6 +136,7 @@ struct service_core {
     uint32_t most; /* connections to a backend; 0: any number */
     uint32_t down; /* seconds for which a backend that failed counts as down */
     uint32_t now;  /* seconds */
+    struct service_log *log; /* the access log; null without */
     uint32_t work; /* iterations of loops, to look at the clock only at some of them */
     struct service_buffers buffers;
     uint64_t counters[SERVICE_COUNTER_COUNT];
@@ -151,8 +154,10 @@ struct service_instance {
     uint16_t turn;                 /* where the next choice among channels begins */
     uint8_t fault;                 /* enum service_counter */
     bool queued, progressed, in_use;
+    bool begins;                   /* what comes before its messages is not there yet */
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
+    struct service_buffer *visits, *visits_last; /* requests that are to be in the access log, log.h */
     void *frame;
     struct service_channel channels[];
 };

@@ -6,6 +6,7 @@
 
 #include "folder.h"
 #include "message.h"
+#include "prelude.h"
 #include "tls.h"
 
 static struct service_poll *poll_of(const struct service_channel *c) { return &service_lane_of(c)->worker->poll; }
@@ -115,7 +116,8 @@ bool service_socket_event(struct service_channel *c, uint32_t events)
         int error = 0;
         socklen_t length = sizeof error;
 
-        if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0) {
+        if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &length) != 0 || error != 0 ||
+            (service_lane_of(c)->config->sends_proxy && !service_prelude_send(c))) {
             service_fail(c->instance, SERVICE_CONNECT_FAILED);
             return false;
         }

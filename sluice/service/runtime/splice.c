@@ -107,6 +107,8 @@ static bool pour(struct service_channel *c)
         c->passing -= (uint64_t)sent;
         service_moved(&c->pass_bytes, (uint64_t)sent);
         service_moved(&to->out_bytes, (uint64_t)sent);
+        if (c->instance->core->log)
+            service_log_moved(to, (uint64_t)sent);
         if (!pipe->held)
             to->out_since = 0;
         c->instance->progressed = true;

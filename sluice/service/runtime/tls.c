@@ -17,9 +17,8 @@ static struct service_tls **place_of(const struct service_channel *c)
 {
     const struct service_instance *self = c->instance;
     struct service_lane *home = self->home;
-    uint64_t slot = (uint64_t)((const uint8_t *)self - home->memory) / home->stride;
 
-    return &home->tls[slot * home->channels + (uint64_t)(c - self->channels)];
+    return &home->tls[service_slot(self) * home->channels + (uint64_t)(c - self->channels)];
 }
 
 static struct service_tls *tls_of(const struct service_channel *c) { return *place_of(c); }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "message.h"
+#include "prelude.h"
 
 enum {
     EVENTS = 256,   /* taken at once */
@@ -60,7 +61,7 @@ static void run_first(struct service_lane *lane)
     instance->active = lane->core.now;
     if (instance->fault)
         service_core_count(&lane->core, instance->fault, 1);
-    else
+    else if (!instance->begins || (life = service_prelude_turn(instance)) == SERVICE_AGAIN)
         life = service_instance_turn(instance);
     switch (life) {
     case SERVICE_DEAD:

@@ -20,6 +20,18 @@ struct service_address {
     const char *name; /* of a backend that is connected by TLS, as its certificate has it; null: of one without */
 };
 
+/* The ends of a client's connection. IPv4 addresses are in the first 4 bytes. */
+struct service_ends {
+    uint8_t client[16], server[16];
+    uint16_t client_port, server_port;
+    uint8_t family; /* 4, 6, or 0: it has no addresses */
+};
+
+/* Of addresses that begin with the same bits. */
+struct service_network {
+    uint8_t address[16], family, bits;
+};
+
 struct service_config {
     const struct service_program *program;
     struct service_address listen;
@@ -38,12 +50,17 @@ struct service_config {
     uint32_t health;                      /* seconds between two health checks of a backend; 0: there are none */
     uint32_t health_rise, health_fall;    /* checks in a row that put it back, or take it out */
     const char *health_path;              /* that is requested by HTTP; empty: the backend is only connected */
-    uint64_t health_counters[SERVICE_COUNTER_COUNT]; /* what the thread of health checks counts */
+    uint64_t other_counters[SERVICE_COUNTER_COUNT]; /* what other threads than workers count */
+    struct service_log_file *log;                   /* the access log; null without */
     uint32_t keep;                        /* idle connections to a backend that a worker keeps open */
     uint32_t most;                        /* connections to a backend; 0: any number */
     uint32_t down;                        /* seconds for which a backend that failed counts as down */
     uint32_t splice;                      /* bytes from which on a body passes in the kernel; 0: never */
     uint32_t share;                       /* of a core's time, compared with the other services */
+    bool ends;                            /* the addresses of clients are needed: ends.h */
+    struct service_network *trusted;      /* proxies whose PROXY headers count */
+    uint32_t trusted_count;
+    uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
     bool folders;                         /* whether a backend is a folder */
     struct service_backend *states;
     struct service_shared shared;
@@ -73,6 +90,7 @@ struct service_lane {
     struct service_worker *worker;
     uint8_t *memory;
     uint64_t stride, capacity, touched, in_use; /* `in_use`: of this lane's memory, wherever the instance runs */
+    struct service_ends *ends; /* of each instance; null: nothing needs them */
     struct service_reader *readers; /* of each channel of each instance; null: no backend is a folder */
     struct service_tls **tls; /* of each channel of each instance; null: the service uses no TLS */
     struct service_instance *free, *oldest;
@@ -141,6 +159,12 @@ static inline uint64_t service_nanoseconds(void)
 static inline struct service_lane *service_lane_of(const struct service_channel *c)
 {
     return (struct service_lane *)c->instance->core;
+}
+
+/* The number of an instance in the memory of its lane. */
+static inline uint64_t service_slot(const struct service_instance *self)
+{
+    return (uint64_t)((const uint8_t *)self - self->home->memory) / self->home->stride;
 }
 
 /* The number of a channel's backend among all of its service. */

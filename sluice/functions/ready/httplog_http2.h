@@ -159,7 +159,7 @@ static void httplog_2_reset(struct http2_side *side, uint32_t stream, uint32_t c
 }
 
 static const struct http2_owner httplog_2_owner = {httplog_2_headers, httplog_2_field, httplog_2_headed, httplog_2_body,
-                                                   httplog_2_data, httplog_2_complete, httplog_2_reset};
+                                                   httplog_2_data, httplog_2_complete, httplog_2_reset, NULL};
 
 /* --- the connection --- */
 

@@ -48,7 +48,7 @@ static void on_data(struct http2_side *side, uint64_t length, uint64_t missing) 
 static void on_complete(struct http2_side *side) { event(side, 'c', 0, 0); }
 static void on_reset(struct http2_side *side, uint32_t stream, uint32_t code) { event(side, 'r', stream, code); }
 
-static const struct http2_owner owner = {on_headers, on_field, on_headed, on_body, on_data, on_complete, on_reset};
+static const struct http2_owner owner = {on_headers, on_field, on_headed, on_body, on_data, on_complete, on_reset, NULL};
 
 /* Gives bytes in pieces that lie in memory of their own. */
 static void give(struct http2_side *side, const uint8_t *at, size_t length, size_t piece) {

@@ -59,11 +59,18 @@ class Wanted:
 
     def direct_rows(self, path: str) -> None:
         """Set `out` to `path` for functions in C that would write rows to stdout because `out` is not set."""
+        self.set_unset("out", path)
+
+    def set_unset(self, name: str, value: str) -> bool:
+        """Set a parameter of the functions in C that have it, unless the user did; whether a function has it."""
+        having = False
         for number, (function, given) in enumerate(zip(self.c, self.options, strict=True)):
-            if any(item.name == "out" for item in function.parameters):
+            if any(item.name == name for item in function.parameters):
+                having = True
                 texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
-                if not texts.get("out"):
-                    self.options[number] = {**texts, "out": path}
+                if not texts.get(name):
+                    self.options[number] = {**texts, name: value}
+        return having
 
     def writes_rows(self) -> bool:
         """Whether a function in C writes rows to standard output."""

@@ -5,8 +5,8 @@
  * its own Destination Connection ID opens: that can only be one of a client. So Retry, which changes the id, a lost first
  * packet, and sides that were first seen the wrong way round need nothing of their own. */
 #include "native/native.h"
+#include "native/key_log.h"
 #include "quic_protection_crypto.h"
-#include "quic_protection_log.h"
 
 enum { INITIAL, EARLY, HANDSHAKE, RETRY, SHORT };                 /* kinds of packets */
 enum { SPACE_INITIAL, SPACE_HANDSHAKE, SPACE_APPLICATION, SPACES };   /* of packet numbers (RFC 9000, 12.3) */
@@ -21,13 +21,13 @@ enum { FAILED_MOST = 3 };
 
 struct worker {
     struct quic_crypto crypto;
-    struct quic_log log;
+    struct key_log log;
     bool ready;
 };
 
 /* One direction of 1-RTT packets: keys of this phase and the one before (RFC 9001, 6). */
 struct application {
-    struct quic_secret secret;      /* of this phase */
+    struct key_secret secret;      /* of this phase */
     struct quic_keys now, before;
     uint8_t phase;
     uint64_t begin;                 /* the lowest packet number of this phase that was seen */
@@ -46,7 +46,7 @@ struct connection {
     bool known;                     /* the client random is known */
     uint32_t initial_version, version;
     uint64_t last_initial;          /* when the last one was opened */
-    uint8_t random[QUIC_RANDOM];
+    uint8_t random[KEY_RANDOM];
     struct quic_keys initial[2];    /* of the client, of the server */
     struct quic_keys early, handshake[2];
     struct application application[2];
@@ -63,19 +63,19 @@ struct connection {
 static int start(void *memory, const char *option) {
     struct worker *worker = memory;
     worker->ready = quic_crypto_open(&worker->crypto);
-    return quic_log_open(&worker->log, option);
+    return key_log_open(&worker->log, option);
 }
 
 static void stop(void *memory) {
     struct worker *worker = memory;
-    quic_log_close(&worker->log);
+    key_log_close(&worker->log);
     quic_crypto_close(&worker->crypto);
 }
 
 static void take_secrets(void *memory, uint32_t kind, sl_bytes secrets) {
     struct worker *worker = memory;
     if (kind == SL_SECRETS_TLS_KEY_LOG)
-        quic_log_text(&worker->log, secrets);
+        key_log_text(&worker->log, secrets);
 }
 
 const struct sl_native_module quic_protection = {.context_bytes = sizeof(struct connection),
@@ -108,12 +108,12 @@ static bool lay_open(struct worker *worker, const struct quic_keys *keys, struct
         low = low << 8 | packet->number_bytes[i];
     }
     packet->number = whole_number(expected, low, 8u * packet->number_length);
-    return packet->number_at + packet->number_length + QUIC_TAG <= packet->length;
+    return packet->number_at + packet->number_length + TLS_TAG <= packet->length;
 }
 
 static int64_t open_with(struct worker *worker, const struct quic_keys *keys, struct quic_packet *packet,
                          uint64_t expected, uint8_t *out) {
-    if (keys->cipher == QUIC_UNKNOWN || !lay_open(worker, keys, packet, expected))
+    if (keys->cipher == TLS_AEAD_UNKNOWN || !lay_open(worker, keys, packet, expected))
         return -1;
     return quic_open(&worker->crypto, keys, packet, out);
 }
@@ -192,29 +192,29 @@ static unsigned check_retry(struct worker *worker, const struct connection *c, u
 /* --- packets that a key log opens ------------------------------------------------------------------------------------ */
 
 /* The secret that the log has for this connection, read on in it now and then: each time half as often. */
-static const struct quic_secret *secret_of(struct worker *worker, struct connection *c, enum quic_label label) {
-    static const struct quic_secret none;
+static const struct key_secret *secret_of(struct worker *worker, struct connection *c, enum key_label label) {
+    static const struct key_secret none;
     if (!c->known)
         return &none;
-    const struct quic_entry *entry = quic_log_find(&worker->log, c->random);
+    const struct key_entry *entry = key_log_find(&worker->log, c->random);
     if (entry && entry->secrets[label].length)
         return &entry->secrets[label];
     c->failures++;
     if ((c->failures & (c->failures - 1)) != 0)
         return &none;
-    quic_log_read(&worker->log, QUIC_LOG_STEP);
-    entry = quic_log_find(&worker->log, c->random);
+    key_log_read(&worker->log, KEY_LOG_STEP);
+    entry = key_log_find(&worker->log, c->random);
     return entry && entry->secrets[label].length ? &entry->secrets[label] : &none;
 }
 
 /* Opens with keys that are made of the secret, where `keys` has none yet: a secret of 32 bytes may be of either cipher. */
-static int64_t open_first(struct worker *worker, const struct quic_version *version, const struct quic_secret *secret,
+static int64_t open_first(struct worker *worker, const struct quic_version *version, const struct key_secret *secret,
                           uint8_t suite, struct quic_keys *keys, struct quic_packet *packet, uint64_t expected,
                           uint8_t *out) {
-    static const uint8_t short_ones[] = {QUIC_AES_128_GCM, QUIC_CHACHA20_POLY1305}, long_ones[] = {QUIC_AES_256_GCM};
+    static const uint8_t short_ones[] = {TLS_AES_128_GCM, TLS_CHACHA20_POLY1305}, long_ones[] = {TLS_AES_256_GCM};
     const uint8_t *ciphers = secret->length == 48 ? long_ones : short_ones;
     for (unsigned i = 0; i < (secret->length == 48 ? 1 : 2); i++) {
-        if (suite != QUIC_UNKNOWN && suite != ciphers[i])
+        if (suite != TLS_AEAD_UNKNOWN && suite != ciphers[i])
             continue;
         struct quic_keys made;
         if (!quic_keys_of(&worker->crypto, version, ciphers[i], secret, &made))
@@ -229,10 +229,10 @@ static int64_t open_first(struct worker *worker, const struct quic_version *vers
 }
 
 static int64_t open_logged(struct worker *worker, struct connection *c, const struct quic_version *version,
-                           const struct quic_secret *secret, struct quic_keys *keys, struct quic_packet *packet,
+                           const struct key_secret *secret, struct quic_keys *keys, struct quic_packet *packet,
                            uint64_t expected, uint8_t *out, uint8_t *suite) {
     int64_t size = open_with(worker, keys, packet, expected, out);
-    if (size < 0 && (keys->cipher == QUIC_UNKNOWN || version->number != c->version))
+    if (size < 0 && (keys->cipher == TLS_AEAD_UNKNOWN || version->number != c->version))
         size = open_first(worker, version, secret, *suite, keys, packet, expected, out);
     if (size >= 0)
         *suite = keys->cipher;
@@ -241,10 +241,10 @@ static int64_t open_logged(struct worker *worker, struct connection *c, const st
 
 /* The keys of the next phase; header protection stays as it is (RFC 9001, 6.1). */
 static bool next_phase(struct worker *worker, const struct quic_version *version, const struct application *a,
-                       struct quic_secret *secret, struct quic_keys *keys) {
+                       struct key_secret *secret, struct quic_keys *keys) {
     secret->length = a->secret.length;
-    if (!quic_expand_from(&worker->crypto, &a->secret) ||
-        !quic_expand(&worker->crypto, version->update, secret->bytes, secret->length) ||
+    if (!tls_expand_from(&worker->crypto.tls, &a->secret) ||
+        !tls_expand(&worker->crypto.tls, version->update, secret->bytes, secret->length) ||
         !quic_keys_of(&worker->crypto, version, a->now.cipher, secret, keys))
         return false;
     memcpy(keys->hp, a->now.hp, sizeof keys->hp);
@@ -256,7 +256,7 @@ static int64_t open_short(struct worker *worker, struct connection *c, unsigned 
     struct application *a = &c->application[side];
     const struct quic_version *version = quic_version_of(c->version);
     uint64_t expected = c->expected[SPACE_APPLICATION][side];
-    if (a->now.cipher == QUIC_UNKNOWN) {
+    if (a->now.cipher == TLS_AEAD_UNKNOWN) {
         int64_t size = open_first(worker, version, &a->secret, c->suite, &a->now, packet, expected, out);
         if (size < 0)
             return -1;
@@ -274,8 +274,8 @@ static int64_t open_short(struct worker *worker, struct connection *c, unsigned 
         return size;
     }
     if (packet->number < a->begin)
-        return a->before.cipher == QUIC_UNKNOWN ? -1 : quic_open(&worker->crypto, &a->before, packet, out);
-    struct quic_secret secret;
+        return a->before.cipher == TLS_AEAD_UNKNOWN ? -1 : quic_open(&worker->crypto, &a->before, packet, out);
+    struct key_secret secret;
     struct quic_keys keys;
     if (!next_phase(worker, version, a, &secret, &keys))
         return -1;
@@ -332,17 +332,17 @@ unsigned open_quic_packet(struct sl_native_call *call) {
     } else if (kind == SHORT) {
         struct application *a = &c->application[side];
         if (!a->secret.length)
-            a->secret = *secret_of(worker, c, client ? QUIC_CLIENT_TRAFFIC : QUIC_SERVER_TRAFFIC);
+            a->secret = *secret_of(worker, c, client ? KEY_CLIENT_TRAFFIC : KEY_SERVER_TRAFFIC);
         if (!a->secret.length || !quic_version_of(c->version))
             return NO_KEY;
         size = open_short(worker, c, side, &packet, call->sdu);
     } else {
-        enum quic_label label = client ? QUIC_CLIENT_HANDSHAKE : QUIC_SERVER_HANDSHAKE;
+        enum key_label label = client ? KEY_CLIENT_HANDSHAKE : KEY_SERVER_HANDSHAKE;
         struct quic_keys *keys = kind == EARLY ? &c->early : &c->handshake[side];
-        const struct quic_secret *secret = secret_of(worker, c, kind == EARLY ? QUIC_EARLY : label);
+        const struct key_secret *secret = secret_of(worker, c, kind == EARLY ? KEY_EARLY : label);
         if (!secret->length)
             return NO_KEY;
-        uint8_t early_suite = QUIC_UNKNOWN;   /* that of the session that is resumed */
+        uint8_t early_suite = TLS_AEAD_UNKNOWN;   /* that of the session that is resumed */
         size = open_logged(worker, c, version, secret, keys, &packet, expected, call->sdu,
                            kind == EARLY ? &early_suite : &c->suite);
     }
@@ -369,14 +369,14 @@ unsigned learn_quic_random(struct sl_native_call *call) {
     sl_bytes random = call->bytes[0];
     if (!c)
         return 1;
-    if (random.captured != QUIC_RANDOM)
+    if (random.captured != KEY_RANDOM)
         return 2;
-    if (c->known && memcmp(c->random, random.at, QUIC_RANDOM) == 0)
+    if (c->known && memcmp(c->random, random.at, KEY_RANDOM) == 0)
         return 0;
-    memcpy(c->random, random.at, QUIC_RANDOM);
+    memcpy(c->random, random.at, KEY_RANDOM);
     c->known = true;
     c->failures = 0;
-    c->suite = QUIC_UNKNOWN;
+    c->suite = TLS_AEAD_UNKNOWN;
     memset(&c->early, 0, sizeof c->early);
     memset(c->handshake, 0, sizeof c->handshake);
     memset(c->application, 0, sizeof c->application);

@@ -1,165 +1,49 @@
-/* What of OpenSSL's libcrypto the protection of QUIC packets takes, and the keys that are made with it (RFC 9001, 5).
+/* The keys of QUIC packets, and how packets are opened with them (RFC 9001, 5).
  *
- * The library is loaded when a box is opened, by the stable part of the EVP interface, which 1.1 and 3 share: a stack
- * that has QUIC among others compiles and runs where it is missing, and says of each packet why it was not opened.
- *
- * The Initial keys of a connection are nine hashes. In 3 each would look for its algorithm by name, under a lock, unless it is
- * fetched before; and a context that stays keyed with a secret hashes the labels of it without making it anew. */
+ * The Initial keys of a connection are nine hashes. A context that stays keyed with a secret hashes its labels without making
+ * it anew. */
 #ifndef QUIC_PROTECTION_CRYPTO_H
 #define QUIC_PROTECTION_CRYPTO_H
 
-#include <dlfcn.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
+#include "native/tls_crypto.h"
 
-enum { QUIC_KEY_MOST = 32, QUIC_IV = 12, QUIC_TAG = 16, QUIC_SAMPLE = 16, QUIC_SECRET_MOST = 48 };
-enum { EVP_GET_TAG_LENGTH = QUIC_TAG, EVP_SET_TAG = 0x11 };   /* EVP_CTRL_AEAD_SET_TAG, the same number in all versions */
+enum { QUIC_SAMPLE = 16 };
 
-/* The ciphers of TLS 1.3 that QUIC packets are protected with (RFC 9001, 5.3). */
-enum quic_cipher { QUIC_UNKNOWN, QUIC_AES_128_GCM, QUIC_AES_256_GCM, QUIC_CHACHA20_POLY1305, QUIC_CIPHERS };
-
+/* libcrypto, with the ciphers that hide headers: one for each that protects packets (RFC 9001, 5.3 and 5.4). */
 struct quic_crypto {
-    void *library;
-    void *(*context_new)(void);
-    void (*context_free)(void *);
+    struct tls_crypto tls;
     int (*encrypt_init)(void *, const void *, void *, const uint8_t *, const uint8_t *);
     int (*encrypt_update)(void *, uint8_t *, int *, const uint8_t *, int);
-    int (*decrypt_init)(void *, const void *, void *, const uint8_t *, const uint8_t *);
-    int (*decrypt_update)(void *, uint8_t *, int *, const uint8_t *, int);
-    int (*decrypt_final)(void *, uint8_t *, int *);
-    int (*control)(void *, int, int, void *);
-    void *(*hmac_new)(void);
-    void (*hmac_free)(void *);
-    int (*hmac_init)(void *, const void *, int, const void *, void *);
-    int (*hmac_update)(void *, const uint8_t *, size_t);
-    int (*hmac_final)(void *, uint8_t *, unsigned *);
-    void (*hash_free)(void *);       /* of 3 alone */
-    void *sha256, *sha384, *hmac;    /* `hmac`: a context, keyed with the secret that is expanded */
-    void *aead[QUIC_CIPHERS], *mask[QUIC_CIPHERS];   /* cipher contexts, keyed anew for every packet */
+    void *mask[TLS_AEADS];
 };
 
 /* Keys that protect the packets of one direction at one level. */
 struct quic_keys {
-    uint8_t cipher;                 /* enum quic_cipher; QUIC_UNKNOWN: there are none */
-    uint8_t key[QUIC_KEY_MOST], iv[QUIC_IV], hp[QUIC_KEY_MOST];
+    uint8_t cipher;                 /* enum tls_aead; TLS_AEAD_UNKNOWN: there are none */
+    uint8_t key[TLS_KEY_MOST], iv[TLS_IV], hp[TLS_KEY_MOST];
 };
 
-struct quic_secret {
-    uint8_t length;                 /* 32 or 48; 0: not known */
-    uint8_t bytes[QUIC_SECRET_MOST];
-};
-
-static inline void *quic_symbol(struct quic_crypto *crypto, const char *name) {
-    return crypto->library ? dlsym(crypto->library, name) : NULL;
-}
-
-/* The names that it has, the newest first. */
-#ifndef QUIC_CRYPTO_LIBRARIES
-#define QUIC_CRYPTO_LIBRARIES "libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so"
-#endif
-
-/* A hash: fetched where that can be, else what stands for it. */
-static void *quic_hash_algorithm(struct quic_crypto *crypto, const char *name, const char *symbol) {
-    void *(*fetch)(void *, const char *, const char *);
-    void *(*algorithm)(void);
-    *(void **)&fetch = quic_symbol(crypto, "EVP_MD_fetch");
-    if (fetch && crypto->hash_free)
-        return fetch(NULL, name, NULL);
-    *(void **)&algorithm = quic_symbol(crypto, symbol);
-    return algorithm ? algorithm() : NULL;
-}
-
-/* False where there is no such library: then nothing is opened. */
+/* Returns false without a library that has all functions: then nothing is opened. */
 static bool quic_crypto_open(struct quic_crypto *crypto) {
-    static const char *const names[] = {QUIC_CRYPTO_LIBRARIES};
-    for (unsigned i = 0; i < sizeof names / sizeof *names && !crypto->library; i++)
-        crypto->library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    *(void **)&crypto->context_new = quic_symbol(crypto, "EVP_CIPHER_CTX_new");
-    *(void **)&crypto->context_free = quic_symbol(crypto, "EVP_CIPHER_CTX_free");
-    *(void **)&crypto->encrypt_init = quic_symbol(crypto, "EVP_EncryptInit_ex");
-    *(void **)&crypto->encrypt_update = quic_symbol(crypto, "EVP_EncryptUpdate");
-    *(void **)&crypto->decrypt_init = quic_symbol(crypto, "EVP_DecryptInit_ex");
-    *(void **)&crypto->decrypt_update = quic_symbol(crypto, "EVP_DecryptUpdate");
-    *(void **)&crypto->decrypt_final = quic_symbol(crypto, "EVP_DecryptFinal_ex");
-    *(void **)&crypto->control = quic_symbol(crypto, "EVP_CIPHER_CTX_ctrl");
-    *(void **)&crypto->hmac_new = quic_symbol(crypto, "HMAC_CTX_new");
-    *(void **)&crypto->hmac_free = quic_symbol(crypto, "HMAC_CTX_free");
-    *(void **)&crypto->hmac_init = quic_symbol(crypto, "HMAC_Init_ex");
-    *(void **)&crypto->hmac_update = quic_symbol(crypto, "HMAC_Update");
-    *(void **)&crypto->hmac_final = quic_symbol(crypto, "HMAC_Final");
-    *(void **)&crypto->hash_free = quic_symbol(crypto, "EVP_MD_free");
-    static const char *const of_aead[] = {NULL, "EVP_aes_128_gcm", "EVP_aes_256_gcm", "EVP_chacha20_poly1305"};
     static const char *const of_mask[] = {NULL, "EVP_aes_128_ecb", "EVP_aes_256_ecb", "EVP_chacha20"};
-    bool all = crypto->context_new && crypto->context_free && crypto->encrypt_init && crypto->encrypt_update &&
-               crypto->decrypt_init && crypto->decrypt_update && crypto->decrypt_final && crypto->control &&
-               crypto->hmac_new && crypto->hmac_free && crypto->hmac_init && crypto->hmac_update && crypto->hmac_final;
-    crypto->sha256 = quic_hash_algorithm(crypto, "SHA2-256", "EVP_sha256");
-    crypto->sha384 = quic_hash_algorithm(crypto, "SHA2-384", "EVP_sha384");
-    crypto->hmac = all ? crypto->hmac_new() : NULL;
-    all = all && crypto->sha256 && crypto->sha384 && crypto->hmac;
-    const void *(*algorithm)(void);
-    for (unsigned i = 1; i < QUIC_CIPHERS && all; i++) {
-        crypto->aead[i] = crypto->context_new();
-        crypto->mask[i] = crypto->context_new();
-        *(void **)&algorithm = quic_symbol(crypto, of_aead[i]);
-        all = crypto->aead[i] && crypto->mask[i] && algorithm &&
-              crypto->decrypt_init(crypto->aead[i], algorithm(), NULL, NULL, NULL) == 1;
-        *(void **)&algorithm = quic_symbol(crypto, of_mask[i]);
-        all = all && algorithm && crypto->encrypt_init(crypto->mask[i], algorithm(), NULL, NULL, NULL) == 1;
+    struct tls_crypto *tls = &crypto->tls;
+    bool all = tls_crypto_open(tls);
+    *(void **)&crypto->encrypt_init = tls_symbol(tls, "EVP_EncryptInit_ex");
+    *(void **)&crypto->encrypt_update = tls_symbol(tls, "EVP_EncryptUpdate");
+    all = all && crypto->encrypt_init && crypto->encrypt_update;
+    for (unsigned i = 1; i < TLS_AEADS && all; i++) {
+        const void *(*algorithm)(void);
+        *(void **)&algorithm = tls_symbol(tls, of_mask[i]);
+        crypto->mask[i] = tls->context_new();
+        all = crypto->mask[i] && algorithm && crypto->encrypt_init(crypto->mask[i], algorithm(), NULL, NULL, NULL) == 1;
     }
     return all;
 }
 
 static void quic_crypto_close(struct quic_crypto *crypto) {
-    for (unsigned i = 1; i < QUIC_CIPHERS && crypto->context_free; i++) {
-        crypto->context_free(crypto->aead[i]);   /* of NULL it does nothing */
-        crypto->context_free(crypto->mask[i]);
-    }
-    if (crypto->hmac)
-        crypto->hmac_free(crypto->hmac);
-    if (crypto->hash_free) {
-        crypto->hash_free(crypto->sha256);
-        crypto->hash_free(crypto->sha384);
-    }
-    if (crypto->library)
-        dlclose(crypto->library);
-}
-
-/* What is hashed from now on is so with this key. */
-static bool quic_hash_with(struct quic_crypto *crypto, const void *hash, const uint8_t *key, uint8_t length) {
-    return crypto->hmac_init(crypto->hmac, key, length, hash, NULL) == 1;
-}
-
-/* The keyed hash of `data`, in `out`, where a block of the longest hash fits; how many bytes it has, 0 where it failed. */
-static unsigned quic_hashed(struct quic_crypto *crypto, const uint8_t *data, size_t length, uint8_t *out) {
-    unsigned size = 0;
-    bool hashed = crypto->hmac_init(crypto->hmac, NULL, 0, NULL, NULL) == 1 &&   /* the same key, from the beginning */
-                  crypto->hmac_update(crypto->hmac, data, length) == 1 && crypto->hmac_final(crypto->hmac, out, &size) == 1;
-    return hashed ? size : 0;
-}
-
-/* From now on this secret is expanded. */
-static bool quic_expand_from(struct quic_crypto *crypto, const struct quic_secret *secret) {
-    return quic_hash_with(crypto, secret->length == 48 ? crypto->sha384 : crypto->sha256, secret->bytes, secret->length);
-}
-
-/* HKDF-Expand-Label (RFC 8446, 7.1) without context, of at most one hash's length: then one block is all there is. */
-static bool quic_expand(struct quic_crypto *crypto, const char *label, uint8_t *out, uint8_t length) {
-    uint8_t info[64], block[64];
-    size_t text = strlen(label), at = 0;
-    info[at++] = 0;
-    info[at++] = length;
-    info[at++] = (uint8_t)(6 + text);
-    memcpy(info + at, "tls13 ", 6);
-    memcpy(info + at + 6, label, text);
-    at += 6 + text;
-    info[at++] = 0;
-    info[at++] = 1;
-    if (quic_hashed(crypto, info, at, block) < length)
-        return false;
-    memcpy(out, block, length);
-    return true;
+    for (unsigned i = 1; i < TLS_AEADS && crypto->tls.context_free; i++)
+        crypto->tls.context_free(crypto->mask[i]);   /* of NULL it does nothing */
+    tls_crypto_close(&crypto->tls);
 }
 
 /* The versions that packets can be opened of: how their Initial keys and labels are made, and what Retry packets are
@@ -167,7 +51,7 @@ static bool quic_expand(struct quic_crypto *crypto, const char *label, uint8_t *
 struct quic_version {
     uint32_t number;
     const char *key, *iv, *hp, *update;
-    uint8_t salt[20], retry_key[16], retry_nonce[QUIC_IV];
+    uint8_t salt[20], retry_key[16], retry_nonce[TLS_IV];
 };
 
 #define QUIC_LABELS_1 "quic key", "quic iv", "quic hp", "quic ku"
@@ -200,12 +84,12 @@ static const struct quic_version *quic_version_of(uint64_t number) {
 }
 
 /* The keys that follow from a secret (RFC 9001, 5.1), for a cipher whose keys are as long as its hash lets them be. */
-static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *version, enum quic_cipher cipher,
-                         const struct quic_secret *secret, struct quic_keys *keys) {
-    uint8_t size = cipher == QUIC_AES_128_GCM ? 16 : 32;
-    keys->cipher = QUIC_UNKNOWN;
-    if (!quic_expand_from(crypto, secret) || !quic_expand(crypto, version->key, keys->key, size) ||
-        !quic_expand(crypto, version->iv, keys->iv, QUIC_IV) || !quic_expand(crypto, version->hp, keys->hp, size))
+static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *version, enum tls_aead cipher,
+                         const struct key_secret *secret, struct quic_keys *keys) {
+    uint8_t size = cipher == TLS_AES_128_GCM ? 16 : 32;
+    keys->cipher = TLS_AEAD_UNKNOWN;
+    if (!tls_expand_from(&crypto->tls, secret) || !tls_expand(&crypto->tls, version->key, keys->key, size) ||
+        !tls_expand(&crypto->tls, version->iv, keys->iv, TLS_IV) || !tls_expand(&crypto->tls, version->hp, keys->hp, size))
         return false;
     keys->cipher = (uint8_t)cipher;
     return true;
@@ -214,13 +98,13 @@ static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *
 /* The Initial keys of both directions: of the client's packets first (RFC 9001, 5.2). */
 static bool quic_initial_keys(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
                               uint8_t length, struct quic_keys keys[2]) {
-    struct quic_secret initial = {.length = 32}, client = {.length = 32}, server = {.length = 32};
-    return quic_hash_with(crypto, crypto->sha256, version->salt, sizeof version->salt) &&
-           quic_hashed(crypto, id, length, initial.bytes) == initial.length && quic_expand_from(crypto, &initial) &&
-           quic_expand(crypto, "client in", client.bytes, client.length) &&
-           quic_expand(crypto, "server in", server.bytes, server.length) &&
-           quic_keys_of(crypto, version, QUIC_AES_128_GCM, &client, &keys[0]) &&
-           quic_keys_of(crypto, version, QUIC_AES_128_GCM, &server, &keys[1]);
+    struct key_secret initial = {.length = 32}, client = {.length = 32}, server = {.length = 32};
+    return tls_hash_with(&crypto->tls, crypto->tls.sha256, version->salt, sizeof version->salt) &&
+           tls_hashed(&crypto->tls, id, length, initial.bytes) == initial.length && tls_expand_from(&crypto->tls, &initial) &&
+           tls_expand(&crypto->tls, "client in", client.bytes, client.length) &&
+           tls_expand(&crypto->tls, "server in", server.bytes, server.length) &&
+           quic_keys_of(crypto, version, TLS_AES_128_GCM, &client, &keys[0]) &&
+           quic_keys_of(crypto, version, TLS_AES_128_GCM, &server, &keys[1]);
 }
 
 /* Five bytes that hide the packet number and some bits of the first byte (RFC 9001, 5.4). */
@@ -229,7 +113,7 @@ static bool quic_mask(struct quic_crypto *crypto, const struct quic_keys *keys, 
     void *context = crypto->mask[keys->cipher];
     uint8_t block[32];
     int size = 0;
-    bool stream = keys->cipher == QUIC_CHACHA20_POLY1305;   /* the sample is counter and nonce, and nothing is hidden */
+    bool stream = keys->cipher == TLS_CHACHA20_POLY1305;   /* the sample is counter and nonce, and nothing is hidden */
     if (crypto->encrypt_init(context, NULL, NULL, keys->hp, stream ? sample : NULL) != 1 ||
         crypto->encrypt_update(context, block, &size, stream ? zeros : sample, stream ? 5 : QUIC_SAMPLE) != 1 || size < 5)
         return false;
@@ -251,21 +135,21 @@ struct quic_packet {
 /* Opens the packet into `out`, which has room for all of it; how many bytes that is, or -1: it is not authentic. */
 static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *keys, const struct quic_packet *packet,
                          uint8_t *out) {
-    void *context = crypto->aead[keys->cipher];
-    uint8_t nonce[QUIC_IV], tag[QUIC_TAG];
+    void *context = crypto->tls.aead[keys->cipher];
+    uint8_t nonce[TLS_IV], tag[TLS_TAG];
     memcpy(nonce, keys->iv, sizeof nonce);
     for (unsigned i = 0; i < 8; i++)
-        nonce[QUIC_IV - 1 - i] ^= (uint8_t)(packet->number >> 8 * i);
-    uint32_t begin = packet->number_at + packet->number_length, size = packet->length - begin - QUIC_TAG;
-    memcpy(tag, packet->at + packet->length - QUIC_TAG, QUIC_TAG);
+        nonce[TLS_IV - 1 - i] ^= (uint8_t)(packet->number >> 8 * i);
+    uint32_t begin = packet->number_at + packet->number_length, size = packet->length - begin - TLS_TAG;
+    memcpy(tag, packet->at + packet->length - TLS_TAG, TLS_TAG);
     int more = 0, some = 0;
-    if (crypto->decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
-        crypto->decrypt_update(context, NULL, &more, &packet->first, 1) != 1 ||
-        crypto->decrypt_update(context, NULL, &more, packet->at + 1, (int)packet->number_at - 1) != 1 ||
-        crypto->decrypt_update(context, NULL, &more, packet->number_bytes, packet->number_length) != 1 ||
-        (size && crypto->decrypt_update(context, out, &some, packet->at + begin, (int)size) != 1) ||
-        crypto->control(context, EVP_SET_TAG, QUIC_TAG, tag) != 1 ||
-        crypto->decrypt_final(context, out + some, &more) != 1)
+    if (crypto->tls.decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
+        crypto->tls.decrypt_update(context, NULL, &more, &packet->first, 1) != 1 ||
+        crypto->tls.decrypt_update(context, NULL, &more, packet->at + 1, (int)packet->number_at - 1) != 1 ||
+        crypto->tls.decrypt_update(context, NULL, &more, packet->number_bytes, packet->number_length) != 1 ||
+        (size && crypto->tls.decrypt_update(context, out, &some, packet->at + begin, (int)size) != 1) ||
+        crypto->tls.control(context, EVP_SET_TAG, TLS_TAG, tag) != 1 ||
+        crypto->tls.decrypt_final(context, out + some, &more) != 1)
         return -1;
     return size;
 }
@@ -274,17 +158,17 @@ static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *key
  * that is in front of them, and of the id (RFC 9001, 5.8). */
 static bool quic_retry_is_authentic(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
                                     uint8_t id_length, const uint8_t *packet, uint32_t length) {
-    void *context = crypto->aead[QUIC_AES_128_GCM];
-    uint8_t tag[QUIC_TAG], none[QUIC_TAG];
+    void *context = crypto->tls.aead[TLS_AES_128_GCM];
+    uint8_t tag[TLS_TAG], none[TLS_TAG];
     int some = 0;
-    if (length < QUIC_TAG)
+    if (length < TLS_TAG)
         return false;
-    memcpy(tag, packet + length - QUIC_TAG, QUIC_TAG);
-    return crypto->decrypt_init(context, NULL, NULL, version->retry_key, version->retry_nonce) == 1 &&
-           crypto->decrypt_update(context, NULL, &some, &id_length, 1) == 1 &&
-           (!id_length || crypto->decrypt_update(context, NULL, &some, id, id_length) == 1) &&
-           crypto->decrypt_update(context, NULL, &some, packet, (int)(length - QUIC_TAG)) == 1 &&
-           crypto->control(context, EVP_SET_TAG, QUIC_TAG, tag) == 1 && crypto->decrypt_final(context, none, &some) == 1;
+    memcpy(tag, packet + length - TLS_TAG, TLS_TAG);
+    return crypto->tls.decrypt_init(context, NULL, NULL, version->retry_key, version->retry_nonce) == 1 &&
+           crypto->tls.decrypt_update(context, NULL, &some, &id_length, 1) == 1 &&
+           (!id_length || crypto->tls.decrypt_update(context, NULL, &some, id, id_length) == 1) &&
+           crypto->tls.decrypt_update(context, NULL, &some, packet, (int)(length - TLS_TAG)) == 1 &&
+           crypto->tls.control(context, EVP_SET_TAG, TLS_TAG, tag) == 1 && crypto->tls.decrypt_final(context, none, &some) == 1;
 }
 
 #endif

@@ -325,6 +325,7 @@ class _Run:
             raise FunctionError(why)
         compiled = self._compiled(stack)
         if self.keylog is not None:
+            self.wanted.set_unset("keylog", self.keylog)
             self.settings = replace(self.settings, natives={**self.settings.natives, "keylog": self.keylog})
         inputs = Inputs(tuple(f"file:{path}" for path in _paths(self.source)))
         with self._box(compiled, self.wanted.options) as box:

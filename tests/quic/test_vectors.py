@@ -108,7 +108,7 @@ def test_retry(version: int) -> None:
         assert result.count("quic", "ended") == 1 - wrong
 
 
-@pytest.mark.parametrize(("library", "status"), [("", 0), ('-DQUIC_CRYPTO_LIBRARIES="no_such.so"', 77)])
+@pytest.mark.parametrize(("library", "status"), [("", 0), ('-DTLS_CRYPTO_LIBRARIES="no_such.so"', 77)])
 def test_keys_header_protection_and_packet_numbers(library: str, status: int, tmp_path: Path) -> None:
     """And, where there is no libcrypto, that nothing is opened and the reason is told."""
     program = tmp_path / "vectors"

@@ -5,7 +5,7 @@ static int failures;
 
 static void expect(const char *what, const uint8_t *found, const char *wanted) {
     uint8_t bytes[64];
-    uint32_t size = quic_hex(&wanted, bytes, sizeof bytes);
+    uint32_t size = key_hex(&wanted, bytes, sizeof bytes);
     if (!size || memcmp(found, bytes, size) != 0) {
         printf("%s\n", what);
         failures++;
@@ -23,16 +23,16 @@ static void expect_number(const char *what, uint64_t found, uint64_t wanted) {
 static void chacha20(struct worker *worker, uint32_t version, const char *key, const char *iv, const char *hp,
                      const char *sealed) {
     const char *text = "9ac312a7f877468ebe69422748ad00a15443f18203a07d6060f688f30f21632b";
-    struct quic_secret secret = {.length = 32};
+    struct key_secret secret = {.length = 32};
     struct quic_keys keys;
     uint8_t bytes[64], out[64];
-    quic_hex(&text, secret.bytes, 32);
-    if (!quic_keys_of(&worker->crypto, quic_version_of(version), QUIC_CHACHA20_POLY1305, &secret, &keys))
+    key_hex(&text, secret.bytes, 32);
+    if (!quic_keys_of(&worker->crypto, quic_version_of(version), TLS_CHACHA20_POLY1305, &secret, &keys))
         failures++;
     expect("key", keys.key, key);
     expect("iv", keys.iv, iv);
     expect("hp", keys.hp, hp);
-    struct quic_packet packet = {.at = bytes, .length = quic_hex(&sealed, bytes, sizeof bytes), .number_at = 1};
+    struct quic_packet packet = {.at = bytes, .length = key_hex(&sealed, bytes, sizeof bytes), .number_at = 1};
     expect_number("opened", (uint64_t)open_with(worker, &keys, &packet, 654360560, out), 1);
     expect_number("number", packet.number, 654360564);
     expect_number("first byte", packet.first, 0x42);
@@ -45,7 +45,7 @@ static void initial(struct worker *worker, uint32_t version, const char *client[
     const char *text = "8394c8f03e515708";
     struct quic_keys keys[2];
     uint8_t id[8];
-    quic_hex(&text, id, sizeof id);
+    key_hex(&text, id, sizeof id);
     if (!quic_initial_keys(&worker->crypto, quic_version_of(version), id, sizeof id, keys))
         failures++;
     for (unsigned side = 0; side < 2; side++) {
@@ -60,8 +60,8 @@ static void initial(struct worker *worker, uint32_t version, const char *client[
 static void retry(struct worker *worker, uint32_t version, const char *packet) {
     const char *text = "8394c8f03e515708";
     uint8_t id[8], bytes[64];
-    quic_hex(&text, id, sizeof id);
-    uint32_t length = quic_hex(&packet, bytes, sizeof bytes);
+    key_hex(&text, id, sizeof id);
+    uint32_t length = key_hex(&packet, bytes, sizeof bytes);
     const struct quic_version *known = quic_version_of(version);
     expect_number("retry", quic_retry_is_authentic(&worker->crypto, known, id, sizeof id, bytes, length), 1);
     expect_number("another id", quic_retry_is_authentic(&worker->crypto, known, id, 7, bytes, length), 0);

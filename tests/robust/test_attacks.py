@@ -23,20 +23,20 @@ from tests.support.unoptimised import unoptimised
 PROTOCOLS = Path(__file__).resolve().parents[2] / "sluice/protocols"
 
 KEY_LOG = """
-#include "quic_protection_log.h"
+#include "native/key_log.h"
 int main(int count, char **arguments) {
-    struct quic_log log = {0};
+    struct key_log log = {0};
     char line[256];
     int lines = atoi(arguments[1]), alike = atoi(arguments[2]);
-    if (count != 3 || quic_log_open(&log, ""))
+    if (count != 3 || key_log_open(&log, ""))
         return 2;
     for (int i = 0; i < lines; i++) {
         int length = snprintf(line, sizeof line, "CLIENT_TRAFFIC_SECRET_0 %08x%056x %064x\\n",
                               alike ? 7u : 2654435761u * (unsigned)i, (unsigned)i, (unsigned)i);
-        quic_log_text(&log, (sl_bytes){(const uint8_t *)line, (uint32_t)length, (uint32_t)length});
+        key_log_text(&log, (sl_bytes){(const uint8_t *)line, (uint32_t)length, (uint32_t)length});
     }
     int found = (int)log.count == lines;
-    quic_log_close(&log);
+    key_log_close(&log);
     return !found;
 }
 """

@@ -248,7 +248,8 @@ def add_interpreter_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         metavar="FILE",
         dest="natives",
-        help="secrets to open QUIC packets with, in the format of SSLKEYLOGFILE; the same as --native keylog=FILE",
+        help="secrets to open QUIC packets with, in the format of SSLKEYLOGFILE; the same as --native keylog=FILE, and "
+        "as the parameter keylog of functions that read TLS",
     )
 
 

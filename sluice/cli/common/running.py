@@ -66,9 +66,11 @@ def compile_for(stack: Stack, wanted: Wanted, options: argparse.Namespace, fresh
         for layer in stack.layers.values():
             layer.prototype.buffer_data = False
     warnings: list[str] = []
+    natives = dict(options.natives)
+    taken = {name for name, value in natives.items() if name == "keylog" and wanted.set_unset(name, value)}
 
     def check(program: Program) -> None:
-        _check_natives(program, dict(options.natives))
+        _check_natives(program, {name: value for name, value in natives.items() if name not in taken})
         warnings.extend(check_hooks(program, wanted))
 
     try:

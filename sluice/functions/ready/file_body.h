@@ -115,6 +115,18 @@ static inline void file_name(struct log_text *text, const uint8_t *at, size_t le
     log_bytes(text, at, (size_t)sl_min(length, FILE_NAME - sl_min(text->used, FILE_NAME)));
 }
 
+/* Stores the last part of a URL's path as a name. */
+static inline void file_name_of_path(struct log_text *name, const uint8_t *path, size_t end) {
+    size_t begin;
+    for (size_t i = 0; i < end; i++)
+        if (path[i] == '?' || path[i] == '#')
+            end = i;
+    for (begin = end; begin && path[begin - 1] != '/';)
+        begin--;
+    if (end > begin)
+        file_name(name, path + begin, end - begin);
+}
+
 static inline void file_bytes(struct sl_box *box, struct file_box *files, struct file_body *file, const uint8_t *at, size_t length) {
     for (unsigned i = 0; i < FILE_KINDS; i++)
         if (file->hash[i])

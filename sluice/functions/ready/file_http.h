@@ -1,8 +1,9 @@
-/* Bodies of HTTP/1 as files: pairs responses with requests for their names. Messages are parsed by http_side.h. */
+/* Bodies of HTTP as files: pairs responses of HTTP/1 with requests for their names. Messages are parsed by http_side.h; HTTP/2 by
+ * file_http2.h. */
 #ifndef FILE_HTTP_H
 #define FILE_HTTP_H
 
-#include "file_body.h"
+#include "file_http2.h"
 #include "http_side.h"
 
 enum { FILE_REQUESTS = 256 };   /* requests of a connection without a response, at most */
@@ -28,6 +29,9 @@ struct file_http {
     struct sl_box *box;
     struct file_box *files;
     const struct log_flow *flow;
+    struct http2_library *library;    /* without one, HTTP/2 is not read */
+    struct file_http2 *two;           /* NULL until HTTP/2 begins */
+    bool upgraded;                    /* to HTTP/2, after messages of HTTP/1 */
 };
 
 static inline unsigned file_http_side(const struct file_http *http, const struct http_side *side) { return side == &http->side[1]; }
@@ -55,6 +59,62 @@ static inline void file_http_pop(struct file_http *http) {
     free(first);
 }
 
+/* --- HTTP/2 --- */
+
+/* Begins HTTP/2. Returns false without memory. */
+static inline bool file_http_two(struct file_http *http) {
+    if (http->two)
+        return true;
+    bool room = log_take(&http->files->budget, sizeof *http->two);
+    http->two = room ? calloc(1, sizeof *http->two) : NULL;
+    if (!http->two) {
+        if (room)
+            log_give(&http->files->budget, sizeof *http->two);
+        http->files->no_memory++;
+        return false;
+    }
+    http->two->library = http->library;
+    http->two->box = http->box;
+    http->two->files = http->files;
+    http->two->flow = http->flow;
+    return true;
+}
+
+/* Bytes of a side, from its first frame, or preface, on. */
+static inline void file_http_frames(struct http_side *side, const uint8_t *at, uint32_t length) {
+    struct file_http *http = side->user;
+    if (!file_http_two(http)) {
+        http_stop(side, NULL);
+        return;
+    }
+    unsigned number = file_http_side(http, side);
+    if (file_2_read(http->two, number, side->response, at, length))
+        return;
+    file_2_side_end(http->two, number);
+    http_stop(side, http->two->side[number].error);
+}
+
+/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2). */
+static inline bool file_http_is_h2c(const struct http_side *side, const struct http_message *response) {
+    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
+    return side->response && side->owner->frames && response->status == 101 && upgrade->used == 3 && !strncasecmp(upgrade->at, "h2c", 3);
+}
+
+/* The connection continues with HTTP/2. The response to the request that caused this is that of stream 1. */
+static inline bool file_http_upgrade(struct file_http *http) {
+    struct file_stream *stream = file_http_two(http) ? file_2_stream(http->two, 1) : NULL;
+    if (!stream)
+        return false;
+    if (http->first)
+        file_name(&stream->path, http->first->path, http->first->length);
+    stream->part[0].headed = stream->part[0].over = true;
+    for (unsigned i = 0; i < 2; i++)
+        if (http->side[i].response)
+            http->side[i].state = HTTP_FRAMES;
+    http->upgraded = true;
+    return true;
+}
+
 static inline int file_http_headed(struct http_side *side) {
     struct file_http *http = side->user;
     struct http_message *message = side->message;
@@ -78,7 +138,7 @@ static inline int file_http_headed(struct http_side *side) {
         http->requests++;
         return 0;
     }
-    if (http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2)
+    if (file_http_is_h2c(side, message) || (http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2))
         return 2;
     return http->first && http->first->method == HTTP_HEAD && message->status / 100 != 1;
 }
@@ -95,14 +155,7 @@ static inline void file_http_name(struct file_http *http, unsigned number, struc
     const struct http_message *own = &http->message[number];
     bool response = http->side[number].response;
     const uint8_t *path = response ? (http->first ? http->first->path : NULL) : (const uint8_t *)own->path.at;
-    size_t end = response ? (http->first ? http->first->length : 0) : own->path.used, begin;
-    for (size_t i = 0; i < end; i++)
-        if (path[i] == '?' || path[i] == '#')
-            end = i;
-    for (begin = end; begin && path[begin - 1] != '/';)
-        begin--;
-    if (end > begin)
-        file_name(name, path + begin, end - begin);
+    file_name_of_path(name, path, response ? (http->first ? http->first->length : 0) : own->path.used);
 }
 
 static inline void file_http_piece(struct http_side *side, enum http_piece piece, const char *at, size_t length) {
@@ -157,23 +210,27 @@ static inline void file_http_complete(struct http_side *side) {
     if (!side->response || !final)
         return;
     bool connected = http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2;
-    if (message->status == 101 || connected)
+    bool upgraded = file_http_is_h2c(side, message) && file_http_upgrade(http);
+    if ((message->status == 101 && !upgraded) || connected)
         http->side[0].state = http->side[1].state = HTTP_TUNNEL;
     file_http_pop(http);
     http->answered = true;
 }
 
-static const struct http_owner file_http_owner = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, NULL};
+static const struct http_owner file_http_owner = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, file_http_frames, NULL};
+static const struct http_owner file_http_owner_of_1 = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, NULL, NULL};
 
+/* `library`: without its functions, HTTP/2 is not read. */
 static inline void file_http_open(struct file_http *http, struct sl_box *box, struct file_box *files, const struct log_flow *flow,
-                                  bool from_start) {
+                                  struct http2_library *library, bool from_start) {
+    http->library = library;
     http->box = box;
     http->files = files;
     http->flow = flow;
     http->from_start = from_start;
     for (unsigned i = 0; i < 2; i++) {
         http->side[i].user = http;
-        http->side[i].owner = &file_http_owner;
+        http->side[i].owner = library->create ? &file_http_owner : &file_http_owner_of_1;
         http->side[i].budget = &files->budget;
     }
 }
@@ -184,6 +241,8 @@ static inline void file_http_settle(struct file_http *http) {
         again = false;
         for (unsigned i = 0; i < 2; i++) {
             struct http_side *side = &http->side[i];
+            if (http->upgraded && !side->response && (side->state == HTTP_HOLDING || (side->state == HTTP_READING && !side->message)))
+                http_release(side, HTTP_FRAMES, file_http_frames);
             bool ready = side->response ? side->waits_to_begin && http->first : http->answered;
             if (side->state != HTTP_HOLDING || !ready)
                 continue;
@@ -207,6 +266,14 @@ static inline void file_http_bytes(struct file_http *http, unsigned number, sl_b
 
 static inline void file_http_gap(struct file_http *http, unsigned number, uint64_t length) {
     struct http_side *side = &http->side[number];
+    if (http->two && side->state == HTTP_FRAMES && http->two->side[number].owner) {
+        http2_gap(&http->two->side[number], length);
+        if (http->two->side[number].error) {
+            file_2_side_end(http->two, number);
+            http_stop(side, "GAP");
+        }
+        return;
+    }
     if (side->state != HTTP_READING || !(side->in_body || side->to_the_end))
         http->from_start = false;
     http_side_gap(side, length);
@@ -235,6 +302,11 @@ static inline bool file_http_over(const struct file_http *http) {
 }
 
 static inline void file_http_close(struct file_http *http) {
+    if (http->two) {
+        file_2_close(http->two);
+        log_give(&http->files->budget, sizeof *http->two);
+        free(http->two);
+    }
     while (http->first)
         file_http_pop(http);
     for (unsigned i = 0; i < 2; i++) {

@@ -6,7 +6,6 @@
 #include "sluice.h"
 
 #include "log_stream.h"
-#include "file_body.h"
 #include "file_mime.h"
 #include "file_http.h"
 #include "ftp_session.h"
@@ -49,6 +48,7 @@ SLUICE_STATE(struct filelog_state)
 struct filelog {
     struct file_box files;
     struct ftp_transfers transfers;
+    struct http2_library hpack;
     uint64_t open;
 };
 SLUICE_WORKER(struct filelog)
@@ -214,7 +214,7 @@ static struct filelog_connection *filelog_connection(const struct sl_event *even
     connection->http = http;
     connection->flow = log_flow_of(event, state->path);
     connection->client = (uint8_t)log_client(event, smtp_port(log_stream_port(event, 0), log_stream_port(event, 1)));
-    file_http_open(http, event->box, &log->files, &connection->flow, log_from_syn(event));
+    file_http_open(http, event->box, &log->files, &connection->flow, &log->hpack, log_from_syn(event));
     return connection;
 }
 
@@ -317,6 +317,7 @@ SLUICE_OPEN {
         fputs("filelog: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;
     }
+    http2_library_open(&log->hpack, &files->budget);
     if (!file_magic_open(&files->magic))
         fputs("sluice: note: filelog: libmagic (Debian, Ubuntu: apt install libmagic1) cannot be loaded: rows have no `type` and `magic`\n",
               stderr);

@@ -32,6 +32,8 @@ struct http2_owner {
     /* The frame was the last one of its message. */
     void (*complete)(struct http2_side *side);
     void (*reset)(struct http2_side *side, uint32_t stream, uint32_t code);
+    /* The bytes of the body that `data` has counted. NULL: they are not needed. */
+    void (*content)(struct http2_side *side, const uint8_t *at, size_t length);
 };
 
 struct http2_side {
@@ -259,6 +261,8 @@ static inline void http2_bytes(struct http2_side *side, const uint8_t *at, uint3
                 http2_inflate(side, at, take, false);
             else if (side->type == HTTP2_DATA)
                 side->owner->data(side, take, 0);
+            if (side->type == HTTP2_DATA && side->owner->content)
+                side->owner->content(side, at, take);
         } else if (side->stage == HTTP2_IN_PADDING) {
             take = (uint32_t)sl_min(side->padding, length);
             side->padding -= take;

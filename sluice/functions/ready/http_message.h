@@ -6,6 +6,7 @@
 
 enum {
     HTTP_PATH_MOST = 8192, HTTP_VALUE_MOST = 2048,   /* maximum stored bytes of a path, and of a header's value */
+    HTTP_TEXT_LEAST = 64,                            /* bytes that are allocated for a text first */
     HTTP_HEAD_MOST = 1 << 18,     /* maximum bytes of a head; beyond it, parsing of the side stops */
     HTTP_INFORMATIONAL = 4,       /* maximum number of interim responses in a row */
 };
@@ -22,7 +23,7 @@ struct http_message {
     uint8_t major, minor, method;
     uint16_t status;
     uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body in gaps */
-    uint64_t stored;              /* bytes of the budget that the texts use */
+    uint64_t stored;              /* bytes of the budget that are allocated for the texts */
     struct log_text verb;         /* the method of HTTP/2, whose name `method` has not */
     struct log_text path, reason, header[HTTP_HEADERS];
     bool cut;                     /* a text was truncated */
@@ -42,10 +43,23 @@ static inline void http_message_free(struct http_message *message, struct log_bu
 static inline void http_message_append(struct http_message *message, struct log_budget *budget, struct log_text *text, const char *at,
                                        size_t length, size_t most) {
     size_t take = (size_t)sl_min(length, most - text->used);
-    if (!log_take(budget, take))
-        take = 0;
+    if (take > text->room - text->used) {   /* what is allocated counts, not what is used */
+        size_t room = text->room ? 2 * text->room : HTTP_TEXT_LEAST;
+        while (room < text->used + take)
+            room *= 2;
+        bool taken = log_take(budget, room - text->room);
+        char *larger = taken ? realloc(text->at, room) : NULL;
+        if (larger) {
+            message->stored += room - text->room;
+            text->at = larger;
+            text->room = room;
+        } else {
+            if (taken)
+                log_give(budget, room - text->room);
+            take = text->room - text->used;
+        }
+    }
     message->cut |= take < length;
-    message->stored += take;
     log_bytes(text, at, take);
 }
 

@@ -39,6 +39,8 @@ struct http_owner {
     void (*piece)(struct http_side *side, enum http_piece piece, const char *at, size_t length);
     /* Bytes of HTTP/2, from the first one on. NULL: it is not read. */
     void (*frames)(struct http_side *side, const uint8_t *at, uint32_t length);
+    /* Bytes after a message with which the owner has begun a tunnel. NULL: they are not read. */
+    void (*tunnel)(struct http_side *side, const uint8_t *at, uint32_t length);
 };
 
 struct http_side {
@@ -345,9 +347,9 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
     for (;;) {
         const char *begin = (const char *)at;
         llhttp_errno_t error = llhttp_execute(&side->parser, begin, length);
-        if (error == HPE_OK || side->state == HTTP_STOPPED || side->state == HTTP_TUNNEL)
+        if (error == HPE_OK || side->state == HTTP_STOPPED || (side->state == HTTP_TUNNEL && !side->owner->tunnel))
             return;
-        if (error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE && side->state != HTTP_FRAMES) {
+        if (side->state != HTTP_TUNNEL && error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE && side->state != HTTP_FRAMES) {
             http_refused(side, error);
             return;
         }
@@ -355,8 +357,8 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
         uint32_t done = place && place >= begin && place <= begin + length ? (uint32_t)(place - begin) : length;
         at += done;
         length -= done;
-        if (side->state == HTTP_FRAMES) {
-            side->owner->frames(side, at, length);
+        if (side->state == HTTP_FRAMES || side->state == HTTP_TUNNEL) {
+            (side->state == HTTP_FRAMES ? side->owner->frames : side->owner->tunnel)(side, at, length);
             return;
         }
         side->state = HTTP_HOLDING;

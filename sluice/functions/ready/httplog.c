@@ -6,7 +6,7 @@
  * the request. Bytes after CONNECT and Upgrade wait for the response, which determines whether they are HTTP. */
 #include "sluice.h"
 
-#include "httplog_http2.h"
+#include "httplog_tls.h"
 
 /* --- callbacks of the sides --- */
 
@@ -64,7 +64,8 @@ static void httplog_upgrade(struct httplog_connection *connection, struct httplo
     httplog_interim(connection, exchange);
     if (!streams)
         return;
-    exchange->stream = streams->highest = 1;
+    streams->highest = 1;
+    httplog_index_add(connection, exchange, 1);
     streams->upgraded = true;
     for (unsigned i = 0; i < 2; i++)
         if (connection->side[i].known && connection->side[i].response)
@@ -134,14 +135,15 @@ static void httplog_complete(struct http_side *side)
     if (side->response && exchange->tunnel) {
         SLUICE_COUNTER_OF(connection->box, http_tunnels)++;
         connection->side[0].state = connection->side[1].state = HTTP_TUNNEL;
+        httplog_tls_tunnel(connection);
         return;
     }
     if (side->response)
         connection->resume = true;
 }
 
-static const struct http_owner httplog_owner = {httplog_begin, httplog_headed, httplog_complete, NULL, httplog_frames};
-static const struct http_owner httplog_owner_of_1 = {httplog_begin, httplog_headed, httplog_complete, NULL, NULL};
+static const struct http_owner httplog_owner = {httplog_begin, httplog_headed, httplog_complete, NULL, httplog_frames, httplog_tunnelled};
+static const struct http_owner httplog_owner_of_1 = {httplog_begin, httplog_headed, httplog_complete, NULL, NULL, httplog_tunnelled};
 
 /* Resumes sides for which the other side has now sent the awaited message, and writes complete exchanges. */
 static void httplog_go_on(struct httplog_connection *connection)
@@ -194,6 +196,7 @@ static struct httplog_connection *httplog_connection(const struct sl_event *even
         connection->side[i].owner = http->hpack.create ? &httplog_owner : &httplog_owner_of_1;
         connection->side[i].budget = &http->budget;
     }
+    httplog_tls_prepare(connection);
     return connection;
 }
 
@@ -207,14 +210,16 @@ static void httplog_free(struct sl_box *box, struct httplog_state *state)
     for (unsigned i = 0; i < 2; i++)
         http_held_free(&connection->side[i]);
     httplog_streams_free(connection);
+    httplog_tls_free(connection);
     free(connection);
     state->connection = NULL;
     SLUICE_WORKER_OF(box)->open--;
 }
 
-static bool httplog_has_stopped(const struct http_side *side)
+static bool httplog_has_stopped(const struct httplog_connection *connection, unsigned number)
 {
-    return side->state == HTTP_STOPPED || side->state == HTTP_TUNNEL;
+    enum http_state state = connection->side[number].state;
+    return state == HTTP_STOPPED || (state == HTTP_TUNNEL && !httplog_looks(connection, number));
 }
 
 /* Resumes sides. If both have stopped, writes the remaining rows and ends the parsing of the connection. */
@@ -224,7 +229,10 @@ static void httplog_settle(const struct sl_event *event, struct httplog_connecti
         for (unsigned i = 0; i < 2; i++)
             http_stop(&connection->side[i], NULL);
     httplog_go_on(connection);
-    if (!httplog_has_stopped(&connection->side[0]) || !httplog_has_stopped(&connection->side[1]))
+    for (unsigned i = 0; i < 2; i++)
+        if (connection->side[i].state == HTTP_TUNNEL && connection->side[i].held_used)
+            http_release(&connection->side[i], HTTP_TUNNEL, httplog_tunnelled);
+    if (!httplog_has_stopped(connection, 0) || !httplog_has_stopped(connection, 1))
         return;
     httplog_write(connection, true);
     httplog_free(event->box, SLUICE_STATE_OF(event));
@@ -240,18 +248,11 @@ SLUICE_ON(tcp, data) {
     struct httplog_connection *connection = event->instance ? httplog_connection(event) : NULL;
     if (!connection)
         return;
-    struct http_side *side = &connection->side[event->side & 1];
-    bool was_known = side->known;
     if (!connection->side[0].known && !connection->side[1].known) {
         uint64_t begun = sl_field_value(event->instance, sl_layer_field(event->owner, "syn"));
         connection->from_its_beginning = begun & 1;
     }
-    http_side_bytes(side, data->bytes.at, data->bytes.captured, SLUICE_PARAMETER_OF(event->box, search));
-    if (side->known && !was_known) {   /* the other side has the other role */
-        struct http_side *other = &connection->side[(event->side & 1) ^ 1];
-        other->response = other->known ? other->response : !side->response;
-        other->known = true;
-    }
+    httplog_bytes(connection, event->side & 1, data->bytes.at, data->bytes.captured);
     httplog_settle(event, connection);
 }
 
@@ -262,16 +263,7 @@ SLUICE_ON(tcp, gap) {
     struct httplog_connection *connection = httplog_connection(event);
     if (!connection)
         return;
-    struct http_side *side = &connection->side[event->side & 1];
-    if (connection->streams) {
-        httplog_frames_gap(connection, event->side & 1, data->length);
-        httplog_settle(event, connection);
-        return;
-    }
-    bool in_body = side->state == HTTP_READING && (side->in_body || side->to_the_end);
-    if (!in_body && !(side->known && side->response))
-        connection->from_its_beginning = false;   /* requests may be missing */
-    http_side_gap(side, data->length);
+    httplog_gap(connection, event->side & 1, data->length);
     httplog_settle(event, connection);
 }
 
@@ -280,6 +272,7 @@ SLUICE_ON(tcp, end) {
     if (!state || !state->connection)
         return;
     struct httplog_connection *connection = state->connection;
+    httplog_tls_end(connection);
     connection->from_its_beginning = false;
     for (unsigned i = 0; i < 2; i++) {
         struct http_side *side = &connection->side[i];
@@ -296,12 +289,16 @@ SLUICE_ON(tcp, end) {
 SLUICE_DESTROY { httplog_free(box, state); }
 
 SLUICE_OPEN {
+    struct tls_secrets *secrets = &SLUICE_WORKER_OF(box)->secrets;
     httplog_budget(box)->most = SLUICE_PARAMETER_OF(box, memory);
+    if (tls_secrets_open(secrets, box, SLUICE_PARAMETER_OF(box, keylog)))
+        return -1;
     http2_library_open(&SLUICE_WORKER_OF(box)->hpack, httplog_budget(box));
     return log_open(&SLUICE_WORKER_OF(box)->log, box, "http", SLUICE_PARAMETER_OF(box, out));
 }
 
 SLUICE_CLOSE {
+    tls_secrets_close(&SLUICE_WORKER_OF(box)->secrets, box);
     log_close(&SLUICE_WORKER_OF(box)->log, box, "httplog rows", "httplog rows lost for want of memory",
               "httplog flows without layers");
 }

@@ -28,6 +28,7 @@ static struct httplog_exchange *httplog_exchange_make(struct httplog_connection 
         SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
         return NULL;
     }
+    exchange->before = connection->last;
     *(connection->last ? &connection->last->next : &connection->first) = exchange;
     connection->last = exchange;
     connection->count++;
@@ -43,17 +44,38 @@ static struct httplog_exchange *httplog_exchange_new(struct httplog_connection *
     return exchange;
 }
 
+/* --- the index of streams --- */
+
+/* A client chooses numbers, but not the address, on which the list of a number depends. */
+static struct httplog_exchange **httplog_index_of(struct httplog_streams *streams, uint32_t stream)
+{
+    uint64_t hash = stream * ((uintptr_t)streams >> 4 | 1) * UINT64_C(0x9e3779b97f4a7c15);
+    return &streams->index[hash >> 32 & (HTTPLOG_INDEX - 1)];
+}
+
+static void httplog_index_add(struct httplog_connection *connection, struct httplog_exchange *exchange, uint32_t stream)
+{
+    struct httplog_exchange **list = httplog_index_of(connection->streams, stream);
+    exchange->stream = stream;
+    exchange->next_stream = *list;
+    *list = exchange;
+}
+
+static void httplog_index_remove(struct httplog_streams *streams, const struct httplog_exchange *exchange)
+{
+    struct httplog_exchange **at = httplog_index_of(streams, exchange->stream);
+    while (*at != exchange)
+        at = &(*at)->next_stream;
+    *at = exchange->next_stream;
+}
+
 /* Removes and frees an exchange. */
 static void httplog_remove(struct httplog_connection *connection, struct httplog_exchange *exchange)
 {
-    struct httplog_exchange *before = NULL, *at = connection->first;
-    while (at != exchange) {
-        before = at;
-        at = at->next;
-    }
-    *(before ? &before->next : &connection->first) = exchange->next;
-    if (connection->last == exchange)
-        connection->last = before;
+    *(exchange->before ? &exchange->before->next : &connection->first) = exchange->next;
+    *(exchange->next ? &exchange->next->before : &connection->last) = exchange->before;
+    if (exchange->stream)
+        httplog_index_remove(connection->streams, exchange);
     connection->count--;
     for (unsigned i = 0; connection->streams && i < 2; i++)
         if (connection->streams->current[i] == exchange)

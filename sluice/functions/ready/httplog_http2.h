@@ -3,44 +3,7 @@
 #ifndef HTTPLOG_HTTP2_H
 #define HTTPLOG_HTTP2_H
 
-#include "httplog_exchange.h"
-
-/* --- streams --- */
-
-static struct httplog_exchange *httplog_stream_find(const struct httplog_connection *connection, uint32_t stream)
-{
-    struct httplog_exchange *exchange = connection->first;
-    while (exchange && exchange->stream != stream)
-        exchange = exchange->next;
-    return exchange;
-}
-
-/* Returns the exchange of a stream; a new one if the frame may begin it. NULL: the stream has no row, or had it. */
-static struct httplog_exchange *httplog_stream(struct httplog_connection *connection, bool response, bool promised, uint32_t stream)
-{
-    struct httplog_streams *streams = connection->streams;
-    struct httplog_exchange *exchange = httplog_stream_find(connection, stream);
-    uint32_t *highest = stream % 2 ? &streams->highest : &streams->promised;
-    bool new = stream > *highest && (stream % 2 || promised);
-    if (!response || promised)
-        *highest = (uint32_t)sl_max(*highest, stream);
-    if (exchange || !new)
-        return exchange;
-    exchange = httplog_exchange_make(connection);
-    if (exchange)
-        exchange->stream = stream;
-    else
-        SLUICE_COUNTER_OF(connection->box, http_2_streams_left_out)++;
-    return exchange;
-}
-
-/* Ends a message prematurely. */
-static void httplog_stream_break(struct httplog_connection *connection, struct http_message *message, const char *why)
-{
-    message->broken = true;
-    message->error = why;
-    connection->streams->changed = true;
-}
+#include "httplog_stream.h"
 
 /* --- callbacks of the sides --- */
 
@@ -196,7 +159,7 @@ static void httplog_2_reset(struct http2_side *side, uint32_t stream, uint32_t c
 }
 
 static const struct http2_owner httplog_2_owner = {httplog_2_headers, httplog_2_field, httplog_2_headed, httplog_2_body,
-                                                   httplog_2_data, httplog_2_complete, httplog_2_reset};
+                                                   httplog_2_data, httplog_2_complete, httplog_2_reset, NULL};
 
 /* --- the connection --- */
 
@@ -222,17 +185,6 @@ static struct httplog_streams *httplog_streams(struct httplog_connection *connec
     }
     connection->streams = streams;
     return streams;
-}
-
-static void httplog_streams_free(struct httplog_connection *connection)
-{
-    if (!connection->streams)
-        return;
-    for (unsigned i = 0; i < 2; i++)
-        http2_side_free(&connection->streams->side[i]);
-    log_give(httplog_budget(connection->box), sizeof *connection->streams);
-    free(connection->streams);
-    connection->streams = NULL;
 }
 
 /* A side has ended, or is given up: breaks its messages that are not complete. */

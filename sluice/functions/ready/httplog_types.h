@@ -5,8 +5,10 @@
 #include "http2_side.h"
 #include "http_side.h"
 #include "log_row.h"
+#include "tls_opener.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which HTTP in TLS is read")
 SLUICE_PARAMETER(search, number, 4096, "bytes of each side of a connection in which a first message may begin")
 SLUICE_PARAMETER(pipelined, number, 256, "exchanges of one connection that are not complete, at most")
 SLUICE_PARAMETER(connections, number, 65536, "connections that are read at once, at most")
@@ -31,10 +33,18 @@ SLUICE_COUNTER(http_2_streams_left_out, "streams of HTTP/2 without a row, as too
 SLUICE_COUNTER(http_2_resets, "streams of HTTP/2 that an end has reset")
 SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol after CONNECT or Upgrade")
 SLUICE_COUNTER(http_connections_left_out, "connections that are not read, as too many were open")
+SLUICE_COUNTER(http_tls_opened, "connections of TLS whose application data are read")
+SLUICE_COUNTER(http_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
+SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their cipher is none with AES-GCM or ChaCha20-Poly1305")
+SLUICE_COUNTER(http_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
+SLUICE_COUNTER(http_tls_gaps, "sides of TLS connections that are not read further after a gap")
 SLUICE_COUNTER(http_no_memory, "connections that are not read further for want of memory")
 
+enum { HTTPLOG_INDEX = 64 };
+
 struct httplog_exchange {
-    struct httplog_exchange *next;
+    struct httplog_exchange *next, *before;    /* of its connection */
+    struct httplog_exchange *next_stream;      /* in the index */
     struct http_message request, response;
     uint16_t interim[HTTP_INFORMATIONAL];
     uint8_t interim_count;
@@ -47,11 +57,26 @@ struct httplog_exchange {
 /* What a connection has from the first frame of HTTP/2 on. */
 struct httplog_streams {
     struct http2_side side[2];                 /* as the sides of the connection */
+    struct httplog_exchange *index[HTTPLOG_INDEX];   /* lists of exchanges, by a hash of their streams */
     struct httplog_exchange *current[2];       /* of the header block or body that each side sends; NULL: without a row */
     uint32_t highest, promised;                /* the highest stream that the client, and the server, has begun */
     bool changed;                              /* a message, or a side, has ended */
     bool upgraded;                             /* after messages of HTTP/1 */
     bool counted;                              /* it is HTTP/2 for certain, and counted */
+};
+
+/* Where the records of a side are searched for. */
+struct httplog_look {
+    bool over;                                 /* not further */
+    uint8_t window[TLS_BEGINNING], used;       /* bytes that have not been passed to HTTP */
+    uint64_t searched;
+};
+
+/* What a connection has if there is a key log. */
+struct httplog_tls {
+    struct tls_opener opener;
+    struct httplog_look look[2];
+    bool counted;
 };
 
 struct httplog_connection {
@@ -64,6 +89,7 @@ struct httplog_connection {
     bool resume;               /* the response for which the requests wait has been received */
     bool given_up;
     struct httplog_streams *streams;
+    struct httplog_tls *tls;   /* NULL: without a key log */
 };
 
 struct httplog_state {
@@ -77,6 +103,7 @@ struct httplog {
     struct log_output log;
     struct log_budget budget;
     struct http2_library hpack;
+    struct tls_secrets secrets;
     uint64_t open;
 };
 SLUICE_WORKER(struct httplog)

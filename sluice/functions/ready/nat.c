@@ -31,7 +31,9 @@ SLUICE_COUNTER(filtered, "packets from outside that the filter dropped")
 SLUICE_COUNTER(hairpinned, "packets from the inside to the external address, which go back to the inside (RFC 4787, REQ-9)")
 SLUICE_COUNTER(errors_translated, "ICMP errors whose quoted packet was translated (RFC 5508, REQ-4, REQ-5)")
 SLUICE_COUNTER(ftp_announced, "ends of data connections that inside hosts announced, and that got an external port")
-SLUICE_COUNTER(ftp_refused, "announcements that leave as they are: of another host's address, a port below 1024, a line in several segments, or without room")
+SLUICE_COUNTER(ftp_refused, "announcements that leave as they are: of another host's address, a port below 1024, numbers in several segments, or without room")
+SLUICE_COUNTER(ftp_unread, "segments of FTP whose lines are not read: of more than 2,048 bytes, or not captured whole")
+SLUICE_COUNTER(ftp_forgotten, "segments of FTP that are sent again after four further announcements; they are dropped")
 SLUICE_COUNTER(unchanged, "packets that could not be rewritten, as a header was not captured; they are dropped")
 
 /* Of a connection from the inside; 0: it got no port. */
@@ -428,10 +430,5 @@ SLUICE_OPEN {
         fprintf(stderr, "nat: the list of ports could not be filled\n");
         return -1;
     }
-    if (!nat_forward(box, SLUICE_PARAMETER_OF(box, forward))) {
-        fprintf(stderr, "nat: forward is PORT:ADDRESS:PORT, as in forward=21:10.0.0.5:21+80:10.0.0.6:8080, with external ports outside first_port "
-                        "to last_port\n");
-        return -1;
-    }
-    return 0;
+    return nat_forward(box, SLUICE_PARAMETER_OF(box, forward)) ? 0 : -1;
 }

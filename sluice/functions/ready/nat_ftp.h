@@ -96,7 +96,7 @@ static bool nat_announcement(enum ftp_form form, const uint8_t *line, uint32_t l
     return end > at && end - at <= NAT_EDIT_LENGTH;
 }
 
-/* A whole line of the inside host, at `number`: what it announces is replaced. */
+/* A whole line of the inside host, at `number`: what it announces is replaced, if that lies in the current segment. */
 static void nat_ftp_line(const struct sl_event *event, const struct nat_flow *flow, struct nat_control *control, uint32_t segment,
                          uint32_t number, const uint8_t *line, uint32_t length) {
     struct sl_box *box = event->box;
@@ -112,7 +112,7 @@ static void nat_ftp_line(const struct sl_event *event, const struct nat_flow *fl
     /* as the firewall does: no host opens a port of another one, or of services (RFC 2577, 3) */
     uint16_t port = 0;
     if (end.port >= NAT_ANNOUNCED_LEAST && (!end.size || (end.size == 4 && memcmp(end.address, address, 4) == 0)) &&
-        nat_announcement(form, line, length, &begin, &size) && nat_edit_room(control, segment))
+        nat_announcement(form, line, length, &begin, &size) && !nat_after(segment, number + begin) && nat_edit_room(control, segment))
         port = nat_announced_port(box, control, own, end.port, ip4_address(event, inside ^ 1u));
     if (!port) {
         SLUICE_COUNTER_OF(box, ftp_refused)++;
@@ -132,8 +132,32 @@ static void nat_ftp_line(const struct sl_event *event, const struct nat_flow *fl
     SLUICE_COUNTER_OF(box, ftp_announced)++;
 }
 
-/* Reads the lines that a segment completes, but those that were read before. A line that is divided into segments is not
- * translated. */
+/* A segment ends within a line: its beginning is stored, so that what it announces in the next segment can be replaced. */
+static void nat_ftp_begun(const struct sl_event *event, bool of_client, struct nat_control *control, const uint8_t *at, uint32_t length) {
+    uint32_t room = NAT_BEGUN - control->begun_length;
+    if (length > room) {
+        uint8_t line[2 * NAT_BEGUN];
+        memcpy(line, control->begun, control->begun_length);
+        memcpy(line + control->begun_length, at, room);
+        SLUICE_COUNTER_OF(event->box, ftp_refused) += ftp_form_of(of_client, line, NAT_BEGUN) != FTP_NONE;
+        control->begun_length = 0;
+        return;
+    }
+    memcpy(control->begun + control->begun_length, at, length);
+    control->begun_length = (uint8_t)(control->begun_length + length);
+}
+
+/* The rest of a line whose beginning is stored; `end`: its LF. */
+static void nat_ftp_rest(const struct sl_event *event, const struct nat_flow *flow, struct nat_control *control, uint32_t number,
+                         const uint8_t *payload, const uint8_t *end) {
+    uint8_t line[NAT_BEGUN + 2 * NAT_EDIT_LENGTH];
+    const uint32_t begun = control->begun_length, rest = (uint32_t)sl_min((uint64_t)(end - payload), sizeof line - NAT_BEGUN);
+    memcpy(line, control->begun, begun);
+    memcpy(line + begun, payload, rest);
+    nat_ftp_line(event, flow, control, number, control->line, line, begun + rest - (rest && payload[rest - 1] == '\r'));
+}
+
+/* Reads the lines that a segment completes, but those that were read before. */
 static void nat_ftp_lines(const struct sl_event *event, const struct nat_flow *flow, struct nat_control *control, uint32_t number,
                           const uint8_t *payload, uint32_t length) {
     bool of_client = ip4_port(event, flow->inside) != SLUICE_PARAMETER_OF(event->box, ftp);
@@ -142,19 +166,38 @@ static void nat_ftp_lines(const struct sl_event *event, const struct nat_flow *f
         return;
     if (at >= length) {   /* it begins in a line: the next one follows its end */
         const uint8_t *end = memchr(payload, '\n', length);
-        at = end ? (uint32_t)(end + 1 - payload) : length;
+        bool follows = control->begun_length && number == control->line + control->begun_length;
+        if (follows && !end)
+            nat_ftp_begun(event, of_client, control, payload, length);
+        if (!end)
+            return;
+        if (follows)
+            nat_ftp_rest(event, flow, control, number, payload, end);
+        at = (uint32_t)(end + 1 - payload);
     }
+    control->line = number + at;
+    control->begun_length = 0;
     while (at < length) {
         const uint8_t *end = memchr(payload + at, '\n', length - at);
         uint32_t size = end ? (uint32_t)(end - (payload + at)) : length - at;
         if (!end) {
-            SLUICE_COUNTER_OF(event->box, ftp_refused) += ftp_form_of(of_client, payload + at, size) != FTP_NONE;
+            nat_ftp_begun(event, of_client, control, payload + at, size);
             break;
         }
         nat_ftp_line(event, flow, control, number, number + at, payload + at, size && end[-1] == '\r' ? size - 1 : size);
         at += size + 1;
         control->line = number + at;
     }
+}
+
+/* A segment whose lines are not read, as it is too long or not whole: the next line begins after its last one. */
+static void nat_ftp_unread(const struct sl_event *event, struct nat_control *control, uint32_t number, const uint8_t *payload, uint32_t captured) {
+    const uint8_t *end = captured ? memrchr(payload, '\n', captured) : NULL;
+    if (end && nat_after(number + (uint32_t)(end + 1 - payload), control->line)) {
+        control->line = number + (uint32_t)(end + 1 - payload);
+        control->begun_length = 0;
+    }
+    SLUICE_COUNTER_OF(event->box, ftp_unread)++;
 }
 
 /* Sends the current segment of the inside host with another payload, from the external address and a port. */
@@ -186,9 +229,10 @@ static bool nat_ftp_segment(const struct sl_event *event, const struct nat_flow 
     struct sl_box *box = event->box;
     struct tcp_place place;
     if (!tcp_place_of(event, sl_packet_frame(event), &place)) {
-        if (control->edits)
+        const bool translated = control->edits || control->shift;
+        if (translated)
             nat_drop(event, &SLUICE_COUNTER_OF(box, unchanged));
-        return control->edits;
+        return translated;
     }
     const uint32_t number = (uint32_t)sl_load_be32(place.at + 4), length = event->unit.length - place.header;
     const bool opens = place.at[13] & TCP_SYN, whole = event->unit.captured == event->unit.length && length <= NAT_PAYLOAD_MOST;
@@ -199,8 +243,16 @@ static bool nat_ftp_segment(const struct sl_event *event, const struct nat_flow 
         *control = (struct nat_control){.known = 1, .line = number + opens};
         sl_shared_put(object);
     }
-    if (length && !opens && whole) {
-        nat_ftp_lines(event, flow, control, number, place.at + place.header, length);
+    if (length && control->forgot && nat_after(control->forgotten, number)) {   /* it may have what must not leave as it is */
+        nat_drop(event, &SLUICE_COUNTER_OF(box, ftp_forgotten));
+        return true;
+    }
+    nat_edits_pass(control, number);
+    if (length && !opens) {
+        if (whole)
+            nat_ftp_lines(event, flow, control, number, place.at + place.header, length);
+        else
+            nat_ftp_unread(event, control, number, place.at + place.header, event->unit.captured - place.header);
         sl_shared_put(object);
     }
     const bool touches = nat_edit_touches(control, number, length);
@@ -246,7 +298,7 @@ static void nat_ftp_in(const struct sl_event *event, uint16_t port, unsigned out
     const struct nat_control *control = sl_shared_struct(object);
     if (!control)
         return;
-    if (control->edits && tcp_place_of(event, sl_packet_frame(event), &place)) {
+    if ((control->edits || control->shift) && tcp_place_of(event, sl_packet_frame(event), &place)) {
         if (place.at[13] & TCP_ACK)
             nat_number_back(event, control, place.at + 8);
         for (uint32_t at = 20; at < place.header && place.at[at];) {

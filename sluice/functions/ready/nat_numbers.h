@@ -5,7 +5,7 @@
 
 #include "core/bytes.h"
 
-enum { NAT_EDITS = 4, NAT_EDIT_TEXT = 40, NAT_EDIT_LENGTH = 120, NAT_ENDPOINTS = 4 };
+enum { NAT_EDITS = 4, NAT_EDIT_TEXT = 40, NAT_EDIT_LENGTH = 120, NAT_ENDPOINTS = 4, NAT_BEGUN = 64, NAT_FAR = 1 << 30 };
 
 /* An announcement that was replaced. All of the text that is there instead belongs to its first byte, as in edit_map.h. */
 struct nat_edit {
@@ -14,11 +14,15 @@ struct nat_edit {
     uint8_t text[NAT_EDIT_TEXT];
 };
 
-/* A control connection. The last edits are known, so that what is sent again is edited as its first copy was. */
+/* A control connection. The last edits are known, so that what is sent again is edited as its first copy was; what lies before
+ * them is not edited again. */
 struct nat_control {
     uint32_t line;            /* the number at which the next line of the inside host begins */
     uint32_t shift;           /* what is added to numbers before the first of the edits here */
-    uint8_t known, edits, endpoints;
+    uint32_t forgotten;       /* the number after the last edit that is not known any more, if `forgot` */
+    uint8_t known, edits, endpoints, forgot;
+    uint8_t begun_length;     /* of the beginning of a line, which went out at the end of a segment */
+    uint8_t begun[NAT_BEGUN];
     struct nat_edit edit[NAT_EDITS];
     uint64_t endpoint[NAT_ENDPOINTS];   /* the inside endpoints that were announced last, which keep their ports */
 };
@@ -62,15 +66,34 @@ static inline const struct nat_edit *nat_edit_of(const struct nat_control *contr
     return NULL;
 }
 
+/* Forgets the oldest edit. */
+static inline void nat_edit_forget(struct nat_control *control) {
+    control->shift += (uint32_t)control->edit[0].now - control->edit[0].length;
+    control->forgotten = control->edit[0].at + control->edit[0].length;
+    control->forgot = 1;
+    memmove(control->edit, control->edit + 1, (NAT_EDITS - 1) * sizeof *control->edit);
+    control->edits--;
+}
+
+/* Forgets what is so far before a number that it would soon count as after it. */
+static inline void nat_edits_pass(struct nat_control *control, uint32_t number) {
+    while (control->edits && nat_after(number, control->edit[0].at + NAT_FAR))
+        nat_edit_forget(control);
+    if (control->forgot && nat_after(number, control->forgotten + NAT_FAR))
+        control->forgotten = number - NAT_FAR;
+    if (nat_after(number, control->line + NAT_FAR)) {   /* a line without an end */
+        control->line = number - NAT_FAR;
+        control->begun_length = 0;
+    }
+}
+
 /* Room for one more edit. False: the oldest one is of the segment that begins at `number`, and needed for it. */
 static inline bool nat_edit_room(struct nat_control *control, uint32_t number) {
     if (control->edits < NAT_EDITS)
         return true;
     if (!nat_after(number, control->edit[0].at))
         return false;
-    control->shift += (uint32_t)control->edit[0].now - control->edit[0].length;
-    memmove(control->edit, control->edit + 1, (NAT_EDITS - 1) * sizeof *control->edit);
-    control->edits--;
+    nat_edit_forget(control);
     return true;
 }
 

@@ -3,35 +3,24 @@
 #ifndef SPLICE_ICMP_H
 #define SPLICE_ICMP_H
 
-enum { SPLICE_ICMP_HEADER = 8, SPLICE_QUOTED = 60 + 60, SPLICE_RAW = 101 };
+#include "quoted_packet.h"
 
-/* A quoted segment: a copy, as far as it was captured. */
-struct splice_quoted { uint8_t bytes[SPLICE_QUOTED]; struct sl_frame frame; struct sl_ip_place ip; };
+enum { SPLICE_ICMP_HEADER = 8 };
 
 static bool splice_is_error(const uint8_t *icmp, unsigned version) {
     return version == 4 ? icmp[0] == 3 || icmp[0] == 11 || icmp[0] == 12 : icmp[0] >= 1 && icmp[0] <= 4;
 }
 
 /* Copies the segment that an error quotes; false: the event has no whole error about a segment of TCP. */
-static bool splice_quote(const struct sl_event *event, const struct sl_ip_place *outer, struct splice_quoted *quoted) {
+static bool splice_quote(const struct sl_event *event, const struct sl_ip_place *outer, struct quoted_packet *quoted) {
     const struct sl_frame *frame = sl_packet_frame(event);
     if (!outer->first || !outer->last || outer->protocol != (outer->version == 4 ? 1 : 58) ||
         event->unit.at != frame->at + outer->payload || event->unit.captured < SPLICE_ICMP_HEADER + 28 ||
         !splice_is_error(event->unit.at, outer->version))
         return false;
-    uint32_t length = (uint32_t)sl_min(event->unit.captured - SPLICE_ICMP_HEADER, SPLICE_QUOTED);
-    memcpy(quoted->bytes, event->unit.at + SPLICE_ICMP_HEADER, length);
-    quoted->frame = (struct sl_frame){.at = quoted->bytes, .captured = length, .length = length, .link_type = SPLICE_RAW};
-    return sl_ip_read(&quoted->frame, 0, &quoted->ip) && quoted->ip.version == outer->version && quoted->ip.protocol == 6 &&
-           quoted->ip.first && quoted->ip.payload + 8 <= length;
-}
-
-/* Replaces bytes of a quoted segment, and updates its checksums over them. */
-static void splice_requote(struct splice_quoted *quoted, uint32_t at, const uint8_t *bytes, uint32_t length) {
-    uint8_t before[16];
-    memcpy(before, quoted->bytes + at, length);
-    memcpy(quoted->bytes + at, bytes, length);
-    sl_checksum_fix(quoted->bytes, &quoted->frame, before, at, at + length);
+    return quoted_read(quoted, event->unit.at + SPLICE_ICMP_HEADER, event->unit.captured - SPLICE_ICMP_HEADER, QUOTED_MOST) &&
+           quoted->ip.version == outer->version && quoted->ip.protocol == 6 &&
+           quoted->ip.first && quoted->ip.payload + 8 <= quoted->frame.captured;
 }
 
 /* The connection of a client and its port, with whichever server. */
@@ -48,7 +37,7 @@ static void splice_error(const struct sl_event *event) {
     struct sl_box *box = event->box;
     const struct splice *splice = SLUICE_WORKER_OF(box);
     const struct sl_frame *frame = sl_packet_frame(event);
-    struct splice_quoted quoted;
+    struct quoted_packet quoted;
     struct sl_ip_place outer;
     bool found = false;
     uint32_t at = frame ? sl_frame_ip(frame, &found) : 0;
@@ -70,11 +59,11 @@ static void splice_error(const struct sl_event *event) {
     const struct splice_endpoint *end = to_server ? &splice->servers.server[c->server] : &splice->servers.service;
     uint8_t number[4], place[2] = {(uint8_t)(end->port >> 8), (uint8_t)end->port};
     uint32_t numbered = ports + (to_server ? 4 : 8);   /* the box translates only the numbers of servers */
-    splice_requote(&quoted, addresses + (to_server ? 0 : size), end->address, size);
-    splice_requote(&quoted, ports + (to_server ? 0 : 2), place, 2);
+    quoted_replace(&quoted, addresses + (to_server ? 0 : size), end->address, size);
+    quoted_replace(&quoted, ports + (to_server ? 0 : 2), place, 2);
     if (numbered + 4 <= quoted.frame.captured) {
         sl_store_be32(number, (uint32_t)sl_load_be32(quoted.bytes + numbered) + (to_server ? -c->number_shift : c->number_shift));
-        splice_requote(&quoted, numbered, number, 4);
+        quoted_replace(&quoted, numbered, number, 4);
     }
     if (SLUICE_REWRITE(box, event->unit.at + SPLICE_ICMP_HEADER, quoted.bytes, quoted.frame.captured) &&
         (!to_server || SLUICE_REWRITE(box, frame->at + outer.ip + addresses + size, end->address, size))) {

@@ -72,6 +72,7 @@ struct sl_box {
     uint64_t lost_before;        /* in the process of a function of a chain that crashed: instances up to this number
                                   * were known to it before; else 0 */
     struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
+    struct sl_secrets_taker *secrets_takers;   /* functions that subscribe to secrets */
     void **beside;               /* by function, state that is next to instances (reload.h); NULL: all is in them */
     uint32_t calling;            /* from 1, the function whose handler runs, where crashes are traced (SL_CALL); else 0 */
     const struct sl_event *called;   /* what it handles */

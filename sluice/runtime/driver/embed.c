@@ -2,6 +2,7 @@
 #include "driver/embed.h"
 
 #include "function/output.h"
+#include "function/secrets.h"
 #include "native/contexts.h"
 
 const uint64_t *sl_box_counters(const struct sl_box *box) { return box->counters; }
@@ -25,6 +26,8 @@ void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets)
     for (struct sl_natives *natives = box->natives; natives; natives = natives->next)
         if (natives->module->secrets)
             natives->module->secrets(natives->worker, kind, secrets);
+    for (struct sl_secrets_taker *taker = box->secrets_takers; taker; taker = taker->next)
+        taker->take(taker->user, kind, secrets);
 }
 
 const char *sl_box_failure(const struct sl_box *box) { return box->failure; }

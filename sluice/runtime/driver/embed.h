@@ -153,7 +153,7 @@ void sl_box_overloaded(struct sl_box *box, bool is_so);
 bool sl_box_drop(struct sl_box *box, uint64_t number);
 bool sl_box_reset(struct sl_box *box, uint64_t number);
 
-/* Passes secrets to the native modules of a box, for the packets after this call. kind: SL_SECRETS_TLS_KEY_LOG, or any
+/* Passes secrets to the native modules of a box, and to its functions that subscribe, for the packets after this call. kind: SL_SECRETS_TLS_KEY_LOG, or any
  * other; modules ignore kinds that they do not know. The bytes are not needed after the call. */
 void sl_box_secrets(struct sl_box *box, uint32_t kind, sl_bytes secrets);
 

@@ -75,11 +75,12 @@ def test_the_capture_has_the_messages_that_tshark_shows() -> None:
     assert ours == theirs and theirs.total() > 30
 
 
-def talks() -> list[Talk]:
-    """What the connections of the capture carry, in the order of its packets (none is out of order, or sent again)."""
+def talks(capture: Path = CAPTURE) -> list[Talk]:
+    """What the connections of a capture carry, in the order of its packets (none is out of order)."""
     found: dict[frozenset[bytes], list[tuple[str, bytes]]] = defaultdict(list)
     first: dict[frozenset[bytes], bytes] = {}
-    data, at = CAPTURE.read_bytes(), 24
+    sent: dict[bytes, int] = defaultdict(int)
+    data, at = capture.read_bytes(), 24
     while at < len(data):
         size = int.from_bytes(data[at + 8 : at + 12], "little")
         ip = data[at + 16 + 14 : at + 16 + size]
@@ -87,8 +88,10 @@ def talks() -> list[Talk]:
         ends = frozenset((tcp[:2], tcp[2:4]))
         payload = tcp[(tcp[12] >> 4) * 4 :]
         first.setdefault(ends, tcp[:2])
-        if payload:
+        sequence = int.from_bytes(tcp[4:8], "big")
+        if payload and sequence >= sent[tcp[:4]]:  # else it is sent again
             found[ends].append((">" if tcp[:2] == first[ends] else "<", payload))
+            sent[tcp[:4]] = sequence + len(payload)
         at += 16 + size
     return list(found.values())
 

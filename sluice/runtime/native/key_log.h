@@ -1,67 +1,68 @@
 /* The secrets of a key log (SSLKEYLOGFILE; "NSS key log format"), by the client random of their connection.
  *
- * The file may grow while traffic runs: what was written since is read when somebody looks for a client random that is not
- * there, no more than QUIC_LOG_STEP bytes at a time. What a capture carries along is taken beside it. Secrets of connections
- * beyond QUIC_LOG_MOST, or beyond the memory of the machine, are not stored; both are counted, and printed at the end. */
-#ifndef QUIC_PROTECTION_LOG_H
-#define QUIC_PROTECTION_LOG_H
+ * The file may grow while traffic runs: a look-up that finds nothing reads what was appended, at most KEY_LOG_STEP bytes at
+ * a time. Secrets within a capture are added to it. Secrets of connections beyond KEY_LOG_MOST, or beyond the memory of
+ * the machine, are not stored; both are counted, and printed at the end. */
+#ifndef SL_KEY_LOG_H
+#define SL_KEY_LOG_H
 
 #include "native/native.h"
-#include "quic_protection_crypto.h"
+#include "native/tls_crypto.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 
-enum { QUIC_RANDOM = 32, QUIC_LOG_STEP = 1 << 20, QUIC_LOG_MOST = 1 << 20, QUIC_LOG_LINE = 512 };
+enum { KEY_RANDOM = 32, KEY_LOG_STEP = 1 << 20, KEY_LOG_MOST = 1 << 20, KEY_LOG_LINE = 512 };
 
-enum quic_label { QUIC_EARLY, QUIC_CLIENT_HANDSHAKE, QUIC_SERVER_HANDSHAKE, QUIC_CLIENT_TRAFFIC, QUIC_SERVER_TRAFFIC, QUIC_LABELS };
+enum key_label { KEY_EARLY, KEY_CLIENT_HANDSHAKE, KEY_SERVER_HANDSHAKE, KEY_CLIENT_TRAFFIC, KEY_SERVER_TRAFFIC,
+                 KEY_MASTER /* of TLS 1.2 */, KEY_LABELS };
 
-struct quic_entry {
+struct key_entry {
     bool used;
-    uint8_t random[QUIC_RANDOM];
-    struct quic_secret secrets[QUIC_LABELS];
+    uint8_t random[KEY_RANDOM];
+    struct key_secret secrets[KEY_LABELS];
 };
 
-struct quic_log {
+struct key_log {
     FILE *file;                  /* NULL: there is none */
-    struct quic_entry *entries;  /* open addressing, by a keyed hash: a sender chooses randoms, and a file has any */
+    struct key_entry *entries;   /* open addressing, by a keyed hash: a sender chooses randoms, and a file has any */
     uint64_t key[2];             /* of the hash */
     uint32_t size, count;        /* size is a power of two, or 0 */
     uint64_t too_many, no_memory;   /* secrets that were not stored, by the reason */
 };
 
 /* Half of a round of a hash by multiplication: both halves of the product depend on all bits of both factors. */
-static uint64_t quic_log_fold(uint64_t a, uint64_t b) {
+static uint64_t key_log_fold(uint64_t a, uint64_t b) {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint32_t quic_log_hash(const uint64_t *key, const uint8_t *random) {
+static uint32_t key_log_hash(const uint64_t *key, const uint8_t *random) {
     uint64_t word[4];
     memcpy(word, random, sizeof word);
-    uint64_t hash = quic_log_fold(word[0] ^ key[0], word[1] ^ key[1]);
-    hash = quic_log_fold(hash ^ word[2] ^ key[1], word[3] ^ key[0]);
+    uint64_t hash = key_log_fold(word[0] ^ key[0], word[1] ^ key[1]);
+    hash = key_log_fold(hash ^ word[2] ^ key[1], word[3] ^ key[0]);
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-static struct quic_entry *quic_log_place(const uint64_t *key, struct quic_entry *entries, uint32_t size,
+static struct key_entry *key_log_place(const uint64_t *key, struct key_entry *entries, uint32_t size,
                                          const uint8_t *random) {
-    uint32_t at = quic_log_hash(key, random);
-    while (entries[at &= size - 1].used && memcmp(entries[at].random, random, QUIC_RANDOM) != 0)
+    uint32_t at = key_log_hash(key, random);
+    while (entries[at &= size - 1].used && memcmp(entries[at].random, random, KEY_RANDOM) != 0)
         at++;
     return &entries[at];
 }
 
-static bool quic_log_grow(struct quic_log *log) {
+static bool key_log_grow(struct key_log *log) {
     uint32_t size = log->size ? 2 * log->size : 64;
-    struct quic_entry *entries = calloc(size, sizeof *entries);
+    struct key_entry *entries = calloc(size, sizeof *entries);
     if (!entries)
         return false;
     for (uint32_t i = 0; i < log->size; i++)
         if (log->entries[i].used)
-            *quic_log_place(log->key, entries, size, log->entries[i].random) = log->entries[i];
+            *key_log_place(log->key, entries, size, log->entries[i].random) = log->entries[i];
     free(log->entries);
     log->entries = entries;
     log->size = size;
@@ -69,7 +70,7 @@ static bool quic_log_grow(struct quic_log *log) {
 }
 
 /* The bytes that hexadecimal digits up to the next blank stand for; how many, 0 when that is not such, or more than `most`. */
-static uint32_t quic_hex(const char **text, uint8_t *out, uint32_t most) {
+static uint32_t key_hex(const char **text, uint8_t *out, uint32_t most) {
     uint32_t digits = 0;
     for (;; (*text)++, digits++) {
         char c = **text;
@@ -85,45 +86,45 @@ static uint32_t quic_hex(const char **text, uint8_t *out, uint32_t most) {
 }
 
 /* The entry of a client random, which is added if it is new; NULL at a bound, which is counted. */
-static struct quic_entry *quic_log_entry(struct quic_log *log, const uint8_t *random) {
-    struct quic_entry *entry = log->size ? quic_log_place(log->key, log->entries, log->size, random) : NULL;
+static struct key_entry *key_log_entry(struct key_log *log, const uint8_t *random) {
+    struct key_entry *entry = log->size ? key_log_place(log->key, log->entries, log->size, random) : NULL;
     if (entry && entry->used)
         return entry;
-    if (log->count >= QUIC_LOG_MOST) {
+    if (log->count >= KEY_LOG_MOST) {
         log->too_many++;
         return NULL;
     }
     if (2 * log->count >= log->size) {
-        if (!quic_log_grow(log)) {
+        if (!key_log_grow(log)) {
             log->no_memory++;
             return NULL;
         }
-        entry = quic_log_place(log->key, log->entries, log->size, random);
+        entry = key_log_place(log->key, log->entries, log->size, random);
     }
     entry->used = true;
-    memcpy(entry->random, random, QUIC_RANDOM);
+    memcpy(entry->random, random, KEY_RANDOM);
     log->count++;
     return entry;
 }
 
 /* A line: a label, the client random, a secret. Others, and what is none, are passed over. */
-static void quic_log_line(struct quic_log *log, const char *line) {
+static void key_log_line(struct key_log *log, const char *line) {
     static const char *const labels[] = {"CLIENT_EARLY_TRAFFIC_SECRET ", "CLIENT_HANDSHAKE_TRAFFIC_SECRET ",
                                          "SERVER_HANDSHAKE_TRAFFIC_SECRET ", "CLIENT_TRAFFIC_SECRET_0 ",
-                                         "SERVER_TRAFFIC_SECRET_0 "};
-    for (unsigned i = 0; i < QUIC_LABELS; i++) {
+                                         "SERVER_TRAFFIC_SECRET_0 ", "CLIENT_RANDOM "};
+    for (unsigned i = 0; i < KEY_LABELS; i++) {
         size_t length = strlen(labels[i]);
         if (strncmp(line, labels[i], length) != 0)
             continue;
-        uint8_t random[QUIC_RANDOM];
-        struct quic_secret secret = {0};
+        uint8_t random[KEY_RANDOM];
+        struct key_secret secret = {0};
         const char *at = line + length;
-        if (quic_hex(&at, random, QUIC_RANDOM) != QUIC_RANDOM || *at++ != ' ')
+        if (key_hex(&at, random, KEY_RANDOM) != KEY_RANDOM || *at++ != ' ')
             return;
-        secret.length = (uint8_t)quic_hex(&at, secret.bytes, QUIC_SECRET_MOST);
+        secret.length = (uint8_t)key_hex(&at, secret.bytes, KEY_SECRET_MOST);
         if (secret.length != 32 && secret.length != 48)
             return;
-        struct quic_entry *entry = quic_log_entry(log, random);
+        struct key_entry *entry = key_log_entry(log, random);
         if (!entry)
             return;
         entry->secrets[i] = secret;
@@ -132,8 +133,8 @@ static void quic_log_line(struct quic_log *log, const char *line) {
 }
 
 /* Lines that are in memory already. The last one need not have an end; one that is too long is none of ours. */
-static void quic_log_text(struct quic_log *log, sl_bytes text) {
-    char line[QUIC_LOG_LINE];
+static void key_log_text(struct key_log *log, sl_bytes text) {
+    char line[KEY_LOG_LINE];
     for (size_t at = 0; at < text.captured;) {
         const uint8_t *begin = text.at + at, *end = memchr(begin, '\n', text.captured - at);
         size_t length = end ? (size_t)(end - begin) : text.captured - at;
@@ -142,13 +143,13 @@ static void quic_log_text(struct quic_log *log, sl_bytes text) {
             continue;
         memcpy(line, begin, length);
         line[length] = 0;
-        quic_log_line(log, line);
+        key_log_line(log, line);
     }
 }
 
 /* Reads on, `most` bytes at most, as far as lines are whole. */
-static void quic_log_read(struct quic_log *log, size_t most) {
-    char line[QUIC_LOG_LINE];
+static void key_log_read(struct key_log *log, size_t most) {
+    char line[KEY_LOG_LINE];
     if (!log->file)
         return;
     clearerr(log->file);
@@ -159,7 +160,7 @@ static void quic_log_read(struct quic_log *log, size_t most) {
         size_t length = strlen(line);
         all += length + 1;
         if (length && line[length - 1] == '\n') {
-            quic_log_line(log, line);
+            key_log_line(log, line);
         } else if (feof(log->file)) {   /* the rest of it is still to be written */
             if (begin < 0 || fseek(log->file, begin, SEEK_SET))
                 return;
@@ -169,7 +170,7 @@ static void quic_log_read(struct quic_log *log, size_t most) {
 }
 
 /* 0; or -1 when there is no such file, which was said. */
-static int quic_log_open(struct quic_log *log, const char *path) {
+static int key_log_open(struct key_log *log, const char *path) {
     /* Without random bytes, addresses that the system chose are the key. */
     if (getrandom(log->key, sizeof log->key, GRND_NONBLOCK) != sizeof log->key) {
         log->key[0] ^= (uintptr_t)log * UINT64_C(0x9e3779b97f4a7c15);
@@ -188,21 +189,21 @@ static int quic_log_open(struct quic_log *log, const char *path) {
         perror(path);
         return -1;
     }
-    quic_log_read(log, SIZE_MAX);
+    key_log_read(log, SIZE_MAX);
     return 0;
 }
 
-static const struct quic_entry *quic_log_find(const struct quic_log *log, const uint8_t *random) {
+static const struct key_entry *key_log_find(const struct key_log *log, const uint8_t *random) {
     if (!log->size)
         return NULL;
-    const struct quic_entry *entry = quic_log_place(log->key, log->entries, log->size, random);
+    const struct key_entry *entry = key_log_place(log->key, log->entries, log->size, random);
     return entry->used ? entry : NULL;
 }
 
-static void quic_log_close(struct quic_log *log) {
+static void key_log_close(struct key_log *log) {
     if (log->too_many)
         fprintf(stderr, "sluice: note: keylog: %llu secrets were not stored: a key log may have %u connections\n",
-                (unsigned long long)log->too_many, (unsigned)QUIC_LOG_MOST);
+                (unsigned long long)log->too_many, (unsigned)KEY_LOG_MOST);
     if (log->no_memory)
         fprintf(stderr, "sluice: note: keylog: %llu secrets were not stored for want of memory\n",
                 (unsigned long long)log->no_memory);

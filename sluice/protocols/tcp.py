@@ -86,14 +86,14 @@ def tcp_parser(
 
     `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the
     receiver's window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was
-    not captured, is given up; None: it is not. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`: "window", or
-    "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission. `enforce`:
-    what lies outside the window is not only told but left out. `pick_up`: whether a connection may be seen from its
-    middle on; if not, a packet of an unknown one counts only when it has a SYN. `linger`: seconds that a closed
-    connection stays, for late packets. `byte_0`: of a side that was not seen from its SYN; "acknowledged": the other
-    side's acknowledgements settle it, "first": its first packet has it, and is delivered at once. `reuse`: "syn": the
-    rules of RFC 5961 decide whether a SYN begins another connection on the same ports; "closed": one with a new number
-    does so after a FIN or a reset that counts, and else belongs to no stream.
+    not captured, is given up; None: it is not. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`:
+    "window", or "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission.
+    `enforce`: what lies outside the window is not only told but left out. `pick_up`: whether a connection may be seen
+    from its middle on; if not, a packet of an unknown one counts only when it has a SYN. `linger`: seconds that a
+    closed connection stays, for late packets. `byte_0`: of a side that was not seen from its SYN; "acknowledged": the
+    other side's acknowledgements settle it, "first": its first packet has it, and is delivered at once. `reuse`: "syn":
+    the rules of RFC 5961 decide whether a SYN begins another connection on the same ports; "closed": one with a new
+    number does so after a FIN or a reset that counts, and else belongs to no stream.
     """
     tcp = ConnectionOriented("tcp")
 

@@ -33,8 +33,7 @@ static struct segment read_segment(struct mos_flow *flow, unsigned from, const s
     const uint8_t flags = packet->tcp[13];
     struct segment s = {.number = number_at(packet->tcp + 4) + (flags & MOS_SYN ? 1 : 0), .ack = number_at(packet->tcp + 8),
                         .flags = flags};
-    /* A FIN before what was received is no news to the receiver. */
-    s.fin = known->fin && buffer->fin >= mos_buffer_next(buffer);
+    s.fin = known->fin && buffer->fin != MOS_NO_FIN && buffer->fin >= mos_buffer_next(buffer);
     s.reset = resets(&flow->end[from], s.number, known);
     const int64_t offset = mos_buffer_offset(buffer, s.number);
     const uint64_t before = offset < 0 ? (uint64_t)-offset : 0, captured = packet->payload_length, sent = packet->payload_wire;
@@ -161,8 +160,8 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     packet->flow = flow;
     const bool first_is_reset = packet->tcp[13] & MOS_RST && !buffer->sequence->based;   /* which numbers no stream */
     mos_buffer_begins_at(buffer, first_is_reset ? number_at(packet->tcp + 4) : known->base);
-    if (known->fin)
-        buffer->fin = (uint64_t)mos_buffer_offset(buffer, known->end - 1);
+    if (known->fin && mos_buffer_offset(buffer, known->end - 1) >= (int64_t)mos_buffer_next(buffer))
+        buffer->fin = (uint64_t)mos_buffer_offset(buffer, known->end - 1);   /* one before that is no news to the receiver */
     struct segment s = read_segment(flow, from, known);
     const bool watched = mos_flow_is_watched(flow);
     event_t set = changed ? MOS_ON_PKT_IN : update_sender(flow, from, &s, known);

@@ -41,8 +41,8 @@ from sluice.lower.build import build as lower
 from sluice.passes.pipeline import run as run_passes
 
 LIBRARY = Path(__file__).resolve().parent.parent / "compat" / "mos"
-BOXED, BOXED_IPV6 = "boxed.c", "boxed_ipv6.c"
-"""What is compiled with the stack, as a function on its events."""
+BOXED, IPV6 = "boxed.c", "#define MOS_IPV6 1\n"
+"""What is compiled with the stack, as a function on its events; what it begins with where the stack has IPv6."""
 
 
 def add(commands: Any) -> None:
@@ -108,7 +108,7 @@ def build(command: list[str], what: str) -> None:
 def files(ipv6: bool = False, tunnels: bool = False) -> dict[str, str]:
     """All files of the library, by their names in the folder; ipv6, tunnels: what flows its stack finds."""
     folders = (str(LIBRARY), str(LIBRARY / "include"))
-    text = "".join((LIBRARY / name).read_text(encoding="utf-8") for name in ((BOXED, BOXED_IPV6) if ipv6 else (BOXED,)))
+    text = (IPV6 if ipv6 else "") + (LIBRARY / BOXED).read_text(encoding="utf-8")
     boxed = read_c_function("mos_boxed", text, BOXED, folders)
     functions = Functions((boxed,))
     generated = generate(run_passes(lower(mos(ipv6, tunnels), functions.hooks()), "all"), functions)
@@ -119,7 +119,7 @@ def files(ipv6: bool = False, tunnels: bool = False) -> dict[str, str]:
         f"src/{generated.name}.c": generated.source,
     }
     for path in sorted(LIBRARY.glob("*.[ch]")):
-        if path.name not in (BOXED, BOXED_IPV6):
+        if path.name != BOXED:
             found[f"src/{path.name}"] = path.read_text(encoding="utf-8")
     for path in sorted((LIBRARY / "include").glob("*.h")):
         found[f"include/{path.name}"] = path.read_text(encoding="utf-8")

@@ -46,7 +46,7 @@ from sluice.lang import (
     swap_sides,
 )
 from sluice.lang.choice import Choice
-from sluice.protocols.tcp_doubts import DOUBLE, while_in_doubt
+from sluice.protocols.tcp_doubts import DOUBLE, DoubtRules, while_in_doubt
 from sluice.protocols.tcp_layouts import (
     tcp_both,
     tcp_eol,
@@ -72,23 +72,28 @@ HANDSHAKE = 30.0  # more: timeouts
 def tcp_parser(
     limit: int | None = None,  # more: settings
     limit_pieces: int = 1 << 20,  # more: settings
-    grace: float = 0.1,  # more: settings
+    grace: float | None = 0.1,  # more: settings
     policy: str = "first",  # more: settings
     resets: str = "window",  # more: settings
     history: int = 0,  # more: settings
     enforce: bool = False,  # more: settings
     pick_up: bool = True,  # more: settings
     linger: float = LINGER,  # more: settings
+    byte_0: str = "acknowledged",  # more: settings
+    reuse: str = "syn",  # more: settings
 ) -> ConnectionOriented:
     """TCP for any layer below that offers src and dst.
 
     `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the
     receiver's window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was
-    not captured, is given up. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`: "window", or
-    "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission. `enforce`:
-    what lies outside the window is not only told but left out. `pick_up`: whether a connection may be seen from its
-    middle on; if not, a packet of an unknown one counts only when it has a SYN. `linger`: seconds that a closed
-    connection stays, for late packets.
+    not captured, is given up; None: it is not. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`:
+    "window", or "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission.
+    `enforce`: what lies outside the window is not only told but left out. `pick_up`: whether a connection may be seen
+    from its middle on; if not, a packet of an unknown one counts only when it has a SYN. `linger`: seconds that a
+    closed connection stays, for late packets. `byte_0`: of a side that was not seen from its SYN; "acknowledged": the
+    other side's acknowledgements settle it, "first": its first packet has it, and is delivered at once. `reuse`: "syn":
+    the rules of RFC 5961 decide whether a SYN begins another connection on the same ports; "closed": one with a new
+    number does so after a FIN or a reset that counts, and else belongs to no stream.
     """
     tcp = ConnectionOriented("tcp")
 
@@ -189,7 +194,8 @@ def tcp_parser(
             news = header.ack & (~mine["acked"] | (header.ack_num >= mine["ack"]))
             z += If(news) >> (Assign(mine["acked"], 1) + acknowledges)
         z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)  # more: who sent SYN, FIN, RST
-        z += Assign(perm.closing, perm.closing | header.fin | header.rst)  # more: ports used again
+        closes = temp.reset if reuse == "closed" else header.fin | header.rst  # more: ports used again
+        z += Assign(perm.closing, perm.closing | closes)  # more: ports used again
         bounds = Assign(temp.low, low) + Assign(temp.high, high)
         unknown = Assign(temp.low, temp.number) + Assign(temp.high, temp.number + UNBOUNDED)
         return z + (bounds if certain else If(its["acked"] == 1) >> bounds >> Else() >> unknown)
@@ -198,7 +204,8 @@ def tcp_parser(
         """What a packet from either side changes."""
         return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
 
-    in_doubt = while_in_doubt(tcp, ESTABLISHED, side, sent_by)  # more: acknowledgements
+    rules = DoubtRules(ESTABLISHED, by_first=byte_0 == "first", when_closed=reuse == "closed")
+    in_doubt = while_in_doubt(tcp, rules, side, sent_by)  # more: acknowledgements
     # One bit stands for all doubts, so that a packet of an established connection tests nothing else of them.
     tcp.prep += If(perm.doubt | header.syn) >> by_side(in_doubt) >> Else() >> by_side(certain)
 
@@ -211,6 +218,13 @@ def tcp_parser(
         """What a packet of a side says that the side has received."""
         return header.ack & ~header.rst & ~temp.outside, header.ack_num, header.ack_num + side(name)["window"]
 
+    acknowledgements: dict[str, Any] = {}  # more: acknowledgements
+    if grace is not None:  # more: acknowledgements
+        acknowledgements = {
+            "acknowledged": If(tcp.to_passive == 1) >> has("passive") >> Else() >> has("active"),
+            "acknowledges": If(tcp.to_passive == 1) >> says("active") >> Else() >> says("passive"),
+            "grace": grace,
+        }
     counts = header.rst == 0  # more: bytes on a reset
     middle = tcp.created & ~header.syn  # more: picked up in its middle
     if not pick_up:  # more: picked up in its middle
@@ -225,9 +239,7 @@ def tcp_parser(
         base=temp.base,  # more: acknowledgements
         outside=temp.outside,  # more: acknowledgements
         decides=(temp.decides, temp.decided),  # more: acknowledgements
-        acknowledged=If(tcp.to_passive == 1) >> has("passive") >> Else() >> has("active"),  # more: acknowledgements
-        acknowledges=If(tcp.to_passive == 1) >> says("active") >> Else() >> says("passive"),  # more: acknowledgements
-        grace=grace,  # more: acknowledgements
+        **acknowledgements,  # more: acknowledgements
         window=(temp.low, temp.high),
         enforce=enforce,  # more: settings
         policy=policy,  # more: settings

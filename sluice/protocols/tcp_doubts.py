@@ -8,9 +8,10 @@ first flight may have been captured before its SYN; numbers that are 2^30 or mor
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from sluice.lang import Assign, Block, ConnectionOriented, Else, If, PSMState
+from sluice.lang import Assign, Block, ConnectionOriented, Else, Expression, If, PSMState
 
 FAR = 1 << 30  # more: acknowledgements
 """Numbers so far apart belong to different streams."""
@@ -26,9 +27,18 @@ an established connection.
 ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY  # more: acknowledgements
 
 
+@dataclass(frozen=True)
+class DoubtRules:  # more: acknowledgements
+    """How doubts are settled: a state of the machine, and what `tcp_parser` says of `byte_0` and `reuse`."""
+
+    established: PSMState
+    by_first: bool
+    when_closed: bool
+
+
 def while_in_doubt(  # more: acknowledgements
     tcp: ConnectionOriented,
-    established: PSMState,
+    rules: DoubtRules,
     side: Callable[[str], dict[str, Any]],
     sent_by: Callable[[dict[str, Any], dict[str, Any], int, bool], Block],
 ) -> Callable[[str, str, int], Block]:
@@ -73,8 +83,11 @@ def while_in_doubt(  # more: acknowledgements
         repeated = ((mine["doubts"] & STRAY) != 0) & (header.seq_num == mine["end"])
         stray = Assign(temp.outside, 1) + Assign(mine["end"], header.seq_num) + raise_doubt(mine, STRAY)
         opens = If(another | perm.closing) >> (
-            Assign(temp.reused, perm.closing | (tcp.cur_state != established) | repeated) + (If(~temp.reused) >> stray)
+            Assign(temp.reused, perm.closing | (tcp.cur_state != rules.established) | repeated)
+            + (If(~temp.reused) >> stray)
         )
+        if rules.when_closed:  # more: ports used again
+            opens = If(another) >> (Assign(temp.reused, over(mine, its)) + Assign(temp.outside, ~temp.reused))
         # A second initial number: until the other side acknowledges one, both are remembered.
         undecided = ~mine["fin"] & ~(its["acked"] & (its["ack"] > mine["first"] + 1))
         second = Assign(mine["end"], header.seq_num + 1) + raise_doubt(mine, DOUBLE)
@@ -92,10 +105,17 @@ def while_in_doubt(  # more: acknowledgements
         x = If(header.ack == 1) >> answers >> Else() >> opens
         return x + (If(~temp.reused & ~temp.outside & ((perm.syn & bit) == 0)) >> decides)
 
+    def over(mine: dict[str, Any], its: dict[str, Any]) -> Expression:  # more: ports used again
+        """Whether a side has sent a FIN or a reset that counts."""
+        return mine["fin"] | its["fin"] | perm.closing
+
     def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
         """The first packet of a side that was not seen from its SYN. Byte 0 is the first byte that is captured; while
         the other side has not acknowledged that one, a lower one may still come.
         """
+        begins = Assign(mine["begun"], 1) + Assign(mine["base"], temp.number)
+        if rules.by_first:
+            return begins
         received = its["acked"] & (its["ack"] > temp.number) & (temp.units == 0)
         early = (
             Assign(mine["doubts"], mine["doubts"] | EARLY)
@@ -103,8 +123,7 @@ def while_in_doubt(  # more: acknowledgements
             + Assign(temp.hold, 1)
         )
         return (
-            Assign(mine["begun"], 1)
-            + Assign(mine["base"], temp.number)
+            begins
             + (If(~its["acked"] | (its["ack"] < temp.number)) >> early)
             + (
                 If(received)
@@ -191,6 +210,8 @@ def while_in_doubt(  # more: acknowledgements
         """
         mine, its = side(own), side(other)
         begins = Assign(mine["base"], header.seq_num + 1) + Assign(mine["begun"], 1)
+        if rules.when_closed:  # more: ports used again
+            begins = Assign(temp.reused, ~header.ack & over(mine, its)) + begins
         of_syn = If(mine["heard"] == 1) >> further_syn(mine, its, bit) >> Else() >> begins
         undecided = If((mine["doubts"] & EARLY) != 0) >> (
             Assign(temp.hold, 1) + (If(temp.units != 0) >> lower_byte(mine, its))

@@ -91,7 +91,7 @@ class tcp_side(layout):
 
 class tcp_both(layout):  # more: who sent SYN, FIN, RST
     doubt = Bit(1, init=1)  # a side was not heard, has acknowledged nothing, or has doubts
-    closing = Bit(1)  # a FIN or RST came, counted or not
+    closing = Bit(1)  # a FIN or RST came, counted or not; with reuse="closed": an RST that counted
     syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
     fin = Bit(2)
     rst = Bit(2)

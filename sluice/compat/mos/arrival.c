@@ -1,12 +1,16 @@
 /* Packets as they come from the stack: which flow a segment is of, whether it begins one, and what belongs to none. */
 #include "monitor.h"
 
-/* The current segment, which is of a flow of another context, goes through both ends there. */
-static void lend(struct mos_packet *packet, struct mos_flow *flow, unsigned from)
+/* The current packet, by addresses that a program has given to a flow: to the stack of its context. */
+static void translate(struct mos_packet *packet, struct mos_flow *flow, unsigned from)
 {
     struct mos_packet *there = &flow->context->packet, own = *there;
+    if (there == packet) {
+        mos_packet_again(flow, from, MOS_TRANSLATED);
+        return;
+    }
     *there = *packet;
-    mos_segment_pass(flow, from);
+    mos_packet_again(flow, from, MOS_TRANSLATED);
     *packet = *there;
     *there = own;
 }
@@ -17,10 +21,7 @@ void mos_stray(struct mos_context *context)
     unsigned from = 0;
     struct mos_flow *flow = mos_translated_find(context->run, packet, &from);
     if (flow) {
-        if (flow->context == context)
-            mos_segment_pass(flow, from);
-        else
-            lend(packet, flow, from);
+        translate(packet, flow, from);
         return;
     }
     packet->there = true;
@@ -30,32 +31,16 @@ void mos_stray(struct mos_context *context)
     packet->there = false;
 }
 
-/* Has either end sent a FIN or a reset, whether it came through or not? */
-static bool is_closing(const struct mos_flow *flow)
+bool mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
+                 struct sl_sequence *sequences, unsigned side, const struct mos_segment *known)
 {
-    return flow->end[0].finished || flow->end[1].finished || flow->end[0].state == MOS_CLOSED || flow->end[1].state == MOS_CLOSED;
-}
-
-void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side)
-{
-    struct mos_flow *flow = *place;
     const uint8_t flags = context->packet.tcp[13];
-    bool opens = (flags & (MOS_SYN | MOS_ACK | MOS_RST)) == MOS_SYN;
-    if (flow && opens && is_closing(flow)) {
-        const struct mos_end *end = &flow->end[side != flow->client_side];
-        if (!end->numbered || (uint32_t)sl_load_be32(context->packet.tcp + 4) != end->isn) {
-            mos_flow_end(flow, 0);   /* the ports are used again */
-            flow = NULL;
-        }
-    }
-    if (!flow && opens)
-        flow = mos_flow_begin(context, place, instance, side);
-    if (flow)
-        mos_segment_pass(flow, side != flow->client_side);
-    else
-        mos_stray(context);
-    if (!*place)
-        sl_give_back(context->box, instance);   /* nothing to remember */
+    if (!*place && (flags & (MOS_SYN | MOS_ACK | MOS_RST)) == MOS_SYN)
+        mos_flow_begin(context, place, instance, sequences);
+    if (*place)
+        return mos_segment_pass(*place, side, known);
+    mos_stray(context);
+    return true;
 }
 
 void mos_ip_packet(struct mos_context *context, sl_bytes unit)

@@ -9,39 +9,101 @@ SLUICE_WORKER(struct mos_worker)
 struct mos_instance { struct mos_flow *flow; };
 SLUICE_STATE(struct mos_instance)
 
-void mos_boxed_for(struct sl_box *box, struct mos_context *context) { SLUICE_WORKER_OF(box)->context = context; }
+/* The stack's layers, to which a packet returns that is another one than what was received. */
+struct sl_stack_box;
+SL_UNUSED static void layer_ipv4(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+
+#ifdef MOS_IPV6
+SL_UNUSED static void layer_ipv6(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+#else
+#define layer_ipv6 layer_ipv4   /* there are no such packets */
+#endif
+
+static void mos_boxed_enter(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip)
+{
+    struct sl_box *box = context->box;
+    const struct sl_frame *outer = box->frame;
+    const uint32_t depth = box->depth;
+    box->frame = frame;
+    box->now = sl_max(box->now, frame->time);
+    box->output.dropped = false;
+    (ip.at[0] >> 4 == 6 ? layer_ipv6 : layer_ipv4)((struct sl_stack_box *)(void *)box, ip.at, ip.captured, ip.length);
+    box->output.dropped = false;
+    box->depth = depth;
+    box->frame = outer;
+}
+
+void mos_boxed_for(struct sl_box *box, struct mos_context *context)
+{
+    SLUICE_WORKER_OF(box)->context = context;
+    context->enter = mos_boxed_enter;
+}
 
 struct mos_context *mos_boxed_context(const struct sl_box *box) { return SLUICE_WORKER_OF(box)->context; }
 
-SLUICE_ON(ipv4, packet) {
+static void mos_boxed_ip(const struct sl_event *event)
+{
     struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
+    if (context->packet.again)
+        return;
+    event->box->output.dropped = false;
     if (mos_packet_begin(context, sl_packet_frame(event)))
         mos_ip_packet(context, event->unit);
 }
+
+SLUICE_ON(ipv4, packet) { mos_boxed_ip(event); }
+
+#ifdef MOS_IPV6
+SLUICE_ON(ipv6, arrived) { mos_boxed_ip(event); }
+#endif
 
 /* The segment, which lies where its IP packet does unless that came in fragments. */
 static struct mos_context *mos_boxed_segment(const struct sl_event *event)
 {
     struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
     struct mos_packet *packet = &context->packet;
-    packet->tcp = (uint8_t *)(uintptr_t)event->unit.at;
-    packet->tcp_length = event->unit.captured;
-    packet->tcp_wire = event->unit.length;
-    mos_packet_read(packet);
+    if (!packet->again) {
+        packet->tcp = (uint8_t *)(uintptr_t)event->unit.at;
+        packet->tcp_length = event->unit.captured;
+        packet->tcp_wire = event->unit.length;
+        mos_packet_read(packet);
+    }
     return context;
 }
 
-SLUICE_ON(mos_tcp, packet) {
-    if (event->instance && !mos_stopped())   /* else it is an orphan, and told as one */
-        mos_segment(mos_boxed_segment(event), &SLUICE_STATE_OF(event)->flow, event->instance, event->side);
+/* Before it is in the sequence. */
+SLUICE_ON(tcp, segment) {
+    if (!event->instance || mos_stopped())   /* an orphan, of which there is an event */
+        return;
+    struct sl_sequence *sequences = (struct sl_sequence *)(void *)((char *)event->instance + event->owner->sequence_offset);
+    struct mos_flow **place = &SLUICE_STATE_OF(event)->flow;
+    if (!mos_segment(mos_boxed_segment(event), place, event->instance, sequences, event->side, data) && *place)
+        event->box->output.dropped = true;
 }
 
-SLUICE_ON(mos_tcp, orphan) {
+/* After that. */
+SLUICE_ON(tcp, packet) {
+    struct mos_flow **place = event->instance ? &SLUICE_STATE_OF(event)->flow : NULL;
+    if (!place)
+        return;
+    if (*place && !mos_stopped())
+        mos_segment_received(*place, event->side, event->owner->rules);
+    if (!*place)
+        sl_give_back(event->box, event->instance);   /* nothing to remember */
+}
+
+SLUICE_ON(tcp, gap) {
+    struct mos_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    if (flow)
+        mos_segments_given_up(flow, event->side, data->offset, data->length, data->cause);
+}
+
+SLUICE_ON(tcp, orphan) {
     if (!mos_stopped())
         mos_stray(mos_boxed_segment(event));
 }
 
-SLUICE_ON(mos_tcp, end) {
+SLUICE_ON(tcp, end) {
     struct mos_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
     if (flow)
         mos_flow_forgotten(flow);

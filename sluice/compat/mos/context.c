@@ -8,7 +8,7 @@
 #include <signal.h>
 #include <sys/random.h>
 
-enum { SIGNALS = 65, EXTENTS = 64 << 20 /* bytes, of what flows of a context have received out of order */ };
+enum { SIGNALS = 65 };
 
 static struct {
     bool read;                       /* the configuration */
@@ -97,13 +97,13 @@ static void free_context(struct mos_context *context)
     context->hosts = NULL;
     if (context->box)
         sluice_mos_close(context->box);
-    sl_pool_close(&context->pool);
     mos_sockets_free(context);
     mos_flow_index_close(context);
     mos_registrations_forget(context);
     free(context->timers);
     free(context->packet.memory);
     free(context->shown);
+    free(context->again);
     memset(context, 0, sizeof *context);
 }
 
@@ -122,15 +122,16 @@ static struct mos_context *new_context(int cpu)
     context->time_wait.after = nanoseconds(conf->tcp_tw_interval);
     context->packet.memory = malloc(MOS_FRAME_ROOM);
     context->shown = malloc(MOS_SHOWN_ROOM);
+    context->again = malloc(UINT16_MAX);
     const uint64_t instances = 2 * (uint64_t)conf->max_concurrency;   /* also for SYNs without a flow */
     const struct sl_options options = {
         .seed = library.seed,
-        .memory = (uint64_t)64 << 20,   /* fragments */
+        .memory = (uint64_t)128 << 20,   /* fragments, and extents that flows have received out of order */
         .max_instances = (uint32_t)sl_min(instances, SL_TABLE_MOST),
         .timeouts = true,
     };
-    context->box = context->packet.memory && context->shown ? sluice_mos_open(&options) : NULL;
-    if (!context->box || sl_pool_open(&context->pool, EXTENTS)) {
+    context->box = context->packet.memory && context->shown && context->again ? sluice_mos_open(&options) : NULL;
+    if (!context->box) {
         fputs("libsluice_mos: not enough memory for a context\n", stderr);
         free_context(context);
         errno = ENOMEM;

@@ -226,8 +226,8 @@ static int opposite(int device)
 /* The sequence number that the other end expects from this one next. */
 static uint32_t expected_from(const struct mos_flow *flow, unsigned from)
 {
-    const struct mos_end *end = &flow->end[from];
-    return end->numbered ? end->isn + 1 + (uint32_t)mos_buffer_next(&flow->buffer[from ^ 1]) + flow->end[from ^ 1].received_fin : 0;
+    const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    return flow->end[from].sent ? (uint32_t)(buffer->sequence->based ? buffer->sequence->next : buffer->origin) : 0;
 }
 
 static void put32(uint8_t *at, uint32_t value)
@@ -267,7 +267,7 @@ static int send_reset(struct mos_context *context, const struct mos_flow *flow, 
     put32(tcp + 4, expected_from(flow, to ^ 1));
     put32(tcp + 8, expected_from(flow, to));
     tcp[12] = 5 << 4;
-    tcp[13] = MOS_RST | (flow->end[to].numbered ? MOS_ACK : 0);
+    tcp[13] = MOS_RST | (flow->end[to].sent ? MOS_ACK : 0);
     mos_ip_set_total(own_ip, total);
     struct mos_packet made = {.ip = own_ip, .tcp = tcp, .tcp_length = sizeof(struct tcphdr)};
     mos_packet_update_checksums(&made, MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM);

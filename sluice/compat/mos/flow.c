@@ -59,8 +59,8 @@ bool mos_flow_is_watched(const struct mos_flow *flow)
     return false;
 }
 
-struct mos_flow *mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
-                                unsigned side)
+void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
+                    const struct sl_sequence *sequences)
 {
     unsigned count = 0;
     struct mos_socket *takers[MOS_MONITORS];
@@ -71,16 +71,14 @@ struct mos_flow *mos_flow_begin(struct mos_context *context, struct mos_flow **p
         mos_flow_end(context->time_wait.first ? context->time_wait.first : context->open.first, 0);
     struct mos_flow *flow = count ? calloc(1, sizeof *flow + count * sizeof *flow->views) : NULL;
     if (!flow)
-        return NULL;
+        return;
     flow->context = context;
     flow->place = place;
     flow->instance = instance;
-    instance->deadline = SL_NEVER;   /* the flow before it on these ports may have given it back */
-    flow->client_side = side;
     mos_ip_ends(context->packet.ip, context->packet.tcp, flow->ends);
     flow->six = mos_ip_of(context->packet.ip).six;
-    mos_buffer_begin(&flow->buffer[0]);
-    mos_buffer_begin(&flow->buffer[1]);
+    mos_buffer_begin(&flow->buffer[0], &sequences[1]);
+    mos_buffer_begin(&flow->buffer[1], &sequences[0]);
     flow->end[0].state = MOS_CLOSED;
     flow->end[1].state = MOS_LISTEN;
     for (unsigned i = 0; i < count; i++) {
@@ -98,7 +96,6 @@ struct mos_flow *mos_flow_begin(struct mos_context *context, struct mos_flow **p
     context->flows++;
     *place = flow;
     mos_flow_index_add(flow);
-    return flow;
 }
 
 struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i)
@@ -133,8 +130,8 @@ void mos_flow_end(struct mos_flow *flow, event_t why)
     mos_flow_index_remove(flow);
     for (unsigned i = 0; i < flow->view_count; i++)
         mos_socket_free(context, flow->views[i]);
-    mos_buffer_free(&flow->buffer[0], &context->pool);
-    mos_buffer_free(&flow->buffer[1], &context->pool);
+    mos_buffer_free(&flow->buffer[0]);
+    mos_buffer_free(&flow->buffer[1]);
     free(flow);
     context->flows--;
     context->packet.there = there;

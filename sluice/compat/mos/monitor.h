@@ -1,7 +1,8 @@
 /* What the parts of libsluice_mos know of each other.
  *
- * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment; both
- * ends (tcp_end.h) and their receive buffers (receive_buffer.h) are stored with its instance. */
+ * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment, and
+ * its TCP reads it; the states of both ends by name (tcp_state.h) and the bytes that they have received
+ * (receive_buffer.h) are stored with its instance. */
 #ifndef MOS_MONITOR_H
 #define MOS_MONITOR_H
 
@@ -9,7 +10,7 @@
 #include "ip.h"
 #include "mos_api.h"
 #include "receive_buffer.h"
-#include "tcp_end.h"
+#include "tcp_state.h"
 
 #include "core/box.h"
 #include "driver/drive.h"
@@ -114,6 +115,9 @@ struct mos_context *mos_boxed_context(const struct sl_box *box);
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
 
+/* The current packet is before the stack once more, as what of it? */
+enum mos_again { MOS_NOT_AGAIN, MOS_TRANSLATED, MOS_CHANGED };
+
 struct mos_packet {
     struct sl_frame frame;       /* its bytes are `bytes` */
     const struct sl_frame *source;   /* in the burst; NULL: none is current */
@@ -128,6 +132,7 @@ struct mos_packet {
     bool changeable;             /* and change it */
     bool inner;                  /* its IP packet came in another one: in a tunnel */
     bool owned, changed, dropped;
+    enum mos_again again;
     const struct mos_flow *flow; /* which it is of; NULL: not known yet, or of none */
 };
 
@@ -151,7 +156,7 @@ struct mos_flow {
     struct sl_instance *instance;
     struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
     struct mos_queue *queue;
-    uint64_t deadline;
+    uint64_t deadline, next;      /* next: of the receiver of the current segment, before it */
     struct mos_address ends[2];   /* client, server */
     bool six;                     /* over IPv6 */
     struct mos_end end[2];
@@ -159,8 +164,7 @@ struct mos_flow {
     struct mos_translated *translated;   /* by what else its packets are known */
     struct mos_indexed *indexed;  /* by its ends, once the context has an index */
     int offload;                  /* enum mos_ext_offload, or 0 */
-    unsigned client_side;         /* of the stack's instance: the side that the client is */
-    unsigned sender;              /* of the last packet: 0 the client, 1 the server */
+    unsigned sender;              /* of the last packet: 0 the client, 1 the server; as in the stack's instance */
     unsigned view_count;
     struct mos_socket *views[];   /* one for each monitor that took it */
 };
@@ -168,17 +172,29 @@ struct mos_flow {
 /* Flows that wait for the same time: the first is the one that waits longest. */
 struct mos_queue { struct mos_flow *first, *last; uint64_t after; };
 
-/* A segment of an instance of the stack, which keeps its flow, or NULL, at *place. side: that of its sender. */
-void mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance, unsigned side);
+/* A segment of an instance of the stack, which keeps its flow, or NULL, at *place, before it is in the sequence of its
+ * side; `sequences` are both sides'. False where it is not to get there. The flow may have ended. */
+struct mos_segment;
+bool mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
+                 struct sl_sequence *sequences, unsigned side, const struct mos_segment *known);
+bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_segment *known);   /* of a flow (segment.c) */
+
+/* The segment is in the sequence. The flow may end. */
+void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_sequence_rules *rules);
+
+/* The stack gives up bytes of an end that have not come. */
+void mos_segments_given_up(struct mos_flow *flow, unsigned from, uint64_t offset, uint64_t length, unsigned cause);
+
 void mos_stray(struct mos_context *context);                      /* a segment without an instance */
 void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that; it is the current one */
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
-void mos_segment_pass(struct mos_flow *flow, unsigned from);      /* the current segment, which end `from` sent (segment.c) */
+/* The current packet goes through the stack as a segment that an end of the flow sent (again.c). The flow may end. */
+void mos_packet_again(struct mos_flow *flow, unsigned from, enum mos_again what);
 
-/* A flow for the current SYN, or NULL when no monitor takes it. */
-struct mos_flow *mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
-                                unsigned side);
+/* A flow for the current SYN at *place, unless no monitor takes it. */
+void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
+                    const struct sl_sequence *sequences);
 void mos_flow_stop(struct mos_socket *view, int side);            /* it is not watched any more, or one side of it */
 
 /* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server in
@@ -232,7 +248,8 @@ struct mos_context {
     struct mos_packet packet;
     uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
-    struct sl_pool pool;          /* of what flows have received out of order */
+    uint8_t *again;               /* a packet that returns to the stack, of UINT16_MAX bytes */
+    void (*enter)(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip);   /* its stack, at IP */
     uint64_t flows, time;
     bool started;                 /* a packet has come */
     struct mos_timer *timers;     /* a heap */

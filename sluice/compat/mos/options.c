@@ -25,8 +25,9 @@ static int get_fragments(const struct mos_buffer *buffer, void *value, socklen_t
         out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(next - buffer->base)};
     const struct sl_piece *extent = buffer->bytes ? mos_buffer_extents(buffer) : NULL;
     for (; extent && count < room; extent = sl_piece_next(extent)) {
-        uint64_t from = sl_max(extent->node.position, buffer->base), to = extent->node.position + extent->length;
-        if (from < to)
+        const uint64_t at = extent->node.position - buffer->origin;
+        uint64_t from = sl_max(at, buffer->base), to = at + extent->length;
+        if (from < to && extent->kind != SL_PIECE_PHANTOM)
             out[count++] = (struct tcp_ring_fragment){(uint32_t)from, (uint32_t)(to - from)};
     }
     *len = (socklen_t)(count * sizeof *out);
@@ -38,9 +39,9 @@ static int get_information(const struct mos_flow *flow, const struct mos_socket 
     if (*len < sizeof(struct tcp_buf_info))
         return failed(EINVAL);
     const struct mos_buffer *buffer = &flow->buffer[side];
-    uint32_t first = flow->end[side ^ 1].isn + 1;
+    const uint32_t first = (uint32_t)buffer->origin;
     struct tcp_buf_info information;
-    information.init_seq = flow->end[side ^ 1].isn;
+    information.init_seq = first - 1;
     information.last_byte_read = first + (uint32_t)view->reader[side].read - 1;
     information.next_byte_expected = first + (uint32_t)mos_buffer_next(buffer);
     information.last_byte_received = first + (uint32_t)buffer->farthest - 1;

@@ -1,23 +1,27 @@
 #include "receive_buffer.h"
 
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Extents only: bytes lie in the ring. */
-static const struct sl_sequence_rules rules = {.width = 64, .linear = true, .policy = SL_POLICY_FIRST};
-
-void mos_buffer_begin(struct mos_buffer *buffer)
+void mos_buffer_begin(struct mos_buffer *buffer, const struct sl_sequence *sequence)
 {
-    *buffer = (struct mos_buffer){0};
-    sl_sequence_reset(&buffer->sequence, &rules);
+    *buffer = (struct mos_buffer){.sequence = sequence, .fin = MOS_NO_FIN, .most = UINT64_MAX};
 }
 
-void mos_buffer_free(struct mos_buffer *buffer, struct sl_pool *pool)
+void mos_buffer_free(struct mos_buffer *buffer)
 {
     free(buffer->bytes);
-    sl_sequence_clear(&buffer->sequence, &rules, pool);
-    mos_buffer_begin(buffer);
+    mos_buffer_begin(buffer, NULL);
+}
+
+void mos_buffer_set_origin(struct mos_buffer *buffer, uint32_t number)
+{
+    const struct sl_sequence *sequence = buffer->sequence;
+    buffer->origin = number;
+    if (!sequence->based)
+        return;
+    buffer->origin = sequence->start + (uint64_t)(int64_t)(int32_t)(number - (uint32_t)sequence->start);
+    buffer->has_begun = sequence->held || sl_position_before(buffer->origin, sequence->next);
 }
 
 void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
@@ -45,15 +49,25 @@ void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
 /* The first extent out of order that ends after `offset`, or NULL. */
 static const struct sl_piece *reach(const struct mos_buffer *buffer, uint64_t offset)
 {
-    return buffer->sequence.held ? sl_pieces_reach(buffer->sequence.held, offset) : NULL;
+    return buffer->sequence->held ? sl_pieces_reach(buffer->sequence->held, buffer->origin + offset) : NULL;
+}
+
+static uint64_t begin_of(const struct mos_buffer *buffer, const struct sl_piece *extent)
+{
+    return extent->node.position - buffer->origin;
+}
+
+static uint64_t end_of(const struct mos_buffer *buffer, const struct sl_piece *extent)
+{
+    return begin_of(buffer, extent) + extent->length;
 }
 
 bool mos_buffer_knows(const struct mos_buffer *buffer, uint64_t from, uint64_t to)
 {
     if (from >= to || from < mos_buffer_next(buffer))
         return from < to;
-    const struct sl_piece *piece = reach(buffer, from);
-    return piece && piece->node.position < to;
+    const struct sl_piece *extent = reach(buffer, from);
+    return extent && begin_of(buffer, extent) < to;
 }
 
 uint64_t mos_buffer_next_with(const struct mos_buffer *buffer, uint64_t from, uint64_t to)
@@ -62,64 +76,19 @@ uint64_t mos_buffer_next_with(const struct mos_buffer *buffer, uint64_t from, ui
     if (from > next || to <= next)
         return next;
     next = to;
-    const struct sl_piece *piece = mos_buffer_extents(buffer);
-    for (; piece && piece->node.position <= next; piece = sl_piece_next(piece))
-        next = sl_max(next, piece->node.position + piece->length);
+    const struct sl_piece *extent = mos_buffer_extents(buffer);
+    for (; extent && begin_of(buffer, extent) <= next; extent = sl_piece_next(extent))
+        next = sl_max(next, end_of(buffer, extent));
     return next;
 }
 
-/* Everything before `offset` was received or is given up, or before the first extent that lies before it. */
-static void skip_to(struct mos_buffer *buffer, struct sl_pool *pool, uint64_t offset)
+void mos_buffer_skip(struct mos_buffer *buffer, const struct sl_sequence_rules *rules, struct sl_pool *pool)
 {
+    struct sl_sequence *sequence = (struct sl_sequence *)(uintptr_t)buffer->sequence;
     struct sl_gap gap;
-    while (mos_buffer_next(buffer) < offset && sl_sequence_skip_to(&buffer->sequence, &rules, pool, offset, &gap))
+    while (mos_buffer_next(buffer) < sl_min(buffer->base, buffer->most) &&
+           sl_sequence_skip_to(sequence, rules, pool, buffer->origin + buffer->base, &gap))
         continue;
-}
-
-/* Its first hole is given up, and what lies before that, as a stream with a hole cannot be read. */
-static void give_up(struct mos_buffer *buffer, struct sl_pool *pool)
-{
-    const struct sl_piece *first = mos_buffer_extents(buffer);
-    if (!first)
-        return;
-    buffer->base = sl_max(buffer->base, first->node.position);
-    skip_to(buffer, pool, first->node.position);
-}
-
-/* Of all that hold extents the one that does so for the longest time gives up all its holes. False where none does. */
-static bool relieve(struct sl_pool *pool)
-{
-    struct sl_holder *oldest = pool->oldest;
-    if (!oldest)
-        return false;
-    struct sl_sequence *sequence = SL_HOLDER_OF(oldest, struct sl_held)->owner;
-    struct mos_buffer *buffer = (struct mos_buffer *)(void *)((char *)sequence - offsetof(struct mos_buffer, sequence));
-    while (mos_buffer_extents(buffer))
-        give_up(buffer, pool);
-    sl_sequence_release_all(sequence, pool);
-    return true;
-}
-
-void mos_buffer_note(struct mos_buffer *buffer, struct sl_pool *pool, uint64_t from, uint64_t to)
-{
-    struct sl_sequence *sequence = &buffer->sequence;
-    if (from < to && to > mos_buffer_next(buffer)) {
-        buffer->farthest = sl_max(buffer->farthest, to);
-        while (from > sequence->next && sequence->held && sequence->held->pieces.count >= MOS_EXTENTS)
-            give_up(buffer, pool);
-        const uint64_t length = to - from;
-        const sl_bytes extent = {NULL, (uint32_t)length, (uint32_t)length};
-        struct sl_packet_data direct = {0};
-        bool noted = sl_sequence_insert(sequence, &rules, pool, &direct, from, extent, length);
-        while (!noted && relieve(pool))
-            noted = sl_sequence_insert(sequence, &rules, pool, &direct, from, extent, length);
-        if (!noted) {
-            buffer->base = sl_max(buffer->base, from);
-            skip_to(buffer, pool, to);
-        }
-    }
-    if (buffer->size)
-        skip_to(buffer, pool, buffer->base);
 }
 
 /* --- bytes --- */
@@ -154,12 +123,12 @@ void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, cons
     }
     uint64_t at = sl_max(from, sl_min(to, mos_buffer_next(buffer)));
     for (const struct sl_piece *piece = reach(buffer, at); at < to; piece = sl_piece_next(piece)) {
-        uint64_t stop = piece ? sl_min(piece->node.position, to) : to;
+        uint64_t stop = piece ? sl_min(begin_of(buffer, piece), to) : to;
         if (at < stop)
             copy_in(buffer, at, stop, bytes + (at - from));
         if (!piece)
             break;
-        at = sl_max(at, piece->node.position + piece->length);
+        at = sl_max(at, end_of(buffer, piece));
     }
 }
 
@@ -170,7 +139,7 @@ uint64_t mos_buffer_there(const struct mos_buffer *buffer, uint64_t offset)
     if (offset < mos_buffer_next(buffer))
         return mos_buffer_next(buffer) - offset;
     const struct sl_piece *piece = reach(buffer, offset);
-    return piece && piece->node.position <= offset ? piece->node.position + piece->length - offset : 0;
+    return piece && begin_of(buffer, piece) <= offset ? end_of(buffer, piece) - offset : 0;
 }
 
 void mos_buffer_copy_out(const struct mos_buffer *buffer, uint64_t offset, uint64_t count, uint8_t *to)

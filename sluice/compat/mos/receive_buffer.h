@@ -1,16 +1,15 @@
 /* The receive buffer of one end, as mOS has it: a ring over the stream, which readers consume each at its own pace.
  *
- * What was received is known by a sequence of the runtime's (stream/sequence.h), whether bytes are kept or not: it holds the
- * extents of what is out of order, in a pool of the context's. Bytes lie in the ring by their offset in the stream; what is
- * kept is [base, base + size). Bytes that a reader has not read yet give way only when the caller says so: it is an error
+ * What was received is known by the sequence of the stack's TCP (stream/sequence.h), whether bytes are kept or not: it holds
+ * the extents of what is out of order. Bytes lie in the ring by their offset in the stream; what is kept is
+ * [base, base + size). Bytes that a reader has not read yet give way only when the caller says so: it is an error
  * that the program may prevent (MOS_ON_ERROR), else its next read fails once. */
 #ifndef MOS_RECEIVE_BUFFER_H
 #define MOS_RECEIVE_BUFFER_H
 
 #include "stream/sequence.h"
 
-/* Extents out of order at most; beyond them the first hole is given up. */
-enum { MOS_EXTENTS = 256 };
+#define MOS_NO_FIN (UINT64_MAX - 1)   /* no offset, nor is the one after it */
 
 struct mos_buffer {
     uint8_t *bytes;          /* NULL until there is something to keep */
@@ -18,20 +17,41 @@ struct mos_buffer {
     bool last;               /* of overlapping bytes the last copy stays, else the first */
     uint64_t base;
     uint64_t farthest;       /* after the last byte received */
-    struct sl_sequence sequence;   /* its positions are offsets */
+    const struct sl_sequence *sequence;   /* of the other end's side */
+    uint64_t origin;         /* the position of byte 0 in it */
+    uint64_t fin;            /* where a FIN lies, which takes a number and is no byte; or MOS_NO_FIN */
+    uint64_t most;           /* nothing after it has been in order; UINT64_MAX: not known */
+    bool has_begun;          /* there are bytes, so `origin` stays */
 };
 
 /* What one program has read of it. */
 struct mos_reader { uint64_t read, lost; };
 
-void mos_buffer_begin(struct mos_buffer *buffer);
-void mos_buffer_free(struct mos_buffer *buffer, struct sl_pool *pool);
+void mos_buffer_begin(struct mos_buffer *buffer, const struct sl_sequence *sequence);
+void mos_buffer_free(struct mos_buffer *buffer);
+
+/* Byte 0 has this number, unless there are bytes of the stream. */
+void mos_buffer_set_origin(struct mos_buffer *buffer, uint32_t number);
+static inline void mos_buffer_begins_at(struct mos_buffer *buffer, uint32_t number) {
+    if (SL_UNLIKELY(!buffer->has_begun))
+        mos_buffer_set_origin(buffer, number);
+}
+
+/* The offset of a number near `next`: before the stream's beginning it is negative. */
+static inline int64_t mos_buffer_offset(const struct mos_buffer *buffer, uint32_t number) {
+    const uint64_t next = buffer->sequence->based ? buffer->sequence->next : buffer->origin;
+    return (int64_t)(next - buffer->origin) + (int32_t)(number - (uint32_t)next);
+}
 
 /* Another size; of what is kept as much as fits, the newest. Without memory it stays as it was. */
 void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size);
 
 /* Everything before it was received or given up. */
-static inline uint64_t mos_buffer_next(const struct mos_buffer *buffer) { return buffer->sequence.next; }
+static inline uint64_t mos_buffer_next(const struct mos_buffer *buffer) {
+    const int64_t units = buffer->sequence->based ? (int64_t)(buffer->sequence->next - buffer->origin) : 0;
+    const uint64_t next = units > 0 ? (uint64_t)units : 0;
+    return sl_min(next - (next == buffer->fin + 1), buffer->most);
+}
 
 /* Does [from, to) have bytes that were received before? Extents that only touch it do not count. */
 bool mos_buffer_knows(const struct mos_buffer *buffer, uint64_t from, uint64_t to);
@@ -45,11 +65,11 @@ static inline uint64_t mos_buffer_base_for(const struct mos_buffer *buffer, uint
 }
 
 /* Keeps the bytes of [from, to): where some are known the copy that the policy says. What lies before the lowest offset
- * that is kept then is forgotten. What was received does not change; see mos_buffer_note. */
+ * that is kept then is forgotten. What was received does not change: the sequence says it. */
 void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, const uint8_t *bytes);
 
-/* [from, to) was received. Where there is no memory, or there are too many extents, holes are given up. */
-void mos_buffer_note(struct mos_buffer *buffer, struct sl_pool *pool, uint64_t from, uint64_t to);
+/* Holes before the lowest offset that is kept are given up: what would fill them cannot be kept. */
+void mos_buffer_skip(struct mos_buffer *buffer, const struct sl_sequence_rules *rules, struct sl_pool *pool);
 
 /* How many bytes from `offset` on are there one after the other, and may be copied. */
 uint64_t mos_buffer_there(const struct mos_buffer *buffer, uint64_t offset);
@@ -57,7 +77,7 @@ void mos_buffer_copy_out(const struct mos_buffer *buffer, uint64_t offset, uint6
 
 /* The extents out of order, in ascending order: the first, or NULL; sl_piece_next gives the next. */
 static inline const struct sl_piece *mos_buffer_extents(const struct mos_buffer *buffer) {
-    return buffer->sequence.held ? sl_piece_first(buffer->sequence.held) : NULL;
+    return buffer->sequence->held ? buffer->sequence->held->beyond : NULL;
 }
 
 /* --- readers --- */

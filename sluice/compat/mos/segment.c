@@ -1,34 +1,42 @@
-/* A segment's path through both ends of its flow, in the order that docs/mos.md gives. */
+/* A segment's path through both ends of its flow, in the order that docs/mos.md gives. The stack's TCP has read it, and has
+ * not yet put it into its sequence: both sets of events are raised before that, with the receiver's end as it will be. */
 #include "mos_ext.h"
+#include "sluice_mos.h"
+
 #include "monitor.h"
 
 struct segment {
-    struct mos_segment_header header;
+    uint32_t number, ack;   /* number: of its first byte */
+    uint8_t flags;
     uint64_t from, to;   /* offsets of its payload in the sender's stream, as far as it was captured */
     uint64_t stop;       /* as far as it was sent */
     const uint8_t *payload;
     bool stale;          /* all of it lies before the stream's beginning */
+    bool fin;            /* the sender's stream ends, at `fin` of the receiver's buffer */
+    bool reset;
 };
 
-static struct mos_segment_header read_header(const uint8_t *tcp)
+static uint32_t number_at(const uint8_t *at) { return (uint32_t)sl_load_be32(at); }
+
+/* A reset that TCP believes. Of an end in SYN_SENT it answers a segment of another connection where it has that one's number:
+ * the end stays as it is (RFC 9293, 3.5.1, figure 9). */
+static bool resets(const struct mos_end *sender, uint32_t number, const struct mos_segment *known)
 {
-    return (struct mos_segment_header){(uint32_t)sl_load_be32(tcp + 4), (uint32_t)sl_load_be32(tcp + 8),
-                                       (uint16_t)sl_load_be16(tcp + 14), tcp[13]};
+    return known->reset && (sender->state != MOS_SYN_SENT || number - known->base <= UINT16_MAX);
 }
 
 /* Reads the current segment, which end `from` of a flow sent. */
-static struct segment read_segment(struct mos_flow *flow, unsigned from)
+static struct segment read_segment(struct mos_flow *flow, unsigned from, const struct mos_segment *known)
 {
     struct mos_packet *packet = &flow->context->packet;
-    struct segment s = {.header = read_header(packet->tcp)};
-    uint32_t first = s.header.seq + (s.header.flags & MOS_SYN ? 1 : 0);
-    const struct mos_end *sender = &flow->end[from];
-    int64_t offset = 0;
-    if (sender->numbered) {
-        uint64_t next = mos_buffer_next(&flow->buffer[from ^ 1]);
-        offset = (int64_t)next + (int32_t)(first - (sender->isn + 1 + (uint32_t)next));
-    }
-    uint64_t before = offset < 0 ? (uint64_t)-offset : 0, captured = packet->payload_length, sent = packet->payload_wire;
+    const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    const uint8_t flags = packet->tcp[13];
+    struct segment s = {.number = number_at(packet->tcp + 4) + (flags & MOS_SYN ? 1 : 0), .ack = number_at(packet->tcp + 8),
+                        .flags = flags};
+    s.fin = known->fin && buffer->fin != MOS_NO_FIN && buffer->fin >= mos_buffer_next(buffer);
+    s.reset = resets(&flow->end[from], s.number, known);
+    const int64_t offset = mos_buffer_offset(buffer, s.number);
+    const uint64_t before = offset < 0 ? (uint64_t)-offset : 0, captured = packet->payload_length, sent = packet->payload_wire;
     s.stale = before && before >= sent;
     s.from = offset < 0 ? 0 : (uint64_t)offset;
     s.to = s.from + (captured > before ? captured - before : 0);
@@ -38,94 +46,57 @@ static struct segment read_segment(struct mos_flow *flow, unsigned from)
     return s;
 }
 
-/* The window that a segment offers, by the factor that its sender announced in a SYN (RFC 7323, 2), and how far it lets the
- * other end send. */
-static void note_window(struct mos_flow *flow, unsigned from, const struct mos_segment_header *header)
+static event_t state_change(const struct mos_end *end, uint8_t before)
 {
-    struct mos_end *end = &flow->end[from];
-    const struct mos_end *other = &flow->end[from ^ 1];
-    const struct mos_packet *packet = &flow->context->packet;
-    if (header->flags & MOS_RST)
-        return;
-    if (header->flags & MOS_SYN && packet->payload) {
-        for (const uint8_t *at = packet->tcp + 20; at < packet->payload && *at;) {
-            if (*at == 1) {
-                at++;
-                continue;
-            }
-            if (packet->payload - at < 2 || at[1] < 2 || at[1] > packet->payload - at)
-                break;
-            if (*at == 3 && at[1] == 3)
-                end->scale = at[2] > 14 ? 14 : at[2];
-            at += at[1];
-        }
-    }
-    end->window = header->flags & MOS_SYN ? header->window : (uint32_t)header->window << end->scale;
-    if (header->flags & MOS_ACK && other->numbered) {
-        uint64_t next = mos_buffer_next(&flow->buffer[from]);
-        int64_t ack = (int64_t)next + (int32_t)(header->ack - (other->isn + 1 + (uint32_t)next));
-        if (ack >= 0 && (uint64_t)ack + end->window > end->edge)
-            end->edge = (uint64_t)ack + end->window;
-    }
-}
-
-/* How far an end lets the other one send, as far as can be told. */
-static uint64_t edge_of(const struct mos_flow *flow, unsigned to)
-{
-    const struct mos_end *end = &flow->end[to];
-    return sl_max(mos_buffer_next(&flow->buffer[to]) + (end->numbered ? end->window : UINT16_MAX), end->edge);
-}
-
-/* Is a reset one that an end believes? */
-static bool reset_counts(const struct mos_flow *flow, unsigned from, const struct mos_segment_header *header)
-{
-    const struct mos_end *sender = &flow->end[from], *receiver = &flow->end[from ^ 1];
-    if (sender->sent && header->seq == sender->isn + 1 + (uint32_t)sender->sent + sender->finished)
-        return true;   /* right after what it has sent, although not all of that may have come through */
-    if (receiver->state == MOS_SYN_SENT)   /* RFC 9293, 3.10.7.3: it acknowledges the SYN, and perhaps what follows that */
-        return (header->flags & MOS_ACK) && header->ack - (receiver->isn + 1) <= (uint32_t)receiver->sent;
-    int32_t ahead = (int32_t)(header->seq - (sender->isn + 1 + (uint32_t)mos_buffer_next(&flow->buffer[from ^ 1])));
-    return ahead >= -1 && (uint32_t)(ahead + 1) <= sl_max(receiver->window, UINT16_MAX) + 1;
+    return end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0;
 }
 
 /* The sender's side of a segment; the events of its set. */
-static event_t update_sender(struct mos_flow *flow, unsigned from, const struct segment *s, bool repeated)
+static event_t update_sender(struct mos_flow *flow, unsigned from, const struct segment *s, const struct mos_segment *known)
 {
     struct mos_end *end = &flow->end[from];
-    enum mos_state before = end->state;
-    uint64_t next = mos_buffer_next(&flow->buffer[from ^ 1]);
-    bool near = s->from <= end->sent || s->stop <= sl_max(edge_of(flow, from ^ 1), next + UINT16_MAX);
-    bool follows = !s->stale && s->stop >= next && near;
-    struct mos_change change = mos_end_sends(end, &s->header, s->stop, repeated, follows);
-    note_window(flow, from, &s->header);
-    if (s->header.flags & MOS_RST && reset_counts(flow, from, &s->header))
+    const uint8_t before = end->state;
+    event_t set = MOS_ON_PKT_IN;
+    end->sent = true;
+    if (s->flags & MOS_SYN) {
+        if (end->sent_syn && s->number == known->base)
+            set |= MOS_ON_REXMIT;
+        if (!(s->flags & MOS_ACK) && end->state == MOS_CLOSED) {
+            end->state = MOS_SYN_SENT;
+            set |= MOS_ON_CONN_START;
+        }
+        end->sent_syn = true;
+    }
+    if (s->flags & MOS_FIN && s->fin)
+        mos_end_sends_fin(end);
+    if (s->reset)
         end->state = MOS_CLOSED;
-    return MOS_ON_PKT_IN | (change.started ? MOS_ON_CONN_START : 0) | (change.repeated ? MOS_ON_REXMIT : 0) |
-           (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
+    return set | state_change(end, before);
 }
 
-/* The receiver's side, but for the bytes. */
-static event_t update_receiver(struct mos_flow *flow, unsigned from, const struct segment *s, bool repeated)
+/* The receiver's side, but for the bytes; `sent`: the sender's set. */
+static event_t update_receiver(struct mos_flow *flow, unsigned from, const struct segment *s, const struct mos_segment *known,
+                               event_t sent)
 {
     struct mos_end *end = &flow->end[from ^ 1];
-    const struct mos_end *sender = &flow->end[from];
     const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
-    enum mos_state before = end->state;
-    bool started = false;
-    if (s->header.flags & MOS_RST) {
-        if (reset_counts(flow, from, &s->header))
+    const uint8_t before = end->state;
+    event_t set = MOS_ON_PKT_IN | (sent & MOS_ON_REXMIT);
+    if (s->flags & MOS_RST) {
+        if (s->reset)
             end->state = MOS_CLOSED;
     } else {
-        if (s->header.flags & MOS_SYN)
-            started = mos_end_receives_syn(end, &s->header);
-        if (s->header.flags & MOS_ACK)
-            mos_end_receives_ack(end, s->header.ack);
-        if (sender->finished && mos_buffer_next_with(buffer, s->from, s->stop) >= sender->fin)
+        if (s->flags & MOS_SYN && mos_end_receives_syn(end, s->flags, s->ack == known->its_base))
+            set |= MOS_ON_CONN_START;
+        if (s->flags & MOS_ACK)
+            mos_end_receives_ack(end, end->sent && (int32_t)(s->ack - known->its_base) >= 0,
+                                 known->its_fin && (int32_t)(s->ack - known->its_end) >= 0);
+        if (s->fin && mos_buffer_next_with(buffer, s->from, s->stop) >= buffer->fin)
             mos_end_receives_fin(end);
     }
-    bool known = s->from < s->stop ? mos_buffer_knows(buffer, s->from, s->stop) : s->stale && flow->context->packet.payload_wire;
-    return MOS_ON_PKT_IN | (started ? MOS_ON_CONN_START : 0) | (known || repeated ? MOS_ON_REXMIT : 0) |
-           (end->state != before ? MOS_ON_TCP_STATE_CHANGE : 0);
+    if (s->from < s->stop ? mos_buffer_knows(buffer, s->from, s->stop) : s->stale && flow->context->packet.payload_wire)
+        set |= MOS_ON_REXMIT;
+    return set | state_change(end, before);
 }
 
 /* Does a monitor want the bytes that an end receives? */
@@ -142,16 +113,12 @@ static void raise_error(struct mos_flow *flow, unsigned to, uint64_t end, bool b
     }
 }
 
-/* Bytes reach the receive buffer of end `to`. True when there are some to read that were not before. */
-static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
+/* Bytes reach the receive buffer of end `to`. False when they are not to be received. */
+static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s, bool beyond)
 {
+    static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
     struct mos_buffer *buffer = &flow->buffer[to];
-    uint64_t next = mos_buffer_next(buffer);
-    if (s->from >= s->stop || s->header.flags & MOS_RST)
-        return false;
     if (buffer->size) {
-        static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
-        bool beyond = s->stop > edge_of(flow, to);
         if (beyond || mos_buffer_base_for(buffer, s->stop) > buffer->base)
             raise_error(flow, to, s->stop, beyond);
         if (beyond && mos_buffer_base_for(buffer, s->stop) > buffer->base)
@@ -160,15 +127,77 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s)
         if (s->stop - s->to <= sizeof cut)
             mos_buffer_keep(buffer, s->to, s->stop, cut);
     }
-    mos_buffer_note(buffer, &flow->context->pool, s->from, s->stop);
-    for (unsigned i = 0; buffer->size && i < flow->view_count; i++)
-        mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
-    return mos_buffer_next(buffer) > next;
+    buffer->farthest = sl_max(buffer->farthest, s->stop);
+    return true;
+}
+
+/* Is what TCP reads of the current segment other than what it has read of it? Addresses and ports are not its. */
+static bool reads_otherwise(const struct mos_packet *packet, const struct segment *s, uint32_t payload_wire)
+{
+    const uint32_t number = number_at(packet->tcp + 4) + (packet->tcp[13] & MOS_SYN ? 1 : 0);
+    return packet->payload_wire != payload_wire || number != s->number || number_at(packet->tcp + 8) != s->ack ||
+           packet->tcp[13] != s->flags;
+}
+
+static bool forward_dropped(struct mos_flow *flow)
+{
+    flow->context->packet.there = false;
+    flow->context->packet.flow = NULL;
+    mos_flow_settle(flow);
+    return false;
+}
+
+bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_segment *known)
+{
+    struct mos_packet *packet = &flow->context->packet;
+    struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    const bool changed = packet->again == MOS_CHANGED;   /* its sender's part was done */
+    flow->sender = from;
+    if (flow->offload == MOS_EXT_DROP) {
+        packet->dropped = true;
+        return forward_dropped(flow);
+    }
+    packet->flow = flow;
+    const bool first_is_reset = packet->tcp[13] & MOS_RST && !buffer->sequence->based;   /* which numbers no stream */
+    mos_buffer_begins_at(buffer, first_is_reset ? number_at(packet->tcp + 4) : known->base);
+    if (known->fin && mos_buffer_offset(buffer, known->end - 1) >= (int64_t)mos_buffer_next(buffer))
+        buffer->fin = (uint64_t)mos_buffer_offset(buffer, known->end - 1);   /* one before that is no news to the receiver */
+    struct segment s = read_segment(flow, from, known);
+    const bool watched = mos_flow_is_watched(flow);
+    event_t set = changed ? MOS_ON_PKT_IN : update_sender(flow, from, &s, known);
+    if (watched && !changed) {
+        const uint32_t payload_wire = packet->payload_wire;
+        packet->there = packet->changeable = true;
+        mos_flow_raise(flow, from, MOS_AT_SND, set);
+        packet->changeable = false;
+        if (packet->dropped)
+            return forward_dropped(flow);
+        if (packet->changed) {
+            mos_translated_note(flow);
+            if (reads_otherwise(packet, &s, payload_wire)) {
+                mos_packet_again(flow, from, MOS_CHANGED);   /* the receiver gets that one */
+                return false;
+            }
+            s = read_segment(flow, from, known);   /* it lies elsewhere */
+        }
+    }
+    set = update_receiver(flow, from, &s, known, set);
+    packet->there = watched;
+    if (watched)
+        mos_flow_raise(flow, from ^ 1, MOS_AT_RCV, set);
+    flow->next = mos_buffer_next(buffer);
+    if (s.from < s.stop && !(s.flags & MOS_RST) && !known->outside) {
+        const bool beyond = known->bounded && (int32_t)(s.number + packet->payload_wire - known->high) > 0;
+        if (!receive(flow, from ^ 1, &s, beyond))
+            return forward_dropped(flow);
+    }
+    packet->there = false;
+    packet->flow = NULL;
+    return true;
 }
 
 static void raise_new_data(struct mos_flow *flow, unsigned to)
 {
-    flow->context->packet.there = false;
     for (unsigned i = 0; i < flow->view_count && !flow->offload; i++) {
         struct mos_socket *view = mos_flow_view(flow, i);
         if (reads(view, to) && (view->reader[to].read < mos_buffer_next(&flow->buffer[to]) || view->reader[to].lost))
@@ -176,41 +205,27 @@ static void raise_new_data(struct mos_flow *flow, unsigned to)
     }
 }
 
-void mos_segment_pass(struct mos_flow *flow, unsigned from)
+void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_sequence_rules *rules)
 {
-    struct mos_packet *packet = &flow->context->packet;
-    flow->sender = from;
-    if (flow->offload == MOS_EXT_DROP) {
-        packet->dropped = true;
-        mos_flow_settle(flow);
-        return;
+    const unsigned to = from ^ 1;
+    struct mos_buffer *buffer = &flow->buffer[to];
+    mos_buffer_begins_at(buffer, (uint32_t)buffer->origin);
+    if (buffer->size) {
+        mos_buffer_skip(buffer, rules, &flow->context->box->pool);
+        for (unsigned i = 0; i < flow->view_count; i++)
+            mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
     }
-    packet->flow = flow;
-    const struct mos_segment_header header = read_header(packet->tcp);
-    bool repeated = header.flags & MOS_SYN && flow->end[from].numbered && header.seq == flow->end[from].isn;
-    mos_end_numbers(&flow->end[from], &header);
-    struct segment s = read_segment(flow, from);
-    event_t set = update_sender(flow, from, &s, repeated);
-    bool watched = mos_flow_is_watched(flow);
-    if (watched) {
-        packet->there = packet->changeable = true;
-        mos_flow_raise(flow, from, MOS_AT_SND, set);
-        packet->changeable = false;
-    }
-    bool data = false;
-    if (!packet->dropped) {
-        if (packet->changed) {
-            mos_translated_note(flow);
-            s = read_segment(flow, from);
-        }
-        set = update_receiver(flow, from, &s, (set & MOS_ON_REXMIT) != 0);
-        if (watched)
-            mos_flow_raise(flow, from ^ 1, MOS_AT_RCV, set);
-        data = receive(flow, from ^ 1, &s);
-    }
-    packet->there = false;
-    packet->flow = NULL;
-    if (data)
-        raise_new_data(flow, from ^ 1);
+    if (mos_buffer_next(buffer) > flow->next)
+        raise_new_data(flow, to);
     mos_flow_settle(flow);
+}
+
+void mos_segments_given_up(struct mos_flow *flow, unsigned from, uint64_t offset, uint64_t length, unsigned cause)
+{
+    enum { TIMEOUT = 1, CLOSE = 2, CUT = 3 };   /* GAP_CAUSES of the language */
+    struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    if (cause == TIMEOUT || cause == CLOSE)
+        buffer->most = sl_min(buffer->most, offset);   /* nothing after the hole has been in order */
+    else if (cause != CUT)
+        buffer->base = sl_max(buffer->base, offset + length);
 }

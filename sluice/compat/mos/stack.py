@@ -1,11 +1,24 @@
 """The stack below mOS's monitoring sockets: TCP over IPv4, as the interface knows it, from the usual link layers.
 
-By option also over IPv6, and in tunnels. The states of the two ends of a connection are kept by the library with the
-instance (tcp_end.h), so this TCP has no machine and no sequence: it finds the flow of a segment, which only a SYN
-begins.
+By option also over IPv6, and in tunnels. TCP is the project's own: numbers, windows, acceptance and which bytes were
+received are its. Event `segment` gives them to the library, before the segment is in the sequence.
 """
 
-from sluice.lang import AnyLayer, Assign, Bit, Callback, Connectionless, ConnectionOriented, Pred, Stack, layout, one_of
+from sluice.lang import (
+    AnyLayer,
+    Assign,
+    Bit,
+    Block,
+    Callback,
+    Connectionless,
+    ConnectionOriented,
+    Else,
+    If,
+    Pred,
+    Stack,
+    layout,
+    one_of,
+)
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.geneve import geneve_parser
 from sluice.protocols.gre import gre_parser
@@ -19,13 +32,20 @@ from sluice.protocols.null import null_parser
 from sluice.protocols.raw import raw_parser
 from sluice.protocols.sll import sll_parser
 from sluice.protocols.sll2 import sll2_parser
-from sluice.protocols.tcp_layouts import tcp_hdr
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.tcp_layouts import tcp_side
 from sluice.protocols.udp import udp_hdr
 from sluice.protocols.vlan import vlan_parser
 from sluice.protocols.vxlan import vxlan_parser
 
 TCP, UDP, IPV4, IPV6 = 6, 17, 0x0800, 0x86DD
 IPV4_IN_IP, IPV6_IN_IP, GRE, MPLS_IN_IP, FRAGMENT = 4, 41, 47, 137, 44
+FOREVER = 1e9
+"""Seconds: the library ends what is over."""
+EXTENTS = 256
+"""Pieces of a side out of order at most; beyond them the first hole is given up."""
+UNLIMITED = (1 << 31) - 1
+"""Bytes out of order: they are not stored."""
 PDU_SESSION = 0x85
 """The extension header of GTP that 5G has (TS 38.415)."""
 
@@ -34,15 +54,53 @@ class mos_ipv6(layout):  # noqa: N801
     next = Bit(8)
 
 
+class mos_segment(layout):  # noqa: N801
+    """A segment before it is in the sequence: of its sender, of its receiver, and what TCP decides."""
+
+    base = Bit(32)
+    end = Bit(32)
+    high = Bit(32)  # the number after what the receiver takes
+    its_base = Bit(32)
+    its_end = Bit(32)
+    fin = Bit(1)
+    its_fin = Bit(1)
+    bounded = Bit(1)  # `high` is known
+    outside = Bit(1)  # it belongs to no stream of the connection
+    reset = Bit(1)  # a reset that counts
+
+
 def mos_tcp_parser() -> ConnectionOriented:
-    """TCP whose instances only a SYN without ACK begins."""
-    tcp = ConnectionOriented("mos_tcp")
-    tcp.header = tcp_hdr
-    tcp.require(tcp.header.hdr_len >= 5, "header length")
-    tcp.require(tcp.unit.length >= tcp.header.hdr_len << 2, "options too short")
-    tcp.selector = ([tcp.below.src, tcp.header.sport], [tcp.below.dst, tcp.header.dport])
-    tcp.creates = tcp.header.syn & ~tcp.header.ack & ~tcp.header.rst
-    tcp.timeout = 1e9  # a flow ends by the library's own clock, and its instance with it
+    """The project's TCP, as mOS knows connections: a SYN without ACK begins one, and the library's clock ends it.
+
+    The first packet of a side numbers its stream, as a monitor reads at once what it receives; nothing is given up
+    because it was acknowledged. At most EXTENTS pieces are out of order on a side; their bytes are the library's.
+    """
+    tcp = tcp_parser(
+        limit=UNLIMITED, limit_pieces=EXTENTS, grace=None, pick_up=False, linger=FOREVER, byte_0="first", reuse="closed"
+    )
+    header, perm, temp, out = tcp.header, tcp.perm, tcp.temp, mos_segment
+    tcp.creates = header.syn & ~header.ack & ~header.rst
+    tcp.buffer_data = False
+    tcp.timeout = FOREVER
+    for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):
+        transition.timeout = FOREVER
+
+    def ends(own: str, other: str) -> Block:
+        mine, its = ({name: getattr(perm, f"{side}_{name}") for name in tcp_side.fields} for side in (own, other))
+        return (
+            Assign(out.base, mine["base"])
+            + Assign(out.end, mine["end"])
+            + Assign(out.fin, mine["fin"])
+            + Assign(out.its_base, its["base"])
+            + Assign(out.its_end, its["end"])
+            + Assign(out.its_fin, its["fin"])
+            + Assign(out.bounded, its["acked"])
+        )
+
+    both = If(tcp.to_passive == 1) >> ends("active", "passive") >> Else() >> ends("passive", "active")
+    decided = Assign(out.high, temp.high) + Assign(out.outside, temp.outside) + Assign(out.reset, temp.reset)
+    tcp.event.segment = both + decided + Callback(mos_segment)
+    tcp.event_relation += tcp.event.sent >> tcp.event.segment
     return tcp
 
 

@@ -12,7 +12,15 @@
         }                                                                       \
     } while (0)
 
+/* As the stack has them for TCP. */
+static const struct sl_sequence_rules rules = {.width = 32, .policy = SL_POLICY_FIRST, .bounded = true,
+                                               .limit_bytes = INT32_MAX, .limit_pieces = 256, .limit_records = 16, .record_words = 1};
 static struct sl_pool pool;
+static struct sl_sequence sequence;
+
+/* Shortly before numbers wrap. */
+enum { FIRST = 0x7ffffffc };
+#define ORIGIN (2u * FIRST)
 
 static unsigned extents(const struct mos_buffer *buffer)
 {
@@ -22,11 +30,40 @@ static unsigned extents(const struct mos_buffer *buffer)
     return count;
 }
 
+/* As the stack does: `units` of sequence space from `offset` on. */
+static void insert(uint64_t offset, uint64_t units)
+{
+    struct sl_packet_data direct = {0};
+    const uint32_t number = ORIGIN + (uint32_t)offset;
+    sl_sequence_begin(&sequence, &rules, &pool, number, 0);
+    const sl_bytes data = {NULL, (uint32_t)units, (uint32_t)units};
+    CHECK(sl_sequence_insert(&sequence, &rules, &pool, &direct, sl_sequence_position(&sequence, &rules, number), data, units));
+}
+
 static void receive(struct mos_buffer *buffer, uint64_t from, const char *bytes)
 {
     uint64_t to = from + strlen(bytes);
+    mos_buffer_begins_at(buffer, ORIGIN);
     mos_buffer_keep(buffer, from, to, (const uint8_t *)bytes);
-    mos_buffer_note(buffer, &pool, from, to);
+    buffer->farthest = sl_max(buffer->farthest, to);
+    insert(from, to - from);
+    mos_buffer_skip(buffer, &rules, &pool);
+}
+
+static void begin(struct mos_buffer *buffer)
+{
+    sl_sequence_reset(&sequence, &rules);
+    mos_buffer_begin(buffer, &sequence);
+    insert((uint64_t)-1, 1);   /* SYN */
+    mos_buffer_begins_at(buffer, ORIGIN);
+    CHECK(mos_buffer_next(buffer) == 0 && mos_buffer_offset(buffer, ORIGIN + 5) == 5 && mos_buffer_offset(buffer, ORIGIN - 1) == -1);
+}
+
+static void end(struct mos_buffer *buffer)
+{
+    mos_buffer_free(buffer);
+    sl_sequence_clear(&sequence, &rules, &pool);
+    CHECK(pool.used == 0);
 }
 
 static bool holds(const struct mos_buffer *buffer, uint64_t offset, const char *bytes)
@@ -43,7 +80,7 @@ static bool holds(const struct mos_buffer *buffer, uint64_t offset, const char *
 static void order(void)
 {
     struct mos_buffer b;
-    mos_buffer_begin(&b);
+    begin(&b);
     mos_buffer_resize(&b, 32);
     receive(&b, 3, "def");
     receive(&b, 6, "gh");
@@ -60,53 +97,60 @@ static void order(void)
     CHECK(mos_buffer_next(&b) == 10 && holds(&b, 0, "abcdefGHIJ"));
     mos_buffer_resize(&b, 8);   /* the newest eight bytes of all that was received */
     CHECK(b.base == 5 && holds(&b, 5, "fGHIJ") && holds(&b, 12, "m"));
-    mos_buffer_free(&b, &pool);
-    CHECK(pool.used == 0);
+    end(&b);
 }
 
-/* Beyond MOS_EXTENTS the first hole is given up, with what lies before it. */
-static void many(void)
+/* A FIN takes a number, and is no byte. */
+static void fin(void)
 {
     struct mos_buffer b;
-    mos_buffer_begin(&b);
-    for (uint64_t i = 1; i <= MOS_EXTENTS + 10; i++)
-        mos_buffer_note(&b, &pool, 10 * i, 10 * i + 1);
-    CHECK(extents(&b) == MOS_EXTENTS && mos_buffer_next(&b) == 101 && b.base == 100);
-    mos_buffer_free(&b, &pool);
-    CHECK(pool.used == 0);
+    begin(&b);
+    mos_buffer_resize(&b, 32);
+    receive(&b, 0, "abc");
+    b.fin = 3;
+    insert(3, 1);
+    CHECK(mos_buffer_next(&b) == 3 && holds(&b, 0, "abc") && sequence.next == b.origin + 4);
+    end(&b);
 }
 
-/* Without memory the buffer that holds extents for the longest time gives up its holes; the others stay. */
-static void memory(void)
+/* What cannot be kept together with newer bytes is given up, with the holes in it. */
+static void give_up(void)
 {
-    enum { BUFFERS = 64 };
-    static struct mos_buffer b[BUFFERS];
-    sl_pool_close(&pool);
-    CHECK(sl_pool_open(&pool, 64 << 10) == 0);
-    for (unsigned i = 0; i < BUFFERS; i++) {
-        mos_buffer_begin(&b[i]);
-        for (uint64_t n = 1; n <= 20; n++)
-            mos_buffer_note(&b[i], &pool, 10 * n, 10 * n + 1);
-        CHECK(pool.used <= pool.budget && b[i].farthest == 201);
-    }
-    CHECK(extents(&b[0]) == 0 && mos_buffer_next(&b[0]) == 201);
-    CHECK(extents(&b[BUFFERS - 1]) == 20 && mos_buffer_next(&b[BUFFERS - 1]) == 0);
-    for (unsigned i = 0; i < BUFFERS; i++)
-        mos_buffer_free(&b[i], &pool);
-    CHECK(pool.used == 0);
-    sl_pool_close(&pool);   /* and with none at all */
-    CHECK(sl_pool_open(&pool, 0) == 0);
-    mos_buffer_note(&b[0], &pool, 10, 20);
-    CHECK(mos_buffer_next(&b[0]) == 20 && b[0].base == 10);
-    mos_buffer_free(&b[0], &pool);
+    struct mos_buffer b;
+    begin(&b);
+    mos_buffer_resize(&b, 8);
+    receive(&b, 2, "c");
+    receive(&b, 6, "ghij");
+    CHECK(b.base == 2 && mos_buffer_next(&b) == 3 && extents(&b) == 1);
+    receive(&b, 12, "mn");
+    CHECK(b.base == 6 && mos_buffer_next(&b) == 10 && holds(&b, 6, "ghij") && holds(&b, 12, "mn"));
+    end(&b);
+}
+
+/* Byte 0 may move while nothing has come. */
+static void origin(void)
+{
+    struct mos_buffer b;
+    sl_sequence_reset(&sequence, &rules);
+    mos_buffer_begin(&b, &sequence);
+    mos_buffer_begins_at(&b, 77);
+    mos_buffer_begins_at(&b, ORIGIN);
+    CHECK(mos_buffer_offset(&b, ORIGIN + 1) == 1 && mos_buffer_next(&b) == 0);
+    mos_buffer_resize(&b, 8);
+    receive(&b, 0, "a");
+    mos_buffer_begins_at(&b, ORIGIN);
+    mos_buffer_begins_at(&b, 77);
+    CHECK(mos_buffer_offset(&b, ORIGIN + 1) == 1 && mos_buffer_next(&b) == 1);
+    end(&b);
 }
 
 int main(void)
 {
     CHECK(sl_pool_open(&pool, 1 << 20) == 0);
     order();
-    many();
-    memory();
+    fin();
+    give_up();
+    origin();
     sl_pool_close(&pool);
     return 0;
 }

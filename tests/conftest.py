@@ -27,11 +27,22 @@ OPTIMISED = (
 test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
 """
 ALL_PASSES = (
-    *("bench", "cases", "codegen", "compat", "corpus", "differential", "ends", "ir", "language", "laws", "lower"),
-    *("native", "paper", "passes", "protocols", "robust", "runtime", "scale", "stacks"),
+    *(
+        "bench",
+        "cases",
+        "codegen",
+        "compat",
+        "corpus",
+        "differential",
+        "ends",
+        "engine/test_homes.py",
+        "ir",
+        "language",
+    ),
+    *("laws", "lower", "native", "paper", "passes", "protocols", "robust", "runtime", "scale", "stacks"),
 )
-"""Folders whose tests run with all passes, as the passes are a part of what they test. The others run with fewer,
-except in the full matrix, and in a tenth of the files that the commit chooses where a tenth of it runs.
+"""Folders and files whose tests run with all passes, as the passes are a part of what they test. The others run with
+fewer, except in the full matrix, and in a tenth of the files that the commit chooses where a tenth of it runs.
 """
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
@@ -55,8 +66,8 @@ def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     from tests.support.budget import is_chosen  # not earlier, as it is a plug-in of pytest
 
     path = request.path.relative_to(HERE)
-    named = path.parts[0] in OPTIMISED or path.as_posix() in OPTIMISED
-    optimised = named or request.config.getoption("--matrix") == "all"
-    whole = path.parts[0] in ALL_PASSES or is_chosen(request.config, path.as_posix())
+    places = {path.parts[0], path.as_posix()}
+    optimised = not places.isdisjoint(OPTIMISED) or request.config.getoption("--matrix") == "all"
+    whole = not places.isdisjoint(ALL_PASSES) or is_chosen(request.config, path.as_posix())
     with nullcontext() if optimised else unoptimised(), nullcontext() if whole else fewer_passes():
         yield

@@ -56,7 +56,7 @@ def stack() -> CompiledStack:
     made += (made.ip >> made.session) + Pred(made.ip.header.protocol == 200)
     made += (made.udp >> made.gtp) + Pred(made.udp.header.dport == GTP)
     made += (made.gtp >> made.ip) + Pred(made.gtp.header.MT == 255)
-    return compile_stack(made, find_functions(["flow_log"]).c)
+    return compile_stack(made, tuple(find_functions(["flow_log"]).c))
 
 
 def host(number: int) -> bytes:
@@ -155,8 +155,8 @@ def capture_of(path: Path, given: list[tuple[int, bool, int, bool]]) -> Path:
     for flow, back, tunnel, turned in given:
         packet = between(60 + flow, 50 + flow) if back else between(50 + flow, 60 + flow)
         if tunnel:
-            ends = (100 + tunnel, 200 + tunnel)
-            packet = tunnelled(*(ends[::-1] if turned else ends), packet)
+            near, far = 100 + tunnel, 200 + tunnel
+            packet = tunnelled(far, near, packet) if turned else tunnelled(near, far, packet)
         frames.append(eth(packet))
     path.write_bytes(pcap(frames, [1000 + n / 1000 for n in range(len(frames))]))
     return path

@@ -125,13 +125,19 @@ def left(
     name: str, packets: list[bytes], path: Path, options: str = "", length: int | None = None
 ) -> tuple[list[bytes], dict[str, int]]:
     """The packets that leave, and the figures of the function and of the box. length: on the wire, where it is more."""
-    with opened(name, path, options) as box:
+    sent, found = sent_by(opened(name, path, options), packets, path, length)
+    figures = {figure: value for figure, value in found.items() if "." not in figure}
+    return sent, figures | ALL.of(name, found)
+
+
+def sent_by(box: Box, packets: list[bytes], path: Path, length: int | None = None) -> tuple[list[bytes], dict[str, int]]:
+    """The packets that leave a box, which is closed, and its figures."""
+    with box:
         box.burst([(packet, (1000 + number) * 10**9, 1, length) for number, packet in enumerate(packets)])
         box.finish()
         assert box.failure() is None
         found = box.reports()
-    figures = {figure: value for figure, value in found.items() if "." not in figure}
-    return [bytes(packet) for packet in rdpcap(str(path))], figures | ALL.of(name, found)
+    return [bytes(packet) for packet in rdpcap(str(path))], found
 
 
 def is_right(frame: bytes) -> bool:

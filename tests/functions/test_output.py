@@ -130,7 +130,9 @@ def left(
     return sent, figures | ALL.of(name, found)
 
 
-def sent_by(box: Box, packets: list[bytes], path: Path, length: int | None = None) -> tuple[list[bytes], dict[str, int]]:
+def sent_by(
+    box: Box, packets: list[bytes], path: Path, length: int | None = None
+) -> tuple[list[bytes], dict[str, int]]:
     """The packets that leave a box, which is closed, and its figures."""
     with box:
         box.burst([(packet, (1000 + number) * 10**9, 1, length) for number, packet in enumerate(packets)])

@@ -26,12 +26,9 @@ OPTIMISED = (
 """Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or
 test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
 """
-ALL_PASSES = (
-    *("bench", "cases", "codegen", "compat", "corpus", "differential", "ends", "ir", "language", "laws", "lower"),
-    *("native", "paper", "passes", "protocols", "robust", "runtime", "scale", "stacks"),
-)
-"""Folders whose tests run with all passes, as the passes are a part of what they test. The others run with fewer,
-except in the full matrix, and in a tenth of the files that the commit chooses where a tenth of it runs.
+FEWER_PASSES = ("cli", "functions")
+"""Folders whose stacks are compiled without the passes that take longest, as the passes are no part of what they test.
+The full matrix runs all passes, and where a tenth of it runs, a tenth of these files does, which the commit chooses.
 """
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
@@ -57,6 +54,6 @@ def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     path = request.path.relative_to(HERE)
     named = path.parts[0] in OPTIMISED or path.as_posix() in OPTIMISED
     optimised = named or request.config.getoption("--matrix") == "all"
-    whole = path.parts[0] in ALL_PASSES or is_chosen(request.config, path.as_posix())
-    with nullcontext() if optimised else unoptimised(), nullcontext() if whole else fewer_passes():
+    fewer = path.parts[0] in FEWER_PASSES and not is_chosen(request.config, path.as_posix())
+    with nullcontext() if optimised else unoptimised(), fewer_passes() if fewer else nullcontext():
         yield

@@ -30,6 +30,8 @@ FEWER_PASSES = ("cli", "docs", "engine", "examples", "functions", "hooks", "repo
 """Folders whose stacks are compiled without the passes that take longest, as the passes are no part of what they test.
 The full matrix runs all passes, and where a tenth of it runs, a tenth of these files does, which the commit chooses.
 """
+ALL_PASSES = ("cli/test_reload.py",)
+"""Files of these whose boxes run in processes that they start, which compile with all passes, as these must, too."""
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
     with suppress(UntrustedError, OSError):
@@ -54,6 +56,7 @@ def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     path = request.path.relative_to(HERE)
     named = path.parts[0] in OPTIMISED or path.as_posix() in OPTIMISED
     optimised = named or request.config.getoption("--matrix") == "all"
-    fewer = path.parts[0] in FEWER_PASSES and not is_chosen(request.config, path.as_posix())
+    fewer = path.parts[0] in FEWER_PASSES and path.as_posix() not in ALL_PASSES
+    fewer = fewer and not is_chosen(request.config, path.as_posix())
     with nullcontext() if optimised else unoptimised(), fewer_passes() if fewer else nullcontext():
         yield

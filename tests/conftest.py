@@ -17,7 +17,7 @@ from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import fewer_passes, unoptimised
 
-pytest_plugins = [f"tests.support.{name}" for name in ("again", "budget", "garbage", "order")]
+pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
     *("analyze", "bench/test_branches.py", "bench/test_instructions.py", "compat", "isolate", "laws", "native"),
@@ -26,23 +26,13 @@ OPTIMISED = (
 """Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or
 test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
 """
-ALL_PASSES = (
-    *(
-        "bench",
-        "cases",
-        "codegen",
-        "compat",
-        "corpus",
-        "differential",
-        "ends",
-        "engine/test_homes.py",
-        "ir",
-        "language",
-    ),
-    *("laws", "lower", "native", "paper", "passes", "protocols", "robust", "runtime", "scale", "stacks"),
-)
-"""Folders and files whose tests run with all passes, as the passes are a part of what they test. The others run with
-fewer, except in the full matrix, and in a tenth of the files that the commit chooses where a tenth of it runs.
+FEWER_PASSES = ("cli", "docs", "engine", "examples", "functions", "hooks", "report")
+"""Folders whose stacks are compiled without the passes that take longest, as the passes are no part of what they test.
+The full matrix runs all passes, and where a tenth of it runs, a tenth of these files does, which the commit chooses.
+"""
+ALL_PASSES = ("cli/test_reload.py", "engine/test_homes.py")
+"""Files of these that need all passes: their boxes run in processes that they start, which compile with all; or the
+paths that a dispatcher predicts follow from the passes before.
 """
 
 if "SLUICE_CACHE" not in os.environ:  # a checkout of another user is no place for code that is loaded
@@ -66,8 +56,9 @@ def optimised_or_not(request: pytest.FixtureRequest) -> Iterator[None]:
     from tests.support.budget import is_chosen  # not earlier, as it is a plug-in of pytest
 
     path = request.path.relative_to(HERE)
-    places = {path.parts[0], path.as_posix()}
-    optimised = not places.isdisjoint(OPTIMISED) or request.config.getoption("--matrix") == "all"
-    whole = not places.isdisjoint(ALL_PASSES) or is_chosen(request.config, path.as_posix())
-    with nullcontext() if optimised else unoptimised(), nullcontext() if whole else fewer_passes():
+    named = path.parts[0] in OPTIMISED or path.as_posix() in OPTIMISED
+    optimised = named or request.config.getoption("--matrix") == "all"
+    fewer = path.parts[0] in FEWER_PASSES and path.as_posix() not in ALL_PASSES
+    fewer = fewer and not is_chosen(request.config, path.as_posix())
+    with nullcontext() if optimised else unoptimised(), fewer_passes() if fewer else nullcontext():
         yield

@@ -118,13 +118,29 @@ def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None
     return digest.hexdigest()[:32]
 
 
+def _runtime_digests(command: tuple[str, ...]) -> dict[Path, str]:
+    """The digest of each source of the runtime."""
+    files = sorted(path for folder in (RUNTIME, MICROBOXES) for path in folder.rglob("*.[ch]"))
+    states = ((path, path.stat()) for path in files)
+    state = tuple((str(path), state.st_mtime_ns, state.st_size) for path, state in states)
+    return _digests_of(command, flags(), processor(), RUNTIME_SOURCES, state)
+
+
+@cache
+def _digests_of(
+    command: tuple[str, ...], _flags: object, _processor: str, sources: tuple[Path, ...], _state: object
+) -> dict[Path, str]:
+    """The same, calculated again only when what it depends on has changed: the options or a file of the runtime."""
+    return {path: _digest(command, [(path.read_bytes(), path.parent)]) for path in sources}
+
+
 def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
-    others = (*native_files(generated.natives), *source_files(generated.sources), *RUNTIME_SOURCES)
+    others = (*native_files(generated.natives), *source_files(generated.sources))
     sources = [
         (generated.source.encode(), None),
         (generated.header.encode(), None),
         *((path.read_bytes(), path.parent) for path in others),
-        (" ".join(linked_libraries(generated)).encode(), None),
+        (" ".join([*_runtime_digests(command).values(), *linked_libraries(generated)]).encode(), None),
     ]
     return _digest(command, sources)
 
@@ -166,10 +182,8 @@ def _compile(generated: Generated, command: tuple[str, ...], path: Path, fresh: 
         source = Path(work, f"{generated.name}.c")
         source.write_text(generated.source)
         begin = time.perf_counter()
-        places = {
-            each: path.parent / f"{each.stem}-{_digest(command, [(each.read_bytes(), each.parent)])}{OBJECT}"
-            for each in RUNTIME_SOURCES
-        }
+        digests = _runtime_digests(command)
+        places = {each: path.parent / f"{each.stem}-{digests[each]}{OBJECT}" for each in RUNTIME_SOURCES}
         missing = [each for each, place in places.items() if use(place) is None or fresh]
         objects = {
             each: Path(work, f"{i}{OBJECT}")

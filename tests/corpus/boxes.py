@@ -14,7 +14,7 @@ from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_sta
 from sluice.engine.events import PythonFunction, Seen
 from sluice.engine.functions import find_functions
 from sluice.ir.hook import Hook
-from sluice.lang import Assign, Bit, Callback, layout
+from sluice.lang import Assign, Bit, Callback, UInt, layout
 from sluice.stacks.find import find_stack
 from tests.support.corpus import captures
 from tests.support.law import check_law
@@ -79,17 +79,57 @@ def tell_payloads(udp: Any) -> None:
     )
 
 
+PACKET = "packet_seen"
+
+
+def tell_packets(quic: Any) -> None:
+    """Has the parser of QUIC tell each packet."""
+
+    class packet_seen(layout):
+        kind = UInt(8)
+        version = UInt(32)
+        dcid = Bit(2040)
+        scid_start = UInt(64)
+        scid_length = UInt(8)
+        scid_rest = Bit(2040)
+        scid_4 = UInt(32)
+        scid_behind_4 = Bit(2040)
+        short_scid = Bit(2040)
+        connection = UInt(64)
+
+    header = quic.header
+    setattr(
+        quic.event,
+        PACKET,
+        Assign(packet_seen.kind, quic.temp.kind)
+        + Assign(packet_seen.version, header.version)
+        + Assign(packet_seen.dcid, header.dcid)
+        + Assign(packet_seen.scid_start, header.scid_start)
+        + Assign(packet_seen.scid_length, header.scid_length)
+        + Assign(packet_seen.scid_rest, header.scid_rest)
+        + Assign(packet_seen.scid_4, header.scid_4)
+        + Assign(packet_seen.scid_behind_4, header.scid_behind_4)
+        + Assign(packet_seen.short_scid, header.scid)
+        + Assign(packet_seen.connection, quic.instance)
+        + Callback(packet_seen),
+    )
+
+
 @cache
 def looked_into(stack: str) -> CompiledStack:
-    """The stack with a look at datagrams put together, what TCP delivers, the payload of each UDP datagram, and SCTP's
-    associations and messages: one for all of these, as `everything` takes the C compiler long.
+    """The stack with a look at datagrams put together, what TCP delivers, the payload of each UDP datagram, SCTP's
+    associations and messages, and QUIC's packets, hellos and streams: one for all of these, as `everything` takes long
+    to compile.
     """
     described = find_stack(stack)
     if udp := described.layers.get("udp"):
         tell_payloads(udp.prototype)
+    if quic := described.layers.get("quic"):
+        tell_packets(quic.prototype)
     looks = {
         **{"ipv4": ("data",), "frag": ("data",), "tcp": ("created", "data"), "udp": (PAYLOAD,)},
         **{"sctp": ("created", "data", "gap"), "sctp_message": ("message",)},
+        **{"quic": (PACKET,), "tls_client_hello": ("hello",), "quic_stream": ("data", "gap")},
     }
     hooks = (Hook(layer, event) for layer in looks.keys() & described.layers.keys() for event in looks[layer])
     return compile_stack(described, (), frozenset(hooks))

@@ -16,12 +16,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.box import Box, Settings
 from sluice.engine.events import PythonFunction, Seen
-from sluice.ir.hook import Hook
-from sluice.lang import Assign, Bit, Callback, UInt, layout
-from sluice.stacks.find import find_stack
-from tests.corpus.boxes import capture
+from tests.corpus.boxes import PACKET, capture, looked_into
 from tests.support.conserve import check_conservation
 from tests.support.corpus import key_log, truth
 
@@ -34,46 +31,15 @@ Figures = dict[str, Any]
 Counters = dict[str, dict[str, int]]
 
 
-class seen(layout):
-    kind = UInt(8)
-    version = UInt(32)
-    dcid = Bit(2040)
-    scid_start = UInt(64)
-    scid_length = UInt(8)
-    scid_rest = Bit(2040)
-    scid_4 = UInt(32)
-    scid_behind_4 = Bit(2040)
-    short_scid = Bit(2040)
-    connection = UInt(64)
-
-
-@cache
-def quic_stack(stack: str) -> CompiledStack:
-    """The stack with a look at each packet of QUIC, each ClientHello and what the streams deliver."""
-    described = find_stack(stack)
-    p: Any = described.layers["quic"].prototype
-    p.event.seen = (
-        Assign(seen.kind, p.temp.kind)
-        + Assign(seen.version, p.header.version)
-        + Assign(seen.dcid, p.header.dcid)
-        + Assign(seen.scid_start, p.header.scid_start)
-        + Assign(seen.scid_length, p.header.scid_length)
-        + Assign(seen.scid_rest, p.header.scid_rest)
-        + Assign(seen.scid_4, p.header.scid_4)
-        + Assign(seen.scid_behind_4, p.header.scid_behind_4)
-        + Assign(seen.short_scid, p.header.scid)
-        + Assign(seen.connection, p.instance)
-        + Callback(seen)
-    )
-    hooks = [("quic", "seen"), ("tls_client_hello", "hello"), ("quic_stream", "data"), ("quic_stream", "gap")]
-    return compile_stack(described, (), frozenset(Hook(layer, event) for layer, event in hooks))
+HOOKS = [("quic", PACKET), ("tls_client_hello", "hello"), ("quic_stream", "data"), ("quic_stream", "gap")]
+"""Each packet of QUIC, each ClientHello and what the streams deliver."""
 
 
 def quic_events(stack: str, name: str, keylog: Path | None = None) -> tuple[list[Seen], Counters]:
     """What the stack tells of a capture, and its counters."""
     events: list[Seen] = []
-    made = quic_stack(stack)
-    hooks = [(hook.layer, hook.event, events.append) for hook in made.functions.python]
+    made = looked_into(stack)
+    hooks = [(layer, event, events.append) for layer, event in HOOKS]
     natives = {"keylog": str(keylog)} if keylog is not None else {}
     settings = Settings(seed=1, timeouts=False, natives=natives)
     with Box(made, settings, [PythonFunction("seen", hooks, [])]) as box:
@@ -136,7 +102,7 @@ def packets_of(stack: str, name: str) -> dict[Ends, Flow]:
     """What a stack makes of QUIC's packets: those of each pair of ends that are in a connection."""
     found: dict[Ends, Flow] = defaultdict(Flow)
     for event in quic_events(stack, name)[0]:
-        if event.name != "seen" or not event.connection:
+        if event.name != PACKET or not event.connection:
             continue
         sender, receiver = end_name(event.src, event.sport), end_name(event.dst, event.dport)
         flow = found[frozenset((sender, receiver))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, repeat
@@ -13,7 +14,8 @@ from sluice.codegen.events.manifest import value_names
 from sluice.engine.box import TLS_KEY_LOG, Box, CompiledStack, Frame, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import PythonFunction, Seen
-from sluice.hooks.function import CFunction
+from sluice.engine.program_cache import content
+from sluice.hooks.function import CFunction, Functions
 from sluice.ir.graph import CONTEXTS_GAVE_UP, GAVE_UP, LayerProgram, Program
 from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
@@ -90,9 +92,17 @@ def compiled(
     options: frozenset[str] = frozenset(),
     functions: tuple[CFunction, ...] = (),
 ) -> Compared:
-    """The stack as a library that tells every event."""
-    made = compile_stack(stack, functions, python=everything(stack), passes=passes, options=options)
-    return compared(made, stack, options)
+    """The stack as a library that tells every event; one for all descriptions of the same content."""
+    hooks = everything(stack)
+    found = content(stack, Functions(functions, hooks), passes, options)
+    key = found, os.environ.get("CC"), os.environ.get("SLUICE_CFLAGS"), os.environ.get("SLUICE_CACHE")
+    if found is None or key not in _compiled:
+        made = compile_stack(stack, functions, python=hooks, passes=passes, options=options)
+        _compiled[key] = compared(made, stack, options)
+    return _compiled[key]
+
+
+_compiled: dict[tuple[str | None, ...], Compared] = {}
 
 
 def run_compiled(

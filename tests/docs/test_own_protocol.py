@@ -31,7 +31,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
 
 
-@pytest.mark.slow
+@pytest.mark.slow_matrix
 def test_the_chapter_does_what_it_says(tmp_path: Path, environment: dict[str, str]) -> None:
     folder = tmp_path / "reader"
     folder.mkdir()

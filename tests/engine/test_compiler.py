@@ -29,12 +29,19 @@ def test_a_compiler_that_was_asked_for_is_not_replaced(monkeypatch: pytest.Monke
 
 def test_and_that_is_told_in_a_line() -> None:
     capture = "examples/first/capture.pcap"
-    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", capture]
+    command = [sys.executable, "-m", "sluice", "run", "examples/first/hello.py", "-r", capture]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env={**os.environ, "CC": "nonsense"})
     assert done.returncode == 1 and done.stderr.startswith("sluice: CC='nonsense': there is no program nonsense")
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.fixture
+def small_runtime(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Libraries with two of the runtime's files, which are not loaded."""
+    monkeypatch.setattr(engine, "RUNTIME_SOURCES", engine.RUNTIME_SOURCES[:2])
+
+
+@pytest.mark.usefixtures("small_runtime")
 def test_another_processor_has_libraries_of_its_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SLUICE_CACHE", str(tmp_path))
     monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
@@ -48,6 +55,7 @@ def test_another_processor_has_libraries_of_its_own(monkeypatch: pytest.MonkeyPa
     assert second.seconds > 0 and second.path != first.path
 
 
+@pytest.mark.usefixtures("small_runtime")
 def test_what_the_runtime_comes_to_is_kept_for_all_stacks(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SLUICE_CACHE", str(tmp_path))
     monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
@@ -70,7 +78,7 @@ def test_what_the_runtime_comes_to_is_kept_for_all_stacks(monkeypatch: pytest.Mo
 
 def test_a_folder_that_cannot_be_written_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    command = [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", "examples/first/capture.pcap"]
+    command = [sys.executable, "-m", "sluice", "run", "examples/first/hello.py", "-r", "examples/first/capture.pcap"]
     environment = {**os.environ, "SLUICE_CACHE": str(tmp_path / "file" / "x")}
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=environment)
     assert done.returncode == 1 and done.stderr.startswith("sluice: SLUICE_CACHE=") and "Traceback" not in done.stderr

@@ -125,15 +125,14 @@ def left(
     name: str, packets: list[bytes], path: Path, options: str = "", length: int | None = None
 ) -> tuple[list[bytes], dict[str, int]]:
     """The packets that leave, and the figures of the function and of the box. length: on the wire, where it is more."""
-    sent, found = sent_by(opened(name, path, options), packets, path, length)
-    figures = {figure: value for figure, value in found.items() if "." not in figure}
-    return sent, figures | ALL.of(name, found)
+    sent, found = processed(opened(name, path, options), packets, path, length)
+    return sent, {figure: value for figure, value in found.items() if "." not in figure} | ALL.of(name, found)
 
 
-def sent_by(
+def processed(
     box: Box, packets: list[bytes], path: Path, length: int | None = None
 ) -> tuple[list[bytes], dict[str, int]]:
-    """The packets that leave a box, which is closed, and its figures."""
+    """The packets that a box writes to `path`, and what it reports."""
     with box:
         box.burst([(packet, (1000 + number) * 10**9, 1, length) for number, packet in enumerate(packets)])
         box.finish()

@@ -9,7 +9,7 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.ir.instruction import Dropped
 from sluice.lower.build import build
-from tests.functions.test_output import sent_by
+from tests.functions.test_output import processed
 from tests.support.connection import handshake, pair
 from tests.support.stacks import small_ip
 
@@ -56,9 +56,9 @@ def seen(tmp_path: Path, options: str) -> tuple[int, dict[str, int]]:
     client, server = pair()
     packets = [*handshake(client, server), client.at(0, b"abc"), client.at(3, b"defg"), client.at(0, b"abc")]
     packets.append(server.send("A"))
-    output = tmp_path / "out.pcap"
-    settings = Settings(max_instances=1 << 8, memory=1 << 24)
-    sent, found = sent_by(Box(stack(), settings, function_options=[options], output=output), packets, output)
+    path, settings = tmp_path / "out.pcap", Settings(max_instances=1 << 8, memory=1 << 24)
+    box = Box(stack(), settings, function_options=[options], output=path)
+    sent, found = processed(box, packets, path)
     return len(sent), found
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, assert_same, compiled
+from tests.differential.both import Packet, assert_same
+from tests.quic.stacks import compared_deciphered, deciphered
 from tests.quic.traffic import CLIENT, SERVER
 from tests.support.packets import eth, ip4, udp
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
 
 FRAMES = {
     "ping": "01",
@@ -51,9 +51,8 @@ def packet(frames: bytes, number_length: int = 1) -> bytes:
 
 
 def seen(*packets: bytes) -> Result:
-    stack = find_stack("quic_deciphered")
-    assert_same(compiled(stack), [Packet(data, n) for n, data in enumerate(packets)])
-    return run(watch_all(stack), packets)
+    assert_same(compared_deciphered(), [Packet(data, n) for n, data in enumerate(packets)])
+    return run(deciphered(), packets)
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import Box, CompiledStack, RunError, Settings
-from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, assert_same, compiled
+from tests.differential.both import Packet, assert_same
+from tests.quic import stacks
+from tests.quic.stacks import compared_quic
 from tests.quic.test_traffic import streams, talk
 from tests.quic.traffic import CLIENT, MOVED, SERVER, Link, Traffic, make
 from tests.support.packets import eth, ip4, udp
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def traffic() -> Traffic:
 
 @pytest.fixture(scope="module")
 def quic() -> CompiledStack:
-    return watch_all(find_stack("quic"))
+    return stacks.quic()
 
 
 def settings(folder: Path, traffic: Traffic, **more: Any) -> Settings:
@@ -44,7 +45,7 @@ def dropped(result: Result, reason: str) -> int:
 @pytest.mark.parametrize("seed", range(3))
 def test_altered_packets(seed: int, traffic: Traffic, tmp_path: Path) -> None:
     """Bytes changed, cut off, also by the snap length, packets repeated: interpreter and compiled code do the same."""
-    made = compiled(find_stack("quic"))
+    made = compared_quic()
     rnd = random.Random(seed)
     packets: list[Packet] = []
     for number, data in enumerate(traffic.packets[:70]):

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import CompiledStack, Settings
-from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, assert_same, compiled
+from tests.differential.both import Packet, assert_same
+from tests.quic import stacks
+from tests.quic.stacks import compared_quic
 from tests.quic.test_hostile import datagram, dropped
 from tests.quic.test_traffic import check_all_opened, moving, seen, streams
 from tests.quic.traffic import CLIENT, MOVED, SERVER, Link, Traffic, make
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
 
 NO_IDS = (0, 8)
 """Bytes of ids: the client, as a browser's, has none."""
@@ -28,7 +29,7 @@ AT_UDP, AT_PAYLOAD = 34, 42
 
 @pytest.fixture(scope="module")
 def quic() -> CompiledStack:
-    return watch_all(find_stack("quic"))
+    return stacks.quic()
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_interpreter_and_compiled_code_agree(tmp_path: Path) -> None:
     packets = [Packet(data, number) for number, data in enumerate(made.packets)]
     for most in (1 << 12, 2):
         assert_same(
-            compiled(find_stack("quic")),
+            compared_quic(),
             packets,
             Settings(seed=1, max_instances=most, natives={"keylog": str(path)}),
         )

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sluice.engine.box import Settings
-from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, assert_same, compiled
+from tests.differential.both import Packet, assert_same
+from tests.quic.stacks import compared_deciphered, deciphered
 from tests.quic.test_frames import packet
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
 
 SECOND = 10**9
 STREAM, ERROR = 4, 0x101
@@ -34,12 +34,12 @@ STOP = bytes([0x05, STREAM]) + varint(ERROR)
 
 def seen(*frames: bytes, seconds: tuple[int, ...] = ()) -> Result:
     """What interpreter and C make of packets with these frames, one in each."""
-    stack = find_stack("quic_deciphered")
     packets = [packet(each) for each in frames]
     times = seconds or tuple(range(len(packets)))
     settings = Settings(timeouts=True, memory=1 << 26, max_instances=1 << 12, seed=1)
-    assert_same(compiled(stack), [Packet(each, at * SECOND) for each, at in zip(packets, times, strict=True)], settings)
-    return run(watch_all(stack, ("quic_stream", "reset")), packets, times, settings=settings)
+    inputs = [Packet(each, at * SECOND) for each, at in zip(packets, times, strict=True)]
+    assert_same(compared_deciphered(), inputs, settings)
+    return run(deciphered(), packets, times, settings=settings)
 
 
 def story(result: Result) -> list[Any]:

@@ -8,12 +8,13 @@ import pytest
 from aioquic.quic.packet import encode_quic_retry
 
 from sluice.engine.box import CompiledStack, Settings
-from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, assert_same, compiled
+from tests.differential.both import Packet, assert_same
+from tests.quic import stacks
+from tests.quic.stacks import compared_quic
 from tests.quic.test_hostile import datagram
 from tests.quic.test_traffic import check_all_opened, streams, talk
 from tests.quic.traffic import CLIENT, SERVER, Traffic, make
-from tests.support.run import Result, run, watch_all
+from tests.support.run import Result, run
 
 NUMBERS = {1: 1, 2: 0x6B3343CF}
 OWN = b"retryid1"
@@ -22,7 +23,7 @@ OWN = b"retryid1"
 
 @pytest.fixture(scope="module")
 def quic() -> CompiledStack:
-    return watch_all(find_stack("quic"))
+    return stacks.quic()
 
 
 @pytest.fixture(scope="module", params=NUMBERS)
@@ -52,7 +53,7 @@ def seen(quic: CompiledStack, packets: list[bytes], of: Traffic, folder: Path) -
     path = folder / "keys"
     path.write_text(of.keylog)
     settings = Settings(seed=1, max_instances=1 << 12, natives={"keylog": str(path)})
-    assert_same(compiled(find_stack("quic")), [Packet(packet, n) for n, packet in enumerate(packets)], settings)
+    assert_same(compared_quic(), [Packet(packet, n) for n, packet in enumerate(packets)], settings)
     return run(quic, packets, settings=settings)
 
 

@@ -12,12 +12,14 @@ from sluice.cli.main import main
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.measure import Candidate, measure
 from sluice.stacks.find import find_stack
-from tests.differential.both import Packet, Secrets, assert_same, compiled
+from tests.differential.both import Packet, Secrets, assert_same
+from tests.quic import stacks
+from tests.quic.stacks import compared_quic
 from tests.quic.test_commands import passed
 from tests.quic.test_traffic import check_all_opened, streams, talk
 from tests.quic.traffic import Link, Traffic, make
 from tests.runtime.io.test_capture import block, enhanced, interface, secrets_block, section
-from tests.support.run import Result, run_capture, watch_all
+from tests.support.run import Result, run_capture
 
 BEGIN = section() + interface()
 
@@ -29,7 +31,7 @@ def traffic() -> Traffic:
 
 @pytest.fixture(scope="module")
 def quic() -> CompiledStack:
-    return watch_all(find_stack("quic"))
+    return stacks.quic()
 
 
 def packets(traffic: Traffic, low: int = 0, high: int | None = None) -> bytes:
@@ -106,7 +108,7 @@ def test_altered_ones(seed: int, traffic: Traffic) -> None:
                 text[rnd.randrange(len(text))] = rnd.choice(b"\n 0aX\0\xff")
             inputs.append(Secrets(bytes(text)))
         inputs.append(Packet(packet, number))
-    assert_same(compiled(find_stack("quic")), inputs)
+    assert_same(compared_quic(), inputs)
 
 
 def test_on_the_command_line(traffic: Traffic, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

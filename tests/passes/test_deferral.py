@@ -37,7 +37,7 @@ from tests.support.packets import UDP, eth, ip4, tcp, udp
 from tests.support.unoptimised import unoptimised
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("tcp", "end")})
-STACKS = int(os.environ.get("SLUICE_STACKS") or examples(32, 12))
+STACKS = int(os.environ.get("SLUICE_STACKS") or examples(32, 8))
 
 
 @pytest.fixture(scope="module")
@@ -215,4 +215,6 @@ def test_random_layers_have_turns():
             warnings.simplefilter("ignore", DescriptionWarning)
             stack: Any = tunnel(Choices(Chosen(seed, 700)))
             found += bool(turns(run(build(stack, frozenset({Hook("c", "packet")})))))
+        if found > 10:
+            break
     assert found > 10

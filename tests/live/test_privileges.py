@@ -11,7 +11,7 @@ from sluice.cli.main import main
 from tests.live.wire import Inline, Passive, Wire, ping, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
-STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
 CAPTURE = Path(__file__).resolve().parents[2] / "examples" / "first" / "capture.pcap"
 
 

@@ -29,7 +29,7 @@ from sluice.engine.inputs import Inputs
 from tests.support.bounded import joined
 from tests.support.capture import pcap
 from tests.support.packets import A4, UDP, eth, ip4, udp
-from tests.support.stacks import small_ip
+from tests.support.small_stacks import small_ip
 
 ROOT = Path(__file__).resolve().parents[3]
 CAPTURE = ROOT / "tests" / "corpus" / "gen__tcp_loss_reorder.pcap"
@@ -55,7 +55,7 @@ def rows(stack: CompiledStack, inputs: Inputs | Path, folder: Path) -> tuple[lis
 def small_stack_file(folder: Path) -> str:
     """A file that describes the same stack for a command."""
     path = folder / "small.py"
-    path.write_text("from tests.support.stacks import small_ip\n\nstack = small_ip()\n")
+    path.write_text("from tests.support.small_stacks import small_ip\n\nstack = small_ip()\n")
     return str(path)
 
 

@@ -81,7 +81,7 @@ def cases(folder: Path) -> list[Case]:
     servers = "+".join(SERVERS)
     page = "/page"
     stack = str(folder / "stack.py")
-    Path(stack).write_text("from tests.chain.running import small_stack\n\nstack = small_stack()\n")
+    Path(stack).write_text("from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n")
     (folder / "static").write_text(f"* /static {BEFORE}.1\n")
     write = {
         "cache": WEB.format(

@@ -20,8 +20,9 @@ from tests.support.unoptimised import fewer_passes, unoptimised
 pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
-    *("analyze", "bench/test_branches.py", "bench/test_instructions.py", "compat", "isolate", "laws", "native"),
-    *("robust", "runtime", "scale", "service"),
+    *("analyze", "bench/test_branches.py", "bench/test_instructions.py", "isolate", "native"),
+    *("robust/test_attacks.py", "robust/test_fair.py", "robust/test_sanitized.py"),
+    "runtime/test_runtime.py",
 )
 """Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or
 test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.

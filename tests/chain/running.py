@@ -14,22 +14,11 @@ from sluice.chain.plan import Plan, read_chain
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.engine.box import Box, Outcome, Settings, compile_stack
-from sluice.lang import Pred, Stack
-from sluice.protocols.ethernet import ethernet_parser
-from sluice.protocols.ipv4 import ipv4_parser
-from sluice.protocols.tcp import tcp_parser
+from sluice.lang import Stack
 from tests.support.connection import goodbye, handshake, pair
+from tests.support.small_stacks import small_stack
 
 SECOND = 10**9
-
-
-def small_stack() -> Stack:
-    """Ethernet, IPv4 and TCP."""
-    stack = Stack("small")
-    stack.eth, stack.ipv4, stack.tcp = ethernet_parser(), ipv4_parser(), tcp_parser()
-    stack += (stack.eth >> stack.ipv4) + Pred(stack.eth.header.type == 0x0800)
-    stack += (stack.ipv4 >> stack.tcp) + Pred(stack.ipv4.header.protocol == 6)
-    return stack
 
 
 @cache

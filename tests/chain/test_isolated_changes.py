@@ -16,7 +16,8 @@ from sluice.chain.description import function
 from sluice.chain.processes.commands import ControlSocket, RequestError, ask
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.program import IsolatedChain
-from tests.chain.running import Came, checked, compiled_chain, run_isolated, small_stack, talk
+from tests.chain.running import Came, checked, compiled_chain, run_isolated, talk
+from tests.support.small_stacks import small_stack
 
 MARK = """
 #include "sluice.h"

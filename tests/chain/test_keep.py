@@ -14,9 +14,10 @@ from sluice.chain.processes.commands import ControlSocket, ask
 from sluice.chain.processes.controller import Controller
 from sluice.lang.errors import DescriptionError
 from tests.chain.functions import Put
-from tests.chain.running import BURST, Came, run, run_isolated, small_stack
+from tests.chain.running import BURST, Came, run, run_isolated
 from tests.chain.test_microboxes import DPI, LISTING
 from tests.support.connection import goodbye, handshake, pair
+from tests.support.small_stacks import small_stack
 
 FINDS = """
 SLUICE_PUBLISH(found, { uint64_t at; })

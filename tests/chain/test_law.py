@@ -23,8 +23,9 @@ from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.events import PythonFunction
 from sluice.ir.hook import Hook
 from sluice.lang.errors import DescriptionError
-from tests.chain.running import SECOND, checked, run, small_stack, talk
+from tests.chain.running import SECOND, checked, run, talk
 from tests.support.packets import checksum
+from tests.support.small_stacks import small_stack
 
 EVENTS = (("ipv4", "packet"), ("tcp", "created"), ("tcp", "packet"), ("tcp", "data"), ("tcp", "end"))
 SEES = """

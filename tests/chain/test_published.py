@@ -16,7 +16,8 @@ from sluice.hooks.function import Functions
 from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
 from tests.chain.functions import Put
-from tests.chain.running import checked, run, small_stack, talk
+from tests.chain.running import checked, run, talk
+from tests.support.small_stacks import small_stack
 
 DPI = """
 SLUICE_PUBLISH(detected, { uint32_t kind; sl_bytes start; })

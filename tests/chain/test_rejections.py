@@ -14,7 +14,7 @@ from sluice.engine.functions import FunctionError
 from sluice.hooks.subscription import HookError
 from sluice.lang.errors import DescriptionError
 from tests.chain.functions import Put
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 PUBLISH = "SLUICE_PUBLISH(%s, { uint32_t kind; })\nSLUICE_ON(tcp, data) { SLUICE_EMIT(event, %s, .kind = 1); }\n"
 SUBSCRIBE = "SLUICE_ON(chain, %s) { }\n"

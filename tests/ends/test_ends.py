@@ -67,7 +67,9 @@ class End:
     """`sluice proxy` or `sluice endpoint` in the box, and a chain that forwards to it."""
 
     def __init__(self, wire: Routed, folder: Path, *words: str, chain: tuple[str, ...] = ()) -> None:
-        (folder / "stack.py").write_text("from tests.chain.running import small_stack\n\nstack = small_stack()\n")
+        (folder / "stack.py").write_text(
+            "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
+        )
         command = [
             sys.executable,
             "-m",
@@ -296,7 +298,7 @@ CHAIN = """
 from pathlib import Path
 
 from sluice.chain import Chain, function
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 splice = function("splice", address="{before}.100", servers="{server}", routes=str(Path(__file__).parent / "routes"))
 chain = Chain(splice >> function("flow_log", out=str(Path(__file__).parent / "rows")), stack=small_stack())

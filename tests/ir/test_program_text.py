@@ -106,7 +106,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@settings(max_examples=examples(60, 12), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60, 8), deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(what=chosen, seed=st.integers(0, 99))
 def test_a_program_that_was_read_does_the_same(library: Path, what: Chosen, seed: int) -> None:
     built = program(random_stack(Choices(what)))

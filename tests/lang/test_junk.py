@@ -33,67 +33,64 @@ from sluice.lower.build import build
 from tests.lang.refusal import above, alone, keyed, memory, paired, plain, small, wide
 
 
-def junk() -> dict[str, Any]:
-    """Things of all kinds, new ones each time."""
-    p = paired()
-    A, B = PSMState(start=True), PSMState()
-    return {
-        "nothing": None,
-        "flag": True,
-        "zero": 0,
-        "negative": -1,
-        "huge": 1 << 70,
-        "float": 0.5,
-        "not a number": float("nan"),
-        "text": "x",
-        "bytes": b"x",
-        "empty list": [],
-        "list": [1, 2],
-        "pair": (1, 2),
-        "dict": {"a": 1},
-        "class": int,
-        "function": plain,
-        "object": object(),
-        "layout": small,
-        "layouts": small + wide,
-        "bare field": Bit(8),
-        "field of a layout": wide.address,
-        "number": p.header.kind,
-        "slice": p.payload[:4],
-        "fields": p.perm,
-        "below": p.below.src,
-        "virtual": p.v.header.kind,
-        "action": Assign(p.temp.count, 1),
-        "assemble": Assemble(),
-        "callback": Callback(memory),
-        "swap": swap_sides(),
-        "if": If(1),
-        "else": Else(),
-        "hanging": If(1) >> Assemble() >> Else(),
-        "choice of layouts": If(1) >> small,
-        "choice of lists": If(1) >> [p.header.src],
-        "choice of bytes": If(1) >> p.payload >> Else() >> p.unit,
-        "list of options": AnyUntil([small], 1),
-        "sequence": Sequence(meta=p.header.seq, data=p.payload),
-        "length": Length(p.header.size),
-        "state": A,
-        "machine": PSM(A, B),
-        "transition": (A >> B) + Pred(1),
-        "pred": Pred(1),
-        "parser": p,
-        "stack": alone(plain()),
-        "layer": alone(plain()).only,
-        "any of layers": alone(plain()).only | alone(keyed()).only,
-        "offered": (alone(offering()).only | alone(offering()).only).offers.kind,
-        "chain": plain() >> keyed(),
-        "event": p.event.created,
-    }
-
-
 def offering() -> Any:
     p = plain()
     p.offer(kind=p.header.kind)
     return p
+
+
+JUNK: dict[str, Callable[[], Any]] = {
+    "nothing": lambda: None,
+    "flag": lambda: True,
+    "zero": lambda: 0,
+    "negative": lambda: -1,
+    "huge": lambda: 1 << 70,
+    "float": lambda: 0.5,
+    "not a number": lambda: float("nan"),
+    "text": lambda: "x",
+    "bytes": lambda: b"x",
+    "empty list": lambda: [],
+    "list": lambda: [1, 2],
+    "pair": lambda: (1, 2),
+    "dict": lambda: {"a": 1},
+    "class": lambda: int,
+    "function": lambda: plain,
+    "object": lambda: object(),
+    "layout": lambda: small,
+    "layouts": lambda: small + wide,
+    "bare field": lambda: Bit(8),
+    "field of a layout": lambda: wide.address,
+    "number": lambda: paired().header.kind,
+    "slice": lambda: paired().payload[:4],
+    "fields": lambda: paired().perm,
+    "below": lambda: paired().below.src,
+    "virtual": lambda: paired().v.header.kind,
+    "action": lambda: Assign(paired().temp.count, 1),
+    "assemble": lambda: Assemble(),
+    "callback": lambda: Callback(memory),
+    "swap": lambda: swap_sides(),
+    "if": lambda: If(1),
+    "else": lambda: Else(),
+    "hanging": lambda: If(1) >> Assemble() >> Else(),
+    "choice of layouts": lambda: If(1) >> small,
+    "choice of lists": lambda: If(1) >> [paired().header.src],
+    "choice of bytes": lambda: If(1) >> paired().payload >> Else() >> paired().unit,
+    "list of options": lambda: AnyUntil([small], 1),
+    "sequence": lambda: Sequence(meta=paired().header.seq, data=paired().payload),
+    "length": lambda: Length(paired().header.size),
+    "state": lambda: PSMState(start=True),
+    "machine": lambda: PSM(PSMState(start=True), PSMState()),
+    "transition": lambda: (PSMState(start=True) >> PSMState()) + Pred(1),
+    "pred": lambda: Pred(1),
+    "parser": lambda: paired(),
+    "stack": lambda: alone(plain()),
+    "layer": lambda: alone(plain()).only,
+    "any of layers": lambda: alone(plain()).only | alone(keyed()).only,
+    "offered": lambda: (alone(offering()).only | alone(offering()).only).offers.kind,
+    "chain": lambda: plain() >> keyed(),
+    "event": lambda: paired().event.created,
+}
+"""Things of all kinds, new ones each time."""
 
 
 def built(make: Callable[[], object]) -> None:
@@ -108,17 +105,25 @@ def built(make: Callable[[], object]) -> None:
             assert error.where.file == __file__ and error.what and error.advice
 
 
-@pytest.mark.parametrize("name", sorted(junk()))
+def everything(make: Callable[[Any], object]) -> None:
+    """Make something of each of JUNK."""
+    for name, thing in JUNK.items():
+        try:
+            built(lambda thing=thing: make(thing()))
+        except Exception as error:
+            error.add_note(f"with: {name}")
+            raise
+
+
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_settings(setting: str, name: str) -> None:
-    for parser in (plain, keyed, paired):
+@pytest.mark.parametrize("parser", [plain, keyed, paired], ids=["plain", "keyed", "paired"])
+def test_settings(setting: str, parser: Callable[[], Any]) -> None:
+    def make(x: Any) -> object:
+        p = parser()
+        setattr(p, setting, x)
+        return above(p)
 
-        def make(parser: Callable[[], Any] = parser) -> object:
-            p = parser()
-            setattr(p, setting, junk()[name])
-            return above(p)
-
-        built(make)
+    everything(make)
 
 
 MAKERS: dict[str, Callable[[Any], object]] = {
@@ -178,17 +183,15 @@ for _name in ("limit_pieces", "limit_records", "history", "whole", "overwrite_re
     MAKERS[_name] = lambda x, key=_name: Sequence(keyed().header.seq, keyed().payload, **{key: x})
 
 
-@pytest.mark.parametrize("name", sorted(junk()))
 @pytest.mark.parametrize("maker", MAKERS)
-def test_constructors(maker: str, name: str) -> None:
-    built(lambda: MAKERS[maker](junk()[name]))
+def test_constructors(maker: str) -> None:
+    everything(MAKERS[maker])
 
 
-@pytest.mark.parametrize("name", sorted(junk()))
 @pytest.mark.parametrize("where", ["event", "transition", "offer", "require", "reason", "setting of it", "step"])
-def test_what_is_given_to_a_parser(where: str, name: str) -> None:
-    def make() -> object:
-        p, x = paired(), junk()[name]
+def test_what_is_given_to_a_parser(where: str) -> None:
+    def make(x: Any) -> object:
+        p = paired()
         if where == "event":
             p.event.e = x
         elif where == "transition":
@@ -211,4 +214,4 @@ def test_what_is_given_to_a_parser(where: str, name: str) -> None:
             return s
         return above(p)
 
-    built(make)
+    everything(make)

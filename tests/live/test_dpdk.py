@@ -16,7 +16,7 @@ from sluice.engine.packets import packets, runtime_library
 from tests.live.wire import ROOT, Inline, Wire, content, fetch, ping, serve, why_no_wire
 
 CAPTURE = ROOT / "tests" / "corpus" / "gen__tcp_loss_reorder.pcap"
-STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
 
 
 def why_no_dpdk() -> str:

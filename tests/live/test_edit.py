@@ -18,7 +18,7 @@ MISSING = why_no_wire() or ("" if shutil.which("nginx") else "there is no nginx 
 pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.root]
 
 STACK = """
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 stack = small_stack()
 """

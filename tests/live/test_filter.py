@@ -14,10 +14,10 @@ import pytest
 
 from sluice.engine.box import compile_stack
 from sluice.engine.inputs import Frame, InputError, Inputs, Source
-from tests.chain.running import small_stack
 from tests.live.veth import Veth, why_not
 from tests.support.capture import pcap
 from tests.support.packets import TCP, UDP, eth, ip4, tcp, udp
+from tests.support.small_stacks import small_stack
 
 END = -1
 FILTERS = (

@@ -21,7 +21,7 @@ from tests.support.budget import in_matrix
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
 STACK = """
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 stack = small_stack()
 """

@@ -12,8 +12,8 @@ import pytest
 
 from sluice.engine.box import compile_stack
 from sluice.engine.inputs import Frame, Inputs, Source
-from tests.chain.running import small_stack
 from tests.live.veth import Veth, why_not
+from tests.support.small_stacks import small_stack
 
 pytestmark = [pytest.mark.skipif(bool(why_not()), reason=why_not()), pytest.mark.root]
 

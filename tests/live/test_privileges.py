@@ -11,7 +11,7 @@ from sluice.cli.main import main
 from tests.live.wire import Inline, Passive, Wire, ping, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
-STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
 CAPTURE = Path(__file__).resolve().parents[2] / "examples" / "first" / "capture.pcap"
 
 
@@ -52,7 +52,7 @@ def test_flows_ids_and_chains_give_up_their_rights_and_print_a_summary_on_a_sign
     (tmp_path / "a.rules").write_text('alert tcp any any -> any any (msg:"x"; content:"secret"; sid:1;)\n')
     (tmp_path / "chain.py").write_text(
         "from sluice.chain import Chain, function\n" + STACK.replace("stack =", "small =")
-        + "chain = Chain(function('flow_log', out='rows'), stack=small)\n"
+        + f"chain = Chain(function('flow_log', out={str(tmp_path / 'rows')!r}), stack=small)\n"
     )  # fmt: skip
     stack = str(tmp_path / "stack.py")
     with Wire("liverights") as wire:

@@ -10,7 +10,7 @@ from sluice.cli.main import main
 from tests.live.wire import SERVER, Inline, Wire, why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
-STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
 GUARD = """
 #include "sluice.h"
 SLUICE_INLINE

@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.roo
 SERVICE = "10.79.0.100"
 SERVERS = ("10.79.0.11", "10.79.0.12")
 STACK = """
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 stack = small_stack()
 """

@@ -14,7 +14,7 @@ from tests.support.network import why_not
 
 MISSING = why_no_wire() or why_not()
 pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.root]
-STACK = "from tests.chain.running import small_stack\n\nstack = small_stack()\n"
+STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
 PATH = "/x/700000"
 
 

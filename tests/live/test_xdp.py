@@ -19,10 +19,10 @@ import pytest
 from sluice.cli.main import main
 from sluice.engine.box import compile_stack
 from sluice.engine.inputs import InputError, Inputs, Source
-from tests.chain.running import small_stack
 from tests.live.wire import PATIENCE, ROOT, Inline, Wire, content, fetch, ping, serve, why_no_wire
 from tests.support.bounded import killed_after
 from tests.support.budget import in_matrix
+from tests.support.small_stacks import small_stack
 
 
 def why_no_xdp() -> str:
@@ -52,7 +52,7 @@ def xdp() -> None:
 
 
 STACK = """
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 stack = small_stack()
 """

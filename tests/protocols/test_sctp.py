@@ -400,7 +400,7 @@ def test_the_snap_length() -> None:
 def test_any_packets() -> None:
     """Real chunks with bits turned, bytes cut out and put in: both agree, and nothing is left."""
     rnd = random.Random(1)
-    for _ in range(12):
+    for _ in range(examples(12, 5)):
         packets = handshake()
         for number in range(120):
             src = rnd.choice([A, A, A, B, C])

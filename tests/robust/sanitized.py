@@ -23,7 +23,7 @@ ORDINARY = Settings(timeouts=False, seed=1)
 SMALL = Settings(memory=1 << 14, max_instances=8, timeouts=True, idle=0.05, seed=1)
 """Everything that can be given up is."""
 
-DAMAGED = 20_000
+DAMAGED = examples(20_000, 6_000)
 OPTIONS = ["out=/dev/null", ""]
 
 
@@ -75,14 +75,14 @@ def main() -> None:
     os.environ.pop("LD_PRELOAD", None)
     total = 0
     everything: list[Packet] = []
-    for path in captures()[:: examples(1, 6)]:
+    for path in captures()[:: examples(1, 12)]:
         packets = read_packets(stack().compiled.path, path)
         everything += packets[:50]
         for settings in (ORDINARY, SMALL):
             total += run_file(path, settings) + feed(packets, settings)
     for packets in samples().values():
         for wire in (False, True):
-            every = [packet.cut(size, wire) for packet in packets for size in cuts(packet)]
+            every = [packet.cut(size, wire) for packet in packets for size in cuts(packet)[:: examples(1, 3)]]
             total += feed(every, ORDINARY) + feed(every, SMALL)
     for seed in range(examples(4, 2)):
         total += feed(damaged(everything, random.Random(seed)), (ORDINARY, SMALL)[seed % 2])
@@ -90,7 +90,7 @@ def main() -> None:
         cut = Path(folder, "cut")
         for path in [path for path in captures() if path.suffix == ".pcapng"][:1] + captures()[:1]:
             file = path.read_bytes()
-            for size in range(0, 2001, examples(1, 7)):
+            for size in range(0, 2001, examples(1, 29)):
                 cut.write_bytes(file[:size])
                 total += run_file(cut, ORDINARY)
     print(total, "packets")

@@ -8,12 +8,12 @@ import pytest
 
 from sluice.engine.box import Box, RunError, Settings
 from tests.robust.cuts import FILES, cuts, records, samples, stack
-from tests.support.budget import thinned
+from tests.support.budget import examples, thinned
 from tests.support.capture import Edge, Packet, read_packets
 from tests.support.conserve import Counters, check_all_ended, check_conservation
 from tests.support.corpus import OWN, captures
 
-FIRST_BYTES = 2000
+FIRST_BYTES = examples(2000, 600)
 CUT_FILES = ("gen__tcp_over_ipfrag.pcap", "seladb_PcapPlusPlus__pcapng-example.pcapng")
 
 

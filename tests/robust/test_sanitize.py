@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.budget import thinned
+
 ROOT = Path(__file__).resolve().parents[2]
 PLANTED = r'''
 import ctypes, subprocess, pytest
@@ -53,7 +55,7 @@ def sanitize(compiler: str, folder: Path, *arguments: str) -> subprocess.Complet
 
 
 @pytest.mark.sanitizer
-@pytest.mark.parametrize("compiler", [name for name in ("gcc", "clang") if shutil.which(name)])
+@pytest.mark.parametrize("compiler", thinned([name for name in ("gcc", "clang") if shutil.which(name)], 2))
 def test_findings_fail_it(compiler: str, tmp_path: Path) -> None:
     run = sanitize(compiler, tmp_path, "-k", "clean")
     assert run.returncode == 0, run.stdout[-4000:] + run.stderr[-2000:]

@@ -19,7 +19,7 @@ from sluice.passes.analysis import equivalent_layers
 from sluice.passes.analysis.blocks import each_graph
 from sluice.passes.analysis.equivalent_layers import Changed, different_parts
 from sluice.stacks.find import find_stack
-from tests.support.stacks import small_tcp
+from tests.support.small_stacks import small_tcp
 
 ONE, OTHER = "tcp_over_ipv4", "tcp_over_ipv6"
 SRC, SRC6 = Reg("slot.src.32", 32), Reg("slot.src.128", 0)

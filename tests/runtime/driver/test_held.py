@@ -11,9 +11,9 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
-from tests.chain.running import small_stack
 from tests.support.capture import read_packets
 from tests.support.connection import Host, handshake, pair
+from tests.support.small_stacks import small_stack
 
 MILLISECOND = 10**6
 

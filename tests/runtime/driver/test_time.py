@@ -11,7 +11,7 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp
-from tests.support.stacks import small_ip
+from tests.support.small_stacks import small_ip
 
 SECOND = 10**9
 START = 1_700_000_000 * SECOND

@@ -12,7 +12,7 @@ from sluice.engine.inputs import Frame
 from sluice.engine.reports import Report
 from tests.support.connection import pair
 from tests.support.packets import A4, B4, UDP, eth, ip4, udp
-from tests.support.stacks import small_ip
+from tests.support.small_stacks import small_ip
 
 PASS, DROP = 0, 1
 CHANGED, REDIRECTED = 1, 2

@@ -29,7 +29,7 @@ from sluice.engine.inputs import Inputs
 from tests.support.bounded import joined
 from tests.support.capture import pcap
 from tests.support.packets import A4, UDP, eth, ip4, udp
-from tests.support.stacks import small_ip
+from tests.support.small_stacks import small_ip
 
 ROOT = Path(__file__).resolve().parents[3]
 CAPTURE = ROOT / "tests" / "corpus" / "gen__tcp_loss_reorder.pcap"
@@ -50,6 +50,13 @@ def rows(stack: CompiledStack, inputs: Inputs | Path, folder: Path) -> tuple[lis
     with Box(stack, settings, function_options=[f"out={out}"]) as box:
         outcome = box.run(inputs)
     return [json.loads(line) for line in out.read_text().splitlines()], outcome
+
+
+def small_stack_file(folder: Path) -> str:
+    """A file that describes the same stack for a command."""
+    path = folder / "small.py"
+    path.write_text("from tests.support.small_stacks import small_ip\n\nstack = small_ip()\n")
+    return str(path)
 
 
 @pytest.fixture(scope="module")
@@ -149,9 +156,10 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path) -> None:
         [compiler, "-shared", "-fPIC", "none.c", "-o", "none.so", "-ldl"], cwd=tmp_path, check=True, timeout=300
     )
     (tmp_path / "x.pcap.gz").write_bytes(gzip.compress(CAPTURE.read_bytes()))
+    small = small_stack_file(tmp_path)
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "none.so"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
-        [sys.executable, "-m", "sluice", "run", "tcp_ip", "-r", "x.pcap.gz"],
+        [sys.executable, "-m", "sluice", "run", small, "-r", "x.pcap.gz"],
         capture_output=True, text=True, cwd=tmp_path, env=environment,
     timeout=300)  # fmt: skip
     if "LD_PRELOAD" in os.environ:
@@ -293,9 +301,7 @@ def position(process: subprocess.Popen[str], path: Path) -> int:
 
 def test_a_growing_file_is_followed_until_a_signal(expected: list[object], tmp_path: Path) -> None:
     data, path, out = CAPTURE.read_bytes(), tmp_path / "growing.pcap", tmp_path / "rows.jsonl"
-    small = tmp_path / "small.py"
-    small.write_text("from tests.support.stacks import small_ip\n\nstack = small_ip()\n")
-    args = ["flows", "--stack", str(small), "-r", str(path), "--follow", "-o", str(out), "--json"]
+    args = ["flows", "--stack", small_stack_file(tmp_path), "-r", str(path), "--follow", "-o", str(out), "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     path.write_bytes(b"")
     process = subprocess.Popen([sys.executable, "-m", "sluice", *args], stdout=-1, text=True, env=environment)

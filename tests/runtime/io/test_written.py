@@ -17,7 +17,7 @@ import pytest
 
 from sluice.engine.box import compile_stack
 from sluice.engine.inputs import Frame, InputError, Inputs, Rotation, Source
-from tests.chain.running import small_stack
+from tests.support.small_stacks import small_stack
 
 PROGRAMS = {".gz": "gzip", ".zst": "zstd", ".lz4": "lz4", ".xz": "xz"}
 SECOND = 10**9

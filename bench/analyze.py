@@ -108,24 +108,28 @@ def fetch(package: str, folder: Path, apt: list[str]) -> Path:
     return place
 
 
-def study(subject: Subject, folder: Path, apt: list[str]) -> Analysis:
-    """Fetch, build and analyse. Raises AnalyzeError."""
+def module_of(subject: Subject, folder: Path) -> Path:
+    """The module of a program, fetched and recorded if the folder does not have it. Raises AnalyzeError."""
+    module = folder / f"{subject.program}.bc"
+    if module.exists():
+        return module
+    apt = source_lists(folder)
+    if not (folder / "apt" / "lists" / "partial").exists():
+        subprocess.run(["apt-get", *apt, "update", "-qq"], capture_output=True)
     if subject.needs and os.getuid() == 0:
         command = ["apt-get", "install", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends"]
         subprocess.run([*command, *subject.needs], capture_output=True)
     place = fetch(subject.package, folder, apt)
-    module = folder / f"{subject.program}.bc"
-    if not module.exists():
-        work = folder / "build" / subject.package
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(place, work, symlinks=True)
-        before = os.getcwd()
-        os.chdir(work)
-        try:
-            record(["sh", "-c", f"({subject.build}) >build.log 2>&1"], subject.program, str(module))
-        finally:
-            os.chdir(before)
-    return analyze(str(module))
+    work = folder / "build" / subject.package
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(place, work, symlinks=True)
+    before = os.getcwd()
+    os.chdir(work)
+    try:
+        record(["sh", "-c", f"({subject.build}) >build.log 2>&1"], subject.program, str(module))
+    finally:
+        os.chdir(before)
+    return module
 
 
 def table(found: dict[str, Analysis]) -> str:
@@ -163,15 +167,13 @@ def main() -> int:
     options = parser.parse_args()
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    apt = source_lists(folder)
-    subprocess.run(["apt-get", *apt, "update", "-qq"], capture_output=True)
     found: dict[str, Analysis] = {}
     for subject in SUBJECTS:
         if options.names and subject.program not in options.names:
             continue
         print(f"{subject.program} ...", file=sys.stderr)
         try:
-            found[subject.program] = study(subject, folder, apt)
+            found[subject.program] = analyze(str(module_of(subject, folder)))
         except (AnalyzeError, subprocess.CalledProcessError) as error:
             print(f"{subject.program}: left out: {error}", file=sys.stderr)
     print(table(found))

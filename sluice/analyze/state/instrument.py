@@ -17,7 +17,7 @@ from sluice.analyze.toolchain import CLANG, run_tool, tool_cache
 RUN_TIME = Path(__file__).resolve().parent
 _EXPORT = ("contents.c", "records.c", "entries.c", "export.c")
 _STANDBY = ("standby.c", "channel.c", "valkey.c", "opennf.c")
-SOURCES = ("updates.c", "objects.c", *_EXPORT, "peers.c", "import.c", *_STANDBY)
+SOURCES = ("updates.c", "objects.c", *_EXPORT, "peers.c", "image.c", "import.c", *_STANDBY)
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "strdup", "strndup")
 
 

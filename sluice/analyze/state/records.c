@@ -36,8 +36,9 @@ static void put_pointer(const struct block *block, uint64_t offset, const struct
   } else if (member->kind == SLUICE_KEPT || member->kind == SLUICE_BY_HAND) {
     sluice_output.by_hand += member->kind == SLUICE_BY_HAND;
   } else if (value >= &__executable_start && value <= &_end) {
-    found.target = TARGET_IMAGE;
     found.target_offset = (uint64_t)(value - &__executable_start);
+    if (sluice_image_at(found.target_offset)) found.target = TARGET_IMAGE;
+    else sluice_output.by_hand += member->kind != SLUICE_MAYBE;
   } else if ((object = sluice_object_at(value))) {
     found.target = object->id;
     found.target_offset = (uint64_t)value - object->address;

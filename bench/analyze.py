@@ -96,11 +96,16 @@ def fetch(package: str, folder: Path, apt: list[str]) -> Path:
     if not place.is_dir():
         archives = folder / "archives"
         archives.mkdir(exist_ok=True)
-        subprocess.run(
-            ["apt-get", *apt, "source", "-qq", "--download-only", package], cwd=archives, capture_output=True
-        )
-        # the upstream tarball is enough; Debian's own changes are missing for some packages
-        found = sorted(archives.glob(f"{package}_*.orig.tar.*[zZ2]"))
+        known = subprocess.run(["apt-cache", *apt, "showsrc", package], capture_output=True, text=True).stdout
+        versions = re.findall(r"^Version: (\S+)", known, flags=re.MULTILINE)
+        found: list[Path] = []
+        for version in [package, *(f"{package}={one}" for one in versions)]:  # a mirror may lack the newest
+            if found:
+                break
+            command = ["apt-get", *apt, "source", "-qq", "--download-only", version]
+            subprocess.run(command, cwd=archives, capture_output=True)
+            # the upstream tarball is enough; Debian's own changes are missing for some packages
+            found = sorted(archives.glob(f"{package}_*.orig.tar.*[zZ2]"))
         if not found:
             raise AnalyzeError(f"{package}: apt-get gives no source")
         place.mkdir()

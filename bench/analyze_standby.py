@@ -2,10 +2,11 @@
 
     python bench/analyze_standby.py [--folder DIR] [--packets N] [--stop N]
 
-The program is p0f from Debian's sources, which keeps hosts and flows as PRADS does, and reads captures in one thread. It is
-fetched, recorded and instrumented as by `sluice analyze`. The primary processes a capture up to a packet and exports its
-state after each; the standby takes over, and processes the rest. The logs of both have to equal the log of one instance.
-Instructions are counted by callgrind, if valgrind is there.
+The program is p0f from Debian's sources, which keeps hosts and flows as PRADS does, and reads captures in one thread.
+It is fetched, recorded and instrumented as by `sluice analyze`. It draws a seed for its hashes when it starts, which no
+packet changes; here it reads zeros, as both instances need the same. The primary processes a capture up to a packet and
+exports its state after each; the standby takes over, and processes the rest. The logs of both have to equal the log of
+one instance. Instructions are counted by callgrind, if valgrind is there.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from sluice.analyze.toolchain import CLANG
 
 MODELS = ("all", "flow", "changed", "difference")
 LIBRARIES = ["-lpcap", "-lm"]
+SUBJECT = subjects.Subject("p0f", "p0f", "sed -i s,/dev/urandom,/dev/zero, p0f.c && ./build.sh", ("libpcap-dev",))
 OPTIONS = bytes([2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 1, 0, 0, 0, 0, 0, 1, 3, 3, 7])
 REQUEST = b"GET / HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench/%d\r\nAccept: */*\r\n\r\n"
 RESPONSE = b"HTTP/1.1 200 OK\r\nServer: Apache\r\nContent-Length: 0\r\n\r\n"
@@ -170,8 +172,9 @@ def main() -> int:
     options = parser.parse_args()
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    subject = next(one for one in subjects.SUBJECTS if one.program == "p0f")
-    module = subjects.module_of(subject, folder)
+    folder /= "standby"
+    folder.mkdir(exist_ok=True)
+    module = subjects.module_of(SUBJECT, folder)
     shutil.copy(folder / "p0f" / "p0f.fp", folder)
     capture, rest, code = folder / "whole.pcap", folder / "rest.pcap", folder / "state.c"
     packets = write_capture(capture, options.packets)

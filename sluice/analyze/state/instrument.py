@@ -33,7 +33,7 @@ class Instrumented:
     pruned: int
     """Of these, those at which it certainly was updated before, for the same packet."""
     at_once: bool
-    """Nothing was pruned, because the program has threads or signal handlers."""
+    """Nothing was pruned, because the program has threads, or signal handlers that receive packets."""
     boundaries: int
     """Places at which a packet ends."""
     fields: int

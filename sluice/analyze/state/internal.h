@@ -47,6 +47,7 @@ struct object {
   struct view *views;             /* by offset */
   uint64_t view_count, view_space;
   const char *structure;          /* that the program allocated, or NULL */
+  int unaligned;                  /* pointers in it lie at any address, after a header of the program's allocator */
   uint8_t *shadow;                /* what was exported last */
   uint64_t peer;                  /* its identity in the instance from which it was imported; 0: none */
   uint64_t walked, sent;          /* the walk, and the export, that saw it last */

@@ -57,6 +57,7 @@ static void put_pointer(const struct block *block, uint64_t offset, const struct
 void sluice_put_range(const struct block *block, uint64_t from, uint64_t to) {
   from &= ~(uint64_t)7; /* whole pointers */
   to = to + 7 < block->size ? (to + 7) & ~(uint64_t)7 : block->size;
+  if (block->object && block->object->unaligned) from = 0, to = block->size;
   struct record record = {block->id, block->size, from, to - from, 0};
   const size_t at = sluice_output.size;
   sluice_put(&record, sizeof(record));

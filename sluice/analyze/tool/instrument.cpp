@@ -248,8 +248,9 @@ llvm::json::Object instrument(llvm::Module &module, llvm::ValueToValueMapTy &map
   for (unsigned number = 0; number < numbered.size(); ++number)
     for (const ObjectId object : updates.memory_of(numbered[number]))
       for (const llvm::Instruction *write : updates.writes(object)) all += points[write].insert(number);
-  const bool at_once = llvm::any_of(accesses.points_to().calls().spawns(), [](const Spawn &spawn) {
-    return spawn.role == CallRole::Thread || spawn.role == CallRole::Signal;
+  // a handler that receives nothing ends before what it interrupts goes on, and no packet ends meanwhile
+  const bool at_once = llvm::any_of(accesses.points_to().calls().spawns(), [&](const Spawn &spawn) {
+    return spawn.role == CallRole::Thread || (spawn.role == CallRole::Signal && receives.may_receive(spawn.function));
   });
   const size_t pruned = options.prune && !at_once ? prune(points, numbered.size(), accesses, receives) : 0;
 

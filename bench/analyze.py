@@ -96,11 +96,16 @@ def fetch(package: str, folder: Path, apt: list[str]) -> Path:
     if not place.is_dir():
         archives = folder / "archives"
         archives.mkdir(exist_ok=True)
-        subprocess.run(
-            ["apt-get", *apt, "source", "-qq", "--download-only", package], cwd=archives, capture_output=True
-        )
-        # the upstream tarball is enough; Debian's own changes are missing for some packages
-        found = sorted(archives.glob(f"{package}_*.orig.tar.*[zZ2]"))
+        known = subprocess.run(["apt-cache", *apt, "showsrc", package], capture_output=True, text=True).stdout
+        versions = re.findall(r"^Version: (\S+)", known, flags=re.MULTILINE)
+        found: list[Path] = []
+        for version in [package, *(f"{package}={one}" for one in versions)]:  # a mirror may lack the newest
+            if found:
+                break
+            command = ["apt-get", *apt, "source", "-qq", "--download-only", version]
+            subprocess.run(command, cwd=archives, capture_output=True)
+            # the upstream tarball is enough; Debian's own changes are missing for some packages
+            found = sorted(archives.glob(f"{package}_*.orig.tar.*[zZ2]"))
         if not found:
             raise AnalyzeError(f"{package}: apt-get gives no source")
         place.mkdir()
@@ -108,24 +113,28 @@ def fetch(package: str, folder: Path, apt: list[str]) -> Path:
     return place
 
 
-def study(subject: Subject, folder: Path, apt: list[str]) -> Analysis:
-    """Fetch, build and analyse. Raises AnalyzeError."""
+def module_of(subject: Subject, folder: Path) -> Path:
+    """The module of a program, fetched and recorded if the folder does not have it. Raises AnalyzeError."""
+    module = folder / f"{subject.program}.bc"
+    if module.exists():
+        return module
+    apt = source_lists(folder)
+    if not (folder / "apt" / "lists" / "partial").exists():
+        subprocess.run(["apt-get", *apt, "update", "-qq"], capture_output=True)
     if subject.needs and os.getuid() == 0:
         command = ["apt-get", "install", "-qq", "-y", "-o", "DPkg::Lock::Timeout=300", "--no-install-recommends"]
         subprocess.run([*command, *subject.needs], capture_output=True)
     place = fetch(subject.package, folder, apt)
-    module = folder / f"{subject.program}.bc"
-    if not module.exists():
-        work = folder / "build" / subject.package
-        shutil.rmtree(work, ignore_errors=True)
-        shutil.copytree(place, work, symlinks=True)
-        before = os.getcwd()
-        os.chdir(work)
-        try:
-            record(["sh", "-c", f"({subject.build}) >build.log 2>&1"], subject.program, str(module))
-        finally:
-            os.chdir(before)
-    return analyze(str(module))
+    work = folder / "build" / subject.package
+    shutil.rmtree(work, ignore_errors=True)
+    shutil.copytree(place, work, symlinks=True)
+    before = os.getcwd()
+    os.chdir(work)
+    try:
+        record(["sh", "-c", f"({subject.build}) >build.log 2>&1"], subject.program, str(module))
+    finally:
+        os.chdir(before)
+    return module
 
 
 def table(found: dict[str, Analysis]) -> str:
@@ -163,15 +172,13 @@ def main() -> int:
     options = parser.parse_args()
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    apt = source_lists(folder)
-    subprocess.run(["apt-get", *apt, "update", "-qq"], capture_output=True)
     found: dict[str, Analysis] = {}
     for subject in SUBJECTS:
         if options.names and subject.program not in options.names:
             continue
         print(f"{subject.program} ...", file=sys.stderr)
         try:
-            found[subject.program] = study(subject, folder, apt)
+            found[subject.program] = analyze(str(module_of(subject, folder)))
         except (AnalyzeError, subprocess.CalledProcessError) as error:
             print(f"{subject.program}: left out: {error}", file=sys.stderr)
     print(table(found))

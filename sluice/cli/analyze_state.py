@@ -98,7 +98,7 @@ def _instrumented_json(done: Instrumented) -> dict[str, Any]:
 
 
 def _instrumented_text(done: Instrumented) -> str:
-    pruned = "nothing was pruned, because the program has threads or signal handlers"
+    pruned = "nothing was pruned, because the program has threads, or handlers that receive"
     if not done.at_once:
         pruned = f"{done.pruned} more were pruned"
     return (

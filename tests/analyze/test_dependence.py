@@ -111,9 +111,9 @@ PRINTED = {
     *("in_loop", "of_library", "through_function", "chosen"),
 }
 NOT_PRINTED = {"replaced", "not_in_argument", "second", "not_copied", "unused"}
-OVERWRITTEN = {"whole", "always", "cleared", "line", "unchanged"}
-CARRIED = {"half", "sometimes", "by_function", "kept_by_function", "before", "lines", "counted", "reached"}
-"""`by_function` is overwritten, by a function that is called with several pointers: that is not known."""
+OVERWRITTEN = {"whole", "always", "by_function", "cleared", "line", "unchanged"}
+"""`by_function` by a small function that is called with several pointers, whose body replaces the calls."""
+CARRIED = {"half", "sometimes", "kept_by_function", "before", "lines", "counted", "reached"}
 
 
 @pytest.fixture(scope="module")

@@ -41,6 +41,12 @@ static void rest_of(const struct block *block, uint64_t start, uint64_t from, ui
   }
 }
 
+/* Where the next view of this export begins, or the object ends. */
+static uint64_t end_of_views(const struct object *object, uint64_t next, uint64_t size) {
+  while (next < object->view_count && object->views[next].seen != exports) next++;
+  return next < object->view_count ? object->views[next].offset : size;
+}
+
 void sluice_each_pointer(const struct block *block, uint64_t from, uint64_t to, each_pointer action) {
   const struct sluice_type *type = block->type;
   const uint64_t count = !type || !type->size ? 0 : type->open ? 1 : block->size / type->size;
@@ -51,8 +57,13 @@ void sluice_each_pointer(const struct block *block, uint64_t from, uint64_t to, 
   for (uint64_t i = 0; block->object && i < block->object->view_count; i++) {
     const struct view view = block->object->views[i]; /* an action may add views */
     if (view.offset >= to) break;
-    if (view.seen == exports && view.offset + view.type->size > from && view.offset + view.type->size <= block->size)
-      pointers_of(block, view.type, view.offset, from, to, action);
+    if (view.seen != exports) continue;
+    /* without a type of the object, what follows is taken for more of the same: an array after an allocator's header */
+    const uint64_t end = type ? view.offset + view.type->size : end_of_views(block->object, i + 1, block->size);
+    uint64_t at = view.offset;
+    if (from > at) at += (from - at) / view.type->size * view.type->size;
+    for (; at < to && at + view.type->size <= end && end <= block->size; at += view.type->size)
+      pointers_of(block, view.type, at, from, to, action);
   }
 }
 
@@ -84,6 +95,7 @@ int sluice_object_add_view(struct object *object, const struct sluice_type *type
     if (own == type && inside % own->size == 0 && !own->open) return 0;
     if (inside < own->size || (!own->open && object->size % own->size == 0)) return 0;
   }
+  if (inside % sizeof(void *)) object->unaligned = 1;
   uint64_t low = 0, high = object->view_count;
   while (low < high) {
     const uint64_t middle = (low + high) / 2;

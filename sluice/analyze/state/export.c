@@ -1,6 +1,9 @@
 /* Exports variables and the memory that they lead to. The generated code says where pointers are, and of what type;
  * objects.c says which memory there is. */
 #include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "export.h"
 
@@ -117,6 +120,14 @@ int sluice_export_some(const struct opennf_filter *given, size_t count, int with
   return failed;
 }
 
+/* Drawn once; a process that was forked exports as its parent did. */
+static uint64_t own_instance(void) {
+  static uint64_t drawn;
+  if (!drawn && getrandom(&drawn, sizeof(drawn), GRND_NONBLOCK) != sizeof(drawn))
+    drawn = (uint64_t)getpid() << 32 ^ (uint64_t)time(NULL);
+  return drawn;
+}
+
 int sluice_state_export(enum sluice_model model, struct sluice_export *result) {
   sluice_output.size = 0;
   sluice_output.records = sluice_output.outside_flow = sluice_output.by_hand = 0;
@@ -130,7 +141,7 @@ int sluice_state_export(enum sluice_model model, struct sluice_export *result) {
   }
   exports++;
   sluice_contents_begin();
-  struct header header = {EXPORT_MAGIC, sluice_layout(), packet_number++, 0};
+  struct header header = {EXPORT_MAGIC, sluice_layout(), own_instance(), packet_number++, 0};
   sluice_put(&header, sizeof(header));
   for (uint64_t id; (id = sluice_object_take_freed()) && !sluice_output.failed; sluice_output.records++) {
     const struct record record = {id, 0, 0, 0, 0};

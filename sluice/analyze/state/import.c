@@ -86,7 +86,7 @@ static const struct row *row_of(uint64_t id) {
 static const char *check_target(const struct pointer *pointer) {
   if (pointer->target == TARGET_KEPT || pointer->target == TARGET_NULL) return NULL;
   if (pointer->target == TARGET_IMAGE)
-    return pointer->target_offset <= (uint64_t)(&_end - &__executable_start) ? NULL : "a pointer leads out of the program";
+    return sluice_image_at(pointer->target_offset) ? NULL : "a pointer leads to no variable or function of the program";
   if (pointer->target < FIRST_OBJECT) {
     const struct row *row = row_of(pointer->target);
     if (!row) return "a pointer leads to a variable that there is not";
@@ -109,10 +109,13 @@ static struct {
 static void check_place(const struct block *block, uint64_t offset, const struct sluice_member *member) {
   (void)block;
   struct pointer pointer;
-  if (places.next < places.part->record.pointers && (pointer = pointer_of(places.part, places.next)).offset == offset)
+  if (places.next < places.part->record.pointers && (pointer = pointer_of(places.part, places.next)).offset == offset) {
     places.next++;
-  else if (member->kind != SLUICE_MAYBE)
+    if (pointer.target == TARGET_IMAGE && member->of && !sluice_image_at(pointer.target_offset)->size)
+      places.wrong = "a pointer to data leads to a function";
+  } else if (member->kind != SLUICE_MAYBE) {
     places.wrong = "a pointer of a variable does not say where it leads";
+  }
 }
 
 static const char *check_part(const struct part *part) {
@@ -203,6 +206,7 @@ const char *sluice_state_import(const uint8_t *bytes, size_t size) {
   const char *wrong = NULL;
   if (!take(&input, &header, sizeof(header)) || header.magic != EXPORT_MAGIC) return "is no exported state";
   if (header.layout != sluice_layout()) return "was exported by another program";
+  sluice_peers_of(header.instance);
   if (!&sluice_state_type_count) return "cannot be taken over: the program has no code of `sluice analyze serialise`";
   const struct input records = input;
   /* the objects first, because pointers lead to later ones */

@@ -17,7 +17,7 @@ from sluice.analyze.toolchain import CLANG, run_tool, tool_cache
 RUN_TIME = Path(__file__).resolve().parent
 _EXPORT = ("contents.c", "records.c", "entries.c", "export.c")
 _STANDBY = ("standby.c", "channel.c", "valkey.c", "opennf.c")
-SOURCES = ("updates.c", "objects.c", *_EXPORT, "peers.c", "import.c", *_STANDBY)
+SOURCES = ("updates.c", "objects.c", *_EXPORT, "peers.c", "image.c", "import.c", *_STANDBY)
 _WRAPPED = ("malloc", "calloc", "realloc", "free", "strdup", "strndup")
 
 
@@ -33,7 +33,7 @@ class Instrumented:
     pruned: int
     """Of these, those at which it certainly was updated before, for the same packet."""
     at_once: bool
-    """Nothing was pruned, because the program has threads or signal handlers."""
+    """Nothing was pruned, because the program has threads, or signal handlers that receive packets."""
     boundaries: int
     """Places at which a packet ends."""
     fields: int

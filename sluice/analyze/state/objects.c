@@ -59,8 +59,11 @@ static struct object *join(struct object *below, struct object *above) {
   return above;
 }
 
+/* Without the code of `serialise`, nothing follows pointers. */
+static int is_known(void) { return &sluice_state_type_count != NULL; }
+
 static struct object *add(void *memory, uint64_t size) {
-  struct object *object = memory ? __real_calloc(1, sizeof(*object)) : NULL;
+  struct object *object = memory && is_known() ? __real_calloc(1, sizeof(*object)) : NULL;
   if (!object) return NULL; /* then pointers to it count as not known */
   object->address = (uint64_t)memory;
   object->size = size;
@@ -75,6 +78,7 @@ static struct object *add(void *memory, uint64_t size) {
 }
 
 static void drop(void *memory) {
+  if (!is_known()) return;
   pthread_mutex_lock(&lock);
   struct object *below, *found, *above;
   split(root, (uint64_t)memory, &below, &found);
@@ -110,7 +114,7 @@ struct object *sluice_object_at(const void *address) {
 
 /* The program allocated a structure of this name. */
 void sluice_state_allocated(void *memory, const char *structure) {
-  struct object *object = memory ? sluice_object_at(memory) : NULL;
+  struct object *object = memory && is_known() ? sluice_object_at(memory) : NULL;
   if (object) object->structure = structure;
 }
 

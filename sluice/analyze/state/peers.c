@@ -4,18 +4,20 @@
 #include <string.h>
 
 static struct peer *table; /* an id of 0 is free */
-static uint64_t count, space;
+static uint64_t count, space, instance;
 
-static uint64_t home(uint64_t id) { return (id * 0x9e3779b97f4a7c15u) >> 32 & (space - 1); }
+void sluice_peers_of(uint64_t given) { instance = given; }
 
-static struct peer *slot(uint64_t id) {
-  uint64_t at = home(id);
-  while (table[at].id && table[at].id != id) at = (at + 1) & (space - 1);
+static uint64_t home(uint64_t of, uint64_t id) { return ((id ^ of) * 0x9e3779b97f4a7c15u) >> 32 & (space - 1); }
+
+static struct peer *slot(uint64_t of, uint64_t id) {
+  uint64_t at = home(of, id);
+  while (table[at].id && (table[at].id != id || table[at].instance != of)) at = (at + 1) & (space - 1);
   return &table[at];
 }
 
 struct peer *sluice_peer(uint64_t id) {
-  struct peer *found = space ? slot(id) : NULL;
+  struct peer *found = space ? slot(instance, id) : NULL;
   return found && found->id ? found : NULL;
 }
 
@@ -29,12 +31,12 @@ struct peer *sluice_peer_add(uint64_t id, uint64_t size) {
     memset(grown, 0, space * sizeof(*grown));
     table = grown;
     for (uint64_t i = 0; i < spaces; i++)
-      if (before[i].id) *slot(before[i].id) = before[i];
+      if (before[i].id) *slot(before[i].instance, before[i].id) = before[i];
     sluice_real_free(before);
   }
   count++;
-  struct peer *made = slot(id);
-  *made = (struct peer){id, size, 0, 0};
+  struct peer *made = slot(instance, id);
+  *made = (struct peer){instance, id, size, 0, 0};
   return made;
 }
 
@@ -51,7 +53,7 @@ void sluice_peer_remove(uint64_t id) {
         count--;
         return;
       }
-      const uint64_t wanted = home(table[at].id);
+      const uint64_t wanted = home(table[at].instance, table[at].id);
       if (gap <= at ? wanted <= gap || wanted > at : wanted <= gap && wanted > at) break;
     }
     table[gap] = table[at];

@@ -4,10 +4,13 @@
 #include "internal.h"
 
 struct peer {
+  uint64_t instance; /* that exported: others have objects of the same identities */
   uint64_t id, size, address; /* an address of 0: no object yet */
   uint64_t freed;             /* by the import that is being checked */
 };
 
+/* Selects the instance whose objects the other functions are about. */
+void sluice_peers_of(uint64_t instance);
 struct peer *sluice_peer(uint64_t id);
 /* Requires that the id is not known. NULL if memory is exhausted. Pointers to other peers become invalid. */
 struct peer *sluice_peer_add(uint64_t id, uint64_t size);

@@ -36,8 +36,9 @@ static void put_pointer(const struct block *block, uint64_t offset, const struct
   } else if (member->kind == SLUICE_KEPT || member->kind == SLUICE_BY_HAND) {
     sluice_output.by_hand += member->kind == SLUICE_BY_HAND;
   } else if (value >= &__executable_start && value <= &_end) {
-    found.target = TARGET_IMAGE;
     found.target_offset = (uint64_t)(value - &__executable_start);
+    if (sluice_image_at(found.target_offset)) found.target = TARGET_IMAGE;
+    else sluice_output.by_hand += member->kind != SLUICE_MAYBE;
   } else if ((object = sluice_object_at(value))) {
     found.target = object->id;
     found.target_offset = (uint64_t)value - object->address;
@@ -56,6 +57,7 @@ static void put_pointer(const struct block *block, uint64_t offset, const struct
 void sluice_put_range(const struct block *block, uint64_t from, uint64_t to) {
   from &= ~(uint64_t)7; /* whole pointers */
   to = to + 7 < block->size ? (to + 7) & ~(uint64_t)7 : block->size;
+  if (block->object && block->object->unaligned) from = 0, to = block->size;
   struct record record = {block->id, block->size, from, to - from, 0};
   const size_t at = sluice_output.size;
   sluice_put(&record, sizeof(record));

@@ -28,7 +28,8 @@ struct sluice_packet {
 
 typedef void (*sluice_packet_callback)(void *context, const struct sluice_packet *packet);
 
-/* Registers the function that is called after each packet; NULL removes it. */
+/* Registers the function that is called after each packet; NULL removes it. If packets had no consumer before, the first
+ * call reports all updates since the program began. */
 void sluice_state_on_packet(sluice_packet_callback callback, void *context);
 /* The name of a variable (`function: name` for one of a function), or NULL. */
 const char *sluice_state_name(uint64_t variable);

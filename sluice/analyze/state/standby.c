@@ -99,6 +99,22 @@ static void summary(void) {
   fclose(file);
 }
 
+int sluice_standby_wanted(void) {
+  static const char *const names[] = {"SLUICE_STATE_TO", "SLUICE_STATE_FROM", "SLUICE_STATE_STOP", "SLUICE_STATE_SUMMARY"};
+  int wanted = 0;
+  for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) wanted |= getenv(names[i]) != NULL;
+  return wanted;
+}
+
+/* Most packets change few variables: words without a byte that is set are passed over. */
+static void count(const struct sluice_packet *packet) {
+  for (uint64_t i = 0; i < packet->variables; i += 8) {
+    uint64_t word;
+    memcpy(&word, packet->changed + i, sizeof(word));
+    for (uint64_t n = i; word && n < i + 8 && n < packet->variables; n++) changes[n] += packet->changed[n];
+  }
+}
+
 void sluice_standby(const struct sluice_packet *packet) {
   static int begun;
   if (!begun) {
@@ -108,7 +124,7 @@ void sluice_standby(const struct sluice_packet *packet) {
   }
   if (settle > 0) usleep((unsigned)settle * 1000);
   if (packet->number > packets) packets = packet->number;
-  for (uint64_t i = 0; i < packet->variables; i++) changes[i] += packet->changed[i];
+  count(packet);
   if (to) {
     if (settle <= 0 && has_threads())
       fail("SLUICE_STATE_TO",

@@ -25,8 +25,8 @@ Accesses::Accesses(const PointsTo &points_to, const Models &models) : points_to_
     }
   }
   find_recursive();
-  for (const Spawn &spawn : points_to.calls().spawns())
-    if (spawn.role == CallRole::Thread || spawn.role == CallRole::Signal) recursive_.insert(spawn.function);
+  find_started();
+  find_own_frames();
   for (const llvm::Function *function : points_to.calls().entered())
     for (const llvm::Instruction &instruction : llvm::instructions(*function)) collect(instruction);
   divide();
@@ -80,7 +80,7 @@ bool Accesses::is_single(ObjectId id) const {
   if (object.kind == ObjectKind::Global) return true;
   const auto *variable = llvm::dyn_cast_or_null<llvm::AllocaInst>(object.site);
   return object.kind == ObjectKind::Stack && variable && variable->isStaticAlloca() &&
-         !recursive_.contains(variable->getFunction());
+         !has_instances(variable->getFunction(), id);
 }
 
 std::vector<const llvm::Function *> Accesses::runs(const llvm::CallBase &site) const {
@@ -205,7 +205,7 @@ void Accesses::summarise() {
         for (const Atom atom : footprints_[footprint]) writes.set(atom);
       const ObjectId *object =
           llvm::isa<llvm::AllocaInst>(instruction) ? points_to_.object_of(&instruction) : nullptr;
-      if (!object || recursive_.contains(function)) continue;
+      if (!object || has_instances(function, *object)) continue;
       for (Atom atom = first_[*object]; atom < first_[*object + 1]; ++atom) locals.set(atom);
     }
   }
@@ -224,60 +224,6 @@ void Accesses::summarise() {
       const bool more_reads = add(may_read_[function], may_read_[caller]);
       const bool more_writes = add(may_write_[function], may_write_[caller]);
       if (more_reads || more_writes) pending.insert(caller);
-    }
-  }
-}
-
-static bool in_cycle(const llvm::Instruction &instruction) {
-  llvm::SmallPtrSet<const llvm::BasicBlock *, 16> seen;
-  std::vector<const llvm::BasicBlock *> pending{instruction.getParent()};
-  while (!pending.empty()) {
-    const llvm::BasicBlock *block = pending.back();
-    pending.pop_back();
-    for (const llvm::BasicBlock *next : llvm::successors(block)) {
-      if (next == instruction.getParent()) return true;
-      if (seen.insert(next).second) pending.push_back(next);
-    }
-  }
-  return false;
-}
-
-// An atom is shared if two threads of control access it, and one of them writes it. A thread that may be started more
-// than once shares all that it writes with itself.
-void Accesses::find_shared() {
-  shared_.resize(count());
-  if (points_to_.calls().entered().empty()) return;
-  const llvm::Module &module = *points_to_.calls().entered().front()->getParent();
-  for (const llvm::Function &function : module)
-    if (llvm::is_contained({"longjmp", "siglongjmp", "_longjmp", "__longjmp_chk"}, function.getName()) &&
-        !points_to_.calls().callers(&function).empty())
-      shared_.set();  // its effect on the order of reads and writes is not followed
-  llvm::DenseMap<const llvm::Function *, unsigned> roots;  // with the number of their instances
-  for (const Spawn &spawn : points_to_.calls().spawns()) {
-    if (spawn.role != CallRole::Thread && spawn.role != CallRole::Signal) continue;
-    unsigned &instances = roots[spawn.function];
-    instances += spawn.role == CallRole::Thread && in_cycle(*spawn.site) ? 2 : 1;
-    if (spawn.role == CallRole::Signal) instances = std::min(instances, 1U);
-  }
-  for (const llvm::Function *function : points_to_.calls().entered()) {
-    const ObjectId *object = points_to_.object_of(function);
-    if (object && points_to_.constraints().escaped(*object)) roots[function] = 2;
-    if (run_by(*function).empty()) roots.try_emplace(function, 1);  // main
-  }
-  llvm::BitVector read_before(count()), written_before(count());
-  for (const auto &[root, instances] : roots) {
-    if (!may_read_.count(root)) continue;
-    for (unsigned instance = 0; instance < std::min(instances, 2U); ++instance) {
-      const llvm::BitVector &reads = may_read_[root], &writes = may_write_[root];
-      llvm::BitVector both = reads;
-      both |= writes;
-      both &= written_before;
-      shared_ |= both;
-      both = writes;
-      both &= read_before;
-      shared_ |= both;
-      read_before |= reads;
-      written_before |= writes;
     }
   }
 }

@@ -52,6 +52,8 @@ class Accesses {
   // What a function and the functions that it calls may read and write, without their own local variables.
   const llvm::BitVector &may_read(const llvm::Function *function) const { return may_read_.find(function)->second; }
   const llvm::BitVector &may_write(const llvm::Function *function) const { return may_write_.find(function)->second; }
+  // Where threads of control begin: main, threads, handlers, what unknown code may call; 2 if several may run at once.
+  llvm::MapVector<const llvm::Function *, unsigned> roots() const;
   // Atoms that threads or signal handlers access at the same time as other code.
   bool is_shared(Atom atom) const { return shared_.test(atom); }
 
@@ -76,6 +78,9 @@ class Accesses {
   };
 
   void find_recursive();
+  void find_started();
+  void find_own_frames();
+  bool has_instances(const llvm::Function *function, ObjectId local) const;
   void collect(const llvm::Instruction &instruction);
   void collect_call(const llvm::CallBase &call, Effects &effects);
   void collect_external(const llvm::CallBase &call, const llvm::Function &callee, Effects &effects);
@@ -83,6 +88,7 @@ class Accesses {
   void add_overwrite(const llvm::Value *pointer, uint64_t bytes, Effects &effects);
   uint32_t footprint(const llvm::Value *pointer, uint64_t bytes);
   uint32_t footprint(std::vector<Range> ranges);
+  uint32_t written(const llvm::Value *pointer, uint64_t bytes);
   uint32_t closure(const llvm::CallBase &call);
   uint32_t escaped();
   void add_range(NodeId cell, uint64_t bytes, std::vector<Range> &ranges) const;
@@ -107,6 +113,8 @@ class Accesses {
   std::vector<Atom> first_;                      // by object
   llvm::DenseMap<const llvm::Function *, llvm::BitVector> may_read_, may_write_;
   llvm::DenseSet<const llvm::Function *> recursive_;
+  llvm::MapVector<const llvm::Function *, unsigned> started_;  // threads and handlers; 2: several may run at once
+  llvm::DenseSet<ObjectId> own_frame_;                         // local variables whose address no other thread can have
   llvm::BitVector shared_;
   std::optional<uint32_t> escaped_;
   std::vector<const llvm::Function *> registered_;

@@ -2,6 +2,7 @@
 // (figure 4.7): the top-level variables.
 #pragma once
 
+#include "access.h"
 #include "lifetimes.h"
 #include "reach.h"
 #include "variables.h"
@@ -32,7 +33,7 @@ struct Persistent {
 
 class Classes {
  public:
-  Classes(const PointsTo &points_to, const Models &models, const Receives &receives, const Reach &reach,
+  Classes(const Accesses &accesses, const Models &models, const Receives &receives, const Reach &reach,
           const Lifetimes &lifetimes, const Variables &variables, const ClassifyOptions &options);
 
   const std::vector<Persistent> &persistent() const { return persistent_; }
@@ -56,7 +57,10 @@ class Classes {
   void use_pointee(const llvm::Value *pointer, const llvm::Instruction &by);
   void add_use(size_t persistent, const Use &use);
   bool waits(const llvm::Function *function);
+  bool waits_for_event(const Loop &loop);
+  bool takes_work(const Loop &loop) const;
 
+  const Accesses &accesses_;
   const PointsTo &points_to_;
   const Models &models_;
   const Receives &receives_;
@@ -69,7 +73,7 @@ class Classes {
   llvm::DenseMap<const llvm::DIVariable *, size_t> index_;      // in persistent_
   llvm::DenseMap<const llvm::Value *, size_t> by_memory_;       // global or alloca
   llvm::DenseMap<const llvm::DIVariable *, const Variable *> by_info_;
-  llvm::DenseMap<const llvm::Function *, bool> waits_;
+  llvm::DenseMap<const llvm::Function *, bool> waits_, waits_for_event_;
 };
 
 }  // namespace analyze

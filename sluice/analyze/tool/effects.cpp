@@ -18,11 +18,11 @@ void Accesses::collect(const llvm::Instruction &instruction) {
     effects.reads.push_back(footprint(load->getPointerOperand(), bytes_of(load->getType())));
   } else if (const auto *store = dyn_cast<StoreInst>(&instruction)) {
     const uint64_t bytes = bytes_of(store->getValueOperand()->getType());
-    effects.writes.push_back(footprint(store->getPointerOperand(), bytes));
+    effects.writes.push_back(written(store->getPointerOperand(), bytes));
     add_overwrite(store->getPointerOperand(), bytes, effects);
   } else if (isa<AtomicRMWInst, AtomicCmpXchgInst>(instruction)) {
     effects.reads.push_back(footprint(instruction.getOperand(0), bytes_of(instruction.getOperand(1)->getType())));
-    effects.writes = effects.reads;
+    effects.writes.push_back(written(instruction.getOperand(0), bytes_of(instruction.getOperand(1)->getType())));
   } else if (const auto *call = dyn_cast<CallBase>(&instruction)) {
     collect_call(*call, effects);
   } else if (const auto *argument = dyn_cast<VAArgInst>(&instruction)) {
@@ -40,7 +40,7 @@ void Accesses::collect_call(const llvm::CallBase &call, Effects &effects) {
     const auto *length = dyn_cast<ConstantInt>(memory->getLength());
     const uint64_t bytes = length ? length->getZExtValue() : kToEnd;
     if (bytes == 0) return;
-    effects.writes.push_back(footprint(memory->getRawDest(), bytes));
+    effects.writes.push_back(written(memory->getRawDest(), bytes));
     if (length) add_overwrite(memory->getRawDest(), bytes, effects);
     if (const auto *transfer = dyn_cast<MemTransferInst>(&call))
       effects.reads.push_back(footprint(transfer->getRawSource(), bytes));
@@ -85,12 +85,12 @@ void Accesses::collect_external(const llvm::CallBase &call, const llvm::Function
     if (!overwritten) effects.reads.push_back(footprint(argument, kToEnd));
     if (!model) continue;
     const bool variable = i >= callee.arg_size();
-    const bool written = variable         ? model->writes_varargs
-                         : model->writes  ? names(*model->writes, i)
-                                          : !is_const(callee, i);
-    if (!written && !overwritten) continue;
+    const bool is_written = variable        ? model->writes_varargs
+                            : model->writes ? names(*model->writes, i)
+                                            : !is_const(callee, i);
+    if (!is_written && !overwritten) continue;
     const uint64_t bytes = variable ? 0 : pointee_bytes(callee, i);
-    effects.writes.push_back(footprint(argument, kToEnd));
+    effects.writes.push_back(written(argument, kToEnd));
     if (overwritten) add_overwrite(argument, bytes, effects);
   }
   if (models_.output(name)) effects.reads.push_back(closure(call));
@@ -98,10 +98,12 @@ void Accesses::collect_external(const llvm::CallBase &call, const llvm::Function
 
 // Unknown code reads and writes everything that it can reach.
 void Accesses::collect_unknown(const llvm::CallBase &call, Effects &effects) {
-  for (const llvm::Use &argument : call.args())
-    effects.writes.push_back(footprint(argument.get(), kToEnd));
+  for (const llvm::Use &argument : call.args()) {
+    effects.reads.push_back(footprint(argument.get(), kToEnd));
+    effects.writes.push_back(written(argument.get(), kToEnd));
+  }
+  effects.reads.push_back(escaped());
   effects.writes.push_back(escaped());
-  effects.reads = effects.writes;
 }
 
 uint32_t Accesses::escaped() {
@@ -143,6 +145,16 @@ uint32_t Accesses::footprint(std::vector<Range> ranges) {
     is_overwrite_.push_back(false);
   }
   return found->second;
+}
+
+// Of a write, which cannot change constants.
+uint32_t Accesses::written(const llvm::Value *pointer, uint64_t bytes) {
+  const uint32_t all = footprint(pointer, bytes);
+  const auto is_constant = [this](const Range &range) { return points_to_.memory().object(range.object).constant; };
+  if (llvm::none_of(ranges_[all], is_constant)) return all;
+  std::vector<Range> ranges = ranges_[all];
+  llvm::erase_if(ranges, is_constant);
+  return footprint(std::move(ranges));
 }
 
 uint32_t Accesses::footprint(const llvm::Value *pointer, uint64_t bytes) {

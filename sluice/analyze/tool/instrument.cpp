@@ -5,6 +5,8 @@
 #include "llvm/IR/DebugProgramInstruction.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
+#include "llvm/IR/MDBuilder.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "module.h"
 #include "pruning.h"
 
@@ -25,9 +27,10 @@ class StateInstrumenter {
                     const std::vector<size_t> &numbered, const InstrumentOptions &options)
       : module_(module), map_(map), classes_(classes), numbered_(numbered), options_(options),
         context_(module.getContext()), builder_(context_) {
-    auto *type = llvm::ArrayType::get(byte(), numbered.size() + 1);
+    auto *type = llvm::ArrayType::get(byte(), llvm::alignTo(numbered.size() + 1, 8));  // whole words
     changed_ = new llvm::GlobalVariable(module, type, false, llvm::GlobalValue::ExternalLinkage,
                                         llvm::ConstantAggregateZero::get(type), "sluice_state_changed");
+    changed_->setAlignment(llvm::Align(8));
   }
 
   // The row of each variable: its name, memory (nothing for what has no fixed address), and size.
@@ -44,6 +47,21 @@ class StateInstrumenter {
                 llvm::ConstantInt::get(word(), bytes)}));
     }
     add_table("sluice_state_variables", row, rows, false);
+  }
+
+  // What pointers into the program may lead to: its variables, and functions whose address it takes (of size 0).
+  void add_image() {
+    auto *row = llvm::StructType::get(context_, {pointer(), word()});
+    std::vector<llvm::Constant *> rows;
+    for (llvm::GlobalVariable &global : module_.globals()) {
+      if (global.isDeclaration() || global.isThreadLocal() || global.getName().starts_with("llvm.")) continue;
+      if (global.getName().starts_with("sluice_state_") || global.getName().empty()) continue;
+      rows.push_back(llvm::ConstantStruct::get(row, {&global, llvm::ConstantInt::get(word(), size_of(global.getValueType()))}));
+    }
+    for (llvm::Function &function : module_)
+      if (!function.isDeclaration() && function.hasAddressTaken())
+        rows.push_back(llvm::ConstantStruct::get(row, {&function, llvm::ConstantInt::get(word(), 0)}));
+    add_table("sluice_state_image", row, rows, true);
   }
 
   // Sets a variable's byte after an instruction of the analysed module; before it, if nothing follows.
@@ -81,10 +99,10 @@ class StateInstrumenter {
   void add_field(unsigned field, const llvm::Instruction *analysed) {
     auto *load = llvm::dyn_cast_or_null<llvm::LoadInst>(map_.lookup(analysed));
     if (load && load->getType()->isIntegerTy()) {
-      builder_.SetInsertPoint(load->getNextNode());
+      if_watched(*load->getNextNode());
       keep("sluice_state_field", field, load, size_of(load->getType()));
     } else if (auto *transfer = llvm::dyn_cast_or_null<llvm::MemTransferInst>(map_.lookup(analysed))) {
-      builder_.SetInsertPoint(transfer);
+      if_watched(*transfer);
       builder_.CreateCall(run_time("sluice_state_field_bytes", {word(), pointer(), word()}),
                           {builder_.getInt64(field), transfer->getRawSource(),
                            builder_.CreateZExtOrTrunc(transfer->getLength(), word())});
@@ -109,12 +127,12 @@ class StateInstrumenter {
         }
       }
       if (!sought) return;
-      builder_.SetInsertPoint(at);
+      if_watched(*at);
       keep("sluice_state_sought", comparison, sought, found.bytes);
     } else if (at) {
       const auto *call = llvm::cast<llvm::CallBase>(found.at);
       const unsigned side = call->getArgOperand(0) == found.sought ? 0 : 1;
-      builder_.SetInsertPoint(at);
+      if_watched(*at);
       builder_.CreateCall(run_time("sluice_state_sought_bytes", {word(), pointer(), word()}),
                           {builder_.getInt64(comparison), llvm::cast<llvm::CallBase>(at)->getArgOperand(side),
                            builder_.getInt64(found.bytes)});
@@ -130,7 +148,7 @@ class StateInstrumenter {
   }
 
   void add_boundary(llvm::Instruction &before) {
-    builder_.SetInsertPoint(&before);
+    if_watched(before);
     builder_.CreateCall(run_time("sluice_state_packet", {}), {});
   }
   void add_boundary(const llvm::CallBase *analysed) {
@@ -171,6 +189,14 @@ class StateInstrumenter {
                              llvm::ConstantArray::get(type, rows), name);
     new llvm::GlobalVariable(module_, word(), true, llvm::GlobalValue::ExternalLinkage,
                              llvm::ConstantInt::get(word(), rows.size()), name + "_count");
+  }
+
+  // Continues with what runs only if there is a consumer of what packets do, before an instruction.
+  void if_watched(llvm::Instruction &before) {
+    builder_.SetInsertPoint(&before);
+    llvm::Value *watched = builder_.CreateLoad(byte(), module_.getOrInsertGlobal("sluice_state_watched", byte()));
+    llvm::MDNode *rarely = llvm::MDBuilder(context_).createUnlikelyBranchWeights();
+    builder_.SetInsertPoint(llvm::SplitBlockAndInsertIfThen(builder_.CreateIsNotNull(watched), before.getIterator(), false, rarely));
   }
 
   void keep(const std::string &what, unsigned number, llvm::Value *value, uint64_t bytes) {
@@ -222,21 +248,26 @@ llvm::json::Object instrument(llvm::Module &module, llvm::ValueToValueMapTy &map
   for (unsigned number = 0; number < numbered.size(); ++number)
     for (const ObjectId object : updates.memory_of(numbered[number]))
       for (const llvm::Instruction *write : updates.writes(object)) all += points[write].insert(number);
-  const bool at_once = llvm::any_of(accesses.points_to().calls().spawns(), [](const Spawn &spawn) {
-    return spawn.role == CallRole::Thread || spawn.role == CallRole::Signal;
+  // a handler that receives nothing ends before what it interrupts goes on, and no packet ends meanwhile
+  const bool at_once = llvm::any_of(accesses.points_to().calls().spawns(), [&](const Spawn &spawn) {
+    return spawn.role == CallRole::Thread || (spawn.role == CallRole::Signal && receives.may_receive(spawn.function));
   });
   const size_t pruned = options.prune && !at_once ? prune(points, numbered.size(), accesses, receives) : 0;
 
   StateInstrumenter instrumenter(module, map, classes, numbered, options);
+  instrumenter.add_image();
   instrumenter.add_variables();
   // of calls, the end of the packet is inserted before what sets bytes
   size_t boundaries = 0;
   for (const ReceiveCall &receive : receives.calls()) instrumenter.add_boundary(receive.site), ++boundaries;
-  for (const llvm::Function *callback : receives.callbacks())
-    if (llvm::Function *function = module.getFunction(callback->getName()); function && !function->isDeclaration())
-      for (llvm::BasicBlock &block : *function)
-        if (llvm::isa<llvm::ReturnInst>(block.getTerminator()))
-          instrumenter.add_boundary(*block.getTerminator()), ++boundaries;
+  for (const llvm::Function *callback : receives.callbacks()) {
+    llvm::Function *function = module.getFunction(callback->getName());
+    if (!function) continue;
+    std::vector<llvm::Instruction *> returns;  // first, as what is inserted divides blocks
+    for (llvm::BasicBlock &block : *function)
+      if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) returns.push_back(block.getTerminator());
+    for (llvm::Instruction *at : returns) instrumenter.add_boundary(*at), ++boundaries;
+  }
   for (const auto &[instruction, numbers] : points)
     if (!instrumenter.set_after(instruction, numbers.getArrayRef())) all -= numbers.size();
   for (const auto &[site, structure] : allocated_structures(accesses.points_to(), packet_fields))

@@ -3,7 +3,7 @@
 //
 // The byte is set after the update, so that it is reported with this packet or, if another thread ends a packet between
 // the two, with the next. Where it is set on all paths since the packet was received, setting it again is pruned; not in
-// programs with threads or signal handlers, in which it may have been reported meanwhile.
+// programs with threads, or signal handlers that receive packets: there it may have been reported meanwhile.
 #pragma once
 
 #include "flowspace.h"

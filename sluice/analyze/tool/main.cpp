@@ -3,6 +3,7 @@
 
 #include "allocated.h"
 #include "extract.h"
+#include "helpers.h"
 #include "instrument.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/InitLLVM.h"
@@ -70,6 +71,7 @@ int analyze_module() {
   llvm::LLVMContext context;
   auto module = load_module(input, context);
   if (!module) return fail(llvm::toString(module.takeError()));
+  inline_helpers(**module, known);
   const Lifetimes lifetimes(**module);
   const Variables variables(**module, lifetimes);
   llvm::ValueToValueMapTy originals;
@@ -91,13 +93,14 @@ int analyze_module() {
   const Reach reach(points_to, known, receives);
   ClassifyOptions classify_options;
   classify_options.all_locals = all_locals;
-  const Classes classes(points_to, known, receives, reach, lifetimes, variables, classify_options);
-
   const Accesses accesses(points_to, known);
+  const Classes classes(accesses, known, receives, reach, lifetimes, variables, classify_options);
+
   const Updates updates(accesses, reach, classes);
   if (!oracle.empty()) {
     auto copy = load_module(input, context);
     if (!copy) return fail(llvm::toString(copy.takeError()));
+    inline_helpers(**copy, known);
     analyze::OracleOptions oracle_options;
     oracle_options.without = {without.begin(), without.end()};
     instrument_for_oracle(**copy, points_to, receives, classes, updates, oracle_options);

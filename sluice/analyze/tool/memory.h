@@ -44,6 +44,7 @@ struct MemoryObject {
   const llvm::Value *site;  // the global, function, alloca or call
   uint64_t size;            // 0: not known
   bool collapsed = false;   // all offsets are one cell
+  bool constant = false;    // in memory that cannot be written: no defined program does
   std::vector<Region> regions = {};  // outer before inner; an inner one lies in the first element of its outer one
   std::map<uint64_t, NodeId> cells = {};
 };
@@ -86,6 +87,12 @@ class Memory {
   std::vector<NodeId> take_new() { return std::exchange(new_cells_, {}); }
 
   void collapse(ObjectId object);
+  void set_constant(ObjectId object) { objects_[object].constant = true; }
+  // Whether a store can change what a cell contains.
+  bool is_writable(NodeId cell) const {
+    const MemoryObject &object = objects_[object_of(cell)];
+    return object.kind != ObjectKind::Function && !object.constant;
+  }
 
  private:
   struct Place {

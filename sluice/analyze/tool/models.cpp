@@ -26,7 +26,7 @@ struct OutputEntry {
 struct File {
   std::vector<OutputEntry> outputs;
   std::vector<ReceiveEntry> receive;
-  std::vector<std::string> waits, dispatches;
+  std::vector<std::string> waits, sleeps, dispatches;
   std::vector<ExternalEntry> externals;
 };
 
@@ -153,6 +153,7 @@ struct MappingTraits<File> {
     io.mapOptional("receive", file.receive);
     io.mapOptional("outputs", file.outputs);
     io.mapOptional("waits", file.waits);
+    io.mapOptional("sleeps", file.sleeps);
     io.mapOptional("dispatches", file.dispatches);
     io.mapOptional("externals", file.externals);
   }
@@ -187,6 +188,7 @@ llvm::Error Models::read(llvm::StringRef path) {
   for (const OutputEntry &entry : file.outputs)
     for (const std::string &name : entry.functions) outputs_[name] = entry.output;
   for (const std::string &name : file.waits) waits_.insert(name);
+  for (const std::string &name : file.sleeps) sleeps_.insert(name);
   for (const std::string &name : file.dispatches) {
     waits_.insert(name);
     dispatches_.insert(name);

@@ -80,6 +80,8 @@ class Models {
   }
   // Whether a loop that calls the function waits there for what happens next (select, pthread_cond_wait, ...).
   bool waits(llvm::StringRef function) const { return waits_.contains(function); }
+  // ... for time only.
+  bool sleeps(llvm::StringRef function) const { return sleeps_.contains(function); }
   // Whether the function calls what was registered (event_dispatch, ...).
   bool dispatches(llvm::StringRef function) const { return dispatches_.contains(function); }
   void forget_receive(llvm::StringRef function) { receive_.erase(function); }
@@ -95,7 +97,7 @@ class Models {
   llvm::StringMap<ExternalModel> externals_;
   llvm::StringMap<ReceiveModel> receive_;
   llvm::StringMap<OutputKind> outputs_;
-  llvm::StringSet<> waits_;
+  llvm::StringSet<> waits_, sleeps_;
   llvm::StringSet<> dispatches_;
 };
 

@@ -63,8 +63,8 @@ Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, con
     });
     for (Atom atom = first; atom < last; ++atom) {
       // what packet processing never changes is the same for each packet, whether it is read or not
-      const bool updated = leads || llvm::any_of(updates.writes(object), [&](const llvm::Instruction *write) {
-        return accesses.writes(*write, atom);
+      const bool updated = leads || llvm::any_of(updates.writes(object), [&, number = number](const llvm::Instruction *write) {
+        return accesses.writes(*write, atom) && !updates.initialises(number, *write);
       });
       if (updated && carried.test(candidates_.find(atom)->second)) found_[number] = false;
     }

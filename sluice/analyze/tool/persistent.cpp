@@ -5,9 +5,10 @@
 
 namespace analyze {
 
-Classes::Classes(const PointsTo &points_to, const Models &models, const Receives &receives, const Reach &reach,
+Classes::Classes(const Accesses &accesses, const Models &models, const Receives &receives, const Reach &reach,
                  const Lifetimes &lifetimes, const Variables &variables, const ClassifyOptions &options)
-    : points_to_(points_to),
+    : accesses_(accesses),
+      points_to_(accesses.points_to()),
       models_(models),
       receives_(receives),
       reach_(reach),
@@ -49,47 +50,6 @@ void Classes::find_loops() {
     if (call.model->callback.kind != Operand::None) add_library_loop(*call.site);
   for (const llvm::CallBase *site : receives_.dispatch_sites())
     if (receives_.may_receive(site)) add_library_loop(*site);
-}
-
-bool Classes::waits(const llvm::Function *function) {
-  const auto [found, fresh] = waits_.try_emplace(function, false);
-  if (!fresh) return found->second;
-  bool any = models_.waits(function->getName());
-  for (const llvm::Instruction &instruction : llvm::instructions(function))
-    if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
-      for (const llvm::Function *callee : points_to_.calls().callees(site)) any = any || waits(callee);
-  waits_[function] = any;
-  return any;
-}
-
-// A thread waits for what the receiving one gives it, so that its outermost loops, and those in which it waits, are
-// loops over packets as well.
-void Classes::find_thread_loops() {
-  if (receives_.calls().empty()) return;
-  llvm::SetVector<const llvm::Function *> pending, chain;
-  for (const Spawn &spawn : points_to_.calls().spawns())
-    if (spawn.role == CallRole::Thread && !receives_.may_receive(spawn.function)) pending.insert(spawn.function);
-  while (!pending.empty()) {
-    const llvm::Function *function = pending.pop_back_val();
-    if (function->isDeclaration() || !chain.insert(function)) continue;
-    llvm::SmallPtrSet<const llvm::BasicBlock *, 16> in_loops;
-    for (const Loop &loop : lifetimes_.loops(function)) {
-      in_loops.insert(loop.blocks.begin(), loop.blocks.end());
-      const bool waiting = llvm::any_of(loop.blocks, [&](const llvm::BasicBlock *block) {
-        return llvm::any_of(*block, [&](const llvm::Instruction &instruction) {
-          const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
-          return site && llvm::any_of(points_to_.calls().callees(site),
-                                      [&](const llvm::Function *callee) { return waits(callee); });
-        });
-      });
-      if (loop.outermost || waiting) add_loop(loop);
-    }
-    for (const llvm::BasicBlock &block : *function)
-      for (const llvm::Instruction &instruction : block)
-        if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
-          for (const llvm::Function *callee : points_to_.calls().callees(site))
-            if (!in_loops.contains(&block) || waits(callee)) pending.insert(callee);
-  }
 }
 
 void Classes::add_loop(const Loop &loop) {

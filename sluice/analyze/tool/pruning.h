@@ -9,8 +9,7 @@ namespace analyze {
 
 using UpdatePoints = llvm::MapVector<const llvm::Instruction *, llvm::SetVector<unsigned>>;
 
-// Removes the numbers that are set on all paths from the beginning of the function, or from the last packet, to each
-// point. Returns how many.
+// Removes the numbers that are set on all paths from the last packet to each point, over calls and returns. Returns how many.
 size_t prune(UpdatePoints &points, size_t variables, const Accesses &accesses, const Receives &receives);
 
 }  // namespace analyze

@@ -5,54 +5,14 @@
 #include <set>
 
 #include "extract.h"
-#include "llvm/IR/CFG.h"
-#include "llvm/Support/Path.h"
+#include "llvm/IR/InstIterator.h"
 #include "module.h"
+#include "places.h"
 
 namespace analyze {
 
 using llvm::json::Array;
 using llvm::json::Object;
-
-static std::string path_of(const llvm::DIFile *file) {
-  if (!file) return "";
-  if (llvm::sys::path::is_absolute(file->getFilename())) return file->getFilename().str();
-  llvm::SmallString<256> path(file->getDirectory());
-  llvm::sys::path::append(path, file->getFilename());
-  llvm::sys::path::remove_dots(path, true);
-  return path.str().str();
-}
-
-static Object place(const llvm::DIFile *file, unsigned line) {
-  return Object{{"file", path_of(file)}, {"line", line}};
-}
-
-static Object place(const llvm::DILocation *location) {
-  if (!location) return Object{{"file", ""}, {"line", 0}};
-  return place(location->getFile(), location->getLine());
-}
-
-static Object site(const llvm::CallBase *call) {
-  Object found = place(location_near(*call));
-  found["in"] = source_name(*call->getFunction());
-  return found;
-}
-
-// Where a loop statement begins: clang attaches that to the branch that closes it. A loop of gotos has its branch only.
-static Object place(const Loop &loop) {
-  const llvm::Instruction *closing = nullptr;
-  for (const llvm::BasicBlock *before : llvm::predecessors(loop.header))
-    if (loop.blocks.contains(before)) closing = before->getTerminator();
-  Object found = place(closing ? location_near(*closing) : nullptr);
-  if (const llvm::MDNode *info = closing ? closing->getMetadata(llvm::LLVMContext::MD_loop) : nullptr)
-    for (const llvm::MDOperand &operand : llvm::drop_begin(info->operands()))
-      if (const auto *location = llvm::dyn_cast<llvm::DILocation>(operand)) {
-        found = place(location->getFile(), location->getLine());
-        break;
-      }
-  found["in"] = source_name(*loop.function);
-  return found;
-}
 
 static Array missing(const llvm::Module &module, llvm::StringRef kind) {
   Array names;
@@ -102,7 +62,11 @@ static std::string describe(const PointsTo &points_to, ObjectId id) {
   if (object.kind == ObjectKind::Stack)
     return source_name(*instruction->getFunction()).str() + ": " + instruction->getName().str();
   const llvm::Value *called = llvm::cast<llvm::CallBase>(instruction)->getCalledOperand();
-  return (called->hasName() ? called->getName().str() : "allocation") + " at " + place_of(*instruction);
+  std::string found = (called->hasName() ? called->getName().str() : "allocation") + " at " + place_of(*instruction);
+  const llvm::DILocation *location = instruction->getDebugLoc().get();
+  for (location = location ? location->getInlinedAt() : nullptr; location; location = location->getInlinedAt())
+    found += " for " + location->getFilename().str() + ":" + std::to_string(location->getLine());
+  return found;
 }
 
 // What the pointers in a variable may point to.
@@ -139,7 +103,7 @@ static Object impact(const Impact &impact) {
     if (!location || last == std::make_pair(instruction->getFunction(), location->getLine())) continue;
     last = {instruction->getFunction(), location->getLine()};
     Object one = place(location);
-    one["in"] = source_name(*instruction->getFunction());
+    one["in"] = procedure_at(location, *instruction->getFunction());
     path.push_back(std::move(one));
   }
   found["path"] = std::move(path);
@@ -148,8 +112,9 @@ static Object impact(const Impact &impact) {
 
 static Array keys(const std::vector<KeyField> &fields) {
   return each(fields, [](const KeyField &field) {
-    Object found = place(location_near(*field.load));
-    found["in"] = source_name(*field.load->getFunction());
+    const llvm::DILocation *location = location_near(*field.load);
+    Object found = place(location);
+    found["in"] = procedure_at(location, *field.load->getFunction());
     found["field"] = field.name;
     found["access"] = place(location_near(*field.access));
     return found;
@@ -160,7 +125,7 @@ static Object update(const Analysis &analysis, const Update &update) {
   const PointsTo &points_to = analysis.points_to;
   Object found = place(update.place);
   found["path"] = path_name(analysis.paths, update.instruction);
-  found["in"] = source_name(*update.function);
+  found["in"] = procedure_at(update.place, *update.function);
   Array chain;
   for (const ObjectId object : update.chain) chain.push_back(describe(points_to, object));
   found["chain"] = std::move(chain);
@@ -186,7 +151,7 @@ static Object variable(const Analysis &analysis, size_t number) {
                {"key_complete", analysis.flowspace.is_complete(number)},
                {"uses", each(persistent.uses, [](const Use &use) {
                   Object one = place(use.place.get());
-                  one["in"] = source_name(*use.function);
+                  one["in"] = procedure_at(use.place.get(), *use.function);
                   one["direct"] = use.direct;
                   return one;
                 })}};
@@ -211,13 +176,29 @@ static const char *role(const Analysis &analysis, const llvm::Function *function
 }
 
 static Array procedures(const Analysis &analysis) {
-  return each(analysis.reach.functions(), [&](const llvm::Function *function) {
+  llvm::DenseSet<const llvm::DISubprogram *> known;
+  Array all = each(analysis.reach.functions(), [&](const llvm::Function *function) {
     Object found{{"name", source_name(*function)}, {"role", role(analysis, function)}};
-    if (const llvm::DISubprogram *info = function->getSubprogram())
+    if (const llvm::DISubprogram *info = function->getSubprogram()) {
+      known.insert(info);
       found["declared"] = place(info->getFile(), info->getLine());
+    }
     if (const llvm::CallBase *reason = analysis.reach.reason(function)) found["called_at"] = site(reason);
     return found;
   });
+  for (const llvm::Function *function : analysis.reach.functions())  // helpers whose bodies replaced calls
+    for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
+      if (!analysis.reach.contains(&instruction)) continue;
+      for (const llvm::DILocation *at = instruction.getDebugLoc().get(); at && at->getInlinedAt(); at = at->getInlinedAt()) {
+        const llvm::DISubprogram *info = at->getScope()->getSubprogram();
+        if (!known.insert(info).second) continue;
+        Object found{{"name", info->getName()}, {"role", "called"}, {"declared", place(info->getFile(), info->getLine())}};
+        found["called_at"] = place(at->getInlinedAt());
+        (*found.getObject("called_at"))["in"] = procedure_at(at->getInlinedAt(), *function);
+        all.push_back(std::move(found));
+      }
+    }
+  return all;
 }
 
 static Object assumptions(const Analysis &analysis) {
@@ -250,6 +231,8 @@ llvm::json::Object report(const Analysis &analysis) {
   }
   const auto top_level = static_cast<int64_t>(
       llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
+  Array found = procedures(analysis);
+  const size_t count = found.size();
   Array variables;
   for (size_t i = 0; i < classes.persistent().size(); ++i)
     variables.push_back(variable(analysis, i));
@@ -261,7 +244,7 @@ llvm::json::Object report(const Analysis &analysis) {
                         {"updateable", analysis.updates.variables()},
                         {"functions", functions},
                         {"functions_entered", analysis.points_to.calls().entered().size()},
-                        {"packet_procedures", analysis.reach.functions().size()},
+                        {"packet_procedures", count},
                         {"instructions", instructions}}},
       {"receive", each(analysis.receives.calls(), [](const ReceiveCall &call) {
          Object found = site(call.site);
@@ -270,7 +253,7 @@ llvm::json::Object report(const Analysis &analysis) {
          return found;
        })},
       {"loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); })},
-      {"procedures", procedures(analysis)},
+      {"procedures", std::move(found)},
       {"variables", std::move(variables)},
       {"assumptions", assumptions(analysis)},
       {"without_debug_info", Object{{"functions", each(without_debug_info(analysis.module), [](const auto *function) {

@@ -25,7 +25,7 @@ void Constraints::apply(NodeId at, SetId fresh) {
   for (size_t i = 0; i < nodes_[at].rules->stores.size(); ++i) {
     const NodeId from = nodes_[at].rules->stores[i];
     for (NodeId cell : targets)
-      if (memory_.object(memory_.object_of(cell)).kind != ObjectKind::Function) copy(cell, from);
+      if (memory_.is_writable(cell)) copy(cell, from);
   }
   for (size_t i = 0; i < nodes_[at].rules->derivations.size(); ++i) {
     const Derivation derivation = nodes_[at].rules->derivations[i];
@@ -78,7 +78,7 @@ void Constraints::apply_move(const Move &move) {
   const std::vector<NodeId> from = targets(move.from).vec();
   for (NodeId source : from)
     for (NodeId target : to) {
-      if (memory_.object(memory_.object_of(target)).kind == ObjectKind::Function) continue;
+      if (!memory_.is_writable(target)) continue;
       add_link(memory_.object_of(source),
                {memory_.object_of(target), memory_.offset_of(target), memory_.offset_of(source), move.bytes});
     }
@@ -134,7 +134,7 @@ void Constraints::apply_link(ObjectId from, const Link &link, NodeId cell) {
 void Constraints::apply_escape(NodeId cell) {
   if (memory_.object(memory_.object_of(cell)).kind == ObjectKind::Function) return;
   copy(unknown_, cell);
-  copy(cell, unknown_);
+  if (memory_.is_writable(cell)) copy(cell, unknown_);
 }
 
 }  // namespace analyze

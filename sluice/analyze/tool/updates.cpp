@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "llvm/IR/CFG.h"
 #include "llvm/IR/DebugProgramInstruction.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "module.h"
 
 namespace analyze {
@@ -28,6 +30,25 @@ void Updates::find_writes() {
         for (const uint32_t footprint : accesses_.of(instruction).writes)
           for (const Atom atom : accesses_.atoms(footprint)) writes_[accesses_.object_of(atom)].insert(&instruction);
       }
+}
+
+bool Updates::initialises(size_t number, const llvm::Instruction &write) const {
+  const Persistent &persistent = classes_.persistent()[number];
+  const Variable &variable = *persistent.variable;
+  if (variable.global || variable.local->promoted || persistent.library_loop) return false;
+  if (write.getFunction() != variable.function) return false;
+  if (llvm::isa<llvm::CallBase>(write) && !llvm::isa<llvm::IntrinsicInst>(write)) return false;
+  llvm::SmallPtrSet<const llvm::BasicBlock *, 32> seen;  // blocks from which a loop leads to the write
+  std::vector<const llvm::BasicBlock *> pending{write.getParent()};
+  while (!pending.empty()) {
+    const llvm::BasicBlock *block = pending.back();
+    pending.pop_back();
+    if (!seen.insert(block).second) continue;
+    for (const Loop *loop : classes_.loops())
+      if (loop->function == variable.function && loop->blocks.contains(block)) return false;
+    pending.insert(pending.end(), llvm::pred_begin(block), llvm::pred_end(block));
+  }
+  return true;
 }
 
 // Whether a chain of pointers from a variable ends before the object: functions, memory of libraries, and memory that is
@@ -87,6 +108,7 @@ void Updates::assign(size_t number) {
     while (from[chain.back()] != chain.back()) chain.push_back(from[chain.back()]);
     std::reverse(chain.begin(), chain.end());
     for (const llvm::Instruction *write : writes->second) {
+      if (object == order.front() && initialises(number, *write)) continue;
       const llvm::DILocation *place = location_near(*write);
       if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
         updates.push_back({write, place, write->getFunction(), chain});

@@ -30,6 +30,9 @@ class Updates {
     const auto found = writes_.find(object);
     return found == writes_.end() ? llvm::ArrayRef<const llvm::Instruction *>() : found->second.getArrayRef();
   }
+  // Whether a write to a local variable's own memory precedes the loops over whose iterations it persists: it begins with
+  // the value, and no packet changes it there.
+  bool initialises(size_t number, const llvm::Instruction &write) const;
   // The variable's own memory, and what it leads to without leaving unnamed memory; for top-level variables.
   const std::vector<ObjectId> &memory_of(size_t number) const { return memory_[number]; }
 

@@ -32,6 +32,8 @@ NodeId PointsTo::cell_of(const llvm::Value *site, ObjectKind kind, llvm::Type *t
   if (found != cells_.end()) return found->second;
   const ObjectId object = constraints_.memory().add(kind, site, type, layout_);
   const NodeId cell = *constraints_.memory().cell(object, 0);
+  const auto *global = llvm::dyn_cast<llvm::GlobalVariable>(site);
+  if (global && global->isConstant()) constraints_.memory().set_constant(object);
   cells_[site] = cell;
   objects_[site] = object;
   return cell;

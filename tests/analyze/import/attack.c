@@ -79,6 +79,19 @@ static int refuse(const uint8_t *at, size_t size, uint64_t *refused) {
   return wrong && memcmp(before, after, watched) != 0;
 }
 
+/* Another instance has objects of the same identities: they become objects of their own. */
+static const char *from_another(unsigned packet, uint64_t sum) {
+  const void *before = program_object();
+  struct header header;
+  memcpy(&header, bytes[packet], sizeof(header));
+  header.instance++;
+  memcpy(bytes[packet], &header, sizeof(header));
+  const char *wrong = sluice_state_import(bytes[packet], sizes[packet]);
+  if (!wrong && program_sum() != sum) wrong = "leads to another state";
+  if (!wrong && program_object() == before) wrong = "an object is taken for one of another instance";
+  return wrong;
+}
+
 int main(int count, char **words) {
   static uint8_t changed[MOST];
   if (count == 2) return write_exports(words[1]);
@@ -98,6 +111,11 @@ int main(int count, char **words) {
       printf("export %u: %s\n", i, wrong ? wrong : "leads to another state");
       return 1;
     }
+  }
+  const char *mixed = from_another(PACKETS - 2, sums[PACKETS - 2]);
+  if (mixed) {
+    printf("two instances: %s\n", mixed);
+    return 1;
   }
   state = strtoull(words[3], NULL, 10) + 1;
   for (uint64_t round = 0; round < rounds; round++) {

@@ -36,7 +36,7 @@ struct row sluice_state_variables[] = {
 };
 #define VARIABLES (sizeof(sluice_state_variables) / sizeof(*sluice_state_variables))
 const uint64_t sluice_state_variables_count = VARIABLES;
-uint8_t sluice_state_changed[VARIABLES];
+uint8_t sluice_state_changed[(VARIABLES + 7) / 8 * 8];
 const struct name sluice_state_fields[] = {{"", 0, 0, 0}}, sluice_state_comparisons[] = {{"", 0, 0, 0}};
 const uint64_t sluice_state_fields_count = 0, sluice_state_comparisons_count = 0;
 
@@ -78,6 +78,11 @@ static struct entry *entry_new(uint64_t key, struct entry *next) {
 }
 
 static int one(void) { return 1; }
+const struct place sluice_state_image[] = {{(const char *)&list, sizeof(list)},   {(const char *)table, sizeof(table)},
+                                           {(const char *)&outer, sizeof(outer)}, {(const char *)&either, sizeof(either)},
+                                           {(const char *)&function, sizeof(function)},
+                                           {(const char *)value, sizeof(value)},  {(const char *)one, 0}};
+const uint64_t sluice_state_image_count = sizeof(sluice_state_image) / sizeof(*sluice_state_image);
 
 void program_process(unsigned packet) {
   struct entry *made = entry_new(packet, list);
@@ -100,6 +105,8 @@ void program_process(unsigned packet) {
   function = one;
   value[packet % 5]++;
 }
+
+const void *program_object(void) { return table[2]; }
 
 uint64_t program_sum(void) {
   uint64_t sum = 0, steps = 0;

@@ -133,6 +133,8 @@ int mtcp_register_callback(mctx_t mctx, int sock, event_t event, int hook, callb
         return -1;
     }
     socket->registrations = registrations;
+    if (callback)
+        mos_context_of(mctx)->wanted[at] |= root_of(event);
     return 0;
 }
 

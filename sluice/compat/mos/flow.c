@@ -105,6 +105,8 @@ struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i)
 
 void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set)
 {
+    if (!(set & flow->context->wanted[hook]))
+        return;
     for (unsigned i = 0; i < flow->view_count; i++)
         mos_raise(flow->context, mos_flow_view(flow, i), (int)side, hook, set);
 }

@@ -79,6 +79,11 @@ static bool run_merged(void)
 {
     char message[SL_SOURCE_MESSAGE];
     struct sl_source **sources = calloc(loop.input_count, sizeof(struct sl_source *)), *all = NULL;
+    if (loop.input_count == 1 && sources) {
+        loop.drive.in = loop.inputs[0].source;
+        free(sources);
+        return sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
+    }
     for (unsigned i = 0; sources && i < loop.input_count; i++)
         sources[i] = loop.inputs[i].source;
     if (!sources || sl_merge_source_open(&all, sources, loop.input_count, true, message, sizeof message)) {

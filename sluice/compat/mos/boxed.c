@@ -67,8 +67,25 @@ static struct mos_context *mos_boxed_segment(const struct sl_event *event)
     return context->packet.again || mos_packet_begin(context, sl_packet_frame(event), event->unit) ? context : NULL;
 }
 
+/* A segment of a flow, of which only the time is of interest: of neither a SYN, a FIN nor a reset, and after none. */
+static bool mos_boxed_passes(const struct sl_event *event, struct mos_flow *flow, const struct mos_segment *known)
+{
+    enum { FLAGS = 13 };
+    struct mos_context *context = flow->context;
+    if (!flow->plain || context->looks || known->fin || context->packet.again ||
+        event->unit.at[FLAGS] & (MOS_SYN | MOS_FIN | MOS_RST) || !mos_packet_pass(context, sl_packet_frame(event)))
+        return false;
+    flow->sender = event->side;
+    mos_flow_wait(flow);
+    context->passed = true;
+    return true;
+}
+
 /* Before it is in the sequence. */
 SLUICE_ON(tcp, segment) {
+    struct mos_flow *known_flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    if (known_flow && mos_boxed_passes(event, known_flow, data))
+        return;
     event->box->output.dropped = false;
     struct mos_context *context = event->instance && !mos_stopped() ? mos_boxed_segment(event) : NULL;
     if (!context)   /* an orphan, of which there is an event */
@@ -82,7 +99,10 @@ SLUICE_ON(tcp, segment) {
 /* After that. */
 SLUICE_ON(tcp, packet) {
     struct mos_flow **place = event->instance ? &SLUICE_STATE_OF(event)->flow : NULL;
-    if (!place)
+    struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
+    const bool passed = context->passed;
+    context->passed = false;
+    if (!place || passed)
         return;
     if (*place && !mos_stopped())
         mos_segment_received(*place, event->side, event->owner->rules);

@@ -98,6 +98,19 @@ static void go_on_to(struct mos_context *context, size_t i)
     }
 }
 
+bool mos_packet_pass(struct mos_context *context, const struct sl_frame *frame)
+{
+    struct mos_run *run = context->run;
+    struct mos_burst *burst = &run->burst;
+    const size_t i = (size_t)(frame - burst->frames);
+    if (burst->timed != i || run->forwards || context->raw || context->closed || !mos_time_passes(run->contexts, run->count, frame->time))
+        return false;
+    run->now = sl_max(run->now, frame->time);
+    context->packet.source = NULL;
+    burst->timed = burst->left = i + 1;
+    return true;
+}
+
 /* The IP packet that the segment came in: in a tunnel the inner one, and where there were fragments the last. */
 static bool find_carrier(struct mos_context *context, const struct sl_frame *frame)
 {
@@ -129,6 +142,24 @@ bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame,
 }
 
 void mos_burst_begin(const struct sl_frame *frames) { mos_here->burst = (struct mos_burst){.frames = frames}; }
+
+bool mos_burst_is_still(const struct sl_frame *frames, size_t count)
+{
+    uint64_t first = SL_NEVER, last = mos_here->now;
+    for (size_t i = 0; i < count; i++) {
+        first = sl_min(first, frames[i].time);
+        last = sl_max(last, frames[i].time);
+    }
+    const struct mos_context *context = mos_here->contexts[0];
+    const uint64_t wait = context->time_wait.after ? sl_min(context->open.after, context->time_wait.after) : context->open.after;
+    return context->started && mos_next_due(mos_here->contexts, mos_here->count) > last && last - sl_min(first, last) < wait;
+}
+
+bool mos_burst_reaches(struct mos_context *context, size_t i)
+{
+    go_on_to(context, i);
+    return !mos_stopped();
+}
 
 void mos_burst_end(struct mos_context *context, size_t count)
 {

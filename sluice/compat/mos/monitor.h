@@ -126,6 +126,7 @@ struct mos_flow {
     struct mos_translated *translated;   /* by what else its packets are known */
     struct mos_indexed *indexed;  /* by its ends, once the context has an index */
     int offload;                  /* enum mos_ext_offload, or 0 */
+    bool plain;                   /* established at both ends, without buffers, and not offloaded */
     unsigned sender;              /* of the last packet: 0 the client, 1 the server; as in the stack's instance */
     unsigned view_count;
     struct mos_socket *views[];   /* one for each monitor that took it */
@@ -163,6 +164,7 @@ void mos_flow_stop(struct mos_socket *view, int side);            /* it is not w
 struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i);
 void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set);   /* for all monitors of it */
 bool mos_flow_is_watched(const struct mos_flow *flow);            /* by a monitor that has not stopped both sides */
+void mos_flow_wait(struct mos_flow *flow);     /* it waits for its next segment from now on */
 void mos_flow_settle(struct mos_flow *flow);   /* it waits for its next segment; or ends, with both ends closed */
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
@@ -210,6 +212,8 @@ struct mos_context {
     struct mos_unit unit;         /* the IP packet that its stack read last; only where tunnels are */
     bool ipv6;                    /* its stack has IPv6 */
     unsigned raw;                 /* monitors of single packets */
+    bool looks;                   /* has registered for packets of established flows without a FIN */
+    bool passed;                  /* the current segment concerns no program */
     uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
     uint8_t *again;               /* a packet that returns to the stack, of UINT16_MAX bytes */
@@ -252,6 +256,7 @@ void mos_set_stopped(bool is);
 
 /* Time goes on to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
 void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now);
+bool mos_time_passes(struct mos_context **contexts, unsigned count, uint64_t now);   /* or false, where anything happens by then */
 
 uint64_t mos_next_due(struct mos_context *const *contexts, unsigned count);   /* when that happens next; SL_NEVER */
 

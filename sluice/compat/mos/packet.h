@@ -41,6 +41,9 @@ struct mos_unit { const struct sl_frame *frame; sl_bytes ip; };
  * no such packet, or the run has been stopped (burst.c). */
 bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame, sl_bytes tcp);
 
+/* Time reaches this packet, to which no program looks. False when more is to be done for it than that. */
+bool mos_packet_pass(struct mos_context *context, const struct sl_frame *frame);
+
 void mos_packet_update_checksums(struct mos_packet *packet, int option);   /* MOS_UPDATE_*_CHKSUM, or-ed */
 void mos_packet_own(struct mos_packet *packet);    /* its bytes may be changed from now on: they are a copy */
 

@@ -41,8 +41,10 @@ from sluice.lower.build import build as lower
 from sluice.passes.pipeline import run as run_passes
 
 LIBRARY = Path(__file__).resolve().parent.parent / "compat" / "mos"
-BOXED, IPV6 = "boxed.c", "#define MOS_IPV6 1\n"
-"""What is compiled with the stack, as a function on its events; what it begins with where the stack has IPv6."""
+BOXED = "boxed.c"
+"""What is compiled with the stack, as a function on its events."""
+IPV6, TUNNELS = "#define MOS_IPV6 1\n", "#define MOS_TUNNELS 1\n"
+"""What it begins with where the stack has them."""
 
 
 def add(commands: Any) -> None:
@@ -108,7 +110,7 @@ def build(command: list[str], what: str) -> None:
 def files(ipv6: bool = False, tunnels: bool = False) -> dict[str, str]:
     """All files of the library, by their names in the folder; ipv6, tunnels: what flows its stack finds."""
     folders = (str(LIBRARY), str(LIBRARY / "include"))
-    text = (IPV6 if ipv6 else "") + (LIBRARY / BOXED).read_text(encoding="utf-8")
+    text = (IPV6 if ipv6 else "") + (TUNNELS if tunnels else "") + (LIBRARY / BOXED).read_text(encoding="utf-8")
     boxed = read_c_function("mos_boxed", text, BOXED, folders)
     functions = Functions((boxed,))
     generated = generate(run_passes(lower(mos(ipv6, tunnels), functions.hooks()), "all"), functions)

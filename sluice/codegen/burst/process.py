@@ -11,6 +11,7 @@ from __future__ import annotations
 from sluice.codegen.burst.arrive import FRAME, arrive, by_link_type
 from sluice.codegen.burst.stages import (
     UNIT,
+    drops,
     has_one_path,
     is_entered_noted,
     main_head,
@@ -217,6 +218,7 @@ def _packet(names: StackNames) -> list[str]:
         *([f"    if (asked) {{ {time} }}"] if asks else []),
         *timers,
         *(["    if (asked)", "        box->base.frame = frame;"] if asks else []),
+        *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
         *(["    box->base.work = 0;"] if any(layer.of_packets for layer in names.program.layers.values()) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",

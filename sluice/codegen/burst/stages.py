@@ -150,6 +150,12 @@ def _is_path_known(layer: LayerProgram) -> bool:
     )
 
 
+def drops(names: StackNames) -> bool:
+    """Whether a packet may be dropped where no output resets that for the next one."""
+    graphs = [graph for layer in names.program.layers.values() for graph in layer.graphs()]
+    return not names.functions.inline and any(isinstance(i, ir.Dropped) for g in graphs for i in g.instructions())
+
+
 def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
     """Whether a function, or a native module, may read which packet is the current one, while the packet is in a layer
     or in a layer above, or while an instance of these layers ends.

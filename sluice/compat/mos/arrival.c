@@ -1,4 +1,4 @@
-/* Packets as they come from the stack: which flow a segment is of, whether it begins one, and what belongs to none. */
+/* Segments as they come from the stack: which flow one is of, whether it begins one, and what belongs to none. */
 #include "monitor.h"
 
 /* The current packet, by addresses that a program has given to a flow: to the stack of its context. */
@@ -41,31 +41,4 @@ bool mos_segment(struct mos_context *context, struct mos_flow **place, struct sl
         return mos_segment_pass(*place, side, known);
     mos_stray(context);
     return true;
-}
-
-void mos_ip_packet(struct mos_context *context, sl_bytes unit)
-{
-    struct mos_packet *packet = &context->packet;
-    packet->inner = packet->ip != NULL;
-    packet->ip = (uint8_t *)(uintptr_t)unit.at;
-    packet->ip_length = unit.captured;
-    packet->tcp = NULL;
-    packet->tcp_length = packet->tcp_wire = 0;
-    const struct mos_ip ip = mos_ip_of(unit.at);
-    const uint32_t total = ip.total || !ip.six ? ip.total : unit.length;
-    const uint32_t length = (uint32_t)sl_min(sl_max(total, ip.header), unit.captured);
-    if (!ip.fragment && ip.protocol == IPPROTO_TCP && length >= ip.header + sizeof(struct tcphdr)) {
-        packet->tcp = packet->ip + ip.header;
-        packet->tcp_length = length - ip.header;
-        packet->tcp_wire = (uint32_t)sl_max(total, length) - ip.header;
-    }
-    packet->offset = 0;
-    mos_packet_read(packet);
-    if (packet->inner)
-        return;   /* raw sockets see packets as they are on the wire */
-    packet->there = true;
-    for (struct mos_socket *monitor = context->first; monitor; monitor = monitor->next)
-        if (monitor->type == MOS_SOCK_MONITOR_RAW && mos_filter_accepts(monitor->raw, &packet->frame))
-            mos_raise(context, monitor, MOS_SIDE_BOTH, MOS_AT_NULL, MOS_ON_PKT_IN);
-    packet->there = false;
 }

@@ -15,8 +15,10 @@ SL_UNUSED static void layer_ipv4(struct sl_stack_box *box, const uint8_t *at, ui
 
 #ifdef MOS_IPV6
 SL_UNUSED static void layer_ipv6(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
+enum { MOS_HAS_IPV6 = true };
 #else
 #define layer_ipv6 layer_ipv4   /* there are no such packets */
+enum { MOS_HAS_IPV6 = false };
 #endif
 
 static void mos_boxed_enter(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip)
@@ -37,18 +39,18 @@ void mos_boxed_for(struct sl_box *box, struct mos_context *context)
 {
     SLUICE_WORKER_OF(box)->context = context;
     context->enter = mos_boxed_enter;
+    context->ipv6 = MOS_HAS_IPV6;
 }
 
 struct mos_context *mos_boxed_context(const struct sl_box *box) { return SLUICE_WORKER_OF(box)->context; }
 
+#ifdef MOS_TUNNELS
+/* The one that carries a segment is the last. */
 static void mos_boxed_ip(const struct sl_event *event)
 {
     struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
-    if (context->packet.again)
-        return;
-    event->box->output.dropped = false;
-    if (mos_packet_begin(context, sl_packet_frame(event)))
-        mos_ip_packet(context, event->unit);
+    if (!context->packet.again)
+        context->unit = (struct mos_unit){sl_packet_frame(event), event->unit};
 }
 
 SLUICE_ON(ipv4, packet) { mos_boxed_ip(event); }
@@ -56,35 +58,51 @@ SLUICE_ON(ipv4, packet) { mos_boxed_ip(event); }
 #ifdef MOS_IPV6
 SLUICE_ON(ipv6, arrived) { mos_boxed_ip(event); }
 #endif
+#endif
 
-/* The segment, which lies where its IP packet does unless that came in fragments. */
+/* The segment's packet becomes the current one. NULL when the run has been stopped. */
 static struct mos_context *mos_boxed_segment(const struct sl_event *event)
 {
     struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
-    struct mos_packet *packet = &context->packet;
-    if (!packet->again) {
-        packet->tcp = (uint8_t *)(uintptr_t)event->unit.at;
-        packet->tcp_length = event->unit.captured;
-        packet->tcp_wire = event->unit.length;
-        mos_packet_read(packet);
-    }
-    return context;
+    return context->packet.again || mos_packet_begin(context, sl_packet_frame(event), event->unit) ? context : NULL;
+}
+
+/* A segment of a flow, of which only the time is of interest: of neither a SYN, a FIN nor a reset, and after none. */
+static bool mos_boxed_passes(const struct sl_event *event, struct mos_flow *flow, const struct mos_segment *known)
+{
+    enum { FLAGS = 13 };
+    struct mos_context *context = flow->context;
+    if (!flow->plain || context->looks || known->fin || context->packet.again ||
+        event->unit.at[FLAGS] & (MOS_SYN | MOS_FIN | MOS_RST) || !mos_packet_pass(context, sl_packet_frame(event)))
+        return false;
+    flow->sender = event->side;
+    mos_flow_wait(flow);
+    context->passed = true;
+    return true;
 }
 
 /* Before it is in the sequence. */
 SLUICE_ON(tcp, segment) {
-    if (!event->instance || mos_stopped())   /* an orphan, of which there is an event */
+    struct mos_flow *known_flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
+    if (known_flow && mos_boxed_passes(event, known_flow, data))
+        return;
+    event->box->output.dropped = false;
+    struct mos_context *context = event->instance && !mos_stopped() ? mos_boxed_segment(event) : NULL;
+    if (!context)   /* an orphan, of which there is an event */
         return;
     struct sl_sequence *sequences = (struct sl_sequence *)(void *)((char *)event->instance + event->owner->sequence_offset);
     struct mos_flow **place = &SLUICE_STATE_OF(event)->flow;
-    if (!mos_segment(mos_boxed_segment(event), place, event->instance, sequences, event->side, data) && *place)
-        event->box->output.dropped = true;
+    const bool is_received = mos_segment(context, place, event->instance, sequences, event->side, data);
+    event->box->output.dropped = !is_received && *place;
 }
 
 /* After that. */
 SLUICE_ON(tcp, packet) {
     struct mos_flow **place = event->instance ? &SLUICE_STATE_OF(event)->flow : NULL;
-    if (!place)
+    struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
+    const bool passed = context->passed;
+    context->passed = false;
+    if (!place || passed)
         return;
     if (*place && !mos_stopped())
         mos_segment_received(*place, event->side, event->owner->rules);
@@ -99,8 +117,9 @@ SLUICE_ON(tcp, gap) {
 }
 
 SLUICE_ON(tcp, orphan) {
-    if (!mos_stopped())
-        mos_stray(mos_boxed_segment(event));
+    struct mos_context *context = mos_stopped() ? NULL : mos_boxed_segment(event);
+    if (context)
+        mos_stray(context);
 }
 
 SLUICE_ON(tcp, end) {

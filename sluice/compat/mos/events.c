@@ -133,6 +133,11 @@ int mtcp_register_callback(mctx_t mctx, int sock, event_t event, int hook, callb
         return -1;
     }
     socket->registrations = registrations;
+    if (callback) {
+        struct mos_context *context = mos_context_of(mctx);
+        context->wanted[at] |= root_of(event);
+        context->looks |= at != MOS_AT_NULL && (root_of(event) & (MOS_ON_PKT_IN | MOS_ON_REXMIT));
+    }
     return 0;
 }
 

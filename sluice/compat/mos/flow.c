@@ -40,6 +40,7 @@ void mos_flow_set_buffers(struct mos_flow *flow)
         for (unsigned i = 0; i < flow->view_count; i++)   /* what was not kept is not lost */
             mos_reader_follow(&flow->views[i]->reader[side], buffer->base, buffer->bytes != NULL);
     }
+    flow->plain = false;   /* until it is settled */
 }
 
 void mos_flow_stop(struct mos_socket *view, int side)
@@ -105,6 +106,8 @@ struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i)
 
 void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set)
 {
+    if (!(set & flow->context->wanted[hook]))
+        return;
     for (unsigned i = 0; i < flow->view_count; i++)
         mos_raise(flow->context, mos_flow_view(flow, i), (int)side, hook, set);
 }
@@ -154,11 +157,15 @@ void mos_flow_forgotten(struct mos_flow *flow)
 
 static bool is_over(const struct mos_end *end) { return end->state == MOS_CLOSED || end->state == MOS_TIME_WAIT; }
 
+void mos_flow_wait(struct mos_flow *flow) { enter_queue(flow, &flow->context->open); }
+
 void mos_flow_settle(struct mos_flow *flow)
 {
     struct mos_queue *wait = &flow->context->time_wait;
     if (!is_over(&flow->end[0]) || !is_over(&flow->end[1])) {
-        enter_queue(flow, &flow->context->open);
+        mos_flow_wait(flow);
+        flow->plain = flow->end[0].state == MOS_ESTABLISHED && flow->end[1].state == MOS_ESTABLISHED && !flow->offload &&
+                      !flow->buffer[0].size && !flow->buffer[1].size;
         return;
     }
     bool waits = flow->end[0].state == MOS_TIME_WAIT || flow->end[1].state == MOS_TIME_WAIT;

@@ -23,10 +23,16 @@ static struct {
 
 /* --- packets --- */
 
+/* Time goes on before the stack looks for the instance of a packet's flow, which may end by then: with each packet, where
+ * anything may happen before the last. */
 static void process(struct mos_context *context, const struct sl_frame *frames, size_t count)
 {
     mos_burst_begin(frames);
-    sluice_mos_process(context->box, frames, count, NULL);
+    if (mos_burst_is_still(frames, count))
+        sluice_mos_process(context->box, frames, count, NULL);
+    else
+        for (size_t i = 0; i < count && mos_burst_reaches(context, i); i++)
+            sluice_mos_process(context->box, &frames[i], 1, NULL);
     mos_burst_end(context, count);
 }
 
@@ -79,6 +85,11 @@ static bool run_merged(void)
 {
     char message[SL_SOURCE_MESSAGE];
     struct sl_source **sources = calloc(loop.input_count, sizeof(struct sl_source *)), *all = NULL;
+    if (loop.input_count == 1 && sources) {
+        loop.drive.in = loop.inputs[0].source;
+        free(sources);
+        return sl_drive(&loop.drive) == SL_DRIVEN_STOPPED;
+    }
     for (unsigned i = 0; sources && i < loop.input_count; i++)
         sources[i] = loop.inputs[i].source;
     if (!sources || sl_merge_source_open(&all, sources, loop.input_count, true, message, sizeof message)) {

@@ -7,8 +7,8 @@
 #define MOS_MONITOR_H
 
 #include "devices.h"
-#include "ip.h"
 #include "mos_api.h"
+#include "packet.h"
 #include "receive_buffer.h"
 #include "tcp_state.h"
 
@@ -110,44 +110,6 @@ void mos_filter_free(struct sl_filter *filter);
 void mos_boxed_for(struct sl_box *box, struct mos_context *context);
 struct mos_context *mos_boxed_context(const struct sl_box *box);
 
-/* --- the current packet (packet.c) --- */
-
-enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
-enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
-
-/* The current packet is before the stack once more, as what of it? */
-enum mos_again { MOS_NOT_AGAIN, MOS_TRANSLATED, MOS_CHANGED };
-
-struct mos_packet {
-    struct sl_frame frame;       /* its bytes are `bytes` */
-    const struct sl_frame *source;   /* in the burst; NULL: none is current */
-    uint8_t *memory;             /* for a copy that may be changed: MOS_FRAME_ROOM bytes */
-    uint8_t *bytes;              /* those of the burst, not to be changed, until mos_packet_own */
-    int device;                  /* which it came from */
-    uint8_t *ip, *tcp, *payload; /* in `bytes`, or NULL; TCP may lie elsewhere when it came in fragments */
-    uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding behind it, of TCP with its payload */
-    uint32_t tcp_wire, payload_wire;                  /* as they were sent */
-    uint64_t offset;             /* of the payload in the stream */
-    bool there;                  /* callbacks may look at it */
-    bool changeable;             /* and change it */
-    bool inner;                  /* its IP packet came in another one: in a tunnel */
-    bool owned, changed, dropped;
-    enum mos_again again;
-    const struct mos_flow *flow; /* which it is of; NULL: not known yet, or of none */
-};
-
-/* A layer's event is of a packet: it becomes the current one. False when the run has been stopped. */
-bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame);
-
-void mos_packet_update_checksums(struct mos_packet *packet, int option);   /* MOS_UPDATE_*_CHKSUM, or-ed */
-void mos_packet_own(struct mos_packet *packet);    /* its bytes may be changed from now on: they are a copy */
-
-void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
-bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
-
-/* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */
-void mos_frame_complete(struct sl_frame *frame, uint8_t *memory);
-
 /* --- flows (flow.c, arrival.c, segment.c) --- */
 
 struct mos_flow {
@@ -164,6 +126,7 @@ struct mos_flow {
     struct mos_translated *translated;   /* by what else its packets are known */
     struct mos_indexed *indexed;  /* by its ends, once the context has an index */
     int offload;                  /* enum mos_ext_offload, or 0 */
+    bool plain;                   /* established at both ends, without buffers, and not offloaded */
     unsigned sender;              /* of the last packet: 0 the client, 1 the server; as in the stack's instance */
     unsigned view_count;
     struct mos_socket *views[];   /* one for each monitor that took it */
@@ -186,7 +149,6 @@ void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_
 void mos_segments_given_up(struct mos_flow *flow, unsigned from, uint64_t offset, uint64_t length, unsigned cause);
 
 void mos_stray(struct mos_context *context);                      /* a segment without an instance */
-void mos_ip_packet(struct mos_context *context, sl_bytes unit);   /* any IP packet, before that; it is the current one */
 void mos_flow_forgotten(struct mos_flow *flow);                   /* its instance ends */
 
 /* The current packet goes through the stack as a segment that an end of the flow sent (again.c). The flow may end. */
@@ -202,6 +164,7 @@ void mos_flow_stop(struct mos_socket *view, int side);            /* it is not w
 struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i);
 void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set);   /* for all monitors of it */
 bool mos_flow_is_watched(const struct mos_flow *flow);            /* by a monitor that has not stopped both sides */
+void mos_flow_wait(struct mos_flow *flow);     /* it waits for its next segment from now on */
 void mos_flow_settle(struct mos_flow *flow);   /* it waits for its next segment; or ends, with both ends closed */
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
@@ -246,6 +209,11 @@ struct mos_context {
     struct mos_socket *first, *last;   /* monitors */
     struct mos_socket *closed;
     struct mos_packet packet;
+    struct mos_unit unit;         /* the IP packet that its stack read last; only where tunnels are */
+    bool ipv6;                    /* its stack has IPv6 */
+    unsigned raw;                 /* monitors of single packets */
+    bool looks;                   /* has registered for packets of established flows without a FIN */
+    bool passed;                  /* the current segment concerns no program */
     uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
     uint8_t *again;               /* a packet that returns to the stack, of UINT16_MAX bytes */
@@ -256,6 +224,7 @@ struct mos_context {
     unsigned timer_count, timer_room;
     uint64_t timer_order;
     event_t raisable, raised;     /* while a filter runs */
+    event_t wanted[MOS_HOOKS];    /* built-in events for which, or for one below, a callback was registered */
     bool filtering;
     struct mos_registrations nothing, *registrations;   /* that without callbacks, and all others */
     struct mos_run *run;          /* the thread of its callbacks; NULL before there is one */
@@ -287,6 +256,7 @@ void mos_set_stopped(bool is);
 
 /* Time goes on to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
 void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now);
+bool mos_time_passes(struct mos_context **contexts, unsigned count, uint64_t now);   /* or false, where anything happens by then */
 
 uint64_t mos_next_due(struct mos_context *const *contexts, unsigned count);   /* when that happens next; SL_NEVER */
 

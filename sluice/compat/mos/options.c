@@ -44,7 +44,7 @@ static int get_information(const struct mos_flow *flow, const struct mos_socket 
     information.init_seq = first - 1;
     information.last_byte_read = first + (uint32_t)view->reader[side].read - 1;
     information.next_byte_expected = first + (uint32_t)mos_buffer_next(buffer);
-    information.last_byte_received = first + (uint32_t)buffer->farthest - 1;
+    information.last_byte_received = first + (uint32_t)mos_buffer_farthest(buffer) - 1;
     memcpy(value, &information, sizeof information);
     *len = sizeof information;
     return 0;

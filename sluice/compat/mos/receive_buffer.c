@@ -24,26 +24,6 @@ void mos_buffer_set_origin(struct mos_buffer *buffer, uint32_t number)
     buffer->has_begun = sequence->held || sl_position_before(buffer->origin, sequence->next);
 }
 
-void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
-{
-    if (size == buffer->size)
-        return;
-    uint8_t *bytes = NULL;
-    uint64_t end = buffer->farthest, base = buffer->base;
-    if (size && buffer->bytes) {
-        bytes = malloc(size);
-        if (!bytes)
-            return;
-        base = end > base + size ? end - size : base;
-        for (uint64_t at = base; at < end; at++)
-            bytes[at % size] = buffer->bytes[at % buffer->size];
-    }
-    free(buffer->bytes);
-    buffer->bytes = bytes;
-    buffer->size = size;
-    buffer->base = bytes ? base : end;
-}
-
 /* --- what was received --- */
 
 /* The first extent out of order that ends after `offset`, or NULL. */
@@ -91,7 +71,35 @@ void mos_buffer_skip(struct mos_buffer *buffer, const struct sl_sequence_rules *
         continue;
 }
 
+uint64_t mos_buffer_farthest(const struct mos_buffer *buffer)
+{
+    const struct sl_piece *extent = mos_buffer_extents(buffer) ? sl_piece_last(buffer->sequence->held) : NULL;
+    while (extent && extent->kind == SL_PIECE_PHANTOM)
+        extent = sl_piece_previous(extent);
+    return extent ? sl_max(end_of(buffer, extent), mos_buffer_next(buffer)) : mos_buffer_next(buffer);
+}
+
 /* --- bytes --- */
+
+void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
+{
+    if (size == buffer->size)
+        return;
+    uint8_t *bytes = NULL;
+    uint64_t end = mos_buffer_farthest(buffer), base = buffer->base;
+    if (size && buffer->bytes) {
+        bytes = malloc(size);
+        if (!bytes)
+            return;
+        base = end > base + size ? end - size : base;
+        for (uint64_t at = base; at < end; at++)
+            bytes[at % size] = buffer->bytes[at % buffer->size];
+    }
+    free(buffer->bytes);
+    buffer->bytes = bytes;
+    buffer->size = size;
+    buffer->base = bytes ? base : end;
+}
 
 static void copy_in(struct mos_buffer *buffer, uint64_t from, uint64_t to, const uint8_t *bytes)
 {

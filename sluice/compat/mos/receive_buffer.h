@@ -16,7 +16,6 @@ struct mos_buffer {
     uint32_t size;           /* 0: none are kept */
     bool last;               /* of overlapping bytes the last copy stays, else the first */
     uint64_t base;
-    uint64_t farthest;       /* after the last byte received */
     const struct sl_sequence *sequence;   /* of the other end's side */
     uint64_t origin;         /* the position of byte 0 in it */
     uint64_t fin;            /* where a FIN lies, which takes a number and is no byte; or MOS_NO_FIN */
@@ -79,6 +78,9 @@ void mos_buffer_copy_out(const struct mos_buffer *buffer, uint64_t offset, uint6
 static inline const struct sl_piece *mos_buffer_extents(const struct mos_buffer *buffer) {
     return buffer->sequence->held ? buffer->sequence->held->beyond : NULL;
 }
+
+/* After the last byte received. */
+uint64_t mos_buffer_farthest(const struct mos_buffer *buffer);
 
 /* --- readers --- */
 

@@ -127,7 +127,6 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s,
         if (s->stop - s->to <= sizeof cut)
             mos_buffer_keep(buffer, s->to, s->stop, cut);
     }
-    buffer->farthest = sl_max(buffer->farthest, s->stop);
     return true;
 }
 
@@ -198,6 +197,8 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
 
 static void raise_new_data(struct mos_flow *flow, unsigned to)
 {
+    if (!(flow->context->wanted[MOS_AT_NULL] & MOS_ON_CONN_NEW_DATA))
+        return;
     for (unsigned i = 0; i < flow->view_count && !flow->offload; i++) {
         struct mos_socket *view = mos_flow_view(flow, i);
         if (reads(view, to) && (view->reader[to].read < mos_buffer_next(&flow->buffer[to]) || view->reader[to].lost))

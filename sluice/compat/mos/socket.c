@@ -60,6 +60,7 @@ struct mos_socket *mos_socket_get(mctx_t mctx, int id)
 
 void mos_monitor_add(struct mos_context *context, struct mos_socket *monitor)
 {
+    context->raw += monitor->type == MOS_SOCK_MONITOR_RAW;
     monitor->previous = context->last;
     *(context->last ? &context->last->next : &context->first) = monitor;
     context->last = monitor;
@@ -69,6 +70,7 @@ void mos_monitor_add(struct mos_context *context, struct mos_socket *monitor)
 void mos_monitor_remove(struct mos_context *context, struct mos_socket *monitor)
 {
     __atomic_fetch_sub(&monitors, 1, __ATOMIC_ACQ_REL);
+    context->raw -= monitor->type == MOS_SOCK_MONITOR_RAW;
     *(monitor->previous ? &monitor->previous->next : &context->first) = monitor->next;
     *(monitor->next ? &monitor->next->previous : &context->last) = monitor->previous;
     context->sockets[monitor->id] = NULL;

@@ -98,12 +98,18 @@ static void happen(struct mos_context *context, uint64_t next)
     }
 }
 
+bool mos_time_passes(struct mos_context **contexts, unsigned count, uint64_t now)
+{
+    if (count != 1 || !contexts[0]->started || next_due(contexts[0]) <= now)
+        return false;
+    contexts[0]->time = sl_max(contexts[0]->time, now);
+    return true;
+}
+
 void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now)
 {
-    if (count == 1 && contexts[0]->started && next_due(contexts[0]) > now) {   /* before nearly every packet */
-        contexts[0]->time = sl_max(contexts[0]->time, now);
+    if (mos_time_passes(contexts, count, now))   /* before nearly every packet */
         return;
-    }
     for (unsigned i = 0; i < count; i++)
         start(contexts[i], now);
     for (unsigned happened = 0; !mos_stopped(); happened++) {

@@ -93,7 +93,18 @@ class Controller:
     # --- processes ---
 
     def _start(self, process: Process) -> None:
-        """Start the process of a function."""
+        """Start the process of a function; a clone of the one before is there already."""
+        clone, process.clone = process.clone, None
+        if clone is None:
+            process.pid, process.result = self.fork(process)
+            process.pidfd = os.pidfd_open(process.pid)
+        else:
+            process.pid, process.result, process.pidfd = clone.pid, clone.result, clone.pidfd
+            clone.begin(self.stores.token(process.part) if self.stores is not None else "")
+        process.text, process.since = b"", time.monotonic()
+
+    def fork(self, process: Process, go: int = -1) -> tuple[int, int]:
+        """A new process of a function, and the file of its result. go: see run_part."""
         part = process.part
         read, write = os.pipe()
         groups, missing = self.cgroups.make(group_name(part), quota_of(part))
@@ -107,13 +118,11 @@ class Controller:
             )
             stores = self.stores if part.shares else None
             rows = self.instances.rows.open_files.get(part.number, -1)
-            others = self._files() - {rows}
-            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows)
+            others = self._files() - {rows, go}
+            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows, go)
         os.close(write)
         os.set_blocking(read, False)
-        process.pid, process.result, process.text = pid, read, b""
-        process.pidfd = os.pidfd_open(pid)
-        process.since = time.monotonic()
+        return pid, read
 
     def _files(self) -> set[int]:
         """The files of the controller that functions must not have."""
@@ -147,7 +156,7 @@ class Controller:
             return
         part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
-        process.crashes += 1
+        process.crashes += process.clone is None
         whole = self._is_whole(side, queue.count, stack.batches)
         if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
             self._skip(process)
@@ -170,7 +179,10 @@ class Controller:
         if process.in_batch > CRASHES_MOST:
             self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
             return
-        if process.crashes <= 10 or process.crashes % 100 == 0:
+        if process.clone is not None:
+            process.clones += 1
+            self.notify(f"'{part.label}' was a straggler; its clone continues")
+        elif process.crashes <= 10 or process.crashes % 100 == 0:
             self.notify(f"warning: '{part.label}' crashed ({why}); {what}")
         self._start(process)
 
@@ -474,6 +486,9 @@ class Controller:
             os.waitpid(self._stack, 0)
             self._stack = 0
         for process in self.processes:
+            if process.clone is not None:
+                process.clone.end()
+                process.clone = None
             if process.pid:
                 self._ended(process)
 
@@ -515,6 +530,7 @@ class Controller:
         counted = self._counted(process.part.number)
         return {
             "crashes": process.crashes,
+            "clones": process.clones,
             **{name: max(0, value - process.before.get(name, 0)) for name, value in counted.items()},
         }
 

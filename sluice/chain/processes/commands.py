@@ -31,6 +31,7 @@ from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.memory import FLOWS
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part, added
+from sluice.chain.processes.scale import scale
 from sluice.chain.processes.snapshot import lacks
 from sluice.engine.box import RunError
 from sluice.engine.compiler import CompilerError
@@ -202,7 +203,7 @@ def _moved(controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         count = request["instances"]
         if not isinstance(count, int) or not 1 <= count <= controller.memory.count:
             raise RequestError(f"{count} is no number of instances that this chain has places for")
-        return {"moved": controller.scale(name, count)}
+        return {"moved": scale(controller, name, count)}
     owned = instances.owned(name)
     from_, to = int(request["from"]), int(request["to"])
     for one in (from_, to):

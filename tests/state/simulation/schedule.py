@@ -48,6 +48,7 @@ BURST = 16
 FAILS = 3
 """Failures of the store in a schedule, at most."""
 SWINGS = 0.002
+SLOW = 0.9
 SALT = 1 << 32
 CHAINS = {
     "claims": (function(str(FOLDER.parent / "claims.c")), 2),
@@ -116,6 +117,9 @@ class Simulation:
         self.network, self.server = library, server
         self.name = self.random.choice(sorted(CHAINS))
         self.swings = self.random.random() < 0.4
+        self.follows = self.random.random() < 0.5
+        self.slow = self.random.randrange(6)
+        self.next_move = 0
         self.faults = self.random.choice((0.0, 0.01, 0.04))
         self.threads: dict[int, str] = {}
         self.processes: dict[int, int] = {}
@@ -198,6 +202,7 @@ class Simulation:
         to = self.random.randrange(len(found))
         some = self.random.sample(range(1024), self.random.choice((300, 1024)))
         self.instances.assign(self.name, dict.fromkeys(some, to))
+        self.next_move = self.memory.stack.batches + 1 if self.follows and self.random.random() < 0.7 else 0
 
     def _fail(self) -> None:
         """The store has only what it had saved, and what was under way is lost."""
@@ -223,6 +228,8 @@ class Simulation:
         with chain_store(location, self.chain, OFF, True, seed=1) as store:
             assert isinstance(store, ChainStore)
             self.store = store
+            labels = [part.label for part in self.chain.parts]
+            self.straggler = labels[self.slow] if self.slow < len(labels) else ""
             store.recovery.notify = lambda _: None
             self.memory = Memory(len(self.chain.parts))
             control = self.memory.control
@@ -275,6 +282,8 @@ class Simulation:
                 case _:
                     self._move()
             return
+        if self.next_move and self.memory.stack.batches >= self.next_move:  # with the next batch after a move
+            self._move()
         if self.swings and choose.random() < SWINGS:  # all of the traffic, and soon back
             self.swing += 1
             found = self.chain.instances_of(self.name)
@@ -290,6 +299,8 @@ class Simulation:
             elif pending:
                 self.network.simulated_reply(choose.choice(pending))
         thread = choose.choice(sorted(self.threads))
+        if self.threads[thread] == self.straggler and choose.random() < SLOW:
+            thread = choose.choice(sorted(self.threads))
         if self.network.simulated_run(thread):
             del self.threads[thread]
         self.instances.advance()

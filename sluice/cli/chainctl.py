@@ -11,6 +11,7 @@ between two batches of packets.
   sluice chainctl /run/guard subscribe ids tcp.data --flow 7  but those of one flow
   sluice chainctl /run/guard scale nat 4                      four instances share the traffic of a function
   sluice chainctl /run/guard move nat 0 1 --percent 30        instance 1 gets a part of that of instance 0
+  sluice chainctl /run/guard clone nat#1                      another process continues what a straggler does
   sluice chainctl /run/guard kill nat#1                       kill a process; root is that of the stack
 
 Events are named as `list` has them, flows by their numbers (`event.instance` in Python). A new function may subscribe
@@ -50,6 +51,10 @@ def add(commands: Any) -> None:
         one.add_argument("--flow", type=int, metavar="NUMBER", help="of this flow alone")
     killing = actions.add_parser("kill", help="kill a process, as a crash does, to see what the chain does then")
     killing.add_argument("name", metavar="NAME", help="of a process, as `list` has it; root is that of the stack")
+    cloning = actions.add_parser(
+        "clone", help="let another process continue what an instance does, if it is a straggler"
+    )
+    cloning.add_argument("name", metavar="NAME", help="of an instance with state in a store, as `list` has it")
     scaling = actions.add_parser("scale", help="let so many instances share the traffic of a function")
     scaling.add_argument("name", metavar="NAME", help="of a function that was started with --instances")
     scaling.add_argument("instances", metavar="N", type=int, help="number of instances")
@@ -82,6 +87,8 @@ def action(options: argparse.Namespace) -> int:
         raise CommandError(f"{options.socket}: {error.strerror}; is the chain running with --control?") from error
     if options.what == "list":
         print(json.dumps(answer["functions"]) if options.json else _table(answer["functions"]))
+    elif options.what == "clone":
+        print("its clone continues" if answer["cloned"] else "it is no straggler: it has handled what it was given")
     elif options.what in ("scale", "move"):
         print(f"{answer['moved']} of 1024 parts of the traffic move")
     return 0
@@ -114,6 +121,6 @@ def _table(functions: list[dict[str, Any]]) -> str:
 
 
 _COUNTED = (
-    "crashes", "events_skipped", "flows_lost", "events_lost", "events_without_room", "not_published", "not_decided",
-    "waiting_batches",
+    "crashes", "clones", "events_skipped", "flows_lost", "events_lost", "events_without_room", "not_published",
+    "not_decided", "waiting_batches",
 )  # fmt: skip

@@ -72,8 +72,9 @@ class ChainStore:
     _files: dict[int, WriteAheadLog] = field(default_factory=lambda: {})
     _clients: list[Client] = field(default_factory=lambda: [])
 
-    def attach(self, part: Part) -> int:
+    def attach(self, part: Part, token: str = "") -> int:
         """In the process of a function: connects. The address of its struct sl_store. Raises StateError."""
+        self.tokens[part.number] = token or self.tokens[part.number]
         function = part.functions.c[0]
         cached = self.chain.scopes[part.name].cached
         shown = watched(function, cached)
@@ -180,6 +181,10 @@ class ChainStore:
             peer.call("SET", f"{CLOCK}:{self.run}", self._clock)
         for function in functions:
             peer.call("HSETNX", SCOPES, function.name, self.chain.scopes[function.name].name)
+
+    def token(self, part: Part) -> str:
+        """By which the store knows the process of an instance."""
+        return self.tokens[part.number]
 
     def files(self, part: Part) -> tuple[int, ...]:
         """What the process of an instance writes to: its log."""

@@ -23,6 +23,7 @@ _SINGLE = ("FUNCTION", "INFO", "CONFIG", "PING")
 """Commands without keys, which each master performs."""
 _COUNTED = ("FCALL", "FCALL_RO")
 """Commands whose first key follows the number of keys."""
+_COUNTED_BYTES = tuple(name.encode() for name in _COUNTED)
 
 Command = tuple[str | bytes | int, ...]
 T = TypeVar("T")
@@ -171,7 +172,7 @@ def slot_of(key: bytes) -> int:
 
 
 def _slot(command: Command) -> int:
-    key = command[3] if command[0] in _COUNTED else command[1]
+    key = command[3] if command[0] in _COUNTED or command[0] in _COUNTED_BYTES else command[1]
     return slot_of(key if isinstance(key, bytes) else str(key).encode())
 
 

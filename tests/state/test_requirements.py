@@ -12,6 +12,7 @@ import pytest
 
 from sluice.chain.description import Function, function
 from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.scale import scale
 from sluice.state.location import Location
 from tests.state.boxes import missing
 from tests.state.instances import BURST, Action, Ran, compiled, kill, plan_of, run_ideal, run_instances, scope
@@ -88,7 +89,7 @@ def test_r2_connections_move_with_their_state(
 
 
 def _scaled(controller: Controller, instances: int) -> None:
-    assert controller.scale("nat", instances) > 0
+    assert scale(controller, "nat", instances) > 0
 
 
 def test_r2_without_marks(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:

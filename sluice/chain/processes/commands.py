@@ -4,6 +4,7 @@
 {"do": "remove", "name": NAME}
 {"do": "replace" | "add", "name": NAME, "source": FILE, "parameters": {NAME: VALUE}}
 {"do": "kill", "name": NAME}     of a process, as `list` has it; root is that of the stack
+{"do": "clone", "name": NAME}    of an instance that is a straggler
 {"do": "scale", "name": NAME, "instances": NUMBER}
 {"do": "move", "name": NAME, "from": INSTANCE, "to": INSTANCE, "percent": NUMBER}
 {"do": "subscribe" | "unsubscribe", "name": NAME, "event": "LAYER.EVENT", "flow": NUMBER}     flow: optional
@@ -24,11 +25,13 @@ from typing import Any
 
 from sluice.chain.description import Function
 from sluice.chain.plan import Member, Plan, loaded_function
+from sluice.chain.processes.clone import clone
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.memory import FLOWS
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part, added
+from sluice.chain.processes.scale import scale
 from sluice.chain.processes.snapshot import lacks
 from sluice.engine.box import RunError
 from sluice.engine.compiler import CompilerError
@@ -116,6 +119,8 @@ class ControlSocket:
             return self._add(controller, request)
         if does in ("scale", "move"):
             return _moved(controller, request)
+        if does == "clone":
+            return {"cloned": clone(controller, _process(controller, request["name"]))}
         if does == "kill":
             return _killed(controller, request["name"])
         process = _named(controller, request["name"])
@@ -172,15 +177,19 @@ class ControlSocket:
         return part
 
 
+def _process(controller: Controller, name: str) -> Process:
+    running = {process.part.label: process for process in controller.processes if process.pid and not process.removed}
+    if name not in running:
+        raise RequestError(f"the chain has no process '{name}'; it has {', '.join([ROOT, *running])}")
+    return running[name]
+
+
 def _killed(controller: Controller, name: str) -> dict[str, Any]:
     """Kill a process, as a crash does."""
     if name == ROOT:
         controller.kill_root()
         return {}
-    running = {process.part.label: process for process in controller.processes if process.pid and not process.removed}
-    if name not in running:
-        raise RequestError(f"the chain has no process '{name}'; it has {', '.join([ROOT, *running])}")
-    os.kill(running[name].pid, signal.SIGKILL)
+    os.kill(_process(controller, name).pid, signal.SIGKILL)
     return {}
 
 
@@ -194,7 +203,7 @@ def _moved(controller: Controller, request: dict[str, Any]) -> dict[str, Any]:
         count = request["instances"]
         if not isinstance(count, int) or not 1 <= count <= controller.memory.count:
             raise RequestError(f"{count} is no number of instances that this chain has places for")
-        return {"moved": controller.scale(name, count)}
+        return {"moved": scale(controller, name, count)}
     owned = instances.owned(name)
     from_, to = int(request["from"]), int(request["to"])
     for one in (from_, to):

@@ -22,6 +22,7 @@ from sluice.chain.processes.host import run_part
 from sluice.chain.processes.instances import Instances, Stores
 from sluice.chain.processes.limits import Limits, begin_process, group_name, quota_of
 from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
+from sluice.chain.processes.policy import Manager
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.chain.processes.requests import Requests
@@ -44,7 +45,7 @@ _FIGURE_MOST = 1 << 53
 class Controller:
     """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line.
     log_drops: packets are dropped where the packet log is full, as on an interface; else they wait. root: what happens
-    when the process of the stack ends early.
+    when the process of the stack ends early. policies: when functions are scaled, and stragglers cloned.
     """
 
     chain: IsolatedChain
@@ -55,6 +56,7 @@ class Controller:
     stores: Stores | None = None
     log_drops: bool = False
     root: Root = field(default_factory=Root)
+    policies: Manager | None = None
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -64,7 +66,7 @@ class Controller:
         for place in range(len(self.chain.parts), 64):
             control.absent |= 1 << place
         for part in self.chain.parts:
-            self._describe(part)
+            self.describe(part)
         self.instances = Instances(self.chain, self.memory, self.stores, self.log_drops)
         self.instances.open()
         self.cgroups = Cgroups()
@@ -73,7 +75,7 @@ class Controller:
         self._former: list[Process] = []
         self._stopping = False
 
-    def _describe(self, part: Part) -> None:
+    def describe(self, part: Part) -> None:
         """Set what other processes need to know of a part."""
         control, bit = self.memory.control, 1 << part.number
         snapshot.describe(self.chain, control)
@@ -92,8 +94,19 @@ class Controller:
 
     # --- processes ---
 
-    def _start(self, process: Process) -> None:
-        """Start the process of a function."""
+    def start(self, process: Process) -> None:
+        """Start the process of a function; a clone of the one before is there already."""
+        clone, process.clone = process.clone, None
+        if clone is None:
+            process.pid, process.result = self.fork(process)
+            process.pidfd = os.pidfd_open(process.pid)
+        else:
+            process.pid, process.result, process.pidfd = clone.pid, clone.result, clone.pidfd
+            clone.begin(self.stores.token(process.part) if self.stores is not None else "")
+        process.text, process.since = b"", time.monotonic()
+
+    def fork(self, process: Process, go: int = -1) -> tuple[int, int]:
+        """A new process of a function, and the file of its result. go: see run_part."""
         part = process.part
         read, write = os.pipe()
         groups, missing = self.cgroups.make(group_name(part), quota_of(part))
@@ -107,13 +120,11 @@ class Controller:
             )
             stores = self.stores if part.shares else None
             rows = self.instances.rows.open_files.get(part.number, -1)
-            others = self._files() - {rows}
-            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows)
+            others = self._files() - {rows, go}
+            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows, go)
         os.close(write)
         os.set_blocking(read, False)
-        process.pid, process.result, process.text = pid, read, b""
-        process.pidfd = os.pidfd_open(pid)
-        process.since = time.monotonic()
+        return pid, read
 
     def _files(self) -> set[int]:
         """The files of the controller that functions must not have."""
@@ -122,7 +133,7 @@ class Controller:
             files |= set(self.requests.files())
         return (files | set(self._of_stack) | set(self.instances.rows.open_files.values())) - {-1}
 
-    def _await_start(self, process: Process) -> None:
+    def await_start(self, process: Process) -> None:
         """Wait until a function has opened. Raises RunError if it refuses."""
         side = self.memory.functions[process.part.number]
         while not side.running:
@@ -147,7 +158,7 @@ class Controller:
             return
         part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
-        process.crashes += 1
+        process.crashes += process.clone is None
         whole = self._is_whole(side, queue.count, stack.batches)
         if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
             self._skip(process)
@@ -170,9 +181,12 @@ class Controller:
         if process.in_batch > CRASHES_MOST:
             self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
             return
-        if process.crashes <= 10 or process.crashes % 100 == 0:
+        if process.clone is not None:
+            process.clones += 1
+            self.notify(f"'{part.label}' was a straggler; its clone continues")
+        elif process.crashes <= 10 or process.crashes % 100 == 0:
             self.notify(f"warning: '{part.label}' crashed ({why}); {what}")
-        self._start(process)
+        self.start(process)
 
     def _resumed(self, number: int) -> int:
         """The last event that a function had begun with, if it is not done with the batch."""
@@ -231,9 +245,9 @@ class Controller:
                 path = None if self.requests is None else self.requests.path
                 self.cgroups.watch(self._files(), *(() if path is None else (path,)))
                 for process in self.processes:
-                    self._start(process)
+                    self.start(process)
                 for process in self.processes:
-                    self._await_start(process)
+                    self.await_start(process)
                 self._warn_of_missing()
                 outcome = self._run_stack(run)
             finally:
@@ -297,6 +311,8 @@ class Controller:
                     elif file != read and file not in files:
                         self._serve(file)
                 self.instances.advance()
+                if self.policies is not None:
+                    self.policies.advance(self)
                 if (line := self.root.advance(self.memory)) is not None:
                     self.notify(line)
                 for process in self.processes:
@@ -368,14 +384,14 @@ class Controller:
             control.subscribed[number] &= ~bit
         self.chain.parts[:] = [part if one.number == number else one for one in self.chain.parts]
         process.part, process.in_batch, process.ended = part, 0, False
-        self._describe(part)
-        self._start(process)
+        self.describe(part)
+        self.start(process)
         control.absent &= ~bit
 
     def add(self, part: Part) -> None:
         """Run a further function, in a place that is free."""
         process = Process(part)
-        process.before = self._counted(part.number)
+        process.before = self.counted(part.number)
         for removed in [one for one in self.processes if one.removed]:
             if removed.part.number == part.number or removed.part.name == part.name:
                 self.processes.remove(removed)
@@ -387,40 +403,6 @@ class Controller:
         control.changes += 1
         process.following = (part,)
         self._change(process)
-
-    def scale(self, name: str, instances: int) -> int:
-        """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
-        move. Raises OSError, and RunError where a further process cannot start.
-        """
-        vertex, found = self.instances.places(name)
-        for _ in range(len(found), instances):
-            taken = {process.part.number for process in self.processes if not process.removed}
-            free = [number for number in range(self.memory.count) if number not in taken]
-            if not free:
-                raise RunError("there is no place for a further process; start the chain with more instances")
-            part = self.chain.add_instance(name, free[0])
-            self._add_instance(part, vertex)
-        return self.instances.assign(name, self.instances.spread(name, instances))
-
-    def _add_instance(self, part: Part, vertex: int) -> None:
-        """Start the process of a further instance."""
-        process = Process(part)
-        process.before = self._counted(part.number)
-        self.processes.append(process)
-        control, side = self.memory.control, self.memory.functions[part.number]
-        queue = self.memory.stack.queue[part.number]
-        side.done, side.settled = queue.count, queue.count
-        side.done_batch = side.settled_batch = self.memory.stack.batches
-        for one in self.chain.parts:
-            control.before[one.number], control.drops[one.number] = one.before, one.drops
-        self._describe(part)
-        if self.stores is not None and part.shares:
-            self.stores.admit(part, ())
-            self.instances.rows.open(part)
-        self.instances.describe(part, vertex)
-        self._start(process)
-        self._await_start(process)
-        control.absent &= ~(1 << part.number)
 
     def _newest(self) -> int:
         """The number of the newest instance that a function may have missed."""
@@ -474,6 +456,9 @@ class Controller:
             os.waitpid(self._stack, 0)
             self._stack = 0
         for process in self.processes:
+            if process.clone is not None:
+                process.clone.end()
+                process.clone = None
             if process.pid:
                 self._ended(process)
 
@@ -512,13 +497,14 @@ class Controller:
         """What a function lost, and why."""
         if process.removed:
             return process.last
-        counted = self._counted(process.part.number)
+        counted = self.counted(process.part.number)
         return {
             "crashes": process.crashes,
+            "clones": process.clones,
             **{name: max(0, value - process.before.get(name, 0)) for name, value in counted.items()},
         }
 
-    def _counted(self, number: int) -> dict[str, int]:
+    def counted(self, number: int) -> dict[str, int]:
         """What the functions in a place have lost."""
         side, stack = self.memory.functions[number], self.memory.stack
         return {

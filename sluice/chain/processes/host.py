@@ -21,6 +21,7 @@ _MEMORY = 1 << 20
 """Bytes for held data, which the stack has."""
 _FILES = 1 << 20
 """More than the numbers of files that a process has."""
+TOKEN_MOST = 1 << 10
 FAILED = 70
 """The exit status after an exception of a function in Python."""
 
@@ -46,10 +47,12 @@ def run_part(
     others: Iterable[int],
     stores: Stores | None = None,
     rows: int = -1,
+    go: int = -1,
 ) -> NoReturn:
     """Run it to the end of the input. The result is written to the file `result` as JSON. others: files that are not
     its concern. stores: of the function's state. rows: the
-    file that it writes rows to, or -1.
+    file that it writes rows to, or -1. go: of a clone, by which its token in the store comes when it
+    begins; -1: it begins at once.
     """
     begin_process(session=True)
     status = 1
@@ -57,11 +60,12 @@ def run_part(
         _close(others)
         memory.restrict(part.number)
         if not part.python:  # a function in Python may have opened files when it was loaded
-            _close_all_but(result, rows, *(stores.files(part) if stores is not None else ()))
+            _close_all_but(result, rows, go, *(stores.files(part) if stores is not None else ()))
+        token = os.read(go, TOKEN_MOST).decode() if go >= 0 else ""
         assert part.compiled is not None
         own = replace(settings, memory=settings.memory if part.keeps else _MEMORY, prefault=False)
         if stores is not None:
-            own = replace(own, store=stores.attach(part))
+            own = replace(own, store=stores.attach(part, token))
         box = _HostBox(part.compiled, own, part.python, part.options, None, forwards)
         _write(result, {"missing": limits.apply()})
         if box.receive(memory.mapping(part.number)):

@@ -34,8 +34,10 @@ class Stores(Protocol):
     off: frozenset[str]
     """What tests switch off."""
 
-    def attach(self, part: Part) -> int:
-        """In the process of a function: connects. The address of its struct sl_store."""
+    def attach(self, part: Part, token: str = "") -> int:
+        """In the process of a function: connects. The address of its struct sl_store. token: if it is another than when
+        the process was forked.
+        """
         ...
 
     def admit(self, part: Part, parts: Sequence[int]) -> None:
@@ -46,6 +48,10 @@ class Stores(Protocol):
         """Before a process starts in the place of one that ended: what that owned is its own. Returns the clock of the
         last event that it committed, and the bytes of its file of rows then.
         """
+        ...
+
+    def token(self, part: Part) -> str:
+        """By which the store knows the process of an instance."""
         ...
 
     def files(self, part: Part) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluice.chain.processes.clone import Clone
 from sluice.chain.processes.program import Part
 
 RESULT_MOST = 16 << 20
@@ -24,6 +25,9 @@ class Process:
     result: int = -1
     text: bytes = b""
     crashes: int = 0
+    clones: int = 0
+    """Processes that took the place of one that was a straggler."""
+    clone: Clone | None = None
     in_batch: int = 0
     """Crashes since it was done with a batch."""
     done: int = 0

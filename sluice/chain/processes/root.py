@@ -53,9 +53,9 @@ class Root:
         number = memory.control.roots
         if not self.restarts or code >= 0 or number >= ROOTS_MOST:
             return False
+        if (path := self.part(number)) is not None and not self._cut(Path(path)):
+            return False  # which of its packets are whole is not known
         self._ended, self._waiting = time.monotonic(), True
-        if (path := self.part(number)) is not None:
-            self._cut(Path(path))
         memory.control.replays = int(self.replays)
         memory.control.roots = number + 1
         if self.output is not None:
@@ -97,22 +97,26 @@ class Root:
                         shutil.copyfileobj(part, to)
                 path.unlink()
 
-    def _cut(self, path: Path) -> None:
-        """Remove a last record that was not written whole."""
+    def _cut(self, path: Path) -> bool:
+        """Remove a last record that was not written whole. False: the file is no capture file of a known format."""
+        found = _whole(path)
+        if found is None:
+            return False
         self._parts.append(path)
         if path.exists():
-            os.truncate(path, _whole(path)[1])
+            os.truncate(path, found[1])
+        return True
 
 
-def _whole(path: Path) -> tuple[int, int]:
-    """The records of a capture file that are whole, and where they end."""
+def _whole(path: Path) -> tuple[int, int] | None:
+    """The records of a capture file that are whole, and where they end; None of a file of another format."""
     count, at = 0, HEAD
     size = path.stat().st_size if path.exists() else 0
     if size < HEAD:
         return 0, 0
     with path.open("rb") as file:
         if file.read(4) not in _PCAP:
-            return 0, size
+            return None
         while at + RECORD <= size:
             file.seek(at + 8)
             end = at + RECORD + int.from_bytes(file.read(4), "little")
@@ -123,7 +127,8 @@ def _whole(path: Path) -> tuple[int, int]:
 
 
 def _records(path: Path) -> int:
-    return _whole(path)[0]
+    found = _whole(path)
+    return found[0] if found is not None else 0
 
 
 def ended(code: int) -> str:

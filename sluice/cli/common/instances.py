@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sluice.chain.processes.partition import EVEN, Candidate
+from sluice.chain.processes.policy import Manager, Policy, find_policy
 from sluice.chain.processes.program import IsolatedChain
 from sluice.chain.processes.sample import sample
 from sluice.chain.processes.snapshot import contents
@@ -46,6 +47,14 @@ def add_instances(parser: argparse.ArgumentParser) -> None:
         default={},
         metavar="NAME=SCOPE,...",
         help="divide the traffic of these functions by a scope of their objects (default: by the load of the input)",
+    )
+    parser.add_argument(
+        "--policy",
+        type=_pairs,
+        default={},
+        metavar="NAME=POLICY,...",
+        help="when these functions get more or fewer instances, and which are stragglers: load[:PACKETS a second], "
+        "lag[:BATCHES], or FILE.py:FUNCTION",
     )
     parser.add_argument(
         "--check-equivalence",
@@ -90,9 +99,24 @@ def check_instances(options: argparse.Namespace) -> None:
         ("--instances", options.instances),
         ("--partition", options.partition),
         ("--plan", options.plan),
+        ("--policy", options.policy),
     ):
         if given and not options.isolate:
             raise UsageError(f"{name}: is of functions in processes of their own; give --isolate, too")
+
+
+def policies_of(chain: IsolatedChain, options: argparse.Namespace) -> Manager | None:
+    """The policies of --policy. Raises UsageError."""
+    found: dict[str, Policy] = {}
+    for name, text in options.policy.items():
+        if name not in chain.vertices():
+            known = ", ".join(chain.vertices()) or "none"
+            raise UsageError(f"--policy {name}: it has no instances; functions that have: {known}")
+        try:
+            found[name] = find_policy(text)
+        except ValueError as error:
+            raise UsageError(f"--policy {name}: {error}") from error
+    return Manager(found) if found else None
 
 
 @contextlib.contextmanager

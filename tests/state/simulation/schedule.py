@@ -27,7 +27,7 @@ from sluice.chain.description import function
 from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import FunctionBox, stack_box
 from sluice.chain.processes.instances import Instances
-from sluice.chain.processes.memory import Memory
+from sluice.chain.processes.memory import SLOTS, Memory
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.state import chain_store as stores
@@ -48,15 +48,19 @@ BURST = 16
 FAILS = 3
 """Failures of the store in a schedule, at most."""
 SWINGS = 0.002
+SLOW = 0.9
 SALT = 1 << 32
 CHAINS = {
     "claims": (function(str(FOLDER.parent / "claims.c")), 2),
     "takes": (function(str(FOLDER.parent / "takes.c")), 2),
+    "notices": (function(str(FOLDER.parent / "notices.c")), 2),
     "lapses": (function(str(FOLDER.parent / "lapses.c"), wait=0.05), 3),
 }
 """Functions, and how many instances they have."""
-NOT_CRASHED = ("claims",)
+NOT_CRASHED = ("claims", "notices")
 """They read cached values, which may be later ones when a batch is handled again (docs/state.md)."""
+NOTICED = 5
+"""Batches after which the limit that `notices` reads is changed from outside; no log has that."""
 
 
 class ScheduleError(Exception):
@@ -84,9 +88,11 @@ def chain_of(name: str) -> IsolatedChain:
 
 
 @cache
-def ideal_of(name: str) -> list[str]:
+def ideal_of(name: str, noticed: int = 0) -> list[str]:
+    """The state of the ideal chain. noticed: packets before the change that `notices` is told."""
     with tempfile.TemporaryDirectory() as folder:
-        return run_ideal(plan_of(CHAINS[name][0]), packets(), Path(folder)).state
+        one = function(str(FOLDER.parent / "notices.c"), **{"from": noticed + 1}) if noticed else CHAINS[name][0]
+        return run_ideal(plan_of(one), packets(), Path(folder)).state
 
 
 class _OwnClient(Client):
@@ -116,11 +122,15 @@ class Simulation:
         self.network, self.server = library, server
         self.name = self.random.choice(sorted(CHAINS))
         self.swings = self.random.random() < 0.4
+        self.follows = self.random.random() < 0.5
+        self.slow = self.random.randrange(6)
+        self.next_move = 0
         self.faults = self.random.choice((0.0, 0.01, 0.04))
         self.threads: dict[int, str] = {}
         self.processes: dict[int, int] = {}
         self.failures: list[str] = []
         self.crashes = self.fails = self.swing = 0
+        self.notices, self.noticed = self.name == "notices", 0
 
     # --- threads ---
 
@@ -198,6 +208,7 @@ class Simulation:
         to = self.random.randrange(len(found))
         some = self.random.sample(range(1024), self.random.choice((300, 1024)))
         self.instances.assign(self.name, dict.fromkeys(some, to))
+        self.next_move = self.memory.stack.batches + 1 if self.follows and self.random.random() < 0.7 else 0
 
     def _fail(self) -> None:
         """The store has only what it had saved, and what was under way is lost."""
@@ -218,11 +229,12 @@ class Simulation:
         global _count
         _count = 0
         self.chain = chain_of(self.name)
-        ideal = ideal_of(self.name)
         location = self.server.location if isinstance(self.server, Server) else self.server
         with chain_store(location, self.chain, OFF, True, seed=1) as store:
             assert isinstance(store, ChainStore)
             self.store = store
+            labels = [part.label for part in self.chain.parts]
+            self.straggler = labels[self.slow] if self.slow < len(labels) else ""
             store.recovery.notify = lambda _: None
             self.memory = Memory(len(self.chain.parts))
             control = self.memory.control
@@ -236,9 +248,10 @@ class Simulation:
                 self._start_part(part)
             self._start_stack()
             self._schedule()
-            state = store.text().splitlines()
+            state = [row for row in store.text().splitlines() if '"object": "limit"' not in row]
         if self.failures:
             raise ScheduleError("; ".join(self.failures))
+        ideal = ideal_of(self.name, self.noticed)
         if state != ideal:
             differing = next((pair for pair in zip(ideal, state, strict=False) if pair[0] != pair[1]), ("", ""))
             raise ScheduleError(f"the state differs: {differing[0][:200]} is {differing[1][:200]}")
@@ -258,12 +271,30 @@ class Simulation:
             self._step()
         raise ScheduleError(f"{', '.join(self.threads.values())}: at a stop")
 
+    def _handled(self) -> bool:
+        """Whether the instances have handled the batches before a change from outside, and there are no others."""
+        stack, side = self.memory.stack, self.memory.functions
+        numbers = [part.number for part in self.chain.parts]
+        return stack.batches >= NOTICED and all(side[one].done == stack.queue[one].count for one in numbers)
+
+    def _notice(self) -> None:
+        """The limit is changed from outside; the instances get the callbacks, as far as they have a connection."""
+        self.notices = False
+        latest = max((self.memory.slot(place) for place in range(SLOTS)), key=lambda slot: slot.batch)
+        self.noticed = latest.now // MILLISECOND
+        self.store.peer.call("SET", "sluice:{notices}limit:", 7)
+        for fd, _ in self._files():
+            self.network.simulated_deliver(fd, 0)
+            self.network.simulated_reply(fd)
+
     def _step(self) -> None:
         choose = self.random
+        if self.notices and self._handled():
+            self._notice()
         if choose.random() < self.faults:
             files = self._files()
             running = [part for part in self.chain.parts if self.processes[part.number] in self.threads]
-            match choose.randrange(6 if isinstance(self.server, Server) else 4):
+            match choose.randrange(6 if isinstance(self.server, Server) and self.name != "notices" else 4):
                 case 0 if running and self.crashes < 6 and self.name not in NOT_CRASHED:
                     self._crash(choose.choice(running))
                 case 1 if files:
@@ -275,6 +306,8 @@ class Simulation:
                 case _:
                     self._move()
             return
+        if self.next_move and self.memory.stack.batches >= self.next_move:  # with the next batch after a move
+            self._move()
         if self.swings and choose.random() < SWINGS:  # all of the traffic, and soon back
             self.swing += 1
             found = self.chain.instances_of(self.name)
@@ -290,6 +323,10 @@ class Simulation:
             elif pending:
                 self.network.simulated_reply(choose.choice(pending))
         thread = choose.choice(sorted(self.threads))
+        if self.threads[thread] == self.straggler and choose.random() < SLOW:
+            thread = choose.choice(sorted(self.threads))
+        if self.notices and self.threads[thread] == "stack" and self.memory.stack.batches >= NOTICED:
+            return
         if self.network.simulated_run(thread):
             del self.threads[thread]
         self.instances.advance()

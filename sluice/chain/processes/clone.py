@@ -1,0 +1,63 @@
+"""Clones of stragglers (CHC, 3.4.3): a process that continues what an instance does that is slower than the others.
+
+The straggler goes on while its clone is prepared. The clone begins with the state in the store, and handles the batches
+again that the straggler has not committed. What that had done of them has no effect twice: the store has the results of
+its updates by their clocks, and what it had decided about packets is in the packet log.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sluice.engine.box import RunError
+
+if TYPE_CHECKING:
+    from sluice.chain.processes.controller import Controller
+    from sluice.chain.processes.process import Process
+
+
+@dataclass
+class Clone:
+    """A process that is prepared, and waits. go: what it waits for."""
+
+    pid: int
+    pidfd: int
+    result: int
+    go: int
+
+    def begin(self, token: str) -> None:
+        """It continues, and is known to the store by this."""
+        os.write(self.go, token.encode())
+        os.close(self.go)
+
+    def end(self) -> None:
+        """It is not needed."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        for file in (self.go, self.pidfd, self.result):
+            os.close(file)
+
+
+def clone(controller: Controller, process: Process) -> bool:
+    """Let a clone continue what a straggler does. False: meanwhile that has handled what it was given, and goes on.
+    Raises RunError for a process without state in a store, OSError.
+    """
+    part, number = process.part, process.part.number
+    if not controller.memory.control.stateful >> number & 1 or not process.pid or process.clone is not None:
+        raise RunError(f"'{part.label}' has no state in a store, or does not run: it cannot be cloned")
+    read, go = os.pipe()
+    given = controller.memory.stack.queue[number].count
+    try:
+        pid, result = controller.fork(process, read)
+    finally:
+        os.close(read)
+    made = Clone(pid, os.pidfd_open(pid), result, go)
+    if (controller.memory.functions[number].done - given) % (1 << 32) < 1 << 31:
+        made.end()
+        return False
+    process.clone = made
+    os.kill(process.pid, signal.SIGKILL)
+    return True

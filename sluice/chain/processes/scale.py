@@ -1,0 +1,48 @@
+"""More or fewer instances of a function share its traffic, while the chain runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sluice.chain.processes.process import Process
+from sluice.chain.processes.program import Part
+from sluice.engine.box import RunError
+
+if TYPE_CHECKING:
+    from sluice.chain.processes.controller import Controller
+
+
+def scale(controller: Controller, name: str, instances: int) -> int:
+    """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
+    move. Raises OSError, and RunError where a further process cannot start.
+    """
+    vertex, found = controller.instances.places(name)
+    for _ in range(len(found), instances):
+        taken = {process.part.number for process in controller.processes if not process.removed}
+        free = [number for number in range(controller.memory.count) if number not in taken]
+        if not free:
+            raise RunError("there is no place for a further process; start the chain with more instances")
+        part = controller.chain.add_instance(name, free[0])
+        _add_instance(controller, part, vertex)
+    return controller.instances.assign(name, controller.instances.spread(name, instances))
+
+
+def _add_instance(controller: Controller, part: Part, vertex: int) -> None:
+    """Start the process of a further instance."""
+    process = Process(part)
+    process.before = controller.counted(part.number)
+    controller.processes.append(process)
+    control, side = controller.memory.control, controller.memory.functions[part.number]
+    queue = controller.memory.stack.queue[part.number]
+    side.done, side.settled = queue.count, queue.count
+    side.done_batch = side.settled_batch = controller.memory.stack.batches
+    for one in controller.chain.parts:
+        control.before[one.number], control.drops[one.number] = one.before, one.drops
+    controller.describe(part)
+    if controller.stores is not None and part.shares:
+        controller.stores.admit(part, ())
+        controller.instances.rows.open(part)
+    controller.instances.describe(part, vertex)
+    controller.start(process)
+    controller.await_start(process)
+    control.absent &= ~(1 << part.number)

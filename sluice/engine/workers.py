@@ -236,8 +236,13 @@ class WorkerBoxes(Box):
             hand(reference, kind, _Bytes(data, len(data), len(data)))
 
     def pause(self) -> None:
-        """Wait until no worker does anything. For the thread that drives the box, between two bursts."""
-        self._library.sl_workers_pause(ctypes.byref(self._shared))
+        """Wait until no worker does anything. For the thread that drives the box, between two bursts.
+
+        Raises RunError for isolated workers.
+        """
+        self._library.sl_workers_pause.restype = ctypes.c_char_p
+        if (why := self._library.sl_workers_pause(ctypes.byref(self._shared))) is not None:
+            raise RunError(why.decode())
 
     def resume(self) -> None:
         """Let them go on."""

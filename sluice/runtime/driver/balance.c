@@ -19,7 +19,7 @@ static struct sl_worker *best(struct sl_workers *workers, uint32_t from, uint64_
     for (uint32_t i = 0; i < workers->count; i++) {
         struct sl_worker *w = &workers->threads[i];
         uint64_t twice = 2 * w->spent_since, rest = twice > apart ? twice - apart : apart - twice;
-        if (w->wanted == from && !w->done && rest < least) {
+        if (w->wanted == from && !__atomic_load_n(&w->done, __ATOMIC_ACQUIRE) && rest < least) {
             least = rest;
             found = w;
         }

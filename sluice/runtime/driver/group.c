@@ -28,6 +28,12 @@ struct stored {
     uint64_t size;
 };
 
+/* What remains of the rows of a process that has crashed. */
+struct complete {
+    uint64_t bytes;   /* of complete rows in the spool */
+    int failed;       /* errno of the first write that failed */
+};
+
 /* The rows of one function in one worker. */
 struct rows {
     struct rows *next;
@@ -42,7 +48,7 @@ struct rows {
     int failed;             /* errno of the first write that failed */
     struct stored head;     /* of the next row of the spool, when rows are merged */
     bool more;
-    uint64_t *complete;     /* bytes of complete rows in the spool, in memory that processes share; NULL: threads */
+    struct complete *complete;   /* in memory that processes share; NULL: threads */
 };
 
 struct sl_group {
@@ -106,8 +112,9 @@ void sl_group_recover(struct sl_group *group, uint32_t worker)
     for (struct rows *rows = group->rows; rows; rows = rows->next)
         if (rows->worker == worker && rows->spool && rows->complete) {
             int file = fileno(rows->spool);
-            bool cut = ftruncate(file, (off_t)*rows->complete) == 0 && lseek(file, 0, SEEK_END) >= 0;
-            rows->failed = rows->failed || cut ? rows->failed : errno;
+            bool cut = ftruncate(file, (off_t)rows->complete->bytes) == 0 && lseek(file, 0, SEEK_END) >= 0;
+            if (!cut && !rows->complete->failed)
+                rows->complete->failed = errno;
         }
 }
 
@@ -208,7 +215,7 @@ static bool take(struct rows *rows, const char *bytes, size_t size)
         (isolated && fflush(rows->spool)))
         return false;
     if (rows->complete)
-        *rows->complete += sizeof head + size;
+        rows->complete->bytes += sizeof head + size;
     return true;
 }
 
@@ -246,13 +253,21 @@ static bool take_any(struct rows *rows, const char *bytes, size_t size)
     return complete == size || put_aside(rows, bytes + complete, size - complete);
 }
 
+/* A row could not be written. */
+static void fail(struct rows *rows)
+{
+    rows->failed = errno ? errno : EIO;
+    if (rows->complete && !rows->complete->failed)
+        rows->complete->failed = rows->failed;
+}
+
 static ssize_t cookie_write(void *cookie, const char *bytes, size_t size)
 {
     struct rows *rows = cookie;
     pthread_mutex_lock(&rows->lock);
     bool taken = !rows->failed && take_any(rows, bytes, size);
     if (!taken && !rows->failed)
-        rows->failed = errno ? errno : EIO;
+        fail(rows);
     int reason = rows->failed;
     pthread_mutex_unlock(&rows->lock);
     if (!taken)
@@ -265,7 +280,7 @@ static int cookie_close(void *cookie)
     struct rows *rows = cookie;
     pthread_mutex_lock(&rows->lock);
     if (rows->used && !rows->failed && !take(rows, rows->partial, rows->used))
-        rows->failed = errno ? errno : EIO;
+        fail(rows);
     rows->used = 0;
     int reason = rows->failed;
     pthread_mutex_unlock(&rows->lock);
@@ -347,14 +362,27 @@ static bool merge(const struct sl_group *group, const struct output *output)
     return true;
 }
 
+/* The reason why a process could not write a row, which it may not have reported before it crashed; 0: there is none. */
+static int failed_before(const struct sl_group *group, const struct output *output)
+{
+    int reason = 0;
+    for (struct rows *rows = group->rows; rows && !reason; rows = rows->next)
+        if (rows->output == output && rows->complete)
+            reason = rows->complete->failed;
+    return reason;
+}
+
 int sl_group_write(struct sl_group *group, char *message, size_t message_size)
 {
     int result = 0;
     for (struct output *output = group->outputs; output; output = output->next) {
         errno = 0;
         bool written = !group->in_order || merge(group, output);
-        if (fflush(output->out) == 0 && written)
-            continue;
+        if (fflush(output->out) == 0 && written) {
+            errno = failed_before(group, output);
+            if (!errno)
+                continue;
+        }
         const char *name = output->standard ? "standard output" : output->path;
         snprintf(message, message_size, "%s: the rows could not all be written: %s", name, strerror(errno ? errno : EIO));
         result = -1;

@@ -22,6 +22,7 @@ enum {
 
 static const uint64_t look_every = 1000 * 1000;                       /* nanoseconds between two looks for crashes */
 static const uint64_t pause_least = 10 * 1000 * 1000, pause_most = 1000 * 1000 * 1000;   /* before another start */
+static const size_t ring_size = sizeof(struct sl_ring_common) + SL_RING_SHARED_BYTES;
 static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
 
 struct shared_report {
@@ -37,6 +38,8 @@ struct sl_worker_state {
     uint32_t is_packets;       /* they are packets */
     uint64_t mark;             /* twice the number that it is done with, plus the copy of the counters that holds then */
     uint32_t ends;             /* its box is being ended */
+    uint32_t done;             /* it has ended */
+    uint64_t no_port, no_checksum, unseen_fault;   /* those of its driver */
     /* Of the crash, as the process itself sees it; `signal` is 0 if it was killed: */
     int signal;
     uint32_t function;         /* from 1; 0: it was in none */
@@ -80,21 +83,27 @@ bool sl_isolation_begin(struct sl_workers *workers)
     isolation->state_size = sizeof(struct sl_worker_state) + 2 * isolation->counters_all * sizeof(uint64_t);
     isolation->workers = workers->count;
     isolation->states = calloc(workers->count, sizeof *isolation->states);
-    workers->threads = isolation->states ? map_shared(workers->count * sizeof *workers->threads) : NULL;
-    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
+    for (uint32_t i = 0; i < workers->count && isolation->states; i++)
         if (!(isolation->states[i] = map_shared(isolation->state_size)))
             return false;
-    return workers->threads;
+    return isolation->states;
 }
 
 struct sl_packet_ring *sl_isolation_ring(void)
 {
-    struct sl_packet_ring *ring = map_shared(sizeof *ring + SL_RING_SHARED_BYTES);
-    if (ring) {
-        ring->bytes = (uint8_t *)(ring + 1);
-        ring->room = SL_RING_BYTES;
-        ring->shared = true;
+    struct sl_packet_ring *ring = aligned_alloc(SL_RING_LINE_BYTES, sizeof *ring);
+    struct sl_ring_common *common = map_shared(ring_size);
+    if (!ring || !common) {
+        free(ring);
+        if (common)
+            munmap(common, ring_size);
+        return NULL;
     }
+    memset(ring, 0, sizeof *ring);
+    ring->common = common;
+    ring->bytes = (uint8_t *)(common + 1);
+    ring->room = SL_RING_BYTES;
+    ring->shared = true;
     return ring;
 }
 
@@ -140,7 +149,7 @@ void sl_isolation_run(const struct sl_worker *worker, uint32_t entries, bool is_
     struct sl_worker_state *state = worker->state;
     state->run = 0;   /* nothing is taken until all of it is written */
     __atomic_store_n(&state->mark, state->mark & 1, __ATOMIC_RELEASE);
-    state->begin = worker->ring->taken;
+    state->begin = worker->ring->common->taken;
     state->is_packets = is_packets;
     __atomic_store_n(&state->run, entries, __ATOMIC_RELEASE);
 }
@@ -166,6 +175,9 @@ void sl_isolation_publish(const struct sl_worker *worker, uint32_t done)
         if (isolation->function_counters[i] && box->function_counters[i])
             memcpy(counters, box->function_counters[i], isolation->function_counters[i] * sizeof *counters);
     state->created = box->created;
+    state->no_port = worker->drive.no_port;
+    state->no_checksum = worker->drive.no_checksum;
+    state->unseen_fault = worker->drive.unseen_fault;
     memcpy(state->failure, box->failure, sizeof state->failure);
     for (uint32_t i = 0; i < box->report_count; i++) {
         share_text(state->reports[i].name, box->reports[i].name);
@@ -176,6 +188,25 @@ void sl_isolation_publish(const struct sl_worker *worker, uint32_t done)
     memcpy(state->refused, box->refused, sizeof state->refused);
     state->refused_count = box->refused_count;
     __atomic_store_n(&state->mark, mark, __ATOMIC_RELEASE);
+}
+
+void sl_isolation_ended(const struct sl_worker *worker)
+{
+    sl_isolation_publish(worker, 0);
+    __atomic_store_n(&worker->state->done, 1, __ATOMIC_RELEASE);
+}
+
+/* What the other workers use is not mapped in this process, so that no fault of a function reaches it. */
+static void leave_to_others(const struct sl_worker *worker)
+{
+    const struct sl_workers *workers = worker->workers;
+    for (uint32_t i = 0; i < workers->count; i++) {
+        if (i == worker->number)
+            continue;
+        munmap(workers->isolation->states[i], workers->isolation->state_size);
+        if (workers->threads[i].ring)   /* those after this one have none when it is started first */
+            munmap(workers->threads[i].ring->common, ring_size);
+    }
 }
 
 /* --- in the caller's process --- */
@@ -197,6 +228,7 @@ int sl_isolation_start(struct sl_worker *worker, void *(*work)(void *worker))
     if (getppid() != caller)
         _exit(1);
     own = worker;
+    leave_to_others(worker);
     watch_faults();
     work(worker);
     _exit(0);   /* nothing of the caller's is ended here */
@@ -214,9 +246,13 @@ static void gather(struct sl_worker *w)
         if (isolation->function_counters[i] && box->function_counters[i])
             memcpy(box->function_counters[i], counters, isolation->function_counters[i] * sizeof *counters);
     box->created = state->created ? state->created : box->created;
+    w->drive.no_port = state->no_port;
+    w->drive.no_checksum = state->no_checksum;
+    w->drive.unseen_fault = state->unseen_fault;
     box->report_count = sl_min(state->report_count, SL_REPORTS_MOST);
     for (uint32_t i = 0; i < box->report_count; i++) {
         struct shared_report *report = &state->reports[i];
+        report->name[TEXT - 1] = report->function[TEXT - 1] = 0;   /* the process may have written anything */
         box->reports[i] = (struct sl_report){report->name, report->value, *report->function ? report->function : NULL};
     }
     memcpy(box->refused, state->refused, sizeof state->refused);
@@ -253,8 +289,8 @@ static void report(const struct sl_worker *w, int status, uint64_t packets, uint
     int used = number ? snprintf(text, sizeof text, "worker %u crashed: %s", w->number, strsignal(number))
                       : snprintf(text, sizeof text, "worker %u ended: status %d", w->number, WEXITSTATUS(status));
     if (state->signal && state->function && state->function <= isolation->function_count)
-        used += snprintf(text + used, sizeof text - (size_t)used, " in function %s, on an event of %s",
-                         isolation->function_names[state->function - 1], *state->layer ? state->layer : "the box");
+        used += snprintf(text + used, sizeof text - (size_t)used, " in function %.200s, on an event of %.*s",
+                         isolation->function_names[state->function - 1], TEXT - 1, *state->layer ? state->layer : "the box");
     if (state->signal && state->flow)
         used += snprintf(text + used, sizeof text - (size_t)used, " (flow %llu)", (unsigned long long)state->flow);
     if (state->signal && state->packet)
@@ -268,18 +304,26 @@ static void report(const struct sl_worker *w, int status, uint64_t packets, uint
 }
 
 /* A process ended before its time. Its next one begins after the packet of the crash; without a trace of it, as after
- * SIGKILL, after the group of packets that it had. Those of the group are lost: what they counted is not in the counters. */
+ * SIGKILL, after the group of packets that it had. Those of the group are lost: what they counted is not in the counters.
+ * What the process has written about itself may be wrong, but leads to no entry that it did not get. Where it has
+ * spoilt its ring, all that waited there is lost. */
 static void lose(struct sl_worker *w, int status)
 {
     struct sl_isolation *isolation = w->workers->isolation;
     struct sl_worker_state *state = w->state;
-    uint64_t done = state->mark >> 1, left = state->run > done ? state->run - done : 0;
-    uint64_t entries = state->is_packets ? sl_min(left, state->signal ? state->at + 1 : SL_ISOLATED_GROUP) : left;
-    uint64_t packets = state->is_packets ? entries : 0, next = state->begin + done + entries;
+    bool spoilt = sl_ring_is_spoilt(w->ring);
+    uint64_t taken = sl_ring_given_back(w->ring), handed = w->ring->handed;
+    if (spoilt && state->begin - taken <= handed - taken)
+        taken = state->begin;   /* it is newer */
+    uint64_t run = state->begin == taken ? sl_min(state->run, handed - taken) : 0, done = sl_min(state->mark >> 1, run);
+    uint64_t group = sl_min(run - done, state->is_packets ? SL_ISOLATED_GROUP : run);
+    if (state->signal && state->is_packets)
+        group = sl_min(group, (uint64_t)state->at + 1);
+    uint64_t first = taken + done, next = spoilt ? handed : first + group;
+    uint64_t packets = sl_ring_packets(w->ring, first, next);
     uint64_t lost = alive(isolation, counters_of(isolation, state, state->mark));
     uint64_t flows = lost - sl_min(lost, state->flows_lost), when = now();
-    if (state->run && next > w->ring->taken)
-        sl_ring_take(w->ring, (uint32_t)(next - w->ring->taken));
+    sl_ring_restore(w->ring, next);
     w->crashes++;
     isolation->crashes++;
     isolation->packets_lost += packets;
@@ -296,9 +340,9 @@ static void lose(struct sl_worker *w, int status)
     w->crashed = when;
     w->process = 0;
     w->done = w->given_up;
-    w->drive.leaving = NULL;   /* it was in the memory of that process */
     state->created += NUMBERS_LEFT_OUT;
     w->box->created = state->created;
+    state->done = 0;
     state->signal = 0;
     state->run = state->at = state->function = 0;
     state->mark &= 1;
@@ -310,9 +354,15 @@ static void lose(struct sl_worker *w, int status)
 static void take_back(struct sl_worker *w)
 {
     struct sl_packet_ring *ring = w->ring;
-    uint64_t published = __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE);
-    for (; ring->taken < published; sl_ring_take(ring, 1))
-        w->workers->isolation->packets_lost += ring->kinds[ring->taken % SL_RING_ENTRIES] == SL_RING_PACKET;
+    uint64_t taken = sl_ring_given_back(ring);
+    w->workers->isolation->packets_lost += sl_ring_packets(ring, taken, ring->handed);
+    sl_ring_restore(ring, ring->handed);
+}
+
+/* Whether a worker has ended its box, as it was to. */
+static bool has_ended(const struct sl_worker *w)
+{
+    return w->ring->ended && __atomic_load_n(&w->state->done, __ATOMIC_ACQUIRE) == 1;
 }
 
 void sl_isolation_look(struct sl_workers *workers, void *(*work)(void *worker))
@@ -324,10 +374,12 @@ void sl_isolation_look(struct sl_workers *workers, void *(*work)(void *worker))
     for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
         struct sl_worker *w = &workers->threads[i];
         int status;
+        w->done = w->done || has_ended(w);
         if (w->state->failure[0] && w->drive.on_fault == SL_DRIVE_STOP)
             workers->failed = 1;
         if (w->process && waitpid(w->process, &status, WNOHANG) == w->process) {
-            if (__atomic_load_n(&w->done, __ATOMIC_ACQUIRE))
+            w->done = has_ended(w);
+            if (w->done)
                 w->process = 0;
             else
                 lose(w, status);
@@ -343,7 +395,7 @@ void sl_isolation_join(struct sl_workers *workers)
 {
     for (uint32_t i = 0; i < workers->count; i++) {
         struct sl_worker *w = &workers->threads[i];
-        if (w->process && !w->done)
+        if (w->process && !has_ended(w))
             kill(w->process, SIGKILL);
         if (w->process)
             waitpid(w->process, NULL, 0);
@@ -351,10 +403,12 @@ void sl_isolation_join(struct sl_workers *workers)
         if (w->given_up)
             take_back(w);
         if (w->ring)
-            munmap(w->ring, sizeof *w->ring + SL_RING_SHARED_BYTES);
-        gather(w);
+            munmap(w->ring->common, ring_size);
+        free(w->ring);
+        w->ring = NULL;
+        if (w->state)   /* else it could not be started */
+            gather(w);
     }
-    munmap(workers->threads, workers->count * sizeof *workers->threads);
 }
 
 void sl_isolation_close(struct sl_isolation *isolation)

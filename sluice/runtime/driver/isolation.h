@@ -72,10 +72,13 @@ void sl_isolation_run(const struct sl_worker *worker, uint32_t entries, bool is_
 void sl_isolation_ends(const struct sl_worker *worker);
 void sl_isolation_publish(const struct sl_worker *worker, uint32_t done);
 
+/* In the worker's process: its box has ended, and nothing more is done. */
+void sl_isolation_ended(const struct sl_worker *worker);
+
 /* Starts processes again in the place of those that crashed. Cheap: at most once in a millisecond it looks for them. */
 void sl_isolation_look(struct sl_workers *workers, void *(*work)(void *worker));
 
-/* Waits for the processes that have ended, ends the others, and frees the shared memory but for the states. */
+/* Waits for the processes that have ended, ends the others, and frees the rings. */
 void sl_isolation_join(struct sl_workers *workers);
 
 #ifdef __cplusplus

@@ -31,21 +31,36 @@ enum sl_ring_kind {
     SL_RING_SECRETS,   /* the bytes are secrets of kind frame.number */
 };
 
-struct sl_packet_ring {
+/* What both sides use: in shared memory where the worker is a process. */
+struct sl_ring_common {
     struct sl_frame frames[SL_RING_ENTRIES];
     uint8_t kinds[SL_RING_ENTRIES];       /* enum sl_ring_kind */
-    uint64_t byte_ends[SL_RING_ENTRIES];  /* position in `bytes` after those of the entry */
-    /* The writer's: */
-    uint64_t written;          /* entries, also those that are not published yet */
-    uint64_t taken_seen;       /* copy of `taken` */
-    uint8_t *bytes;
-    uint64_t room, bytes_written;
-    bool shared;               /* `bytes` follow the ring, and have a bound */
-    /* Shared, each on a cache line of its own. */
+    /* Each on a cache line of its own. */
     _Alignas(SL_RING_LINE_BYTES) uint64_t published;   /* entries */
     uint64_t clock;            /* no packet that is published later is earlier than it (nanoseconds); 0: not known */
-    uint32_t ended;            /* no more entries come */
+    uint32_t ended;            /* enum sl_ring_ended */
     _Alignas(SL_RING_LINE_BYTES) uint64_t taken;       /* entries that the worker has processed */
+};
+
+enum sl_ring_ended {
+    SL_RING_GOES_ON,
+    SL_RING_ENDED,       /* no more entries come */
+    SL_RING_ABANDONED,   /* the same, and the box is not to be ended */
+};
+
+/* A process that writes to one that reads has this for itself, so that a fault of the reader's cannot spoil it. */
+struct sl_packet_ring {
+    struct sl_ring_common *common;
+    /* The writer's: */
+    uint64_t written;          /* entries, also those that are not published yet */
+    uint64_t handed;           /* copy of `published` */
+    uint64_t taken_seen;       /* copy of `taken` */
+    uint32_t ended;            /* copy of `ended` */
+    uint8_t *bytes;
+    uint64_t room, bytes_written;
+    bool shared;               /* `bytes` follow `common`, and have a bound */
+    uint64_t byte_ends[SL_RING_ENTRIES];  /* position in `bytes` after those of the entry */
+    uint8_t kinds[SL_RING_ENTRIES];       /* copy of `kinds` */
     /* The worker's: */
     _Alignas(SL_RING_LINE_BYTES) uint64_t published_seen;
 };
@@ -53,26 +68,40 @@ struct sl_packet_ring {
 static inline struct sl_packet_ring *sl_packet_ring_open(void)
 {
     struct sl_packet_ring *ring = aligned_alloc(SL_RING_LINE_BYTES, sizeof *ring);
-    if (ring)
-        memset(ring, 0, sizeof *ring);
+    struct sl_ring_common *common = aligned_alloc(SL_RING_LINE_BYTES, sizeof *common);
+    if (!ring || !common) {
+        free(ring);
+        free(common);
+        return NULL;
+    }
+    memset(ring, 0, sizeof *ring);
+    memset(common, 0, sizeof *common);
+    ring->common = common;
     return ring;
 }
 
 static inline void sl_packet_ring_close(struct sl_packet_ring *ring)
 {
-    if (ring)
+    if (ring) {
         free(ring->bytes);
+        free(ring->common);
+    }
     free(ring);
 }
 
 /* --- the writer's side --- */
 
-/* Entries that the worker has not given back. */
-static inline uint64_t sl_ring_waiting(struct sl_packet_ring *ring)
+/* Entries that the worker has given back: at least as many as before, and at most those that it got. */
+static inline uint64_t sl_ring_given_back(struct sl_packet_ring *ring)
 {
-    ring->taken_seen = __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE);
-    return ring->written - ring->taken_seen;
+    uint64_t taken = __atomic_load_n(&ring->common->taken, __ATOMIC_ACQUIRE);
+    if (taken - ring->taken_seen <= ring->handed - ring->taken_seen)
+        ring->taken_seen = taken;
+    return ring->taken_seen;
 }
+
+/* Entries that the worker has not given back. */
+static inline uint64_t sl_ring_waiting(struct sl_packet_ring *ring) { return ring->written - sl_ring_given_back(ring); }
 
 static inline bool sl_ring_has_entry(struct sl_packet_ring *ring)
 {
@@ -125,12 +154,13 @@ static inline bool sl_ring_has_bytes(struct sl_packet_ring *ring, uint64_t size,
 static inline void sl_ring_put(struct sl_packet_ring *ring, enum sl_ring_kind kind, const struct sl_frame *frame, bool copies)
 {
     uint64_t place = ring->written++ % SL_RING_ENTRIES;
-    ring->frames[place] = *frame;
-    ring->kinds[place] = (uint8_t)kind;
+    struct sl_ring_common *common = ring->common;
+    common->frames[place] = *frame;
+    common->kinds[place] = ring->kinds[place] = (uint8_t)kind;
     if (copies && frame->captured) {
         uint64_t at = sl_ring_begin(ring, frame->captured);
         memcpy(ring->bytes + at % ring->room, frame->at, frame->captured);
-        ring->frames[place].at = ring->bytes + at % ring->room;
+        common->frames[place].at = ring->bytes + at % ring->room;
         ring->bytes_written = (at + frame->captured + SL_RING_ALIGNED - 1) / SL_RING_ALIGNED * SL_RING_ALIGNED;
     }
     ring->byte_ends[place] = ring->bytes_written;
@@ -139,7 +169,43 @@ static inline void sl_ring_put(struct sl_packet_ring *ring, enum sl_ring_kind ki
 /* Hands the entries so far to the worker. */
 static inline void sl_ring_publish(struct sl_packet_ring *ring)
 {
-    __atomic_store_n(&ring->published, ring->written, __ATOMIC_RELEASE);
+    ring->handed = ring->written;
+    __atomic_store_n(&ring->common->published, ring->written, __ATOMIC_RELEASE);
+}
+
+/* No more entries come. */
+static inline void sl_ring_end(struct sl_packet_ring *ring, enum sl_ring_ended ended)
+{
+    sl_ring_publish(ring);
+    ring->ended = ended;
+    __atomic_store_n(&ring->common->ended, (uint32_t)ended, __ATOMIC_RELEASE);
+}
+
+/* Whether something else than the ring was written to `common`, so that what waits in it may not be what was put there. */
+static inline bool sl_ring_is_spoilt(struct sl_packet_ring *ring)
+{
+    const struct sl_ring_common *common = ring->common;
+    bool beyond = common->taken - ring->taken_seen > ring->handed - ring->taken_seen;
+    return beyond || common->published != ring->handed || common->ended != ring->ended;
+}
+
+/* The packets among these entries, which the ring still has. */
+static inline uint64_t sl_ring_packets(const struct sl_packet_ring *ring, uint64_t from, uint64_t to)
+{
+    uint64_t packets = 0;
+    for (; from < to; from++)
+        packets += ring->kinds[from % SL_RING_ENTRIES] == SL_RING_PACKET;
+    return packets;
+}
+
+/* There is no worker, which may have written anything to `common`: the next one begins with entry `taken`. */
+static inline void sl_ring_restore(struct sl_packet_ring *ring, uint64_t taken)
+{
+    struct sl_ring_common *common = ring->common;
+    common->published = ring->handed;
+    common->ended = ring->ended;
+    common->clock = 0;
+    common->taken = ring->taken_seen = taken;
 }
 
 /* --- the worker's side --- */
@@ -147,32 +213,33 @@ static inline void sl_ring_publish(struct sl_packet_ring *ring)
 /* The next entries of one kind, neighbours in memory, at most `most`: how many there are. */
 static inline uint32_t sl_ring_run(struct sl_packet_ring *ring, uint32_t most, struct sl_frame **frames, enum sl_ring_kind *kind)
 {
-    uint64_t taken = ring->taken;   /* this thread's own */
-    if (ring->published_seen == taken)
-        ring->published_seen = __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE);
+    struct sl_ring_common *common = ring->common;
+    uint64_t taken = common->taken;   /* this thread's own */
+    if (ring->published_seen <= taken)   /* less in a process that was started again */
+        ring->published_seen = __atomic_load_n(&common->published, __ATOMIC_ACQUIRE);
     uint64_t place = taken % SL_RING_ENTRIES, count = ring->published_seen - taken;
     if (count > most)
         count = most;
     if (count > SL_RING_ENTRIES - place)
         count = SL_RING_ENTRIES - place;
     uint32_t run = 0;
-    while (run < count && ring->kinds[place + run] == ring->kinds[place])
+    while (run < count && common->kinds[place + run] == common->kinds[place])
         run++;
-    *frames = &ring->frames[place];
-    *kind = run ? (enum sl_ring_kind)ring->kinds[place] : SL_RING_PACKET;
+    *frames = &common->frames[place];
+    *kind = run ? (enum sl_ring_kind)common->kinds[place] : SL_RING_PACKET;
     return run;
 }
 
 /* Whether it has entries. */
 static inline bool sl_ring_has_run(const struct sl_packet_ring *ring)
 {
-    return __atomic_load_n(&ring->published, __ATOMIC_ACQUIRE) != ring->taken;
+    return __atomic_load_n(&ring->common->published, __ATOMIC_ACQUIRE) != ring->common->taken;
 }
 
 /* Gives back so many entries. */
 static inline void sl_ring_take(struct sl_packet_ring *ring, uint32_t count)
 {
-    __atomic_store_n(&ring->taken, ring->taken + count, __ATOMIC_RELEASE);
+    __atomic_store_n(&ring->common->taken, ring->common->taken + count, __ATOMIC_RELEASE);
 }
 
 #endif

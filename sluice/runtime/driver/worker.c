@@ -71,9 +71,9 @@ static void count_run(struct sl_worker *w, uint32_t thread, uint64_t begin, uint
         __atomic_store_n(&w->spent, w->spent + (now() - begin), __ATOMIC_RELAXED);
 }
 
-static void end_box(struct sl_worker *w)
+static void end_box(struct sl_worker *w, bool abandoned)
 {
-    if (!w->abandoned) {
+    if (!abandoned) {
         if (w->workers->group)
             sl_group_ends(w->workers->group, w->number);
         if (w->state)
@@ -81,7 +81,7 @@ static void end_box(struct sl_worker *w)
         sl_drive_finish(&w->drive);
     }
     if (w->state)
-        sl_isolation_publish(w, 0);
+        sl_isolation_ended(w);
     __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
 }
 
@@ -91,7 +91,7 @@ static bool serve(struct sl_worker *w, uint32_t thread)
     struct sl_frame *frames;
     enum sl_ring_kind kind;
     /* before the look at the ring: all packets that it is about have been published then */
-    uint32_t ended = __atomic_load_n(&w->ring->ended, __ATOMIC_ACQUIRE);
+    uint32_t ended = __atomic_load_n(&w->ring->common->ended, __ATOMIC_ACQUIRE);
     uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
     if (count) {
         struct sl_busy *busy = w->workers->busy ? &w->workers->busy[thread] : NULL;
@@ -103,7 +103,7 @@ static bool serve(struct sl_worker *w, uint32_t thread)
         sl_ring_take(w->ring, count);
         look_for_failure(w);
     } else if (ended && !w->done) {
-        end_box(w);
+        end_box(w, ended == SL_RING_ABANDONED);
     }
     return count;
 }
@@ -111,7 +111,7 @@ static bool serve(struct sl_worker *w, uint32_t thread)
 /* Nothing is in the ring: time goes on by the clock, if the source has one. */
 static void advance(struct sl_worker *w)
 {
-    uint64_t clock = __atomic_load_n(&w->ring->clock, __ATOMIC_ACQUIRE);
+    uint64_t clock = __atomic_load_n(&w->ring->common->clock, __ATOMIC_ACQUIRE);
     if (!clock || w->done || sl_ring_has_run(w->ring))   /* packets are before the clock */
         return;
     if (w->state)

@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* A box and its ring. A thread has one or several, or a process has one; then it is in shared memory. */
+/* A box and its ring. A thread has one or several, or a process has a copy of one: what it changes there, the caller does
+ * not see. */
 struct sl_worker {
     struct sl_workers *workers;
     struct sl_packet_ring *ring;
@@ -16,7 +17,6 @@ struct sl_worker {
     struct sl_drive drive;   /* what is done with its box */
     uint32_t number;
     bool runs;
-    bool abandoned;     /* the box is not ended; set before the ring ends */
     uint64_t time;      /* the reader's: the largest time that the ring has passed */
     uint32_t done;      /* the box has ended */
     uint32_t owner;     /* the thread that has it, which alone gives it away */

@@ -32,10 +32,8 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
         return 0;
     workers->keeps = drive->in && sl_source_keeps(drive->in);
     struct sl_isolation *isolation = workers->isolation;
-    if (!isolation)
+    if (!isolation || sl_isolation_begin(workers))
         workers->threads = calloc(workers->count, sizeof *workers->threads);
-    else if (!sl_isolation_begin(workers))
-        workers->threads = NULL;
     uint32_t threads = workers->thread_count ? workers->thread_count : workers->count;
     workers->pool = calloc(threads, sizeof *workers->pool);
     bool homes = !workers->path || workers->homes.lines || sl_homes_open(&workers->homes);
@@ -83,8 +81,10 @@ static uint32_t pool_size(const struct sl_workers *workers)
     return workers->thread_count ? workers->thread_count : workers->count;
 }
 
-void sl_workers_pause(struct sl_workers *workers)
+const char *sl_workers_pause(struct sl_workers *workers)
 {
+    if (workers->isolation)
+        return "isolated workers cannot be paused, and their functions not be replaced: end the run and start it again";
     for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
         struct sl_worker *w = &workers->threads[i];
         sl_ring_publish(w->ring);
@@ -95,6 +95,7 @@ void sl_workers_pause(struct sl_workers *workers)
     for (uint32_t i = 0; i < pool_size(workers) && workers->threads; i++)
         while (!__atomic_load_n(&workers->pool[i].paused, __ATOMIC_ACQUIRE))
             sleep_for(SLEEP_LEAST);
+    return NULL;
 }
 
 void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive)
@@ -221,7 +222,7 @@ void sl_workers_time(struct sl_workers *workers, uint64_t clock)
 {
     look_for_crashes(workers);
     for (uint32_t i = 0; clock && i < workers->count; i++)
-        __atomic_store_n(&workers->threads[i].ring->clock, clock, __ATOMIC_RELEASE);
+        __atomic_store_n(&workers->threads[i].ring->common->clock, clock, __ATOMIC_RELEASE);
 }
 
 void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets)
@@ -245,9 +246,7 @@ static void end_rings(struct sl_workers *workers, bool abandoned)
             continue;
         if (!abandoned)
             put_time(workers, w);   /* what has expired by now ends so, and not by the end of the input */
-        sl_ring_publish(w->ring);
-        w->abandoned = abandoned;
-        __atomic_store_n(&w->ring->ended, 1, __ATOMIC_RELEASE);
+        sl_ring_end(w->ring, abandoned ? SL_RING_ABANDONED : SL_RING_ENDED);
     }
 }
 
@@ -258,6 +257,8 @@ static void join(struct sl_workers *workers)
             pthread_join(workers->pool[i].thread, NULL);
     free(workers->pool);
     workers->pool = NULL;
+    if (workers->isolation)
+        sl_isolation_join(workers);
     for (uint32_t i = 0; i < workers->count; i++) {
         struct sl_worker *w = &workers->threads[i];
         workers->no_port += w->drive.no_port;
@@ -268,10 +269,7 @@ static void join(struct sl_workers *workers)
         sl_packet_ring_close(w->ring);
         sl_drive_close(&w->drive);
     }
-    if (workers->isolation)
-        sl_isolation_join(workers);
-    else
-        free(workers->threads);
+    free(workers->threads);
     workers->threads = NULL;
     sl_homes_close(&workers->homes);
 }

@@ -83,8 +83,9 @@ void sl_workers_time(struct sl_workers *workers, uint64_t clock);
 void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets);
 
 /* Waits until all workers have processed what they were passed, and do nothing. Then the caller's thread may use the boxes,
- * until sl_workers_resume, after which they call these functions. Between two bursts only. */
-void sl_workers_pause(struct sl_workers *workers);
+ * until sl_workers_resume, after which they call these functions. Between two bursts only. NULL, or why this is not
+ * possible: processes have boxes of their own, which this process cannot use. */
+const char *sl_workers_pause(struct sl_workers *workers);
 void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive);
 
 /* Whether the run is to end, as a function failed. */

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -118,7 +119,9 @@ class Served:
         process = service.process()
         places = [_backend(each) for each in backends]
         wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls, trusted)
-        program = build_program(process.name, lower(service, process).source, tls=wiring.encrypted)
+        program = build_program(
+            process.name, lower(service, process).source, tls=wiring.encrypted, http2=bool(limits.http2)
+        )
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
             command_of(program, (wiring, limits)), stdout=subprocess.PIPE, stderr=self._errors, text=True
@@ -138,6 +141,10 @@ class Served:
         """What it has printed to its standard error."""
         self._errors.seek(0)
         return self._errors.read()
+
+    def drain(self) -> None:
+        """Accept no more, as after a reload."""
+        self._process.send_signal(signal.SIGUSR1)
 
     def open_connections(self) -> int:
         """Its connections, with those to backends."""

@@ -16,7 +16,7 @@ SOURCES = (
     "lane.c", "overdue.c", "steal.c", "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c",
     "log.c", "log_format.c", "log_file.c", "options.c", "main.c",
 )  # fmt: skip
-WITHOUT_HTTP2, WITH_HTTP2 = ("h2_none.c",), ("h2.c", "h2_request.c", "h2_response.c")
+WITHOUT_HTTP2, WITH_HTTP2 = ("h2_none.c",), ("h2.c", "h2_session.c", "h2_request.c", "h2_response.c")
 WITHOUT_TLS, WITH_TLS = ("tls_none.c",), ("tls.c", "tls_context.c", "tls_probe.c")
 
 NO_OPENSSL = (

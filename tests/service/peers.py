@@ -124,7 +124,10 @@ class Served:
         )
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            command_of(program, (wiring, limits)), stdout=subprocess.PIPE, stderr=self._errors, text=True
+            [*command_of(program, (wiring, limits)), "--drain", "20"],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
         )
         assert self._process.stdout is not None
         word, _, port = self._process.stdout.readline().split()

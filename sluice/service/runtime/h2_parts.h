@@ -63,8 +63,20 @@ struct service_h2 {
 void *service_h2_allocate(size_t size);
 void service_h2_release(void *memory);
 
+/* The same for nghttp2. */
+nghttp2_mem service_h2_allocator(void);
+
 /* Puts a stream among those that have something to do. */
 void service_h2_ready(struct service_h2_stream *stream);
+
+/* --- h2_session.c */
+
+/* The session of a connection. False if there is no memory. */
+bool service_h2_make_session(struct service_h2 *h2);
+
+/* The buffers of a stream go back to the pool; its pair of sockets is closed. */
+void service_h2_give_back(struct service_h2_stream *stream);
+void service_h2_close_pair(struct service_h2_stream *stream);
 
 /* Ends a stream before its time. */
 void service_h2_reset(struct service_h2_stream *stream, uint32_t error, enum service_counter reason);

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -111,14 +111,14 @@ class Served:
     def __init__(
         self,
         service: Service,
-        backends: Sequence[int | str | Backend],
+        backends: Sequence[int | str | Backend] | Mapping[str, Sequence[Backend]],
         limits: Limits = LIMITS,
         tls: Tls = NO_TLS,
         trusted: tuple[Network, ...] = (),
     ) -> None:
         process = service.process()
-        places = [_backend(each) for each in backends]
-        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls, trusted)
+        given = list(backends.items()) if isinstance(backends, Mapping) else [("", [*map(_backend, backends)])]
+        wiring = wire(process, ("", ("127.0.0.1", 0)), given if backends else [], tls, trusted)
         program = build_program(
             process.name, lower(service, process).source, tls=wiring.encrypted, http2=bool(limits.http2)
         )

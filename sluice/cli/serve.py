@@ -98,6 +98,8 @@ def add(commands: Any) -> None:
         ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
         ("access_log_keep", "files before it that are kept"),
         ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
+        ("http2", "streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only"),
+        ("http2_memory", "MiB of memory of HTTP/2"),
         ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),
         ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
         ("handshakes", "TLS handshakes with clients at once; 0: any number"),
@@ -218,7 +220,7 @@ def _configured(options: argparse.Namespace, names: Names) -> list[Configured]:
             process,
             _one(options.listen),
             [_several(each, names) for each in options.backends],
-            read_tls(service, process, options.tls, options.alpn, options.backend_ca),
+            read_tls(service, process, options.tls, options.alpn, options.backend_ca, options.http2),
             read_networks(options.proxy_protocol),
         )
     except AddressError as error:
@@ -241,7 +243,7 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
         channels, folders = 1 + len(backends), any(each.port == 0 for each in backends)
         tls = tls or any(each.name for each in backends)
     with busy("compiling"):
-        program = build_program(process.name, lowered.source, tls=tls)
+        program = build_program(process.name, lowered.source, tls=tls, http2=bool(limits.http2))
     return bounds_of(program, channels, limits, folders=folders, tls=tls, proxied=bool(options.proxy_protocol))
 
 

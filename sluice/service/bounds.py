@@ -57,6 +57,8 @@ class Limits:
     """Files before it that are kept then."""
     access_log_buffer: int = 1024
     """KiB of lines that a worker holds until they are written."""
+    http2: int = 0
+    """Streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only."""
     backend_proxy: int = 0
     """The version of the PROXY header that backends are sent; 0: none."""
     share: int = 1
@@ -67,6 +69,8 @@ class Limits:
     """What reports events: epoll or io_uring."""
     tls_memory: int = 256
     """MiB of memory of TLS, of all services of the process."""
+    http2_memory: int = 64
+    """MiB of memory of HTTP/2, of all services of the process."""
 
 
 POINTER = 8
@@ -122,5 +126,6 @@ def bounds_of(
         + limits.workers * (kept + sizes["lane"] + sizes["worker"])
         + sizes["shared"]
         + log
-        + (limits.tls_memory << 20 if tls else 0),
+        + (limits.tls_memory << 20 if tls else 0)
+        + (limits.http2_memory << 20 if limits.http2 else 0),
     )

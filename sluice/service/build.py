@@ -16,6 +16,7 @@ SOURCES = (
     "lane.c", "overdue.c", "steal.c", "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c",
     "log.c", "log_format.c", "log_file.c", "options.c", "main.c",
 )  # fmt: skip
+WITHOUT_HTTP2, WITH_HTTP2 = ("h2_none.c",), ("h2.c", "h2_session.c", "h2_request.c", "h2_response.c")
 WITHOUT_TLS, WITH_TLS = ("tls_none.c",), ("tls.c", "tls_context.c", "tls_probe.c")
 
 NO_OPENSSL = (
@@ -23,24 +24,29 @@ NO_OPENSSL = (
     "Alpine: openssl-dev), or serve without TLS"
 )
 
+NO_NGHTTP2 = (
+    "HTTP/2 needs nghttp2 with its headers; install it (Debian, Ubuntu: apt install libnghttp2-dev; Fedora: "
+    "libnghttp2-devel; Alpine: nghttp2-dev), or serve without --http2"
+)
 
-def build_program(name: str, *sources: str, tls: bool = False) -> Path:
+
+def build_program(name: str, *sources: str, tls: bool = False, http2: bool = False) -> Path:
     """The executable of compiled processes, which run as services of one process of the system; with OpenSSL, if any of
-    them uses TLS.
+    them uses TLS, and with nghttp2, if any uses HTTP/2.
 
-    Raises CompilerError, also if OpenSSL is missing, and CacheError where there is no place for it.
+    Raises CompilerError, also if one of these is missing, and CacheError where there is no place for it.
     """
     names = [f"service_program_{number}" for number in range(len(sources))]
     texts = {f"{each}.c": f"#define service_program {each}\n{text}" for each, text in zip(names, sources, strict=True)}
-    libraries = ["-lssl", "-lcrypto"] if tls else []
-    return _cached(name, SERVICE, {**texts, "table.c": _table(names)}, [_platform(tls), *libraries])
+    libraries = [*(["-lssl", "-lcrypto"] if tls else []), *(["-lnghttp2"] if http2 else [])]
+    return _cached(name, SERVICE, {**texts, "table.c": _table(names)}, [_platform(tls, http2), *libraries])
 
 
-def _platform(tls: bool) -> Path:
+def _platform(tls: bool, http2: bool) -> Path:
     """What all programs have in common, as an object file."""
-    sources = (*SOURCES, *(WITH_TLS if tls else WITHOUT_TLS))
+    sources = (*SOURCES, *(WITH_TLS if tls else WITHOUT_TLS), *(WITH_HTTP2 if http2 else WITHOUT_HTTP2))
     texts = {f"unit_{each}": f'#include "{each}"\n' for each in sources}
-    return _cached("platform-tls" if tls else "platform", OBJECT, texts, ["-r", "-nostdlib"])
+    return _cached("platform" + "-tls" * tls + "-http2" * http2, OBJECT, texts, ["-r", "-nostdlib"])
 
 
 def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path]) -> Path:
@@ -61,6 +67,8 @@ def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path])
         done = subprocess.run(line, capture_output=True, text=True)
         if done.returncode and "openssl/" in done.stderr and "No such file" in done.stderr:
             raise CompilerError(NO_OPENSSL)
+        if done.returncode and "nghttp2/" in done.stderr and "No such file" in done.stderr:
+            raise CompilerError(NO_NGHTTP2)
         if done.returncode:
             raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}")
 

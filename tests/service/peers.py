@@ -6,12 +6,13 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -111,18 +112,23 @@ class Served:
     def __init__(
         self,
         service: Service,
-        backends: Sequence[int | str | Backend],
+        backends: Sequence[int | str | Backend] | Mapping[str, Sequence[Backend]],
         limits: Limits = LIMITS,
         tls: Tls = NO_TLS,
         trusted: tuple[Network, ...] = (),
     ) -> None:
         process = service.process()
-        places = [_backend(each) for each in backends]
-        wiring = wire(process, ("", ("127.0.0.1", 0)), [("", places)] if backends else [], tls, trusted)
-        program = build_program(process.name, lower(service, process).source, tls=wiring.encrypted)
+        given = list(backends.items()) if isinstance(backends, Mapping) else [("", [*map(_backend, backends)])]
+        wiring = wire(process, ("", ("127.0.0.1", 0)), given if backends else [], tls, trusted)
+        program = build_program(
+            process.name, lower(service, process).source, tls=wiring.encrypted, http2=bool(limits.http2)
+        )
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(
-            command_of(program, (wiring, limits)), stdout=subprocess.PIPE, stderr=self._errors, text=True
+            [*command_of(program, (wiring, limits)), "--drain", "20"],
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            text=True,
         )
         assert self._process.stdout is not None
         with killed_after(self._process, PATIENCE):
@@ -140,6 +146,10 @@ class Served:
         """What it has printed to its standard error."""
         self._errors.seek(0)
         return self._errors.read()
+
+    def drain(self) -> None:
+        """Accept no more, as after a reload."""
+        self._process.send_signal(signal.SIGUSR1)
 
     def open_connections(self) -> int:
         """Its connections, with those to backends."""

@@ -111,6 +111,12 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         raise UsageError(f"--access-log-keep {limits.access_log_keep}: at most 1000 files")
     if limits.access_log:
         limits = dataclasses.replace(limits, access_log=str(Path(limits.access_log).absolute()))
+    if limits.http2 > 1000:
+        raise UsageError(f"--http2 {limits.http2}: at most 1000 streams of a connection; 0: none")
+    if limits.http2 and limits.buffer_size < 16384:
+        raise UsageError(f"--buffer-size {limits.buffer_size}: at least 16384 bytes with --http2")
+    if not 1 <= limits.http2_memory <= 1 << 20:
+        raise UsageError(f"--http2-memory {limits.http2_memory}: from 1 to {1 << 20} MiB")
     if limits.backend_proxy > 2:
         raise UsageError(f"--backend-proxy {limits.backend_proxy}: version 1 or 2, or 0 for none")
     if limits.keep > 4096:
@@ -141,14 +147,20 @@ def named(text: str) -> tuple[str, str]:
 
 
 def read_tls(
-    service: Service, process: Signature, certificates: list[str], protocols: str | None, authorities: str | None
+    service: Service,
+    process: Signature,
+    certificates: list[str],
+    protocols: str | None,
+    authorities: str | None,
+    http2: int = 0,
 ) -> Tls:
-    """TLS of a service. Without `protocols`, those are negotiated that its messages have. Raises AddressError and
-    UsageError.
+    """TLS of a service. Without `protocols`, those are negotiated that its messages have, and with `http2` that, too.
+    Raises AddressError and UsageError.
     """
     if len(certificates) > CERTIFICATES:
         raise UsageError(f"--tls is given {len(certificates)} times: at most {CERTIFICATES}")
-    names = service.protocols(process) if protocols is None else tuple(protocols.split(",")) if protocols else ()
+    own = (*(("h2",) if http2 else ()), *service.protocols(process))
+    names = own if protocols is None else tuple(protocols.split(",")) if protocols else ()
     if any(not each or not each.isascii() for each in names) or sum(len(each) + 1 for each in names) > 256:
         raise UsageError(f"--alpn {protocols}: names such as http/1.1, separated by commas; at most 256 characters")
     return Tls(
@@ -160,6 +172,8 @@ def read_tls(
 
 def require_web(service: Service, process: Signature, wiring: Wiring, limits: Limits) -> None:
     """Refuse options of HTTP where the clients of a service use another protocol. Raises UsageError."""
+    if limits.http2 and not service.accepts_web(process, wiring.accept):
+        raise UsageError("--http2: the clients of this service do not use HTTP; omit it")
     if limits.access_log and not service.accepts_web(process, wiring.accept):
         raise UsageError("--access-log: the clients of this service do not use HTTP; omit it")
 
@@ -203,6 +217,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
         table.get("set"),
     )
     process = service.process(table.get("process"))
+    checked = checked_limits({**limits, **{key: table[key] for key in _LIMITS if key in table}})
     backends = table.get("backends", {})
     given: dict[str, Any] = cast(dict[str, Any], backends) if isinstance(backends, dict) else {"": backends}
     try:
@@ -210,13 +225,11 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
             process,
             (named(table["listen"])[0], read_address(named(table["listen"])[1])),
             [(channel, _addresses(each, names)) for channel, each in given.items() if each],
-            read_tls(service, process, _texts(table, "tls"), table.get("alpn"), table.get("backend_ca")),
+            read_tls(service, process, _texts(table, "tls"), table.get("alpn"), table.get("backend_ca"), checked.http2),
             read_networks(",".join(_texts(table, "proxy_protocol"))),
         )
     except AddressError as error:
         raise UsageError(f"{path}: [{name}]: {error}") from error
-    own = {key: table[key] for key in _LIMITS if key in table}
-    checked = checked_limits({**limits, **own})
     require_web(service, process, wiring, checked)
     return Configured(name, lower(service, process).source, wiring, checked)
 

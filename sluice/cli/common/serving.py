@@ -138,7 +138,8 @@ def _changed(options: argparse.Namespace, what: dict[str, Any]) -> argparse.Name
 def _plan(services: list[Configured]) -> Plan:
     with busy("compiling"):
         tls = any(each.wiring.encrypted for each in services)
-        program = build_program(services[0].name, *(each.source for each in services), tls=tls)
+        http2 = any(each.limits.http2 for each in services)
+        program = build_program(services[0].name, *(each.source for each in services), tls=tls, http2=http2)
     return Plan(program, [each.name for each in services], [(each.wiring, each.limits) for each in services])
 
 

@@ -18,6 +18,7 @@ tls_none.c                the same where a program is compiled without OpenSSL
 folder.h folder.c         a folder in the place of a backend; folder_head.c, http_date.h: the heads of its responses
 proxy_header.h prelude.h  headers of the PROXY protocol; what comes before a client's messages; ends.h: its addresses
 log.h log.c               the access log; log_format.c: its lines; log_file.h: its file and thread
+h2.h h2.c h2_session.c    HTTP/2 of clients; h2_request.c, h2_response.c: to HTTP/1.1 and back; h2_none.c: without it
 pool.c                    idle connections to backends
 lane.c overdue.c steal.c  a service within a worker: its instances; what waits too long; what an idle worker takes over
 worker.c                  the loop of a worker

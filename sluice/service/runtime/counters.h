@@ -37,8 +37,16 @@
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \
     X(ACCEPT_FAILED, "connections that could not be accepted")                                 \
+    X(H2_CONNECTIONS, "connections of HTTP/2")                                                 \
+    X(H2_STREAMS, "requests of HTTP/2")                                                        \
+    X(H2_REFUSED, "requests of HTTP/2 refused: all instances, buffers or memory were in use")  \
+    X(H2_TOO_LARGE, "requests of HTTP/2 refused: their head is too large, or no head of HTTP/1.1") \
+    X(H2_UNANSWERED, "streams of HTTP/2 reset: the program gave no answer, or a part of one")  \
     X(PROXIED, "connections with a PROXY header")                                              \
     X(PROXY_MALFORMED, "faults: malformed PROXY header")                                       \
+    X(H2_BROKEN, "faults: a connection of HTTP/2 that breaks its protocol")                    \
+    X(H2_FLOOD, "faults: a connection of HTTP/2 with too many frames that bring nothing")      \
+    X(H2_MEMORY, "faults: no memory left for HTTP/2")                                          \
     X(BAD_MESSAGE, "faults: malformed message")                                                  \
     X(TRUNCATED, "faults: a connection ended within a message")                                \
     X(TOO_LARGE, "faults: message larger than a buffer")                                       \

@@ -63,6 +63,8 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
         reason == SERVICE_HANDSHAKE_SLOW || reason == SERVICE_UNVERIFIED ||
         ((reason == SERVICE_BACKEND_CLOSED || reason == SERVICE_RESET) && !c->reused && c->sent > c->received))
         service_backend_failed(c);
+    if (self->h2 || self->begins) /* the program does not know the connection */
+        return false;
     if (!(self->core->program->handles >> service_class(reason) & 1) || service_transit(c) || c->from)
         return false;
     for (uint32_t i = 0; i < self->channel_count; i++)

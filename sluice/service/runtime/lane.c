@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "ends.h"
 #include "folder.h"
+#include "h2.h"
 #include "log_file.h"
 #include "prelude.h"
 #include "message.h"
@@ -48,6 +50,9 @@ void service_lane_drain(struct service_lane *lane)
 {
     lane->draining = true;
     listen_for(lane, false);
+    for (struct service_instance *each = lane->oldest; each; each = each->newer)
+        if (each->h2) /* its client is told */
+            service_lane_queue(lane, each);
 }
 
 /* Makes the socket of a lane's listener. False if it cannot. */
@@ -188,6 +193,8 @@ void service_lane_give(struct service_lane *lane, struct service_instance *insta
 
     if (lane->core.log)
         service_log_end(instance);
+    if (instance->h2)
+        service_h2_end(instance);
     for (uint32_t i = 0; i < instance->channel_count; i++)
         service_kept_give(&instance->channels[i]);
     service_lane_leave(lane, instance);
@@ -231,7 +238,7 @@ void service_lane_accept(struct service_lane *lane)
         }
         c = service_port(instance, lane->config->listen_port);
         c->reopens = false;
-        if (!service_socket_adopt(c, fd)) {
+        if (!service_socket_adopt(c, fd, lane->config->accepts_tls)) {
             service_core_count(&lane->core, SERVICE_ACCEPT_FAILED, 1);
             service_lane_give(lane, instance);
             continue;
@@ -240,6 +247,33 @@ void service_lane_accept(struct service_lane *lane)
         service_prelude_begin(instance, &peer);
         service_lane_queue(lane, instance);
     }
+}
+
+bool service_lane_adopt(struct service_lane *lane, int fd, struct service_instance *of)
+{
+    const struct service_channel *from = service_port(of, lane->config->listen_port);
+    struct service_instance *instance;
+    struct service_channel *c;
+
+    service_lane_collect(lane);
+    instance = take_instance(lane);
+    if (!instance) {
+        close(fd);
+        return false;
+    }
+    c = service_port(instance, lane->config->listen_port);
+    c->reopens = false;
+    c->address = from->address;
+    c->peer_port = from->peer_port;
+    if (lane->ends)
+        *service_ends_of(instance) = *service_ends_of(of);
+    if (!service_socket_adopt(c, fd, false)) {
+        service_lane_give(lane, instance);
+        return false;
+    }
+    service_instance_start(instance);
+    service_lane_queue(lane, instance);
+    return true;
 }
 
 void service_lane_wake(struct service_lane *lane)

@@ -15,6 +15,8 @@
  * --proxy-protocol ADDRESS BITS (again for each network): clients from there send a PROXY header; --backend-proxy VERSION:
  * backends are sent one (0: none).
  *
+ * --http2 STREAMS: clients may use HTTP/2, with so many streams of a connection at once; --http2-memory (MiB, of all).
+ *
  * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
  * ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE 1 /* O_PATH */
 #include "options.h"
 
+#include "h2.h"
 #include "log_file.h"
 #include "prelude.h"
 #include "tls.h"
@@ -52,7 +53,7 @@ static uint32_t *number_of(struct service_config *config, const char *option)
         {"--share", &config->share},        {"--body-time", &config->body_time},       {"--body-rate", &config->body_rate},
         {"--most", &config->most},          {"--down", &config->down},                 {"--splice", &config->splice},
         {"--health", &config->health},       {"--health-rise", &config->health_rise}, {"--health-fall", &config->health_fall},
-        {"--backend-proxy", &config->sends_proxy},
+        {"--backend-proxy", &config->sends_proxy}, {"--http2", &config->http2},
         {"--handshake", &config->handshake}, {"--handshakes", &config->handshakes},
     };
 
@@ -159,6 +160,8 @@ static const char *read_common(const char *option, const char *value, struct ser
         options->slice = (uint32_t)number * 1000;
     else if (strcmp(option, "--tls-memory") == 0 && number >= 1 && number <= UINT64_MAX >> 20)
         return service_tls_memory(number << 20);
+    else if (strcmp(option, "--http2-memory") == 0 && number >= 1 && number <= 1 << 20)
+        return service_h2_memory(number << 20);
     else if (strcmp(option, "--drain") == 0)
         options->drain = (uint32_t)number;
     else if (strcmp(option, "--metrics-listener") == 0)
@@ -229,6 +232,8 @@ const char *service_read_options(int count, char **arguments, struct service_con
         if (wrong)
             return wrong;
         configs[i].counts[configs[i].listen_port] = 1;
+        if (configs[i].http2 && service_h2_missing())
+            return service_h2_missing();
         configs[i].ends = configs[i].ends || configs[i].sends_proxy;
     }
     return NULL;

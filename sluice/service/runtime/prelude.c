@@ -6,7 +6,9 @@
 
 #include "backend.h"
 #include "ends.h"
+#include "h2.h"
 #include "proxy_header.h"
+#include "tls.h"
 
 enum { NETWORKS = 256 };
 
@@ -68,8 +70,10 @@ void service_prelude_begin(struct service_instance *self, const struct sockaddr_
         service_ends_set(ends, true, peer);
     }
     if (ends && is_trusted(config, ends)) {
-        self->begins = true;
+        c->awaits = self->begins = true;
         c->waits_since = self->core->now; /* it has to come in the time of a message */
+    } else if (config->http2) {
+        self->begins = true;
     } else {
         service_instance_start(self);
     }
@@ -86,35 +90,78 @@ static void apply(struct service_channel *c, const struct service_ends *found)
     }
 }
 
-enum service_life service_prelude_turn(struct service_instance *self)
+static enum service_life failed(struct service_instance *self, enum service_counter reason)
 {
-    struct service_channel *c = client_of(self);
+    service_fail(self, reason);
+    service_count(self, reason, 1);
+    return SERVICE_DEAD;
+}
+
+/* Reads the header of a proxy: SERVICE_AGAIN when it is there. */
+static enum service_life read_header(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
     struct service_ends found;
     uint8_t header[SERVICE_PROXY_MOST];
     ssize_t got = recv(c->fd, header, sizeof header, MSG_PEEK | MSG_DONTWAIT);
     int size = got > 0 ? service_proxy_read(header, (size_t)got, &found) : 0;
 
-    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+    if ((got < 0 && (errno == EAGAIN || errno == EINTR)) || (got > 0 && size == 0 && !c->hung_up))
         return SERVICE_ASLEEP;
-    if (got > 0 && size == 0 && !c->hung_up)
-        return SERVICE_ASLEEP;
-    if (size <= 0) {
-        service_fail(self, got < 0 ? SERVICE_RESET : size < 0 ? SERVICE_PROXY_MALFORMED : SERVICE_TRUNCATED);
-        service_count(self, self->fault, 1);
-        return SERVICE_DEAD;
-    }
-    if (recv(c->fd, header, (size_t)size, MSG_DONTWAIT) != size) { /* it was there just now */
-        service_fail(self, SERVICE_RESET);
-        service_count(self, SERVICE_RESET, 1);
-        return SERVICE_DEAD;
-    }
+    if (size <= 0)
+        return failed(self, got < 0 ? SERVICE_RESET : size < 0 ? SERVICE_PROXY_MALFORMED : SERVICE_TRUNCATED);
+    if (recv(c->fd, header, (size_t)size, MSG_DONTWAIT) != size) /* it was there just now */
+        return failed(self, SERVICE_RESET);
     service_count(self, SERVICE_PROXIED, 1);
     if (found.family)
         apply(c, &found);
-    self->begins = false;
+    c->awaits = false;
     c->waits_since = 0;
     c->readable = true;
-    service_instance_start(self);
+    return SERVICE_AGAIN;
+}
+
+/* Finds out whether a connection uses HTTP/2, by ALPN or by its first bytes (RFC 9113, sections 3.2 and 3.3): SERVICE_AGAIN when
+ * it is known. */
+static enum service_life choose(struct service_channel *c, bool *http2)
+{
+    static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    char begin[sizeof preface - 1];
+    ssize_t got;
+
+    if (c->secure) {
+        if (!service_tls_ready(c))
+            return c->instance->fault ? failed(c->instance, (enum service_counter)c->instance->fault) : SERVICE_ASLEEP;
+        *http2 = service_tls_speaks(c, "h2");
+        return SERVICE_AGAIN;
+    }
+    got = recv(c->fd, begin, sizeof begin, MSG_PEEK | MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return SERVICE_ASLEEP;
+    *http2 = got == (ssize_t)sizeof begin && memcmp(begin, preface, sizeof begin) == 0;
+    if (*http2 || got <= 0 || c->hung_up || memcmp(begin, preface, (size_t)got) != 0)
+        return SERVICE_AGAIN;
+    if (!c->waits_since)
+        c->waits_since = c->instance->core->now;
+    return SERVICE_ASLEEP;
+}
+
+enum service_life service_prelude_turn(struct service_instance *self)
+{
+    struct service_channel *c = client_of(self);
+    enum service_life life = c->awaits ? read_header(c) : SERVICE_AGAIN;
+    bool http2 = false;
+
+    if (life == SERVICE_AGAIN && ((struct service_lane *)self->core)->config->http2)
+        life = choose(c, &http2);
+    if (life != SERVICE_AGAIN)
+        return life;
+    self->begins = false;
+    c->waits_since = 0;
+    if (!http2)
+        service_instance_start(self);
+    else if (!service_h2_begin(self))
+        return failed(self, SERVICE_H2_MEMORY);
     return SERVICE_AGAIN;
 }
 

@@ -1,5 +1,5 @@
-/* What comes before the messages of a client: the header of a proxy. The program begins after it, since it says from where the
- * client comes.
+/* What comes before the messages of a client: the header of a proxy, and the choice of HTTP/2. The program begins after it,
+ * since a header says from where the client comes.
  */
 #ifndef SERVICE_PRELUDE_H
 #define SERVICE_PRELUDE_H

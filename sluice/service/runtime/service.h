@@ -17,6 +17,7 @@
 #include "value.h"
 
 struct service_instance;
+struct service_h2;
 struct service_lane;
 struct service_log;
 
@@ -110,6 +111,7 @@ struct service_channel {
     bool copies : 1;      /* the message that passes does so through buffers: no pipe was free */
     bool secure : 1;      /* the connection uses TLS */
     bool cut : 1;         /* TLS: the connection has ended, and the other side has not said so */
+    bool awaits : 1;      /* the header of a proxy comes before its first message */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
 };
 
@@ -158,6 +160,7 @@ struct service_instance {
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
     struct service_buffer *visits, *visits_last; /* requests that are to be in the access log, log.h */
+    struct service_h2 *h2; /* its connection uses HTTP/2; null else */
     void *frame;
     struct service_channel channels[];
 };

@@ -11,7 +11,7 @@
 
 static struct service_poll *poll_of(const struct service_channel *c) { return &service_lane_of(c)->worker->poll; }
 
-bool service_socket_adopt(struct service_channel *c, int fd)
+bool service_socket_adopt(struct service_channel *c, int fd, bool tls)
 {
     int on = 1;
 
@@ -19,7 +19,7 @@ bool service_socket_adopt(struct service_channel *c, int fd)
     c->fd = fd;
     c->link = SERVICE_OPEN;
     c->readable = c->writable = true;
-    if (service_lane_of(c)->config->accepts_tls && !service_tls_accept(c))
+    if (tls && !service_tls_accept(c))
         service_count(c->instance, SERVICE_TLS_REFUSED, 1);
     else if (service_poll_add(poll_of(c), fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c))
         return true;

@@ -194,6 +194,15 @@ bool service_tls_ready(struct service_channel *c)
     return false;
 }
 
+bool service_tls_speaks(const struct service_channel *c, const char *protocol)
+{
+    const uint8_t *name = NULL;
+    unsigned size = 0;
+
+    SSL_get0_alpn_selected(tls_of(c)->ssl, &name, &size);
+    return size == strlen(protocol) && memcmp(name, protocol, size) == 0;
+}
+
 uint32_t service_tls_waits(const struct service_channel *c) { return tls_of(c)->done ? 0 : tls_of(c)->since; }
 
 ssize_t service_tls_read(struct service_channel *c, void *bytes, size_t size)

@@ -36,6 +36,9 @@ bool service_tls_connect(struct service_channel *c, const char *name);
 /* Whether the handshake is done; else goes on with it. False also if it has failed: the fault is set then. */
 bool service_tls_ready(struct service_channel *c);
 
+/* Whether a protocol was negotiated (RFC 7301), once the handshake is done. */
+bool service_tls_speaks(const struct service_channel *c, const char *protocol);
+
 /* The second since which a handshake is going on; 0 if none is. */
 uint32_t service_tls_waits(const struct service_channel *c);
 

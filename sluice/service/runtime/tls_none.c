@@ -32,6 +32,12 @@ bool service_tls_connect(struct service_channel *c, const char *name) { return (
 
 bool service_tls_ready(struct service_channel *c) { return (void)c, false; }
 
+bool service_tls_speaks(const struct service_channel *c, const char *protocol)
+{
+    (void)c, (void)protocol;
+    return false;
+}
+
 uint32_t service_tls_waits(const struct service_channel *c) { return (void)c, 0; }
 
 ssize_t service_tls_read(struct service_channel *c, void *bytes, size_t size)

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "h2.h"
 #include "message.h"
 #include "prelude.h"
 
@@ -62,7 +63,7 @@ static void run_first(struct service_lane *lane)
     if (instance->fault)
         service_core_count(&lane->core, instance->fault, 1);
     else if (!instance->begins || (life = service_prelude_turn(instance)) == SERVICE_AGAIN)
-        life = service_instance_turn(instance);
+        life = instance->h2 ? service_h2_turn(instance) : service_instance_turn(instance);
     switch (life) {
     case SERVICE_DEAD:
         service_lane_give(lane, instance);
@@ -143,6 +144,9 @@ static void take_event(struct service_worker *worker, const struct service_event
         return;
     case SERVICE_KEPT:
         service_kept_close(target);
+        return;
+    case SERVICE_STREAM:
+        service_h2_event(target, event->events);
         return;
     default:
         break;

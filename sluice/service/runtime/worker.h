@@ -58,6 +58,7 @@ struct service_config {
     uint32_t splice;                      /* bytes from which on a body passes in the kernel; 0: never */
     uint32_t share;                       /* of a core's time, compared with the other services */
     bool ends;                            /* the addresses of clients are needed: ends.h */
+    uint32_t http2;                       /* streams of a connection at once; 0: clients use HTTP/1.1 only */
     struct service_network *trusted;      /* proxies whose PROXY headers count */
     uint32_t trusted_count;
     uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
@@ -135,7 +136,7 @@ struct service_team {
 };
 
 /* What the data of an event points to, in its low bits. */
-enum service_tag { SERVICE_CHANNEL, SERVICE_LISTENER, SERVICE_KEPT, SERVICE_TAGS = 3 };
+enum service_tag { SERVICE_CHANNEL, SERVICE_LISTENER, SERVICE_KEPT, SERVICE_STREAM, SERVICE_TAGS = 3 };
 
 /* Allocates all that a worker will need, and listens. `poll`: how events are reported. An error's text, or null. */
 const char *service_worker_make(struct service_worker *worker, const struct service_config *configs, uint32_t count,
@@ -179,6 +180,10 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
                               const struct service_config *config);
 void service_lane_free(struct service_lane *lane);
 void service_lane_accept(struct service_lane *lane);
+
+/* An instance for a connection that belongs to that of another instance, a stream of it. False if there is none; `fd` is
+ * closed then. */
+bool service_lane_adopt(struct service_lane *lane, int fd, struct service_instance *of);
 
 /* Accepts no more. */
 void service_lane_drain(struct service_lane *lane);
@@ -243,7 +248,8 @@ void service_kept_close(struct service_idle *idle);
 
 /* --- socket.c */
 
-bool service_socket_adopt(struct service_channel *c, int fd);
+/* The connection of a channel was accepted; with TLS, it begins. */
+bool service_socket_adopt(struct service_channel *c, int fd, bool tls);
 bool service_socket_event(struct service_channel *c, uint32_t events);
 
 #endif

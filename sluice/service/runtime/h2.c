@@ -1,0 +1,241 @@
+#include "h2_parts.h"
+
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+static _Atomic uint64_t used;
+static uint64_t most = 64 << 20;
+
+static void *resize(void *memory, size_t size, void *argument)
+{
+    size_t before = memory ? malloc_usable_size(memory) : 0;
+    void *found;
+
+    (void)argument;
+    if (size > before && atomic_load_explicit(&used, memory_order_relaxed) + (size - before) > most)
+        return NULL;
+    found = realloc(memory, size);
+    if (found)
+        atomic_fetch_add_explicit(&used, malloc_usable_size(found) - before, memory_order_relaxed);
+    return found;
+}
+
+static void *allocate(size_t size, void *argument) { return resize(NULL, size ? size : 1, argument); }
+
+static void release(void *memory, void *argument)
+{
+    (void)argument;
+    if (memory)
+        atomic_fetch_sub_explicit(&used, malloc_usable_size(memory), memory_order_relaxed);
+    free(memory);
+}
+
+static void *allocate_items(size_t count, size_t size, void *argument)
+{
+    void *found = size && count > SIZE_MAX / size ? NULL : allocate(count * size, argument);
+
+    return found ? memset(found, 0, count * size) : NULL;
+}
+
+void *service_h2_allocate(size_t size) { return allocate_items(1, size, NULL); }
+void service_h2_release(void *memory) { release(memory, NULL); }
+
+nghttp2_mem service_h2_allocator(void) { return (nghttp2_mem){NULL, allocate, release, allocate_items, resize}; }
+
+const char *service_h2_memory(uint64_t bytes)
+{
+    most = bytes;
+    return NULL;
+}
+
+const char *service_h2_missing(void) { return NULL; }
+
+void service_h2_ready(struct service_h2_stream *stream)
+{
+    if (stream->queued)
+        return;
+    stream->queued = true;
+    stream->ready = stream->h2->ready;
+    stream->h2->ready = stream;
+}
+
+void service_h2_event(void *target, uint32_t events)
+{
+    struct service_h2_stream *stream = target;
+
+    if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+        stream->readable = true;
+    if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
+        stream->writable = true;
+    service_h2_ready(stream);
+    service_lane_queue(service_lane_of(stream->h2->client), stream->h2->self);
+}
+
+bool service_h2_begin(struct service_instance *self)
+{
+    struct service_lane *lane = (struct service_lane *)self->core;
+    struct service_h2 *h2 = service_h2_allocate(sizeof *h2);
+
+    if (!h2)
+        return false;
+    h2->self = self;
+    h2->client = service_port(self, lane->config->listen_port);
+    self->h2 = h2;
+    if (service_h2_make_session(h2)) {
+        service_count(self, SERVICE_H2_CONNECTIONS, 1);
+        return true;
+    }
+    service_h2_end(self);
+    return false;
+}
+
+void service_h2_end(struct service_instance *self)
+{
+    struct service_h2 *h2 = self->h2;
+    struct service_h2_stream *stream, *next;
+
+    service_h2_forget_head(h2);
+    for (stream = h2->streams; stream; stream = next) {
+        next = stream->next;
+        service_h2_close_pair(stream);
+        service_h2_give_back(stream);
+    }
+    if (h2->session)
+        nghttp2_session_del(h2->session);
+    for (stream = h2->streams; stream; stream = next) {
+        next = stream->next;
+        service_h2_release(stream);
+    }
+    service_h2_release(h2);
+    self->h2 = NULL;
+}
+
+/* Gives nghttp2 what has come. False if it takes nothing any more. */
+static bool feed(struct service_h2 *h2)
+{
+    struct service_channel *c = h2->client;
+    ssize_t done;
+
+    if (service_buffer_held(c->in) == 0)
+        return true;
+    done = nghttp2_session_mem_recv(h2->session, c->in->bytes + c->in->start, service_buffer_held(c->in));
+    if (done < 0) {
+        if (!h2->self->fault)
+            service_fail(h2->self, done == NGHTTP2_ERR_NOMEM     ? SERVICE_H2_MEMORY
+                                   : done == NGHTTP2_ERR_FLOODED ? SERVICE_H2_FLOOD
+                                                                 : SERVICE_H2_BROKEN);
+        return false;
+    }
+    c->in->start += (uint32_t)done;
+    h2->self->progressed = true;
+    service_empty_in(c);
+    return true;
+}
+
+/* Goes on with the streams that have something to do. */
+static void run_streams(struct service_h2 *h2)
+{
+    struct service_h2_stream *list = h2->ready, *stream;
+
+    h2->ready = NULL;
+    while ((stream = list)) {
+        list = stream->ready;
+        stream->queued = false;
+        if (stream->fd >= 0 && !stream->id) { /* an idle one: it has ended, or sends what it should not */
+            uint8_t byte;
+
+            if (recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
+                service_h2_close_pair(stream);
+        }
+        if (!stream->id || stream->fd < 0)
+            continue;
+        if (!service_h2_send(stream)) { /* the program has ended: it may have answered before */
+            stream->sent = stream->closes = true;
+            stream->readable = true;
+        }
+        if (stream->state != SERVICE_H2_DONE && !service_h2_answer(stream))
+            service_h2_reset(stream, NGHTTP2_INTERNAL_ERROR, SERVICE_H2_UNANSWERED);
+        if (h2->self->starved)
+            service_h2_ready(stream);
+    }
+}
+
+/* Takes what nghttp2 wants to send into `out`. False if it cannot go on. */
+static bool draw(struct service_h2 *h2)
+{
+    struct service_channel *c = h2->client;
+    struct service_buffers *pool = &h2->self->core->buffers;
+
+    while (h2->pending_size || nghttp2_session_want_write(h2->session)) {
+        size_t room, size;
+
+        if (!c->out && !(c->out = service_buffer_take(pool))) {
+            h2->self->starved = true;
+            service_count(h2->self, SERVICE_WAITED_BUFFER, 1);
+            return true;
+        }
+        if (!h2->pending_size) {
+            ssize_t got = nghttp2_session_mem_send(h2->session, &h2->pending);
+
+            if (got < 0) {
+                service_fail(h2->self, got == NGHTTP2_ERR_NOMEM ? SERVICE_H2_MEMORY : SERVICE_H2_BROKEN);
+                return false;
+            }
+            if (got == 0)
+                return true;
+            h2->pending_size = (size_t)got;
+        }
+        if (c->out->start)
+            service_buffer_compact(c->out);
+        room = pool->size - c->out->end;
+        if (room == 0)
+            return true;
+        size = h2->pending_size < room ? h2->pending_size : room;
+        memcpy(c->out->bytes + c->out->end, h2->pending, size);
+        c->out->end += (uint32_t)size;
+        h2->pending += size;
+        h2->pending_size -= size;
+        h2->self->progressed = true;
+    }
+    return true;
+}
+
+/* Whether nothing is to be done any more. */
+static bool over(const struct service_h2 *h2)
+{
+    const struct service_channel *c = h2->client;
+
+    return (c->in_ended && service_buffer_held(c->in) == 0) ||
+           (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session) && !h2->pending_size && !c->out);
+}
+
+enum service_life service_h2_turn(struct service_instance *self)
+{
+    struct service_h2 *h2 = self->h2;
+    struct service_channel *c = h2->client;
+    struct service_lane *lane = service_lane_of(c);
+    bool good = true;
+
+    if (lane->draining && !h2->goaway) {
+        h2->goaway = true;
+        nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h2->session),
+                              NGHTTP2_NO_ERROR, NULL, 0);
+    }
+    do {
+        self->progressed = false;
+        good = (!c->readable || nghttp2_session_want_read(h2->session) == 0 || service_io_fill(c)) && feed(h2);
+        run_streams(h2);
+        good = draw(h2) && good;
+        if (c->out && c->writable && !service_io_flush(c))
+            good = false;
+        else if (c->out && service_buffer_held(c->out) == 0)
+            self->progressed = true;
+    } while (good && self->progressed && !service_slice_over(self->core) && !over(h2));
+    if (!good || over(h2)) {
+        service_count(self, self->fault ? self->fault : SERVICE_ENDED, 1);
+        return SERVICE_DEAD;
+    }
+    return self->progressed ? SERVICE_AGAIN : SERVICE_ASLEEP;
+}

@@ -1,0 +1,284 @@
+/* The session of a connection of HTTP/2: what nghttp2 reports, and the streams. */
+#include "h2_parts.h"
+
+#include <unistd.h>
+
+enum {
+    SETTINGS = 3,
+    OUTBOUND = 256,    /* acknowledgements that a client does not read */
+    RESET_WEIGHT = 5,  /* of a stream that the client ends before its response, among frames that bring nothing */
+    ANSWERED = 10,     /* such frames that a response outweighs */
+};
+
+static struct service_poll *poll_of(const struct service_h2_stream *stream)
+{
+    return &service_lane_of(stream->h2->client)->worker->poll;
+}
+
+void service_h2_give_back(struct service_h2_stream *stream)
+{
+    struct service_buffer **all[] = {&stream->head, &stream->body, &stream->response};
+
+    for (int i = 0; i < 3; i++) {
+        if (*all[i])
+            service_buffer_give(&stream->h2->self->core->buffers, *all[i]);
+        *all[i] = NULL;
+    }
+}
+
+void service_h2_close_pair(struct service_h2_stream *stream)
+{
+    if (stream->fd < 0)
+        return;
+    service_poll_remove(poll_of(stream), stream->fd, true);
+    close(stream->fd);
+    stream->fd = -1;
+}
+
+/* A place for a stream: one that was used before, or another; null without memory. */
+static struct service_h2_stream *take_place(struct service_h2 *h2)
+{
+    struct service_h2_stream *found = NULL;
+
+    for (struct service_h2_stream *each = h2->streams; each; each = each->next)
+        if (!each->id && (!found || each->fd >= 0))
+            found = each;
+    if (found)
+        return found;
+    found = service_h2_allocate(sizeof *found);
+    if (!found)
+        return NULL;
+    found->h2 = h2;
+    found->fd = -1;
+    found->next = h2->streams;
+    return h2->streams = found;
+}
+
+/* Connects a stream to an instance of the program. False if there is none. */
+static bool connect_stream(struct service_h2_stream *stream)
+{
+    struct service_lane *lane = service_lane_of(stream->h2->client);
+    int pair[2];
+
+    if (stream->fd >= 0)
+        return true;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+        return false;
+    if (!service_poll_add(poll_of(stream), pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | SERVICE_STREAM)) {
+        close(pair[0]);
+        close(pair[1]);
+        return false;
+    }
+    stream->fd = pair[0];
+    if (service_lane_adopt(lane, pair[1], stream->h2->self))
+        return true;
+    service_h2_close_pair(stream);
+    return false;
+}
+
+void service_h2_reset(struct service_h2_stream *stream, uint32_t error, enum service_counter reason)
+{
+    service_count(stream->h2->self, reason, 1);
+    stream->closes = true;
+    stream->state = SERVICE_H2_DONE;
+    nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, error);
+}
+
+/* A frame that brings nothing. Too many of them end the connection (RFC 9113, section 10.5). */
+static void useless(struct service_h2 *h2, uint32_t weight)
+{
+    h2->useless += weight;
+    if (h2->useless <= SERVICE_H2_USELESS || h2->failed)
+        return;
+    h2->failed = true;
+    service_fail(h2->self, SERVICE_H2_FLOOD);
+    nghttp2_session_terminate_session(h2->session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static struct service_h2_stream *stream_of(struct service_h2 *h2, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(h2->session, id);
+}
+
+static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
+{
+    struct service_h2 *h2 = argument;
+    struct service_h2_stream *stream;
+
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    h2->client->waits_since = h2->self->core->now;
+    service_h2_forget_head(h2);
+    stream = take_place(h2);
+    if (!stream) {
+        service_count(h2->self, SERVICE_H2_REFUSED, 1);
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+        return 0;
+    }
+    *stream = (struct service_h2_stream){.h2 = h2,
+                                         .next = stream->next,
+                                         .ready = stream->ready,
+                                         .queued = stream->queued,
+                                         .fd = stream->fd,
+                                         .readable = true,
+                                         .writable = true,
+                                         .id = frame->hd.stream_id};
+    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, stream);
+    return 0;
+}
+
+static int take_field(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_size,
+                      const uint8_t *value, size_t value_size, uint8_t flags, void *argument)
+{
+    (void)session, (void)flags;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) /* else trailers, which are dropped */
+        service_h2_field(argument, (struct service_text){name, (uint32_t)name_size},
+                         (struct service_text){value, (uint32_t)value_size});
+    return 0;
+}
+
+/* The head of a request is here. */
+static void begin_request(struct service_h2 *h2, struct service_h2_stream *stream, bool whole)
+{
+    bool good = service_h2_write_head(stream, whole);
+
+    service_h2_forget_head(h2);
+    h2->client->waits_since = 0;
+    if (!good)
+        return;
+    if (!connect_stream(stream)) {
+        service_h2_reset(stream, NGHTTP2_REFUSED_STREAM, SERVICE_H2_REFUSED);
+        return;
+    }
+    service_count(h2->self, SERVICE_H2_STREAMS, 1);
+    service_h2_ready(stream);
+}
+
+static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
+{
+    struct service_h2 *h2 = argument;
+    struct service_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
+    bool whole = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
+
+    (void)session;
+    switch (frame->hd.type) {
+    case NGHTTP2_HEADERS:
+        if (stream && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+            begin_request(h2, stream, whole);
+            break;
+        }
+        /* fall through */
+    case NGHTTP2_DATA:
+        if (stream && whole) {
+            stream->over = true;
+            service_h2_ready(stream);
+        } else if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == 0) {
+            useless(h2, 1);
+        }
+        break;
+    case NGHTTP2_RST_STREAM:
+        useless(h2, RESET_WEIGHT);
+        break;
+    case NGHTTP2_PING:
+    case NGHTTP2_SETTINGS:
+    case NGHTTP2_PRIORITY:
+        useless(h2, 1);
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+static int take_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t size, void *argument)
+{
+    struct service_h2 *h2 = argument;
+    struct service_h2_stream *stream = stream_of(h2, id);
+    struct service_buffers *pool = &h2->self->core->buffers;
+
+    (void)flags;
+    if (!stream || stream->state == SERVICE_H2_DONE || stream->fd < 0) {
+        nghttp2_session_consume(session, id, size); /* no one takes it */
+        return 0;
+    }
+    if (!stream->body)
+        stream->body = service_buffer_take(pool);
+    if (stream->body && size > pool->size - stream->body->end)
+        service_buffer_compact(stream->body);
+    if (!stream->body || size > pool->size - stream->body->end) { /* the window is as large as a buffer */
+        nghttp2_session_consume(session, id, size);
+        service_h2_reset(stream, NGHTTP2_REFUSED_STREAM, SERVICE_H2_REFUSED);
+        return 0;
+    }
+    memcpy(stream->body->bytes + stream->body->end, data, size);
+    stream->body->end += (uint32_t)size;
+    service_h2_ready(stream);
+    return 0;
+}
+
+static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
+{
+    struct service_h2 *h2 = argument;
+    struct service_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
+
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->self->fault)
+        service_fail(h2->self, SERVICE_H2_BROKEN);
+    if (stream && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
+        frame->hd.flags & NGHTTP2_FLAG_END_STREAM && !stream->over) /* the rest of the request is not needed (section 8.1) */
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, void *argument)
+{
+    struct service_h2 *h2 = argument;
+    struct service_h2_stream *stream = stream_of(h2, id);
+    uint32_t kept;
+
+    (void)session;
+    if (!stream)
+        return 0;
+    if (error == NGHTTP2_INTERNAL_ERROR && stream->state != SERVICE_H2_DONE)
+        service_count(h2->self, SERVICE_H2_UNANSWERED, 1);
+    kept = stream->response ? service_buffer_held(stream->response) : 0;
+    if (error != NGHTTP2_NO_ERROR || stream->state != SERVICE_H2_DONE || !stream->sent || stream->closes || stream->ended || kept)
+        service_h2_close_pair(stream);
+    else
+        h2->useless -= h2->useless < ANSWERED ? h2->useless : ANSWERED;
+    service_h2_give_back(stream);
+    stream->id = 0;
+    return 0;
+}
+
+bool service_h2_make_session(struct service_h2 *h2)
+{
+    const struct service_config *config = service_lane_of(h2->client)->config;
+    uint32_t window = config->buffer_size;
+    nghttp2_mem memory = service_h2_allocator();
+    nghttp2_settings_entry settings[SETTINGS] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->http2},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->buffer_size},
+    };
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *option = NULL;
+    bool good = nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
+
+    if (good) {
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, begin_headers);
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, take_field);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, take_frame);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, take_data);
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_sent);
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_closed);
+        nghttp2_option_set_no_auto_window_update(option, 1);
+        nghttp2_option_set_max_outbound_ack(option, OUTBOUND);
+        nghttp2_option_set_no_closed_streams(option, 1);
+        good = nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &memory) == 0 &&
+               nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, SETTINGS) == 0 &&
+               nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, 1 << 20) == 0;
+    }
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_option_del(option);
+    return good;
+}

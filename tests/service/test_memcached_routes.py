@@ -1,0 +1,137 @@
+"""Routes of Memcached as mcrouter names them: real servers, those that die, and answers that are misses or errors."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from sluice.service.bounds import Limits
+from sluice.service.load import load_file
+from sluice.service.serve import Backend
+from tests.service.peers import PATIENCE, Served, accepting, faults, memcached, needs_memcached
+
+pytestmark = needs_memcached
+
+
+class Client:
+    """A client of the text protocol."""
+
+    def __init__(self, port: int) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+    def __call__(self, command: bytes) -> bytes:
+        """The answer to a command: as far as a line that ends one."""
+        self.socket.sendall(command)
+        got = b""
+        ends = (b"END", b"STORED", b"DELETED", b"FOUND", b"ERROR", b"EN", b"HD", b"answers", b"failed", b"VERSION")
+        while not (got.endswith(b"\r\n") and got[:-2].rpartition(b"\n")[2].endswith(ends)):
+            part = self.socket.recv(1 << 16)
+            assert part, got
+            got += part
+        return got
+
+
+@contextlib.contextmanager
+def clients(*ports: int) -> Iterator[list[Client]]:
+    found = [Client(port) for port in ports]
+    try:
+        yield found
+    finally:
+        for each in found:
+            each.socket.close()
+
+
+def failing(end: socket.socket) -> None:
+    with end, contextlib.suppress(OSError):
+        while end.recv(4096):
+            end.sendall(b"SERVER_ERROR out of order\r\n")
+
+
+def test_miss_failover_answers_with_the_best_result() -> None:
+    service = load_file("memcached_miss_failover")
+    with memcached(2) as servers, accepting(failing) as broken:
+        first, second = servers
+        with Served(service, [first, 1, second, broken], Limits(down=0)) as served:
+            with clients(served.port, first, second) as (client, one, two):
+                assert client(b"get a\r\n") == b"END\r\n", "a miss is better than an error"
+                assert client(b"mg a v\r\n") == b"EN\r\n"
+                assert two(b"set a 5 0 3\r\nxyz\r\n") == b"STORED\r\n"
+                assert client(b"get a\r\n") == b"VALUE a 5 3\r\nxyz\r\nEND\r\n"
+                assert client(b"set b 0 0 1\r\nx\r\n") == b"STORED\r\n" and b"VALUE b" in one(b"get b\r\n")
+                assert client(b"delete c\r\n") == b"NOT_FOUND\r\n", "only reads fail over at a miss"
+                for server in servers.values():
+                    server.kill()
+                    server.wait()
+                assert client(b"get a\r\n") == b"SERVER_ERROR no server answers\r\n"
+            assert not faults(served.stop())
+
+
+def test_all_sync_answers_with_the_worst_result() -> None:
+    service = load_file("memcached_all_sync")
+    with memcached(3) as servers:
+        with Served(service, list(servers)) as served, clients(served.port, *servers) as (client, *all_of_them):
+            assert client(b"set a 0 0 2000\r\n" + b"x" * 2000 + b"\r\n") == b"STORED\r\n"
+            assert all(b"x" * 2000 in each(b"get a\r\n") for each in all_of_them)
+            assert b"x" * 2000 in client(b"get a\r\n")
+            assert client(b"set q 0 0 1 noreply\r\ny\r\nget q\r\n").startswith(b"VALUE q")
+            assert all_of_them[1](b"delete a\r\n") == b"DELETED\r\n"
+            assert client(b"get a\r\n") == b"END\r\n" and client(b"delete a\r\n") == b"NOT_FOUND\r\n"
+            assert not faults(served.stop())
+    with memcached(1) as servers, accepting(failing) as broken, Served(service, [*servers, broken]) as served:
+        with clients(served.port) as (client,):
+            client.socket.sendall(b"get a\r\n")
+            assert client.socket.recv(100) == b"SERVER_ERROR out of order\r\n"
+
+
+def wired(name: str, **channels: list[int]) -> Served:
+    """A service whose channels have names."""
+    service = load_file(name)
+    return Served(service, {key: [Backend("127.0.0.1", port) for port in ports] for key, ports in channels.items()})
+
+
+def test_a_shadow_gets_copies_and_changes_no_answer() -> None:
+    with memcached(3) as servers:
+        first, second, shadow = servers
+        with wired("memcached_shadow", backends=[first, second], shadow=[shadow]) as served:
+            with clients(served.port, shadow) as (client, other):
+                for number in range(20):
+                    assert client(b"set k%d 0 0 1\r\nx\r\n" % number) == b"STORED\r\n"
+                end = time.monotonic() + PATIENCE
+                while b"VALUE k19" not in other(b"get k19\r\n"):
+                    assert time.monotonic() < end
+                assert all(b"VALUE" in other(b"get k%d\r\n" % number) for number in range(20))
+            assert not faults(served.stop())
+
+
+@pytest.mark.parametrize("how", ["dead", "garbage"])
+def test_a_shadow_that_fails_changes_no_answer(how: str) -> None:
+    with memcached(1) as servers, accepting(failing) as broken:
+        shadow = 1 if how == "dead" else broken
+        with wired("memcached_shadow", backends=list(servers), shadow=[shadow]) as served:
+            with clients(served.port) as (client,):
+                for _ in range(5):
+                    assert client(b"set k 0 0 1\r\nx\r\n") == b"STORED\r\n"
+                    assert client(b"get k\r\n") == b"VALUE k 0 1\r\nx\r\nEND\r\n"
+            assert not faults(served.stop())
+
+
+def test_a_cold_server_is_warmed_up() -> None:
+    with memcached(2) as servers:
+        first, second = servers
+        with wired("memcached_warm_up", cold=[first], warm=[second]) as served:
+            with clients(served.port, first, second) as (client, cold, warm):
+                assert warm(b"set a 7 0 5\r\nhe\r\no\r\n") == b"STORED\r\n"
+                assert client(b"get a\r\n") == b"VALUE a 7 5\r\nhe\r\no\r\nEND\r\n"
+                end = time.monotonic() + PATIENCE
+                while cold(b"get a\r\n") != b"VALUE a 7 5\r\nhe\r\no\r\nEND\r\n":
+                    assert time.monotonic() < end
+                assert client(b"get absent\r\n") == b"END\r\n"
+                assert client(b"set b 0 0 1\r\nx\r\n") == b"STORED\r\n" and warm(b"get b\r\n") == b"END\r\n"
+                servers[second].kill()
+                servers[second].wait()
+                assert client(b"get absent\r\n") == b"END\r\n"
+            assert not faults(served.stop())

@@ -164,7 +164,12 @@ static void put_time(struct sl_workers *workers, struct sl_worker *w)
  * is the time of the packet itself. */
 static void put_packet(struct sl_workers *workers, const struct sl_frame *frame)
 {
-    struct sl_worker *w = &workers->threads[workers->worker(frame, workers->count, workers->seed)];
+    const uint32_t number = workers->worker(frame, workers->count, workers->seed);
+    struct sl_worker *w = &workers->threads[number];
+    if (workers->only && number != workers->only - 1) {
+        workers->clock = frame->time > workers->clock ? frame->time : workers->clock;
+        return;
+    }
     if (frame->time < workers->clock)
         put_time(workers, w);
     else

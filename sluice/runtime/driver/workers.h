@@ -63,6 +63,9 @@ struct sl_workers {
     uint64_t looked, balanced;     /* when isolation.c looked for crashes the last time, and balance.c at the threads */
     uint64_t moved;                /* how often a box went to another thread */
     uint64_t by_thread[SL_WORKERS_MOST];   /* packets; of processes each has its own */
+    /* The caller's: packets of other boxes than number `only` - 1 only advance the time, as other processes have these boxes, with
+     * the same seed. 0: all are processed. */
+    uint32_t only;
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

@@ -12,25 +12,24 @@ Rows in other formats than JSON lines have all that `flowlog` adds, such as the 
   sluice flows -r 'captures/**/*.pcap*' --jobs 4 -o flows.parquet
 
 With --jobs each capture is processed separately, some at a time; files that one capture was rotated into are one. Each
-row names its capture. --ray gives the same work to a Ray cluster.
+row names its capture. --ray gives the same work to a Ray cluster. --split N divides the flows of each
+capture among N tasks.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
+import secrets
 import sys
 import time
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
-from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined
+from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined, of_whole_sets
 from sluice.cli.common.observing import add_observing
 from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
 from sluice.cli.common.outputs import add_outputs, log_file, outputs
@@ -44,6 +43,7 @@ from sluice.cli.common.running import (
     stopped_early,
     tunnel_ports_function,
 )
+from sluice.cli.common.set_rows import Taking
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import CompiledStack, Outcome, Settings
@@ -51,9 +51,11 @@ from sluice.engine.functions import Wanted, find_functions
 from sluice.engine.inputs import Inputs
 from sluice.report.capture_sets import CaptureSet, capture_sets
 from sluice.report.formats.find import JSON, format_of
-from sluice.report.logs import CAPTURE, schema_of
-from sluice.report.rotation import Rotating
+from sluice.report.logs import schema_of
 from sluice.stacks.find import DEFAULT
+
+SPLIT_LEAST = 256 << 20
+"""Bytes of a capture from which its flows are divided without --split."""
 
 NOTES = {
     "flows out of order": "rows follow those of flows that began later, so that no more had to wait in memory;"
@@ -98,6 +100,13 @@ def add(commands: Any) -> None:
         type=count_from_1("jobs"),
         metavar="N",
         help="processes, each for one capture of many at a time, with the memory of one run each",
+    )
+    parser.add_argument(
+        "--split",
+        type=count_from_1("split"),
+        metavar="N",
+        help="tasks among which --jobs and --ray divide the flows of each capture; each reads all of it (default: as "
+        f"many as occupy all jobs, of captures of at least {SPLIT_LEAST >> 20} MiB that are fewer than these; else 1)",
     )
     parser.add_argument(
         "--ray",
@@ -188,19 +197,23 @@ def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
     check_privileges(options, inputs)
     if options.out:
         check_output(options.out, *input_files(inputs))
-    log, sets, begin = _log(options), capture_sets(input_files(inputs)), time.monotonic()
+    log, whole, begin = _log(options), capture_sets(input_files(inputs)), time.monotonic()
+    sets = [task for captures in whole for task in captures.divided(_shares(options, captures, len(whole)))]
+    options.seed = secrets.randbits(63) if options.seed is None else options.seed  # all tasks divide flows alike
     with printed_apart(None, apart=not options.out) as stdout:
         _prepared(options, log, None)  # compiled once, for all processes
         schema = schema_of(log, tuple(options.key), captures=True)
         assert schema is not None
         with log_file(options, options.out or stdout or "-", schema) as file:
             plain = argparse.Namespace(**{**vars(options), **_ONLY_HERE})
-            prepare, take = partial(_prepare_sets, plain, log), partial(_take, file)
+            prepare, take = partial(_prepare_sets, plain, log), Taking(file).take
             if options.ray:
                 done = RayJobs(prepare, take, options.ray).run(sets)
             else:
                 done = Jobs(prepare, take, min(options.jobs, len(sets))).run(sets)
-    outcome = joined(done, len(sets), time.monotonic() - begin)
+    interrupted = len(done) < len(sets)
+    done = of_whole_sets(done)
+    outcome = joined(done, len(whole) + interrupted, time.monotonic() - begin)
     for one in done:
         if why := one.outcome.failure or one.outcome.fault:
             print(f"sluice: {why if one.captures.name in why else f'{one.captures.name}: {why}'}", file=sys.stderr)
@@ -222,21 +235,17 @@ def _prepare_sets(options: argparse.Namespace, log: str) -> Work:
     def work(captures: CaptureSet, rows: str, report: Report) -> Outcome:
         wanted.options[0] = {**given, "out": rows}
         inputs = Inputs(tuple(f"file:{path}" for path in captures.files), filter=options.filter)
-        return run_file(compiled, wanted, settings, inputs, report_to=report)
+        only = captures.share if captures.shares > 1 else None
+        return run_file(compiled, wanted, settings, inputs, report_to=report, workers=captures.shares, only=only)
 
     return work
 
 
-def _take(file: Rotating, captures: CaptureSet, rows: Path) -> None:
-    """Append the rows of one set, each with the name of its capture. A row that is not whole is left out."""
-    begin = f'{{"{CAPTURE}":{json.dumps(os.fsdecode(captures.name))},'.encode("utf-8", "surrogateescape")
-    with contextlib.suppress(FileNotFoundError), open(rows, "rb") as lines:
-        while some := lines.readlines(_CHUNK):
-            file.write(b"".join(begin + line[1:] for line in some if line.endswith(b"\n")))
-
-
-_CHUNK = 1 << 20
-"""Bytes of rows that are appended at a time."""
+def _shares(options: argparse.Namespace, captures: CaptureSet, sets: int) -> int:
+    """The number of tasks among which the flows of a set are divided."""
+    if options.split:
+        return options.split
+    return max(1, (options.jobs or 1) // sets) if captures.size() >= SPLIT_LEAST else 1
 
 
 def _set_json(done: Done) -> dict[str, Any]:

@@ -65,6 +65,7 @@ class _Workers(ctypes.Structure):
         ("by_thread", ctypes.c_uint64 * WORKERS_MOST),
         ("path", ctypes.c_void_p),
         ("homes", Homes),
+        ("only", ctypes.c_uint32),
     )
 
 
@@ -142,6 +143,9 @@ class WorkerBoxes(Box):
 
     groups: boxes of each worker, each with a part of the connections; one of a busy worker moves to another worker. Of
     isolated workers, and of a single one, each has one.
+
+    only: the number of the one worker whose packets are processed, as other processes have the other workers, with the
+    same settings.seed; None for all.
     """
 
     workers: int = 2
@@ -149,6 +153,7 @@ class WorkerBoxes(Box):
     drops: bool = False
     isolated: bool = False
     groups: int = 1
+    only: int | None = None
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -192,6 +197,7 @@ class WorkerBoxes(Box):
         self._shared = _Workers(worker, self._array, self._count, threads, self.drops, self._options.seed, self._group)
         if hasattr(self._library, f"{self._prefix}_path"):  # packets may have keys of several workers
             self._shared.path = ctypes.cast(self._library[f"{self._prefix}_path"], ctypes.c_void_p)
+        self._shared.only = 0 if self.only is None else self.only + 1
         self._drive.workers = ctypes.cast(ctypes.byref(self._shared), ctypes.c_void_p)
         self._isolation = self._isolate()
         if self.isolated:

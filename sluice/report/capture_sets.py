@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _ENDING = r"(?P<end>\.(?:pcap|pcapng|cap|dmp)){number}(?P<packed>\.(?:gz|zst|lz4|xz))?$"
 _DUMPCAP = r"(?P<stem>.+)_(?P<index>\d{5,})_(?P<date>\d{14})"
@@ -34,6 +34,9 @@ class CaptureSet:
     """The files of one capture, in the order in which they were written, as their names say."""
 
     files: tuple[str, ...]
+    share: int = 0
+    shares: int = 1
+    """Of its flows, which are divided into `shares`, a task may have only those of one: number `share`."""
 
     @property
     def name(self) -> str:
@@ -43,6 +46,10 @@ class CaptureSet:
     def size(self) -> int:
         """The bytes of all files; 0 for those that are not there."""
         return sum(os.path.getsize(path) for path in self.files if os.path.exists(path))
+
+    def divided(self, shares: int) -> list[CaptureSet]:
+        """A task for each share of its flows; each reads all files."""
+        return [replace(self, share=share, shares=shares) for share in range(shares)]
 
 
 def capture_sets(paths: Sequence[str]) -> list[CaptureSet]:

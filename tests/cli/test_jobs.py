@@ -17,6 +17,8 @@ from sluice.cli.common.jobs import Jobs, Report, Work, joined
 from sluice.engine.box import Outcome
 from sluice.report.capture_sets import CaptureSet
 from tests.cli.conftest import DATAGRAMS, FIRST, Command
+from tests.support.capture import pcap
+from tests.support.packets import UDP, eth, fragments4, ip4, udp
 
 CAPTURE = FIRST / "capture.pcap"
 
@@ -62,6 +64,40 @@ def test_each_capture_is_processed_separately(sluice: Command, folder: Path) -> 
         (22, 3, 1),
         (22, 3, 3),
     ]
+
+
+def test_the_flows_of_a_capture_are_divided(sluice: Command, tmp_path: Path) -> None:
+    """Rows and counters are those of the whole capture, also with fragments, of any number of tasks."""
+    capture = tmp_path / "many.pcap"
+    frames = many_flows()
+    capture.write_bytes(pcap(frames, [1000 + number / 1000 for number in range(len(frames))]))
+    given = ("flows", "--stack", "tcp_ip", "-r", capture, "--json")
+    whole = tmp_path / "whole.jsonl"
+    alone = json.loads(sluice(*given, "-o", whole).out)
+    expected = rows(whole.read_text())
+    assert len(expected) > 60
+    for split in ("2", "3"):
+        out = tmp_path / f"{split}.jsonl"
+        done = sluice(*given, "--jobs", "2", "--split", split, "-o", out)
+        assert (done.status, done.err) == (0, "")
+        assert rows(out.read_text()) == [{"capture": str(capture), **row} for row in expected]
+        summary = json.loads(done.out)
+        assert (summary["packets"], summary["reports"]) == (alone["packets"], alone["reports"])
+        assert [one["packets"] for one in summary["captures"]] == [len(frames)]
+
+
+def many_flows() -> list[bytes]:
+    """Flows of several hosts whose packets alternate, some in fragments."""
+    found: list[bytes] = []
+    for turn in range(3):
+        for number in range(64):
+            src, dst = bytes([10, 0, number % 7, 1]), bytes([10, 1, number % 5, 2])
+            datagram = udp(1000 + number, 53, bytes(100 + turn))
+            if number % 9 == 0:
+                found += fragments4(datagram, 40, protocol=UDP, id=64 * turn + number, src=src, dst=dst)
+                continue
+            found.append(eth(ip4(datagram, UDP, src, dst)))
+    return found
 
 
 def test_rows_in_another_format(sluice: Command, folder: Path) -> None:

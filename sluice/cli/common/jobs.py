@@ -196,6 +196,21 @@ class _Reporter:
         return False
 
 
+def of_whole_sets(done: Sequence[Done]) -> list[Done]:
+    """The outcomes of sets from those of their shares, which follow each other and have all read all packets."""
+    whole: list[Done] = []
+    for one in done:
+        if not (one.captures.share and whole):
+            whole.append(one)
+            continue
+        first, further = whole[-1].outcome, one.outcome
+        both = joined([whole[-1], one], 2, max(first.seconds, further.seconds))
+        both.packets = max(first.packets, further.packets)
+        both.failure, both.fault = first.failure or further.failure, first.fault or further.fault
+        whole[-1] = Done(whole[-1].captures, both)
+    return whole
+
+
 def joined(done: Sequence[Done], sets: int, seconds: float) -> Outcome:
     """The sum of the outcomes of all sets. sets: how many there were."""
     counters: dict[str, Counter[str]] = {}

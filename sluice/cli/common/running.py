@@ -148,18 +148,20 @@ def run_file(
     begin: Callable[[], None] = lambda: None,
     isolated: bool = False,
     groups: int | None = None,
+    only: int | None = None,
 ) -> Outcome:
     """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets; isolated: each in a process; groups: by worker (WorkerBoxes). failed: stops the run if it returns True.
+    packets; isolated: each in a process; groups: by worker; only: the one that this process has
+    (WorkerBoxes). failed: stops the run if it returns True.
     box: the class of a single one. observed: the options by which the run is shown while it lasts (observing.py), and
     of its rights (privileges.py). begin: starts threads, once these rights were given up. Raises BrokenPipeError if the
     reader of the output is gone.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
-        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box, isolated, groups)
+        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box, isolated, groups, only)
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with opened, shown as progress, observing(opened, observed) as observer:
@@ -194,6 +196,7 @@ def _open(
     box: type[Box],
     isolated: bool,
     groups: int | None,
+    only: int | None,
 ) -> Box:
     if workers == 1 and not isolated:
         return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
@@ -210,6 +213,7 @@ def _open(
         drops=inputs.live,
         isolated=isolated,
         groups=groups or (GROUPS if inputs.endless else 1),
+        only=only,
     )
 
 

@@ -187,6 +187,10 @@ static void choose(struct sl_workers *workers, const struct sl_frame *frames, si
 static void put_packet(struct sl_workers *workers, const struct sl_frame *frame, unsigned chosen)
 {
     struct sl_worker *w = &workers->threads[chosen];
+    if (workers->only && chosen != workers->only - 1) {
+        workers->clock = frame->time > workers->clock ? frame->time : workers->clock;
+        return;
+    }
     if (frame->time < workers->clock)
         put_time(workers, w);
     else

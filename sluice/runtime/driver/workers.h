@@ -68,6 +68,9 @@ struct sl_workers {
     uint64_t by_thread[SL_WORKERS_MOST];   /* packets; of processes each has its own */
     sl_path_function path;         /* the caller's: NAME_path, if the stack has one; NULL: `worker` alone chooses */
     struct sl_homes homes;         /* where the keys are */
+    /* The caller's: packets of other boxes than number `only` - 1 only advance the time, as other processes have these boxes, with
+     * the same seed. 0: all are processed. */
+    uint32_t only;
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

@@ -161,3 +161,55 @@ def test_parameters_are_checked() -> None:
     for given in ("key=short", "", KEY + ",payload=some", KEY + ",macs=keep", "key_file=/nowhere/key"):
         with pytest.raises(RunError):
             anonymise([], given)
+
+
+def siphash(key: bytes, data: bytes) -> int:
+    """SipHash-2-4 (Aumasson, Bernstein, 2012)."""
+    low, high = (int.from_bytes(key[at : at + 8], "little") for at in (0, 8))
+    v = [low ^ 0x736F6D6570736575, high ^ 0x646F72616E646F6D, low ^ 0x6C7967656E657261, high ^ 0x7465646279746573]
+
+    def turn(x: int, bits: int) -> int:
+        return (x << bits | x >> 64 - bits) & 0xFFFFFFFFFFFFFFFF
+
+    def rounds(count: int) -> None:
+        for _ in range(count):
+            for a, b, c, d, first, second in ((0, 1, 2, 3, 13, 16), (2, 1, 0, 3, 17, 21)):
+                v[a] = (v[a] + v[b]) & 0xFFFFFFFFFFFFFFFF
+                v[b] = turn(v[b], first) ^ v[a]
+                v[a] = turn(v[a], 32)
+                v[c] = (v[c] + v[d]) & 0xFFFFFFFFFFFFFFFF
+                v[d] = turn(v[d], second) ^ v[c]
+
+    whole = data + bytes(7 - len(data) % 8) + bytes([len(data) & 255])
+    for at in range(0, len(whole), 8):
+        word = int.from_bytes(whole[at : at + 8], "little")
+        v[3] ^= word
+        rounds(2)
+        v[0] ^= word
+    v[2] ^= 255
+    rounds(4)
+    return v[0] ^ v[1] ^ v[2] ^ v[3]
+
+
+def defined(key: bytes, address: bytes) -> bytes:
+    """The mapping by its definition: a bit changes if the keyed hash of those before it is odd."""
+    bits, prefix = int.from_bytes(address, "big"), 0
+    for place in range(8 * len(address)):
+        bit = 1 << 8 * len(address) - 1 - place
+        data = prefix.to_bytes(len(address), "big").ljust(16, b"\0") + bytes([len(address), place])
+        prefix |= int.from_bytes(address, "big") & bit
+        bits ^= bit * (siphash(key, data) & 1)
+    return bits.to_bytes(len(address), "big")
+
+
+@pytest.mark.parametrize("size", [4, 16])
+def test_caches_of_prefixes_change_nothing(size: int) -> None:
+    """Addresses that have prefixes of any length in common, in any order."""
+    text = KEY.removeprefix("key=").encode()
+    halves = [siphash(b"sluice-anonymis" + bytes([half]), text) for half in (0, 1)]
+    key = b"".join(half.to_bytes(8, "big") for half in halves)
+    dice = random.Random(size)
+    base = dice.randbytes(size)
+    addresses = [base[:cut] + dice.randbytes(size - cut) for cut in range(size) for _ in range(6)]
+    dice.shuffle(addresses)
+    assert mapping(addresses) == {address: defined(key, address) for address in addresses}

@@ -1,5 +1,6 @@
-"""What is told apart: the memory of an allocator of the program's own by its calls, threads that run once from those that
-run several times at once, and what a thread begins with from what packets change."""
+"""What is told apart: the memory of an allocator of the program's own by its calls, threads that run once from those
+that run several times at once, and what a thread begins with from what packets change.
+"""
 
 from __future__ import annotations
 

@@ -94,14 +94,15 @@ def test_rows_that_a_worker_could_not_write_before_it_crashed_are_reported(tmp_p
     """The next process of the worker writes none, and so does not notice it."""
     path = capture(tmp_path / "all.pcap", {99: b"boom"}, 100)
     bounds = Settings(memory=1 << 24, max_instances=1 << 12, seed=5)
-    with WorkerBoxes(stack(), bounds, [], [{"out": "/dev/full"}, ""], workers=1, isolated=True, ordered=False) as box:
+    box = WorkerBoxes(stack(), bounds, [], [{"out": "/dev/full"}, ""], workers=1, isolated=True, ordered=False)
+    with box:
         outcome = box.run(path)
         assert outcome.lost_by_crashes["crashes"] == 1
         assert "/dev/full: the rows could not all be written: No space left" in box._shared.message.decode()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_worker_that_spoils_its_memory_spoils_no_other(tmp_path: Path) -> None:
-    """A process has no memory of another worker's; what it wrote about itself leads to no packet that it did not get."""
+    """A process has no memory of another worker's; what it wrote about itself leads to no packet of another."""
     count = 4000
     path = capture(tmp_path / "all.pcap", {5: b"memory", 2000: b"spoil"}, count)
     bounds = Settings(memory=1 << 24, max_instances=1 << 12, seed=5)

@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from sluice.chain.description import function
 from sluice.chain.processes import snapshot
@@ -91,7 +92,8 @@ def chain_of(name: str) -> IsolatedChain:
 def ideal_of(name: str, noticed: int = 0) -> list[str]:
     """The state of the ideal chain. noticed: packets before the change that `notices` is told."""
     with tempfile.TemporaryDirectory() as folder:
-        one = function(str(FOLDER.parent / "notices.c"), **{"from": noticed + 1}) if noticed else CHAINS[name][0]
+        given: dict[str, Any] = {"from": noticed + 1}
+        one = function(str(FOLDER.parent / "notices.c"), **given) if noticed else CHAINS[name][0]
         return run_ideal(plan_of(one), packets(), Path(folder)).state
 
 

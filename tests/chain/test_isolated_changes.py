@@ -135,7 +135,7 @@ def test_changes_that_the_chain_cannot_take_are_refused(folder: Path) -> None:
 def test_a_replaced_function_that_was_left_out_continues_with_the_next_batch(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sluice.chain.processes.controller.CRASHES_MOST", 0)
+    monkeypatch.setattr("sluice.chain.processes.crashes.CRASHES_MOST", 0)
 
     def requests(path: str) -> None:
         os.kill(listed(path)["one"]["process"], signal.SIGKILL)

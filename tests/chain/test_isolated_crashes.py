@@ -137,7 +137,7 @@ def test_a_batch_whose_function_damaged_its_memory_does_not_pass_if_it_fails_clo
 def test_a_function_that_crashes_at_every_event_is_left_out(
     folder: Path, monkeypatch: pytest.MonkeyPatch, failure: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sluice.chain.processes.controller.CRASHES_MOST", 3)
+    monkeypatch.setattr("sluice.chain.processes.crashes.CRASHES_MOST", 3)
     came = run(chain_of(folder, ABORT, failure), folder)
     assert len(came.left) == (len(talk()) if failure == "open" else 0)
     assert came.reports["bad.crashes"] == 4

@@ -13,215 +13,20 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
-from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import StackBox, stack_box
-from sluice.chain.processes.cgroups import Cgroups
-from sluice.chain.processes.host import run_part
-from sluice.chain.processes.instances import Instances, Stores
-from sluice.chain.processes.limits import Limits, begin_process, group_name, quota_of
-from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
-from sluice.chain.processes.process import Process, read_result
-from sluice.chain.processes.program import IsolatedChain, Part
-from sluice.chain.processes.requests import Requests
-from sluice.chain.processes.root import Root, ended, result_of
-from sluice.engine.box import Outcome, RunError, Settings
+from sluice.chain.processes.crashes import WatchedProcesses
+from sluice.chain.processes.limits import begin_process
+from sluice.chain.processes.process import Process
+from sluice.chain.processes.root import ended, result_of
+from sluice.engine.box import Outcome, RunError
 
-SPARE = 4
-"""Places for functions that are added while a chain runs."""
-CRASHES_MOST = 64
-"""A function that crashes so often without being done with a batch does not run any more."""
-PATIENCE = 30.0
-"""Seconds after which a function that does not return from an event is killed."""
-_STEP = 0.05
-_FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
-_FIGURE_MOST = 1 << 53
-"""A function that has written a higher figure of its progress has written anything."""
+STEP = 0.05
+"""Seconds between two looks at the functions."""
 
 
-@dataclass
-class Controller:
-    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line.
-    log_drops: packets are dropped where the packet log is full, as on an interface; else they wait. root: what happens
-    when the process of the stack ends early.
-    """
-
-    chain: IsolatedChain
-    settings: Settings
-    forwards: bool
-    patience: float = PATIENCE
-    requests: Requests | None = None
-    stores: Stores | None = None
-    log_drops: bool = False
-    root: Root = field(default_factory=Root)
-    notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
-
-    def __post_init__(self) -> None:
-        self.memory = Memory(min(64, len(self.chain.parts) + SPARE))
-        self.processes = [Process(part) for part in self.chain.parts]
-        control = self.memory.control
-        for place in range(len(self.chain.parts), 64):
-            control.absent |= 1 << place
-        for part in self.chain.parts:
-            self._describe(part)
-        self.instances = Instances(self.chain, self.memory, self.stores, self.log_drops)
-        self.instances.open()
-        self.cgroups = Cgroups()
-        self._stack = 0
-        self._of_stack: tuple[int, ...] = ()
-        self._former: list[Process] = []
-        self._stopping = False
-
-    def _describe(self, part: Part) -> None:
-        """Set what other processes need to know of a part."""
-        control, bit = self.memory.control, 1 << part.number
-        snapshot.describe(self.chain, control)
-        for name, is_so in (
-            ("decide", part.decides),
-            ("always", part.always),
-            ("closed", part.closed),
-            ("lossy", part.lossy),
-        ):
-            value = getattr(control, name)
-            setattr(control, name, value | bit if is_so else value & ~bit)
-        control.before[part.number], control.drops[part.number] = part.before, part.drops
-        control.rank[part.number] = part.leader
-        for number in self.chain.subscriptions(part) if not part.instance else ():  # the first one, for all of them
-            control.subscribed[number] |= bit
-
-    # --- processes ---
-
-    def _start(self, process: Process) -> None:
-        """Start the process of a function."""
-        part = process.part
-        read, write = os.pipe()
-        groups, missing = self.cgroups.make(group_name(part), quota_of(part))
-        sys.stdout.flush()
-        sys.stderr.flush()
-        pid = os.fork()
-        if not pid:
-            os.close(read)
-            limits = Limits(
-                part.number, part.memory, bool(part.python), part.shares, True, tuple(groups), tuple(missing)
-            )
-            stores = self.stores if part.shares else None
-            rows = self.instances.rows.open_files.get(part.number, -1)
-            others = self._files() - {rows}
-            run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows)
-        os.close(write)
-        os.set_blocking(read, False)
-        process.pid, process.result, process.text = pid, read, b""
-        process.pidfd = os.pidfd_open(pid)
-        process.since = time.monotonic()
-
-    def _files(self) -> set[int]:
-        """The files of the controller that functions must not have."""
-        files = {file for process in self.processes for file in (process.result, process.pidfd)}
-        if self.requests is not None:
-            files |= set(self.requests.files())
-        return (files | set(self._of_stack) | set(self.instances.rows.open_files.values())) - {-1}
-
-    def _await_start(self, process: Process) -> None:
-        """Wait until a function has opened. Raises RunError if it refuses."""
-        side = self.memory.functions[process.part.number]
-        while not side.running:
-            process.take()
-            if select.select([process.pidfd], [], [], 0.002)[0]:
-                process.reap()
-                raise RunError(process.error or f"'{process.part.name}' ended before the first packet")
-        process.take()
-        process.missing = (read_result(process.text) or {}).get("missing", [])
-
-    def _ended(self, process: Process) -> None:
-        """A process of a function has ended: restart it, unless it is done."""
-        code = process.reap()
-        if process.following is not None and not self._stopping:
-            self._change(process)
-            return
-        if process.reports is not None or self._stopping or self.memory.control.ending:
-            process.ended = True
-            return
-        if process.error is not None:
-            self._leave_out(process, f"'{process.part.name}': {process.error}")
-            return
-        part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
-        queue, stack = self.memory.stack.queue[part.number], self.memory.stack
-        process.crashes += 1
-        whole = self._is_whole(side, queue.count, stack.batches)
-        if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
-            self._skip(process)
-        at = self.memory.slot(queue.entry[side.done % QUEUE])
-        process.in_batch = process.in_batch + 1 if side.done == process.done else 1
-        process.done = side.done
-        if self.instances.takes_over(process, killed=code == -signal.SIGKILL and not process.hangs):
-            self._again(process, code, "another process continues with its state in the store")
-            return
-        control.resume[part.number] = self._resumed(part.number)
-        flows = f"{side.flows} flows" if whole else "flows"
-        control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
-        side.sleeping = side.running = side.flows = 0
-        self._again(process, code, f"it is restarted, and lost what it knew of {flows}")
-
-    def _again(self, process: Process, code: int, what: str) -> None:
-        """Start a process in the place of one that crashed, unless it did so too often."""
-        part = process.part
-        why = ended(code)
-        if process.in_batch > CRASHES_MOST:
-            self._leave_out(process, f"'{part.name}' crashed {process.in_batch} times in one batch ({why})")
-            return
-        if process.crashes <= 10 or process.crashes % 100 == 0:
-            self.notify(f"warning: '{part.label}' crashed ({why}); {what}")
-        self._start(process)
-
-    def _resumed(self, number: int) -> int:
-        """The last event that a function had begun with, if it is not done with the batch."""
-        side, queue = self.memory.functions[number], self.memory.stack.queue[number]
-        working = queue.count != side.done
-        return min(side.begun, self.memory.slot(queue.entry[side.done % QUEUE]).last) if working else 0
-
-    def _skip(self, process: Process) -> None:
-        """A function goes on with the next batch. What it counted stays, or was last known."""
-        number = process.part.number
-        side, control, stack = self.memory.functions[number], self.memory.control, self.memory.stack
-        count = stack.queue[number].count
-        control.unseen_to[number] = stack.batches
-        control.unseen |= 1 << number
-        for name in _FIGURES:
-            if getattr(side, name) >= _FIGURE_MOST:
-                setattr(side, name, process.known.get(name, 0))
-        side.sleeping = side.running = side.begun = side.flows = 0
-        side.done, side.done_batch = count, control.unseen_to[number]
-
-    def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
-        """Whether what a function has written of its progress can be true."""
-        near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
-        return near and max(side.begun, side.flows, *(getattr(side, name) for name in _FIGURES)) < _FIGURE_MOST
-
-    def _leave_out(self, process: Process, why: str) -> None:
-        """A function does not run any more."""
-        part = process.part
-        self.memory.control.absent |= 1 << part.number
-        process.ended = True
-        if self.memory.control.stateful >> part.number & 1:
-            process.failure = f"'{part.label}' was left out: its state in the store lacks what it had not handled"
-        closed = self.memory.control.closed >> part.number & 1
-        self.notify(f"warning: {why}; it is left out, and packets {'do not ' if closed else ''}pass without it")
-
-    def _watch(self, process: Process) -> None:
-        """Kill a function that does not return from an event."""
-        part, now = process.part, time.monotonic()
-        side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
-        seen = (side.done, side.begun)
-        process.known = {name: value for name in _FIGURES if (value := getattr(side, name)) < _FIGURE_MOST}
-        if seen != process.seen or side.sleeping or side.waits or queue.count == side.done:
-            process.seen, process.since = seen, now
-        elif now - process.since > self.patience and process.pid:
-            self.notify(f"warning: '{part.name}' has not returned from an event for {self.patience:g} s; it is killed")
-            process.since, process.hangs = now, True
-            os.kill(process.pid, signal.SIGKILL)
-
-    # --- the run ---
+class Controller(WatchedProcesses):
+    """Runs a chain. run: runs the stack's box, given its class, in the process of the stack."""
 
     def run(self, run: Callable[[type[StackBox]], Outcome]) -> Outcome:
         """Run the chain to the end of its input. Raises what `run` raises, and RunError."""
@@ -283,7 +88,7 @@ class Controller:
             while True:
                 files = {process.pidfd: process for process in self.processes if process.pid}
                 results = {process.result: process for process in self.processes if process.result != -1}
-                ready, _, _ = select.select([read, *self._also(), *files, *results], [], [], _STEP)
+                ready, _, _ = select.select([read, *self._also(), *files, *results], [], [], STEP)
                 if read in ready:
                     chunk = os.read(read, 1 << 16)
                     if not chunk:
@@ -328,104 +133,6 @@ class Controller:
             )
         os.kill(self._stack, signal.SIGKILL)
 
-    def change(self, process: Process, part: Part | None) -> None:
-        """End the process of a function after its current batch; `part` runs in its place, or nothing."""
-        control, bit = self.memory.control, 1 << process.part.number
-        process.following = (part,)
-        for number in range(TYPES) if part is None else ():
-            control.subscribed[number] &= ~bit
-        if not process.pid:
-            self._change(process)
-            return
-        control.leave |= bit
-
-    def _change(self, process: Process) -> None:
-        """The process of a function has left, or there was none."""
-        assert process.following is not None
-        (part,), process.following = process.following, None
-        control, bit = self.memory.control, 1 << process.part.number
-        control.leave &= ~bit
-        number, stack = process.part.number, self.memory.stack
-        side, queue = self.memory.functions[number], stack.queue[number]
-        if control.absent & bit or not self._is_whole(side, queue.count, stack.batches):
-            self._skip(process)  # batches that it was not waited for: their memory has others by now
-        control.resume[number] = self._resumed(number)
-        control.lost_before[number] = self._newest()
-        side.running = side.sleeping = side.flows = 0
-        if part is None:
-            control.closed &= ~bit
-            control.absent |= bit
-            for other in range(len(control.before)):  # a later function in this place is after all others
-                control.before[other] &= ~bit
-                control.drops[other] &= ~bit
-            if process.part in self.chain.parts:
-                self.chain.parts.remove(process.part)
-            process.last = self.figures(process)
-            process.ended = process.removed = True
-            self.cgroups.remove(group_name(process.part))
-            return
-        for number in range(TYPES):
-            control.subscribed[number] &= ~bit
-        self.chain.parts[:] = [part if one.number == number else one for one in self.chain.parts]
-        process.part, process.in_batch, process.ended = part, 0, False
-        self._describe(part)
-        self._start(process)
-        control.absent &= ~bit
-
-    def add(self, part: Part) -> None:
-        """Run a further function, in a place that is free."""
-        process = Process(part)
-        process.before = self._counted(part.number)
-        for removed in [one for one in self.processes if one.removed]:
-            if removed.part.number == part.number or removed.part.name == part.name:
-                self.processes.remove(removed)
-                self._former.append(removed)
-        self.processes.append(process)
-        self.chain.parts.append(part)
-        control = self.memory.control
-        control.changed[part.number] = control.changes + 1
-        control.changes += 1
-        process.following = (part,)
-        self._change(process)
-
-    def scale(self, name: str, instances: int) -> int:
-        """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
-        move. Raises OSError, and RunError where a further process cannot start.
-        """
-        vertex, found = self.instances.places(name)
-        for _ in range(len(found), instances):
-            taken = {process.part.number for process in self.processes if not process.removed}
-            free = [number for number in range(self.memory.count) if number not in taken]
-            if not free:
-                raise RunError("there is no place for a further process; start the chain with more instances")
-            part = self.chain.add_instance(name, free[0])
-            self._add_instance(part, vertex)
-        return self.instances.assign(name, self.instances.spread(name, instances))
-
-    def _add_instance(self, part: Part, vertex: int) -> None:
-        """Start the process of a further instance."""
-        process = Process(part)
-        process.before = self._counted(part.number)
-        self.processes.append(process)
-        control, side = self.memory.control, self.memory.functions[part.number]
-        queue = self.memory.stack.queue[part.number]
-        side.done, side.settled = queue.count, queue.count
-        side.done_batch = side.settled_batch = self.memory.stack.batches
-        for one in self.chain.parts:
-            control.before[one.number], control.drops[one.number] = one.before, one.drops
-        self._describe(part)
-        if self.stores is not None and part.shares:
-            self.stores.admit(part, ())
-            self.instances.rows.open(part)
-        self.instances.describe(part, vertex)
-        self._start(process)
-        self._await_start(process)
-        control.absent &= ~(1 << part.number)
-
-    def _newest(self) -> int:
-        """The number of the newest instance that a function may have missed."""
-        return max(self.memory.slot(place).created for place in range(SLOTS))
-
     def _forward(self, number: int, _frame: object) -> None:
         """Ctrl-C and SIGTERM are the stack's: it ends its input."""
         if self._stack:
@@ -465,7 +172,7 @@ class Controller:
                 self._ended(process)
             if not done:
                 self.memory.control.ending = int(all(self._at_end(process) for process in waiting))
-                select.select([process.pidfd for process in waiting], [], [], _STEP)
+                select.select([process.pidfd for process in waiting], [], [], STEP)
         self._stopping = True
         self.memory.control.ending = 1
         for pid in filter(None, [self._stack, *(process.pid for process in self.processes)]):
@@ -504,25 +211,3 @@ class Controller:
         joined = {name: value + of_stack.get(name, 0) for name, value in in_c.items()}  # all of them may store streams
         outcome.reports = joined | {name: of_stack[name] for name in of_stack if name not in in_c} | python | isolation
         return outcome
-
-    def figures(self, process: Process) -> dict[str, int]:
-        """What a function lost, and why."""
-        if process.removed:
-            return process.last
-        counted = self._counted(process.part.number)
-        return {
-            "crashes": process.crashes,
-            **{name: max(0, value - process.before.get(name, 0)) for name, value in counted.items()},
-        }
-
-    def _counted(self, number: int) -> dict[str, int]:
-        """What the functions in a place have lost."""
-        side, stack = self.memory.functions[number], self.memory.stack
-        return {
-            "events_skipped": side.skipped,
-            "flows_lost": side.flows_lost,
-            "events_lost": stack.lost[number],
-            "events_without_room": stack.no_room[number],
-            "not_published": side.not_published,
-            "not_decided": side.not_decided,
-        }

@@ -32,6 +32,7 @@ from sluice.chain.plan import Plan, read_chain
 from sluice.chain.processes.commands import ControlSocket
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import StateError
+from sluice.chain.processes.limits import end_with_controller
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.chain.processes.root import Root
 from sluice.cli.common.chain_text import chain_picture, chain_text
@@ -43,7 +44,7 @@ from sluice.cli.common.forwarding import add_forwarding, check_policies, forward
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, policies_of, with_state
 from sluice.cli.common.options import add_command, add_run_options, add_workers
-from sluice.cli.common.privileges import add_privileges, check_privileges, series_of
+from sluice.cli.common.privileges import add_privileges, check_privileges, give_up_privileges, series_of
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -191,8 +192,7 @@ def _isolated(plan: Plan, options: argparse.Namespace) -> IsolatedChain | None:
         if options.control is not None:
             raise UsageError("--control: is of a chain that runs with --isolate; give both, or none")
         return None
-    others = (("--user", options.user), ("--capabilities", options.capabilities))
-    for name, given in (("--workers", options.workers != 1), ("--quick", getattr(options, "quick", False)), *others):
+    for name, given in (("--workers", options.workers != 1), ("--quick", getattr(options, "quick", False))):
         if given:
             raise UsageError(f"{name}: does not go with --isolate; leave one of them out")
     return isolate(plan, options.instances, stores=options.store.kind != "local")
@@ -212,7 +212,15 @@ def _run_isolated(
     stack_functions = chain.wanted()
 
     def run(box: type[Box]) -> Outcome:
-        return run_file(stack, stack_functions, settings, inputs, output=options.output, rotation=rotation, box=box)
+        return run_file(
+            stack, stack_functions, settings, inputs, output=options.output, rotation=rotation, box=box, begin=begin
+        )
+
+    def begin() -> None:
+        """The process of the stack has opened its interfaces. Functions have users of their own."""
+        if options.user is not None or options.capabilities:
+            give_up_privileges(options, inputs)
+            end_with_controller()  # the kernel forgets it where the user changes
 
     try:
         with chain_state(chain, settings, inputs, options) as state:

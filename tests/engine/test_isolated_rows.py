@@ -98,7 +98,7 @@ def test_rows_that_a_worker_could_not_write_before_it_crashed_are_reported(tmp_p
     with box:
         outcome = box.run(path)
         assert outcome.lost_by_crashes["crashes"] == 1
-        assert "/dev/full: the rows could not all be written: No space left" in box._shared.message.decode()  # pyright: ignore[reportPrivateUsage]
+        assert "/dev/full: the rows could not all be written: No space left" in (box.failure() or "")
 
 
 def test_a_worker_that_spoils_its_memory_spoils_no_other(tmp_path: Path) -> None:

@@ -69,6 +69,22 @@ def test_flows_ids_and_chains_give_up_their_rights_and_print_a_summary_on_a_sign
                 running.stop()
 
 
+def test_the_process_of_the_stack_of_an_isolated_chain_becomes_the_user(tmp_path: Path) -> None:
+    """The controller stays who it is, as it starts functions, which have users of their own."""
+    tmp_path.chmod(0o777)
+    (tmp_path / "chain.py").write_text(
+        "from sluice.chain import Chain, function\n" + STACK.replace("stack =", "small =")
+        + f"chain = Chain(function('flow_log', out='{tmp_path}/rows'), stack=small)\n"
+    )  # fmt: skip
+    words = ["chain", str(tmp_path / "chain.py"), "--isolate", "-i", "b0", "--json", "--user", "nobody"]
+    with Wire("liverights") as wire, Passive(wire, tmp_path, *words) as running:
+        controller = running.process.pid
+        children = Path(f"/proc/{controller}/task/{controller}/children").read_text().split()
+        found = [rights(int(child))[0] for child in children]
+        assert ("65534", "", "") in found and rights(controller)[0][0] == "0"
+        running.stop()
+
+
 def test_a_folder_of_another_user_is_named_before_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files that are created after the rights were given up."""
     (tmp_path / "stack.py").write_text(STACK)

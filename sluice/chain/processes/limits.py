@@ -149,6 +149,11 @@ def _data() -> int:
     return 0
 
 
+def end_with_controller() -> None:
+    """This process is killed when the controller ends."""
+    _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
 def begin_process(session: bool = False) -> None:
     """In a new process: it ends with the controller, and Ctrl-C is the controller's. session: it has no terminal."""
     with contextlib.suppress(OSError):
@@ -156,7 +161,7 @@ def begin_process(session: bool = False) -> None:
             os.setsid()
         else:
             os.setpgid(0, 0)
-    _libc.prctl(_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_controller()
     faulthandler.disable()  # the controller says that a process crashed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

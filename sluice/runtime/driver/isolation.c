@@ -1,8 +1,5 @@
 #define _GNU_SOURCE
-#include "driver/isolation.h"
-
-#include "core/box.h"
-#include "driver/worker.h"
+#include "driver/isolated_worker.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -15,51 +12,11 @@
 #include <unistd.h>
 
 enum {
-    TEXT = 64,
-    STACK = 1 << 16,
     NUMBERS_LEFT_OUT = 1 << 16,   /* of instances: those since the worker shared its counters */
 };
 
 static const uint64_t look_every = 1000 * 1000;                       /* nanoseconds between two looks for crashes */
 static const uint64_t pause_least = 10 * 1000 * 1000, pause_most = 1000 * 1000 * 1000;   /* before another start */
-static const size_t ring_size = sizeof(struct sl_ring_common) + SL_RING_SHARED_BYTES;
-static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
-
-struct shared_report {
-    char name[TEXT], function[TEXT];
-    uint64_t value;
-};
-
-struct sl_worker_state {
-    /* The run of entries that the worker has, or had last. The counters are those before the first one that it is not
-     * done with: both are exchanged by one store, so that a process may be killed at any time. */
-    uint64_t begin;            /* position of the first one in the ring */
-    uint32_t run;              /* how many */
-    uint32_t is_packets;       /* they are packets */
-    uint64_t mark;             /* twice the number that it is done with, plus the copy of the counters that holds then */
-    uint32_t ends;             /* its box is being ended */
-    uint32_t done;             /* it has ended */
-    uint64_t no_port, no_checksum, unseen_fault;   /* those of its driver */
-    /* Of the crash, as the process itself sees it; `signal` is 0 if it was killed: */
-    int signal;
-    uint32_t function;         /* from 1; 0: it was in none */
-    uint32_t at;               /* place of the packet after those that it was done with */
-    uint64_t packet;           /* its number; 0: none */
-    uint64_t flow;
-    char layer[TEXT];
-    uint64_t flows_lost;       /* by all crashes so far */
-    uint64_t created;
-    char failure[256];
-    uint32_t report_count, refused_count;
-    struct shared_report reports[SL_REPORTS_MOST];
-    struct sl_refused refused[SL_REFUSED_MOST];
-    uint64_t counters[];       /* two copies: those of the box, then those of each function */
-};
-
-static uint64_t *counters_of(const struct sl_isolation *isolation, struct sl_worker_state *state, uint64_t mark)
-{
-    return state->counters + (mark & 1) * isolation->counters_all;
-}
 
 static uint64_t now(void)
 {
@@ -92,11 +49,11 @@ bool sl_isolation_begin(struct sl_workers *workers)
 struct sl_packet_ring *sl_isolation_ring(void)
 {
     struct sl_packet_ring *ring = aligned_alloc(SL_RING_LINE_BYTES, sizeof *ring);
-    struct sl_ring_common *common = map_shared(ring_size);
+    struct sl_ring_common *common = map_shared(SL_ISOLATED_RING_SIZE);
     if (!ring || !common) {
         free(ring);
         if (common)
-            munmap(common, ring_size);
+            munmap(common, SL_ISOLATED_RING_SIZE);
         return NULL;
     }
     memset(ring, 0, sizeof *ring);
@@ -106,110 +63,6 @@ struct sl_packet_ring *sl_isolation_ring(void)
     ring->shared = true;
     return ring;
 }
-
-/* --- in the worker's process --- */
-
-static struct sl_worker *own;   /* the worker whose process this is */
-
-/* Everything that a fault may have spoilt is read last: another fault ends the process at once. */
-static void crashed(int number)
-{
-    struct sl_worker_state *state = own->state;
-    const struct sl_box *box = own->box;
-    state->at = box->lookahead.packet;
-    state->function = box->calling;
-    state->packet = box->number;
-    state->signal = number;
-    const struct sl_event *event = box->calling ? box->called : NULL;
-    if (event && event->layer) {
-        strncpy(state->layer, event->layer->name, sizeof state->layer - 1);
-        state->flow = event->owner ? sl_event_number(event) : 0;
-    }
-    state->created = box->created;
-    raise(number);   /* its action is the default again: a core file */
-}
-
-static void watch_faults(void)
-{
-    static char stack[STACK];   /* of the handler: the fault may be that the process's own is used up */
-    stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
-    sigaltstack(&other, NULL);
-    sigset_t allowed;
-    sigemptyset(&allowed);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND | SA_NODEFER)};
-        sigaction(faults[i], &action, NULL);
-        sigaddset(&allowed, faults[i]);
-    }
-    sigprocmask(SIG_UNBLOCK, &allowed, NULL);
-}
-
-void sl_isolation_run(const struct sl_worker *worker, uint32_t entries, bool is_packets)
-{
-    struct sl_worker_state *state = worker->state;
-    state->run = 0;   /* nothing is taken until all of it is written */
-    __atomic_store_n(&state->mark, state->mark & 1, __ATOMIC_RELEASE);
-    state->begin = worker->ring->common->taken;
-    state->is_packets = is_packets;
-    __atomic_store_n(&state->run, entries, __ATOMIC_RELEASE);
-}
-
-void sl_isolation_ends(const struct sl_worker *worker) { worker->state->ends = 1; }
-
-static void share_text(char *to, const char *text)
-{
-    if (to != text)
-        snprintf(to, TEXT, "%s", text ? text : "");
-}
-
-void sl_isolation_publish(const struct sl_worker *worker, uint32_t done)
-{
-    const struct sl_isolation *isolation = worker->workers->isolation;
-    struct sl_worker_state *state = worker->state;
-    const struct sl_box *box = worker->box;
-    uint64_t mark = ((uint64_t)done << 1) | (~state->mark & 1);
-    uint64_t *counters = counters_of(isolation, state, mark);
-    memcpy(counters, box->counters, isolation->counter_count * sizeof *counters);
-    counters += isolation->counter_count;
-    for (uint32_t i = 0; i < isolation->function_count; counters += isolation->function_counters[i++])
-        if (isolation->function_counters[i] && box->function_counters[i])
-            memcpy(counters, box->function_counters[i], isolation->function_counters[i] * sizeof *counters);
-    state->created = box->created;
-    state->no_port = worker->drive.no_port;
-    state->no_checksum = worker->drive.no_checksum;
-    state->unseen_fault = worker->drive.unseen_fault;
-    memcpy(state->failure, box->failure, sizeof state->failure);
-    for (uint32_t i = 0; i < box->report_count; i++) {
-        share_text(state->reports[i].name, box->reports[i].name);
-        share_text(state->reports[i].function, box->reports[i].function);
-        state->reports[i].value = box->reports[i].value;
-    }
-    state->report_count = box->report_count;
-    memcpy(state->refused, box->refused, sizeof state->refused);
-    state->refused_count = box->refused_count;
-    __atomic_store_n(&state->mark, mark, __ATOMIC_RELEASE);
-}
-
-void sl_isolation_ended(const struct sl_worker *worker)
-{
-    sl_isolation_publish(worker, 0);
-    __atomic_store_n(&worker->state->done, 1, __ATOMIC_RELEASE);
-}
-
-/* What the other workers use is not mapped in this process, so that no fault of a function reaches it. */
-static void leave_to_others(const struct sl_worker *worker)
-{
-    const struct sl_workers *workers = worker->workers;
-    for (uint32_t i = 0; i < workers->count; i++) {
-        if (i == worker->number)
-            continue;
-        munmap(workers->isolation->states[i], workers->isolation->state_size);
-        if (workers->threads[i].ring)   /* those after this one have none when it is started first */
-            munmap(workers->threads[i].ring->common, ring_size);
-    }
-}
-
-/* --- in the caller's process --- */
 
 int sl_isolation_start(struct sl_worker *worker, void *(*work)(void *worker))
 {
@@ -227,9 +80,7 @@ int sl_isolation_start(struct sl_worker *worker, void *(*work)(void *worker))
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != caller)
         _exit(1);
-    own = worker;
-    leave_to_others(worker);
-    watch_faults();
+    sl_isolated_begin(worker);
     work(worker);
     _exit(0);   /* nothing of the caller's is ended here */
 }
@@ -239,7 +90,7 @@ static void gather(struct sl_worker *w)
     const struct sl_isolation *isolation = w->workers->isolation;
     struct sl_worker_state *state = w->state;
     struct sl_box *box = w->box;
-    const uint64_t *counters = counters_of(isolation, state, __atomic_load_n(&state->mark, __ATOMIC_ACQUIRE));
+    const uint64_t *counters = sl_isolated_counters(isolation, state, __atomic_load_n(&state->mark, __ATOMIC_ACQUIRE));
     memcpy(box->counters, counters, isolation->counter_count * sizeof *counters);
     counters += isolation->counter_count;
     for (uint32_t i = 0; i < isolation->function_count; counters += isolation->function_counters[i++])
@@ -252,7 +103,7 @@ static void gather(struct sl_worker *w)
     box->report_count = sl_min(state->report_count, SL_REPORTS_MOST);
     for (uint32_t i = 0; i < box->report_count; i++) {
         struct shared_report *report = &state->reports[i];
-        report->name[TEXT - 1] = report->function[TEXT - 1] = 0;   /* the process may have written anything */
+        report->name[SL_ISOLATED_TEXT - 1] = report->function[SL_ISOLATED_TEXT - 1] = 0;   /* the process may have written anything */
         box->reports[i] = (struct sl_report){report->name, report->value, *report->function ? report->function : NULL};
     }
     memcpy(box->refused, state->refused, sizeof state->refused);
@@ -290,7 +141,7 @@ static void report(const struct sl_worker *w, int status, uint64_t packets, uint
                       : snprintf(text, sizeof text, "worker %u ended: status %d", w->number, WEXITSTATUS(status));
     if (state->signal && state->function && state->function <= isolation->function_count)
         used += snprintf(text + used, sizeof text - (size_t)used, " in function %.200s, on an event of %.*s",
-                         isolation->function_names[state->function - 1], TEXT - 1, *state->layer ? state->layer : "the box");
+                         isolation->function_names[state->function - 1], SL_ISOLATED_TEXT - 1, *state->layer ? state->layer : "the box");
     if (state->signal && state->flow)
         used += snprintf(text + used, sizeof text - (size_t)used, " (flow %llu)", (unsigned long long)state->flow);
     if (state->signal && state->packet)
@@ -321,7 +172,7 @@ static void lose(struct sl_worker *w, int status)
         group = sl_min(group, (uint64_t)state->at + 1);
     uint64_t first = taken + done, next = spoilt ? handed : first + group;
     uint64_t packets = sl_ring_packets(w->ring, first, next);
-    uint64_t lost = alive(isolation, counters_of(isolation, state, state->mark));
+    uint64_t lost = alive(isolation, sl_isolated_counters(isolation, state, state->mark));
     uint64_t flows = lost - sl_min(lost, state->flows_lost), when = now();
     sl_ring_restore(w->ring, next);
     w->crashes++;
@@ -403,7 +254,7 @@ void sl_isolation_join(struct sl_workers *workers)
         if (w->given_up)
             take_back(w);
         if (w->ring)
-            munmap(w->ring->common, ring_size);
+            munmap(w->ring->common, SL_ISOLATED_RING_SIZE);
         free(w->ring);
         w->ring = NULL;
         if (w->state)   /* else it could not be started */

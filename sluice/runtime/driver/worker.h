@@ -1,4 +1,4 @@
-/* One worker of several: for workers.c, worker.c, balance.c and isolation.c only. */
+/* One worker of several: for workers.c, worker.c, balance.c, isolation.c and isolated_worker.c only. */
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 

@@ -148,15 +148,15 @@ class ChainStore:
 
     def watch(self) -> None:
         """Recover a store that began anew, or that another server has replaced, and bound the logs."""
-        gone = self.peer.is_lost()
-        if not gone and not self.recovery.due():
-            return
-        if gone:
+        if self.peer.is_lost():
             self._connect()
-            return
-        with contextlib.suppress(StoreError):
-            self.recovery.recover(self.peer)
-            self.recovery.checkpoint(self.peer)
+        elif self.recovery.due():
+            try:
+                if isinstance(self.peer, Cluster):  # a slot may move while its connection remains
+                    self.recovery.recover(self.peer)
+                self.recovery.checkpoint(self.peer)
+            except StoreError:  # replies may be under way
+                self._connect()
 
     def _connect(self) -> None:
         """One attempt to reach the store again; it has then what it had."""

@@ -84,6 +84,8 @@ class Peer:
 
     def is_lost(self) -> bool:
         """Whether the server has closed the connection."""
+        if self._socket.fileno() < 0:  # it was closed, and there is no other one yet
+            return True
         if not select.select([self._socket], [], [], 0)[0]:
             return False
         try:

@@ -149,10 +149,12 @@ int sluice_state_export(enum sluice_model model, struct sluice_export *result) {
   }
   queue_count = 0;
   if (!&sluice_state_type_count) return -1; /* nothing says what the variables contain */
+  /* also from variables that did not change: what they lead to may say of which type memory is that others lead to */
   for (uint64_t number = 0; number < sluice_state_variables_count; number++)
-    if (is_exported(number, model)) walk(number);
+    if (is_exported(number, SLUICE_FLOW)) walk(number);
   for (uint64_t number = 0, at = 0; number < sluice_state_variables_count; number++) {
     if (!is_exported(number, model)) continue;
+    while (at < queue_count && queue[at].variable < number) at++;
     const struct block own = block_of_variable(number);
     put_block(&own, number, model);
     for (; at < queue_count && queue[at].variable == number && !sluice_output.failed; at++) {

@@ -4,6 +4,14 @@
 
 namespace analyze {
 
+// Whether offset 0 of an object stands for its beginning only, or for that of equal structures: of bytes of which the
+// elements are smaller, it stands for others as well, such as those after an allocator's header.
+static bool begins_there(const MemoryObject &object, const llvm::DICompositeType &type) {
+  return !object.collapsed && llvm::none_of(object.regions, [&](const Region &region) {
+    return region.contains(0) && region.element < type.getSizeInBits() / 8;
+  });
+}
+
 std::map<const llvm::CallBase *, const llvm::DICompositeType *> allocated_structures(const PointsTo &points_to,
                                                                                       const Fields &fields) {
   const Memory &memory = points_to.memory();
@@ -14,7 +22,8 @@ std::map<const llvm::CallBase *, const llvm::DICompositeType *> allocated_struct
       const llvm::DICompositeType *type = address ? fields.structure(Fields::selected(*address)) : nullptr;
       if (!type) continue;
       for (const NodeId cell : points_to.targets(address->getPointerOperand()))
-        if (memory.offset_of(cell) == 0) used[memory.object_of(cell)].insert(type);
+        if (memory.offset_of(cell) == 0 && begins_there(memory.object(memory.object_of(cell)), *type))
+          used[memory.object_of(cell)].insert(type);
     }
   std::map<const llvm::CallBase *, const llvm::DICompositeType *> found;
   for (const auto &[object, types] : used) {

@@ -17,7 +17,8 @@ _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra")
 def build_proxy() -> Path:
     """The executable. Raises CompilerError, and CacheError where there is no place for it."""
     command = [*compiler(), *_FLAGS]
-    digest = hashlib.sha256("\0".join(command).encode() + _SOURCE.read_bytes()).hexdigest()[:32]
+    texts = [each.read_bytes() for each in sorted(_SOURCE.parent.glob("proxy*.[ch]"))]
+    digest = hashlib.sha256(b"\0".join(["\0".join(command).encode(), *texts])).hexdigest()[:32]
 
     def make(made: Path) -> None:
         done = subprocess.run([*command, str(_SOURCE), "-o", str(made)], capture_output=True, text=True)

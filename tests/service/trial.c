@@ -41,6 +41,8 @@ void service_log_response(struct service_channel *c, const uint8_t *raw, uint64_
 void service_log_moved(struct service_channel *c, uint64_t size) { (void)c, (void)size; }
 void service_log_passed(struct service_channel *c) { (void)c; }
 
+bool service_turn_over(struct service_core *core) { return service_slice_over(core); }
+
 /* Makes room for `size` bytes, and one: a pointer to no bytes is none that memcpy takes. */
 static void grow(uint8_t **bytes, size_t *room, size_t size)
 {

@@ -286,7 +286,7 @@ enum service_life service_instance_turn(struct service_instance *self)
             life = SERVICE_ASLEEP;
             break;
         }
-    } while (!service_slice_over(self->core));
+    } while (!service_turn_over(self->core));
     if (life == SERVICE_AGAIN && !write_all(self))
         life = SERVICE_DEAD;
     if (life != SERVICE_DEAD && self->alive == 0 && all_sent(self)) {

@@ -1,6 +1,7 @@
 /* Services in one process: workers, signals, and the report at the end.
  *
- * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds), --events (epoll or
+ * Options, each with a value (`sluice serve` writes them): --workers, --slice (microseconds), --by-item (1: a turn is
+ * one step, for bench/fairness.py), --events (epoll or
  * io_uring), --metrics ADDRESS PORT; then for each service --service INDEX, --listen ADDRESS PORT, --accept INDEX (the
  * program's port that is accepted), --backend INDEX ADDRESS PORT or --folder INDEX PATH (again for each), --buffers,
  * --buffer-size, --instances, --idle, --timeout, --message-time, --body-time, --body-rate, --keep, --most, --down,
@@ -238,6 +239,7 @@ static const char *make_workers(struct service_team *team, struct service_config
     for (uint32_t i = 0; i < team->count; i++) {
         team->workers[i].number = i;
         team->workers[i].slice = options->slice;
+        team->workers[i].by_item = options->by_item;
         team->workers[i].team = team;
         wrong = service_worker_make(&team->workers[i], configs, service_program_count, poll);
         if (wrong || !settle_ports(&team->workers[i], configs))

@@ -186,6 +186,9 @@ static inline bool service_transit(const struct service_channel *c)
 /* Whether the time slice of the instance that runs is over. */
 bool service_slice_over(struct service_core *core);
 
+/* Whether its turn is, after a step. */
+bool service_turn_over(struct service_core *core);
+
 /* What a loop of compiled code tests after each iteration. */
 static inline bool service_spent(struct service_instance *self)
 {

@@ -23,6 +23,11 @@ bool service_slice_over(struct service_core *core)
     return service_nanoseconds() > ((struct service_lane *)core)->worker->turn_end;
 }
 
+bool service_turn_over(struct service_core *core)
+{
+    return ((struct service_lane *)core)->worker->by_item || service_slice_over(core);
+}
+
 const char *service_worker_make(struct service_worker *worker, const struct service_config *configs, uint32_t count,
                                 const struct service_poll_kind *poll)
 {

@@ -114,6 +114,7 @@ struct service_worker {
     uint32_t lane_count;
     uint32_t number, slice; /* nanoseconds of a time slice */
     uint64_t turn_end;
+    bool by_item; /* a turn ends after each step: round robin, to compare it with time slices */
     pthread_t thread;
     uint32_t now; /* seconds */
     bool draining;

@@ -5,14 +5,7 @@
 #include <string.h>
 
 #include "io/capture.h"
-
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort(); \
-        } \
-    } while (0)
+#include "expect.h"
 
 static volatile unsigned sink;
 

@@ -5,14 +5,7 @@
  * An input is 4 bytes of settings (bit 0: a server, 1: a gap; the place of the gap in units of 4 bytes; its length; the size of
  * pieces), and the bytes that the side sends, without the preface of a client. */
 #include "../sluice/functions/ready/http2_side.h"
-
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort(); \
-        } \
-    } while (0)
+#include "expect.h"
 
 enum { BUDGET = 1 << 20 };
 
@@ -86,7 +79,6 @@ static uint64_t run(const uint8_t *settings, const uint8_t *at, size_t length, s
     return events.hash;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {
     if (size < 4)
         return 0;

@@ -6,20 +6,13 @@
  * An input is 2 bytes of settings (the server's port; how many exchanges are stored), then pieces: what (1 byte: bits 0-1
  * side and UDP, 2 out of order, 3 again, 4 a hole, 5 small segments, 6 ICMP instead of UDP), length (2, little endian), and the bytes. */
 #include "tcp_ip.c"
+#include "expect.h"
 
 #ifndef FUZZ_PORTS   /* fuzz_more_logs.c includes this file */
 #define FUZZ_PORTS {80, 443, 53, 3128}
 #define FUZZ_DATAGRAMS {53, 53, 53, 53}
 #define FUZZ_OPTIONS {"pipelined", "certificates", "queries"}
 #endif
-
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort(); \
-        } \
-    } while (0)
 
 enum { MOST_PIECE = 1400, HEAD = 14 + 20 + 20 };
 
@@ -37,7 +30,8 @@ static void give(struct world *world, const uint8_t *frame, uint32_t length) {
     uint8_t *bytes = malloc(length);
     EXPECT(bytes);
     memcpy(bytes, frame, length);
-    struct sl_frame packet = {bytes, length, length, UINT64_C(1700000000000000000) + world->number * 1000000, 1, 0, ++world->number};
+    const uint64_t time = UINT64_C(1700000000000000000) + world->number * 1000000;
+    struct sl_frame packet = {.at = bytes, .captured = length, .length = length, .time = time, .link_type = 1, .number = ++world->number};
     tcp_ip_process(world->box, &packet, 1, NULL);
     free(bytes);
 }
@@ -109,7 +103,6 @@ static void say(struct world *world, uint8_t what, const uint8_t *at, uint32_t l
     }
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {
     static const uint16_t ports[] = FUZZ_PORTS, datagrams[] = FUZZ_DATAGRAMS;
     static const char *const names[] = FUZZ_OPTIONS;

@@ -12,14 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort(); \
-        } \
-    } while (0)
+#include "expect.h"
 
 enum { PIPE = 60000, TOGETHER = 7, MOST = 100000 };
 
@@ -41,7 +34,6 @@ static struct sl_source *open_pipe(const uint8_t *bytes, size_t n)
     return source;
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     if (n > PIPE)

@@ -7,14 +7,7 @@
  * bit: processed together with the next one), time step (1), captured length (2, little endian), what the wire
  * length has above it (2), and the bytes. */
 #include "tcp_ip.c"
-
-#define EXPECT(condition) \
-    do { \
-        if (!(condition)) { \
-            fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-            abort(); \
-        } \
-    } while (0)
+#include "expect.h"
 
 static const uint16_t link_types[] = {1, 113, 276, 0, 108, 101, 12, 228};
 
@@ -72,7 +65,6 @@ static void process(struct sl_box *box, struct sl_frame *frames, size_t count) {
         free((void *)(uintptr_t)frames[i].at);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {
     if (size < 4)
         return 0;

@@ -43,8 +43,10 @@ static inline const uint8_t *splice_line(const uint8_t *at, const uint8_t *end, 
 
 /* Reads the head of a request. A second Host is not followed: the server judges the request. The path ends before a query. */
 static inline enum splice_read splice_request_read(const uint8_t *bytes, uint32_t count, struct splice_request *request) {
-    const uint8_t *at = bytes, *end = bytes + count, *next, *line;
     *request = (struct splice_request){NULL, NULL, 0, 0};
+    if (!count)   /* there may be no memory for it either */
+        return SPLICE_MORE;
+    const uint8_t *at = bytes, *end = bytes + count, *next, *line;
     while (at < end && (*at == '\r' || *at == '\n'))   /* RFC 9112, 2.2 */
         at++;
     const uint8_t *method = at;

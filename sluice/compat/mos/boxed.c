@@ -40,6 +40,9 @@ void mos_boxed_for(struct sl_box *box, struct mos_context *context)
     SLUICE_WORKER_OF(box)->context = context;
     context->enter = mos_boxed_enter;
     context->ipv6 = MOS_HAS_IPV6;
+#ifdef MOS_TUNNELS
+    context->tunnels = true;
+#endif
 }
 
 struct mos_context *mos_boxed_context(const struct sl_box *box) { return SLUICE_WORKER_OF(box)->context; }
@@ -50,7 +53,7 @@ static void mos_boxed_ip(const struct sl_event *event)
 {
     struct mos_context *context = SLUICE_WORKER_OF(event->box)->context;
     if (!context->packet.again)
-        context->unit = (struct mos_unit){sl_packet_frame(event), event->unit};
+        mos_packet_carries(context, sl_packet_frame(event), event->unit);
 }
 
 SLUICE_ON(ipv4, packet) { mos_boxed_ip(event); }

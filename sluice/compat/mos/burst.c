@@ -64,12 +64,9 @@ static void set_ip(struct mos_packet *packet, sl_bytes unit)
 }
 
 /* For raw sockets, which see packets as they are on the wire. */
-static void raise_raw(struct mos_context *context, const struct sl_frame *frame)
+static void raise_raw(struct mos_context *context, const struct sl_frame *frame, sl_bytes unit)
 {
     struct mos_packet *packet = &context->packet;
-    sl_bytes unit;
-    if (!find_ip(context, frame, &unit))
-        return;
     take(context, frame);
     set_ip(packet, unit);
     find_tcp(packet, unit);
@@ -93,8 +90,9 @@ static void go_on_to(struct mos_context *context, size_t i)
         mos_advance(mos_here->contexts, mos_here->count, mos_here->now);
         mos_sockets_free_closed(context);
         burst->timed += !mos_stopped();
-        if (context->raw && !mos_stopped())
-            raise_raw(context, frame);
+        sl_bytes unit;
+        if (context->raw && !context->tunnels && !mos_stopped() && find_ip(context, frame, &unit))
+            raise_raw(context, frame, unit);
     }
 }
 
@@ -111,16 +109,27 @@ bool mos_packet_pass(struct mos_context *context, const struct sl_frame *frame)
     return true;
 }
 
+void mos_packet_carries(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip)
+{
+    struct mos_unit *unit = &context->unit;
+    *unit = (struct mos_unit){frame, ip, unit->frame == frame ? unit->depth + 1 : 1};
+    if (unit->depth > 1 || !context->raw)
+        return;
+    go_on_to(context, (size_t)(frame - mos_here->burst.frames));
+    if (!mos_stopped())
+        raise_raw(context, frame, ip);
+}
+
 /* The IP packet that the segment came in: in a tunnel the inner one, and where there were fragments the last. */
 static bool find_carrier(struct mos_context *context, const struct sl_frame *frame)
 {
     struct mos_packet *packet = &context->packet;
-    sl_bytes outer = {0};
-    const bool found = find_ip(context, frame, &outer);
-    const bool read = context->unit.frame == frame;
-    packet->inner = read && (!found || context->unit.ip.at != outer.at);
-    set_ip(packet, read ? context->unit.ip : outer);
-    return read || found;
+    sl_bytes ip = context->unit.ip;
+    packet->inner = context->tunnels && context->unit.depth > 1;
+    if (context->tunnels ? context->unit.frame != frame : !find_ip(context, frame, &ip))
+        return false;
+    set_ip(packet, ip);
+    return true;
 }
 
 bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame, sl_bytes tcp)
@@ -141,7 +150,11 @@ bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame,
     return true;
 }
 
-void mos_burst_begin(const struct sl_frame *frames) { mos_here->burst = (struct mos_burst){.frames = frames}; }
+void mos_burst_begin(struct mos_context *context, const struct sl_frame *frames)
+{
+    mos_here->burst = (struct mos_burst){.frames = frames};
+    context->unit.frame = NULL;
+}
 
 bool mos_burst_is_still(const struct sl_frame *frames, size_t count)
 {

@@ -27,7 +27,7 @@ static struct {
  * anything may happen before the last. */
 static void process(struct mos_context *context, const struct sl_frame *frames, size_t count)
 {
-    mos_burst_begin(frames);
+    mos_burst_begin(context, frames);
     if (mos_burst_is_still(frames, count))
         sluice_mos_process(context->box, frames, count, NULL);
     else

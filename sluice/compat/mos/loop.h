@@ -31,7 +31,7 @@ bool mos_loop_is_of(const struct mos_context *context);   /* those of this conte
 
 /* --- packets of a burst (burst.c) --- */
 
-void mos_burst_begin(const struct sl_frame *frames);
+void mos_burst_begin(struct mos_context *context, const struct sl_frame *frames);
 bool mos_burst_is_still(const struct sl_frame *frames, size_t count);   /* no flow ends by time meanwhile */
 bool mos_burst_reaches(struct mos_context *context, size_t i);   /* time reaches a packet. False when the run was stopped */
 void mos_burst_end(struct mos_context *context, size_t count);   /* all have left */

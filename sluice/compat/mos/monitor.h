@@ -210,7 +210,7 @@ struct mos_context {
     struct mos_socket *closed;
     struct mos_packet packet;
     struct mos_unit unit;         /* the IP packet that its stack read last; only where tunnels are */
-    bool ipv6;                    /* its stack has IPv6 */
+    bool ipv6, tunnels;           /* its stack has them */
     unsigned raw;                 /* monitors of single packets */
     bool looks;                   /* has registered for packets of established flows without a FIN */
     bool passed;                  /* the current segment concerns no program */

@@ -34,12 +34,15 @@ struct mos_packet {
     const struct mos_flow *flow; /* which it is of; NULL: not known yet, or of none */
 };
 
-/* An IP packet within a frame. */
-struct mos_unit { const struct sl_frame *frame; sl_bytes ip; };
+/* An IP packet within a frame; depth: 1 for the outer one. */
+struct mos_unit { const struct sl_frame *frame; sl_bytes ip; unsigned depth; };
 
 /* The stack's TCP has a segment of this packet, which becomes the current one; `tcp`: from its header on. False when there is
  * no such packet, or the run has been stopped (burst.c). */
 bool mos_packet_begin(struct mos_context *context, const struct sl_frame *frame, sl_bytes tcp);
+
+/* The stack, which has tunnels, reads an IP packet in this one. */
+void mos_packet_carries(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip);
 
 /* Time reaches this packet, to which no program looks. False when more is to be done for it than that. */
 bool mos_packet_pass(struct mos_context *context, const struct sl_frame *frame);

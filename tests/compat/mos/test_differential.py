@@ -18,7 +18,25 @@ from tests.compat.mos.programs import EXAMPLES, ROOT, configuration, library, pr
 from tests.support.corpus import captures
 
 BEFORE = "d1f112c"
-"""The commit of the library with ranges of its own and all contexts in one thread."""
+"""The commit of the library with a TCP of its own and all contexts in one thread."""
+RESETS = "a reset below what the receiver has acknowledged does not count, one in its window does (RFC 9293, 3.10.7.4)"
+HALF_OPEN = "an end in SYN_SENT stays so when it answers another connection's segment by a reset (RFC 9293, 3.5.1)"
+AFTER_FIN = "a FIN takes its number: a byte with that number is none of the stream"
+DIFFERENT = {
+    "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap": HALF_OPEN,
+    "ntop_nDPI__heuristic_tcp_ack_payload.pcap": AFTER_FIN,
+    "OISF_suricata-verify__output-eve-ftp-data-input.pcap": RESETS,
+    "OISF_suricata-verify__tcp-fastopen-07-tcp_fastopen_segmentation.pcap": RESETS,
+    "gen__tcp_loss_reorder.pcap": RESETS,
+    "gen__tcp_over_ipfrag.pcap": RESETS,
+    "gen__tcp_seqwrap.pcap": RESETS,
+    "gen__tun_qinq.pcap": RESETS,
+    "ntop_nDPI__ethereum.pcap": RESETS,
+    "ntop_nDPI__ocs.pcap": RESETS,
+    "ntop_nDPI__sites.pcapng": RESETS,
+    "ntop_nDPI__zoom.pcapng": RESETS,
+}
+"""Captures on which callbacks differ, and why: the stack's TCP decides what an end accepts."""
 PROGRAMS = (
     "midstat -f @",
     "bytes -f @",
@@ -81,4 +99,4 @@ def test_callbacks_are_the_same(words: str, tmp_path: Path) -> None:
         if path.is_file()
         and output(before(), words.split(), path, tmp_path) != output(library() / "lib", words.split(), path, tmp_path)
     ]
-    assert different == []
+    assert set(different) <= set(DIFFERENT)

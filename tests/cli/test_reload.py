@@ -166,6 +166,7 @@ def test_a_version_with_other_objects_closes_the_old_one(running: Running, capsy
     assert rows.count("second flow 5") == FLOWS
 
 
+@pytest.mark.slow_matrix
 def test_a_version_that_crashes_or_hangs_or_fails_is_refused(
     running: Running, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

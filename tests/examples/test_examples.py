@@ -5,16 +5,45 @@ import shlex
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from sluice.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/expected.txt"))
 
 
-def sluice(arguments: list[str], cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "sluice", *arguments], capture_output=True, text=True, cwd=cwd)
+@dataclass
+class Done:
+    """What a command came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+Command = Callable[[list[str]], Done]
+
+
+@pytest.fixture
+def sluice(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """Runs `sluice ARGUMENTS` at the root of the repository, in this process."""
+
+    def command(arguments: list[str]) -> Done:
+        monkeypatch.chdir(ROOT)
+        capfd.readouterr()
+        try:
+            status = main(arguments)
+        except SystemExit as left:  # how argparse ends
+            status = left.code if isinstance(left.code, int) else 1
+        out, err = capfd.readouterr()
+        return Done(status, out, err)
+
+    return command
 
 
 def without_times(text: str) -> str:
@@ -27,13 +56,13 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)
-def test_the_output_is_as_expected(folder: Path) -> None:
+def test_the_output_is_as_expected(folder: Path, sluice: Command) -> None:
     command, _, expected = (folder / "expected.txt").read_text().partition("\n")
     name, *arguments = shlex.split(command.removeprefix("$ "))
     assert name == "sluice"
     done = sluice(arguments)
-    assert done.returncode == 0, done.stderr
-    assert without_times(done.stdout) == without_times(expected)
+    assert done.status == 0, done.err
+    assert without_times(done.out) == without_times(expected)
 
 
 @pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.name)
@@ -72,18 +101,20 @@ def test_the_capture_is_made_by_its_script(folder: Path) -> None:
         ('@on("hello", "record")', '@on("hello", "recrd")', "did you mean 'record'?"),
     ],
 )  # fmt: skip
-def test_a_deliberate_mistake_is_told_in_a_few_lines(tmp_path: Path, right: str, wrong: str, message: str) -> None:
+def test_a_deliberate_mistake_is_told_in_a_few_lines(
+    tmp_path: Path, sluice: Command, right: str, wrong: str, message: str
+) -> None:
     text = (ROOT / "examples" / "first" / "hello.py").read_text()
     assert right in text
     path = tmp_path / "hello.py"
     path.write_text(text.replace(right, wrong))
     capture = str(ROOT / "examples" / "first" / "capture.pcap")
     done = sluice(["run", str(path), "-r", capture, "-f", str(path)])
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr and len(done.stderr.splitlines()) <= 4
+    assert message in done.err
+    assert "Traceback" not in done.err and len(done.err.splitlines()) <= 4
     if "recrd" not in wrong and "is 4747" not in wrong:  # those two are warnings: all else runs
-        assert done.returncode == 1
+        assert done.status == 1
         lines = zip(text.splitlines(), path.read_text().splitlines(), strict=True)
         changed = next(number for number, (before, after) in enumerate(lines, 1) if before != after)
         # an open parenthesis is told where it stands, not where it is missed
-        assert f"hello.py:{changed}" in done.stderr or "never closed" in message
+        assert f"hello.py:{changed}" in done.err or "never closed" in message

@@ -22,10 +22,10 @@ HERE = Path(__file__).resolve().parents[1]
 
 DEFAULT = 30
 BUDGETS = {
-    "analyze": 40, "bench": 20, "cases": 20, "chain": 60, "cli": 55, "codegen": 40, "compat": 60, "corpus": 110,
-    "differential": 70, "docs": 90, "ends": 20, "engine": 75, "examples": 15, "functions": 130, "hooks": 5,
+    "analyze": 40, "bench": 20, "cases": 20, "chain": 60, "cli": 90, "codegen": 45, "compat": 60, "corpus": 90,
+    "differential": 70, "docs": 50, "ends": 20, "engine": 60, "examples": 20, "functions": 100, "hooks": 10,
     "ir": 30, "isolate": 40, "lang": 20, "language": 25, "laws": 20, "live": 30, "lower": 5, "messages": 20,
-    "native": 10, "paper": 10, "passes": 25, "protocols": 70, "quic": 35, "report": 10, "robust": 100,
+    "native": 10, "paper": 10, "passes": 25, "protocols": 70, "quic": 45, "report": 25, "robust": 100,
     "runtime": 20, "scale": 15, "scripts": 5, "service": 50, "stacks": 5, "state": 50, "tshark": 30, ".": 5,
 }  # fmt: skip
 """Seconds of one core by folder; DEFAULT for other folders."""

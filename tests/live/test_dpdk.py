@@ -42,9 +42,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sluice(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """A command in a process of its own: DPDK is initialised once in each."""
     return subprocess.run(
-        [sys.executable, "-m", "sluice", *words],
+        [sys.executable, "-m", "sluice", *words], timeout=300,
         cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
-    timeout=300)  # fmt: skip
+    )  # fmt: skip
 
 
 def device(name: str) -> str:

@@ -161,7 +161,7 @@ def test_without_libxdp_the_message_names_its_package(wire: Wire, folder: Path) 
     command = f"mount --bind /dev/null $(readlink -f {library}) && exec {sys.executable} -m sluice run"
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"{command} {folder}/stack.py -i xdp:lo -f none"],
-        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)},
-    timeout=300)  # fmt: skip
+        capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT)}, timeout=300,
+    )  # fmt: skip
     assert "lo: AF_XDP needs libxdp, version 1: install it (Debian: libxdp1)" in done.stderr, done.stderr
     assert done.returncode == 1

@@ -160,8 +160,8 @@ def test_a_library_that_is_missing_is_named(tmp_path: Path) -> None:
     environment = {**os.environ, "LD_PRELOAD": str(tmp_path / "none.so"), "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "sluice", "run", small, "-r", "x.pcap.gz"],
-        capture_output=True, text=True, cwd=tmp_path, env=environment,
-    timeout=300)  # fmt: skip
+        capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=300,
+    )  # fmt: skip
     if "LD_PRELOAD" in os.environ:
         pytest.skip("another library is preloaded")
     assert done.returncode == 1

@@ -113,6 +113,7 @@ def test_a_skewed_load_is_divided_anew(tmp_path: Path, store: Location) -> None:
 
 
 @needs_store
+@pytest.mark.slow_matrix
 def test_a_policy_that_fails_does_not_end_the_chain(
     tmp_path: Path, store: Location, capfd: pytest.CaptureFixture[str]
 ) -> None:

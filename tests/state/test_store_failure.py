@@ -92,6 +92,7 @@ def test_r6_without_logs_the_loss_is_said(packets: list[bytes], ideal: Ran, tmp_
     assert "it had acknowledged" in (found.failure or "")
 
 
+@pytest.mark.slow_matrix
 def test_a_checkpoint_makes_logs_shorter(packets: list[bytes], ideal: Ran, tmp_path: Path, server: Server) -> None:
     sizes: list[int] = []
 

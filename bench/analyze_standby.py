@@ -148,14 +148,15 @@ def sizes(place: Path) -> list[int]:
 
 def cost(folder: Path, module: Path, marked: Path, packets: list[bytes], without: Path) -> None:
     """What marks cost, in instructions for each packet, without those of starting."""
+    stripped = [*LIBRARIES, "-s"]  # valgrind does not read the debug info of clang 19
     (folder / "count.c").write_text(CALLBACK, encoding="utf-8")
     none, capture = folder / "none.pcap", folder / "cost.pcap"
     write_packets(none, [], 0)
     write_packets(capture, packets[:20000], 0)
-    subprocess.run([CLANG, "-O2", "-w", "-o", folder / "plain", module, *LIBRARIES], check=True)
-    link(marked, folder / "marked", LIBRARIES)
-    link(without, folder / "unpruned", LIBRARIES)
-    link(marked, folder / "consumed", [str(folder / "count.c"), *LIBRARIES])
+    subprocess.run([CLANG, "-O2", "-w", "-o", folder / "plain", module, *stripped], check=True)
+    link(marked, folder / "marked", stripped)
+    link(without, folder / "unpruned", stripped)
+    link(marked, folder / "consumed", [str(folder / "count.c"), *stripped])
     found: dict[str, float] = {}
     for name in ("plain", "marked", "unpruned", "consumed"):
         counted = [instructions(folder / name, one, folder) for one in (capture, none)]

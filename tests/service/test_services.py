@@ -307,7 +307,8 @@ def test_metrics_are_read_next_to_clients_that_send_nothing_or_slowly() -> None:
     with socket.create_connection((host, int(port)), PATIENCE) as silent:
         silent.sendall(b"x")
         process.send_signal(signal.SIGTERM)
-        assert silent.recv(1) == b""
+        with contextlib.suppress(ConnectionResetError):  # the byte was not read before
+            assert silent.recv(1) == b""
     counters = json.loads(process.stdout.readline())["counters"]
     assert process.wait(PATIENCE) == 0
     assert head.startswith(b"HTTP/1.1 200 OK")

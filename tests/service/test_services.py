@@ -312,7 +312,8 @@ def test_metrics_are_read_next_to_clients_that_send_nothing_or_slowly() -> None:
         silent.settimeout(PATIENCE)
         silent.sendall(b"x")
         process.send_signal(signal.SIGTERM)
-        assert silent.recv(1) == b""
+        with contextlib.suppress(ConnectionResetError):  # the byte was not read before
+            assert silent.recv(1) == b""
     with killed_after(process, PATIENCE):
         counters = json.loads(process.stdout.readline())["counters"]
     assert process.wait(PATIENCE) == 0

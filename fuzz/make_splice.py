@@ -14,7 +14,7 @@ sys.path.insert(0, str(ROOT))
 
 from fuzz.make_logs import write_program  # noqa: E402
 
-SYN, ACK, FIN, RST = 2, 16, 1, 4
+SYN, ACK, FIN, RST, PSH = 2, 16, 1, 4, 8
 SERVER, ICMP = 1, 8
 REQUEST = b"GET /a HTTP/1.1\r\nHost: b\r\n\r\n"
 
@@ -46,6 +46,7 @@ def main(folder: Path, corpus: Path) -> None:
     for name, settings in (("stored", 0), ("cookies", 1)):
         for options in (0, 7):
             talk = opened(0, options) + piece(1, ACK, b"answer", options & 4) + piece(0, ACK, b"more", options & 4)
+            talk += piece(1, ACK | PSH, b"further", options & 4) + piece(0, ACK | PSH, b"still more", options & 4)
             ends = piece(0, ACK | FIN) + piece(1, ACK | FIN) + piece(0, ACK)
             (corpus / f"seed-{name}-{options}").write_bytes(bytes([settings, 0]) + talk + ends)
         late = opened(1, 7, split=9) + piece(3, ACK, bytes(200)) + piece(2 | ICMP, 0) + piece(3 | ICMP, 0)

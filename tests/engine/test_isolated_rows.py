@@ -101,7 +101,7 @@ def test_rows_that_a_worker_could_not_write_before_it_crashed_are_reported(tmp_p
 
 
 def test_a_worker_that_spoils_its_memory_spoils_no_other(tmp_path: Path) -> None:
-    """A process has no memory of another worker's; what it wrote about itself leads to no packet that it did not get."""
+    """A process has no memory of another's; what it wrote about itself leads to no packet that it did not get."""
     count = 4000
     path = capture(tmp_path / "all.pcap", {5: b"memory", 2000: b"spoil"}, count)
     bounds = Settings(memory=1 << 24, max_instances=1 << 12, seed=5)

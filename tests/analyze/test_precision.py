@@ -1,4 +1,4 @@
-"""What is told apart: the memory of an allocator of the program's own by its calls, threads that run once from those that
+"""What is told apart: memory of an allocator of the program's own by its calls, threads that run once from those that
 run several times at once, and what a thread begins with from what packets change."""
 
 from __future__ import annotations

@@ -174,6 +174,7 @@ class _Path:
         known = self._known()
         where = self.main.blocks[self.main.entry].instructions[0].where
         blocks = {self.done: Block(self.done, [Return(ZERO, where=where)])}
+        predicted: set[str] = set()
         for node, facts in known.items():
             kept, there = self._keep(node[0], facts)
             if self.space is not None and self.is_early and node[0] == self.main.entry:
@@ -182,9 +183,28 @@ class _Path:
                 last = self._lead_on(node[0], there)
                 names = {to: to if to == self.done else self._name((to, self._missing(there))) for to in last.targets()}
                 kept.append(with_targets(last, names.__getitem__))
+                if isinstance(last, Goto) and isinstance(self.main.blocks[node[0]].terminator, Branch):
+                    predicted.add(self._name(node))
             blocks[self._name(node)] = Block(self._name(node), kept)
+        self._end_loops(blocks, predicted)
         remove_unreachable(graph := Graph(f"{self.layer.name}.path", self.main.entry, self.main.parameters, blocks))
         return graph
+
+    def _end_loops(self, blocks: dict[str, Block], predicted: set[str]) -> None:
+        """Where the predictions of a loop never leave it, the path ends with its first round."""
+        before: dict[str, set[str]] = {name: set() for name in blocks}
+        for name, block in blocks.items():
+            for to in block.terminator.targets():
+                before[to].add(name)
+        ending = {name for name, block in blocks.items() if not block.terminator.targets()}
+        waiting = list(ending)
+        while waiting:
+            found = before[waiting.pop()] - ending
+            ending |= found
+            waiting += found
+        for name in predicted - ending:
+            last = blocks[name].terminator
+            blocks[name].instructions[-1] = Goto(self.done, where=last.where)
 
     def _known(self) -> dict[Node, Names]:
         """For every reachable node, the registers that are known there on every path."""

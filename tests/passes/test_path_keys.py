@@ -88,3 +88,10 @@ def test_paths_that_know_different_things_are_kept_apart() -> None:
     program = run(build(made))
     path = program.layers["ip"].path
     assert path is not None and any(isinstance(i, NextPath) for i in path.instructions())
+
+
+@pytest.mark.parametrize("stack", ["sctp", "quic", "everything"])
+def test_a_loop_whose_end_is_not_known_is_passed_once(stack: str) -> None:
+    """Also where no other pass has divided its rounds: the verifier requires that every block leads to an end."""
+    layers = run(build(find_stack(stack)), ["path_keys"]).layers
+    assert sum(layer.path is not None for layer in layers.values()) > 3

@@ -267,8 +267,7 @@ def _controlled(
 
 def root_of(inputs: Inputs, options: argparse.Namespace) -> Root:
     """What happens when the process of the stack ends early: files are read again, interfaces go on."""
-    files = input_files(inputs)
-    replays = len(files) == len(inputs.uris) and not inputs.follow and all(Path(name).is_file() for name in files)
+    replays = inputs.repeatable
     output = options.output or ""
     joins = not (options.capture_size or options.capture_time or output.endswith((".gz", ".zst", ".lz4", ".xz")))
     joins = joins and (not output or Path(output).is_file() or not Path(output).exists())  # a pipe or device is not cut

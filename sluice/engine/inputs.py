@@ -86,6 +86,12 @@ class Inputs:
         """Whether the input may have no end, so that the user must stop it."""
         return self.live or self.follow or STANDARD_INPUT in self.uris
 
+    @property
+    def repeatable(self) -> bool:
+        """Whether all packets can be read a second time: all sources are regular files that do not grow."""
+        paths = [uri.removeprefix("file:") for uri in self.uris if uri.startswith("file:")]
+        return len(paths) == len(self.uris) and not self.follow and all(map(os.path.isfile, paths))
+
     @classmethod
     def of(cls, given: str | os.PathLike[str] | Inputs) -> Inputs:
         """Convert a path to inputs; an Inputs object is returned unchanged."""

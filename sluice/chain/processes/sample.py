@@ -29,7 +29,7 @@ def sample(chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, 
             raise RunError(
                 f"'{name}' cannot be divided by '{scope}'; write --partition {name}=SCOPE, of {scopes or 'none'}"
             )
-    if inputs.live:
+    if not inputs.repeatable:  # what is read now would be missing from the run
         for name, one in reversed(tried):
             chain.scopes[name] = one
         return

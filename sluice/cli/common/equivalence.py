@@ -30,7 +30,7 @@ def check_comparable(options: argparse.Namespace, inputs: Inputs) -> None:
         return
     if not options.isolate:
         raise UsageError("--check-equivalence: compares functions in processes of their own; give --isolate, too")
-    if inputs.live:
+    if not inputs.repeatable:
         raise UsageError("--check-equivalence: reads the input twice; give capture files, by -r")
     if options.output is None:
         raise UsageError("--check-equivalence: compares what leaves the chain; give a file for it, by -w")

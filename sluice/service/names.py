@@ -119,11 +119,8 @@ def _backends(text: str, before: list[Backend]) -> list[Backend]:
     found = read_backend(text)
     if found.port == 0 or not before:
         return [found]
-    place = text.removeprefix("tls://")
-    for each in before:
-        if each.name == found.name and each[:2] in _addresses(place, text):
-            return [each]
-    return [found]
+    now = _addresses(text.removeprefix("tls://"), text)
+    return [next((each for each in before if each.name == found.name and each[:2] in now), found)]
 
 
 def _addresses(place: str, text: str) -> set[Address]:

@@ -126,7 +126,8 @@ class Operation:
                     self._reload(first, second)
                 elif kind == "reopen":
                     for each in self._processes:
-                        each.process.send_signal(signal.SIGUSR2)
+                        if each.ready == len(each.plan.services):  # before that, the signal could end it
+                            each.process.send_signal(signal.SIGUSR2)
                 elif kind == "line":
                     self._line(first, second)
                 else:

@@ -168,6 +168,7 @@ def test_interim_responses_and_those_without_a_body() -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
         b"garbage\r\n\r\n",
+        b"HTTP/1.1 2x0 OK\r\nContent-Length: 0\r\n\r\n",
     ],
 )
 def test_a_backend_that_dies_resets_its_stream_only(answer: bytes) -> None:
@@ -203,6 +204,10 @@ def test_a_process_that_drains_ends_its_streams_and_opens_no_more() -> None:
         assert not faults(served.stop())
 
 
+def post(stream: int, length: int) -> bytes:
+    return request(stream, end=False, more=[(b"content-length", b"%d" % length)])
+
+
 HOSTILE: list[tuple[Callable[[Client], None], str]] = [
     (lambda c: c.send(frame(0, 0, 0, b"x")), BROKEN),
     (lambda c: c.send(frame(1, 4, 2, b"\x82")), BROKEN),
@@ -213,6 +218,10 @@ HOSTILE: list[tuple[Callable[[Client], None], str]] = [
     (lambda c: c.send(*[frame(2, 0, 1, bytes(5))] * 3000), FLOOD),
     (lambda c: c.send(*[request(n) + frame(3, 0, n, bytes(4)) for n in range(1, 2000, 2)]), FLOOD),
     (lambda c: c.send(request(1, end=False), *[frame(0, 0, 1, b"")] * 3000), FLOOD),
+    (lambda c: c.send(request(1, end=False), *[frame(0, 8, 1, b"\0")] * 3000), FLOOD),
+    (lambda c: c.send(*[request(n) + frame(8, 0, n, b"\x7f" + b"\xff" * 3) for n in range(1, 2000, 2)]), FLOOD),
+    (lambda c: c.send(*[post(n, 0) + frame(0, 0, n, b"x") for n in range(1, 2000, 2)]), FLOOD),
+    (lambda c: c.send(*[request(n, end=False) for n in range(1, 3000, 2)]), FLOOD),
 ]
 
 
@@ -231,6 +240,45 @@ def test_hostile_connections_end_next_to_good_traffic() -> None:
     found = faults(counters)
     assert found[BROKEN] == sum(why == BROKEN for _, why in HOSTILE)
     assert found[FLOOD] == sum(why == FLOOD for _, why in HOSTILE)
+
+
+def test_bodies_that_are_dropped_leave_the_window_of_the_connection() -> None:
+    with origin(lambda end, _: end.sendall(HEAD % 2 + b"ok")) as port, Served(WEB, [port], ON) as served:
+        with Client(served.port) as client:
+            for stream in range(1, 261, 2):
+                client.send(post(stream, 1 << 16), frame(0, 0, stream, bytes(16384)), frame(3, 0, stream, bytes(4)))
+            client.send(request(261))
+            client.read_until(lambda got: 261 in got.ended)
+            assert client.got.goaway is None
+        assert set(faults(served.stop())) == {"faults: a connection ended within a message"}
+
+
+def test_streams_without_a_window_are_reset_and_what_finds_no_buffer_is_refused() -> None:
+    answer = HEAD % 9000 + bytes(9000)
+    limits = Limits(http2=100, buffers=64, body_time=1)
+    with origin(lambda end, _: end.sendall(answer)) as port, Served(WEB, [port], limits) as served:
+        with Client(served.port) as client:
+            client.send(frame(4, 0, 0, b"\0\4" + bytes(4)), *[request(stream) for stream in range(1, 161, 2)])
+            client.read_until(lambda got: len(got.reset) == 80)
+            assert set(client.got.reset.values()) == {7, 8}, "REFUSED_STREAM and CANCEL"
+            assert len(client.got.heads) == list(client.got.reset.values()).count(8)
+            client.send(frame(4, 0, 0, b"\0\4\0\0\xff\xff"), request(161))
+            client.read_until(lambda got: 161 in got.ended)
+        counters = served.stop()
+    refused = counters["requests of HTTP/2 refused: all instances, buffers or memory were in use"]
+    assert refused + counters["faults: a connection did not take fast enough what was sent"] == 80
+
+
+def test_a_head_of_a_response_is_as_large_as_a_buffer() -> None:
+    fields = b"".join(b"X-%d: %s\r\n" % (number, b"x" * 1000) for number in range(100))
+    answer = b"HTTP/1.1 200 OK\r\n" + fields + b"Content-Length: 2\r\n\r\nok"
+    limits = Limits(http2=100, buffer_size=1 << 18)
+    with origin(lambda end, _: end.sendall(answer)) as port, Served(WEB, [port], limits) as served:
+        with Client(served.port) as client:
+            client.send(request(1))
+            client.read_until(lambda got: 1 in got.ended)
+            assert client.got.data == {1: b"ok"}
+        assert not faults(served.stop())
 
 
 def test_heads_that_are_too_large_or_no_head_of_http_1_are_refused() -> None:

@@ -130,6 +130,9 @@ def test_a_cold_server_is_warmed_up() -> None:
                 while cold(b"get a\r\n") != b"VALUE a 7 5\r\nhe\r\no\r\nEND\r\n":
                     assert time.monotonic() < end
                 assert client(b"get absent\r\n") == b"END\r\n"
+                for key in (b"x", b"y", b"z"):
+                    assert cold(b"set %s 0 0 1\r\n1\r\n" % key) == b"STORED\r\n"
+                assert client(b"gat 0 x y z\r\n").count(b"VALUE") == client(b"get x y z\r\n").count(b"VALUE") == 3
                 assert client(b"set b 0 0 1\r\nx\r\n") == b"STORED\r\n" and warm(b"get b\r\n") == b"END\r\n"
                 servers[second].kill()
                 servers[second].wait()

@@ -38,9 +38,11 @@ class Resolver:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.names: dict[str, list[str]] = {}
         self.warned: list[str] = []
+        self.asked = 0
         monkeypatch.setattr(socket, "getaddrinfo", self.find)
 
     def find(self, host: str, port: int, **_: object) -> list[Any]:
+        self.asked += 1
         if host not in self.names and not host[0].isdigit():
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         return [(2, 1, 6, "", (each, port)) for each in self.names.get(host, [host])]
@@ -76,6 +78,16 @@ def test_one_address_stays_while_the_name_has_it(resolver: Resolver) -> None:
     assert names.changed(True) == {}
     resolver.names["app"] = ["10.0.0.2"]
     assert names.changed(True) == {"tls://app:443": [Backend("10.0.0.2", 443, "app")]}
+
+
+def test_the_lookups_of_a_file_grow_with_its_lines_only(resolver: Resolver, tmp_path: Path) -> None:
+    resolver.names = {f"app{number}": [f"10.0.0.{number}"] for number in range(100)}
+    path = tmp_path / "list"
+    path.write_text("".join(f"{each}:80\n" for each in resolver.names))
+    names = Names(resolver.warned.append)
+    assert len(names.use(f"@{path}")) == 100
+    resolver.asked = 0
+    assert names.changed(True) == {} and resolver.asked <= 300
 
 
 def test_a_name_that_is_unknown_for_a_while_keeps_its_addresses(resolver: Resolver) -> None:

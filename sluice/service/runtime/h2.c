@@ -233,7 +233,7 @@ enum service_life service_h2_turn(struct service_instance *self)
         else if (c->out && service_buffer_held(c->out) == 0)
             self->progressed = true;
     } while (good && self->progressed && !service_slice_over(self->core) && !over(h2));
-    if (!good || over(h2)) {
+    if (!good || self->fault || over(h2)) { /* with a fault it has had its turn to send why: no limit of time counts after it */
         service_count(self, self->fault ? self->fault : SERVICE_ENDED, 1);
         return SERVICE_DEAD;
     }

@@ -23,6 +23,9 @@ enum service_life service_h2_turn(struct service_instance *self);
 /* The connection has ended: the streams end, too. */
 void service_h2_end(struct service_instance *self);
 
+/* Resets the streams whose client opens no window for too long. Whether there are any. */
+bool service_h2_reset_slow(struct service_instance *self);
+
 /* An event of the socket of a stream. */
 void service_h2_event(void *stream, uint32_t events);
 

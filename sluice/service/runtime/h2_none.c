@@ -22,4 +22,5 @@ enum service_life service_h2_turn(struct service_instance *self)
 }
 
 void service_h2_end(struct service_instance *self) { (void)self; }
+bool service_h2_reset_slow(struct service_instance *self) { return (void)self, false; }
 void service_h2_event(void *stream, uint32_t events) { (void)stream, (void)events; }

@@ -31,6 +31,7 @@ struct service_h2_stream {
     uint32_t chunk;                  /* bytes of the request's current chunk that are not sent yet */
     char mark[16];                   /* the frame of a chunk of the request */
     uint8_t mark_at, mark_size;
+    uint32_t slow_since, slow_bytes; /* the second since which the client has opened no window; 0: it has; sent since then */
     uint8_t state;                   /* enum service_h2_state, of the response */
     bool queued, readable, writable;
     bool over;                       /* the request is here as a whole */
@@ -55,6 +56,7 @@ struct service_h2 {
     uint32_t field_count, useless;
     bool length;    /* that request has a Content-Length */
     bool too_large; /* it exceeds a bound */
+    bool no_buffer; /* the pool had none for it */
     bool goaway;    /* the client was told to open no more streams */
     bool failed;    /* it was told that it has broken the protocol */
 };

@@ -18,7 +18,8 @@ static void append(struct service_h2 *h2, struct service_buffer **buffer, const 
     if (!*buffer)
         *buffer = service_buffer_take(pool);
     if (!*buffer || size > pool->size - (*buffer)->end) {
-        h2->too_large = true;
+        h2->no_buffer |= !*buffer;
+        h2->too_large |= *buffer != NULL;
         return;
     }
     if (size)
@@ -58,6 +59,7 @@ void service_h2_field(struct service_h2 *h2, struct service_text name, struct se
             h2->too_large |= value.at[i] <= ' ' || value.at[i] == 0x7f;
         append(h2, &h2->path, value.at, value.length);
     } else if (same(name, "cookie")) { /* parts of one field (section 8.2.3) */
+        h2->too_large |= !service_plain(value.at, value.length, true);
         if (h2->cookie)
             append_text(h2, &h2->cookie, "; ");
         append(h2, &h2->cookie, value.at, value.length);
@@ -83,7 +85,7 @@ void service_h2_forget_head(struct service_h2 *h2)
     }
     h2->method[0] = h2->authority[0] = 0;
     h2->field_count = 0;
-    h2->length = h2->too_large = false;
+    h2->length = h2->too_large = h2->no_buffer = false;
 }
 
 static void append_buffer(struct service_h2 *h2, struct service_buffer **to, const struct service_buffer *from)
@@ -124,6 +126,10 @@ bool service_h2_write_head(struct service_h2_stream *stream, bool whole)
     if (stream->chunked)
         append_text(h2, to, "Transfer-Encoding: chunked\r\n");
     append_text(h2, to, "\r\n");
+    if (h2->no_buffer) { /* the client may try again */
+        service_h2_reset(stream, NGHTTP2_REFUSED_STREAM, SERVICE_H2_REFUSED);
+        return false;
+    }
     if (h2->too_large) {
         service_count(h2->self, SERVICE_H2_TOO_LARGE, 1);
         refuse(stream, "431");

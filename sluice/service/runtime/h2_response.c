@@ -116,8 +116,11 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *to, size
         }
     }
     drop_empty(stream);
+    service_moved(&stream->slow_bytes, size);
     if (size == 0 && !(*flags & NGHTTP2_DATA_FLAG_EOF)) {
         stream->deferred = true;
+        if (stream->h2->self->starved) /* no event of its socket comes when there is a buffer again */
+            service_h2_ready(stream);
         return NGHTTP2_ERR_DEFERRED;
     }
     return (ssize_t)size;
@@ -185,6 +188,17 @@ static bool send_head(struct service_h2_stream *stream, uint8_t *at, uint64_t li
                                    stream->state == SERVICE_H2_DONE ? NULL : &provider) == 0;
 }
 
+/* Whether a line is a status line, of HTTP/1.0 or 1.1, with a status of three digits (RFC 9112, section 4). */
+static bool is_status_line(const uint8_t *at, uint64_t line)
+{
+    if (line < 14 || memcmp(at, "HTTP/1.", 7) != 0 || at[8] != ' ' || at[9] < '1')
+        return false;
+    for (int i = 9; i < 12; i++)
+        if (at[i] < '0' || at[i] > '9')
+            return false;
+    return at[12] == ' ' || at[12] == '\r';
+}
+
 bool service_h2_answer(struct service_h2_stream *stream)
 {
     while (stream->state == SERVICE_H2_HEAD) {
@@ -203,7 +217,7 @@ bool service_h2_answer(struct service_h2_stream *stream)
             }
             continue;
         }
-        if (found == SERVICE_MALFORMED || line < 14 || memcmp(at, "HTTP/1.", 7) != 0)
+        if (found == SERVICE_MALFORMED || !is_status_line(at, line))
             return false;
         stream->tail = (struct service_tail){0};
         if (!send_head(stream, at, line, size))

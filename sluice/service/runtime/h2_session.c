@@ -8,6 +8,7 @@ enum {
     OUTBOUND = 256,    /* acknowledgements that a client does not read */
     RESET_WEIGHT = 5,  /* of a stream that the client ends before its response, among frames that bring nothing */
     ANSWERED = 10,     /* such frames that a response outweighs */
+    FIELD = 24,        /* bytes that nghttp2 adds to its estimate of a head for each field, and more */
 };
 
 static struct service_poll *poll_of(const struct service_h2_stream *stream)
@@ -107,7 +108,6 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
 
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    h2->client->waits_since = h2->self->core->now;
     service_h2_forget_head(h2);
     stream = take_place(h2);
     if (!stream) {
@@ -115,6 +115,7 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
         return 0;
     }
+    h2->client->waits_since = h2->self->core->now;
     *stream = (struct service_h2_stream){.h2 = h2,
                                          .next = stream->next,
                                          .ready = stream->ready,
@@ -172,7 +173,7 @@ static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void
         if (stream && whole) {
             stream->over = true;
             service_h2_ready(stream);
-        } else if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == 0) {
+        } else if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == frame->data.padlen) {
             useless(h2, 1);
         }
         break;
@@ -216,6 +217,28 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t id, const 
     return 0;
 }
 
+/* A frame is malformed, or opens a stream too many. Its answer is sent only when the client reads: it is counted now, so that a
+ * client that reads nothing does not queue any number of them. */
+static int frame_refused(nghttp2_session *session, const nghttp2_frame *frame, int error, void *argument)
+{
+    struct service_h2 *h2 = argument;
+
+    (void)session, (void)error;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
+        service_h2_forget_head(h2);
+        h2->client->waits_since = 0;
+    }
+    useless(h2, 1);
+    return 0;
+}
+
+/* Whether the client has made this side reset a stream, which costs as much as one that it resets itself. */
+static bool provoked(uint32_t error)
+{
+    return error == NGHTTP2_PROTOCOL_ERROR || error == NGHTTP2_FLOW_CONTROL_ERROR || error == NGHTTP2_STREAM_CLOSED ||
+           error == NGHTTP2_FRAME_SIZE_ERROR;
+}
+
 static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
 {
     struct service_h2 *h2 = argument;
@@ -223,6 +246,8 @@ static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void
 
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->self->fault)
         service_fail(h2->self, SERVICE_H2_BROKEN);
+    if (frame->hd.type == NGHTTP2_RST_STREAM && provoked(frame->rst_stream.error_code))
+        useless(h2, RESET_WEIGHT);
     if (stream && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
         frame->hd.flags & NGHTTP2_FLAG_END_STREAM && !stream->over) /* the rest of the request is not needed (section 8.1) */
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
@@ -235,9 +260,10 @@ static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, v
     struct service_h2_stream *stream = stream_of(h2, id);
     uint32_t kept;
 
-    (void)session;
     if (!stream)
         return 0;
+    if (stream->body) /* it leaves the window of its stream only */
+        nghttp2_session_consume_connection(session, service_buffer_held(stream->body));
     if (error == NGHTTP2_INTERNAL_ERROR && stream->state != SERVICE_H2_DONE)
         service_count(h2->self, SERVICE_H2_UNANSWERED, 1);
     kept = stream->response ? service_buffer_held(stream->response) : 0;
@@ -248,6 +274,36 @@ static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, v
     service_h2_give_back(stream);
     stream->id = 0;
     return 0;
+}
+
+/* Whether a response waits for a window of the client, and for nothing else. */
+static bool waits_for_window(const struct service_h2_stream *stream)
+{
+    nghttp2_session *session = stream->h2->session;
+
+    return stream->id && stream->state == SERVICE_H2_BODY && !stream->deferred &&
+           (nghttp2_session_get_remote_window_size(session) <= 0 ||
+            nghttp2_session_get_stream_remote_window_size(session, stream->id) <= 0);
+}
+
+bool service_h2_reset_slow(struct service_instance *self)
+{
+    const struct service_config *config = service_lane_of(self->h2->client)->config;
+    uint32_t now = self->core->now;
+    bool found = false;
+
+    for (struct service_h2_stream *stream = self->h2->streams; stream; stream = stream->next) {
+        if (!waits_for_window(stream)) {
+            stream->slow_since = 0;
+        } else if (!stream->slow_since) {
+            stream->slow_since = now;
+            stream->slow_bytes = 0;
+        } else if (service_too_slow(now, config->body_time, config->body_rate, &stream->slow_since, &stream->slow_bytes)) {
+            service_h2_reset(stream, NGHTTP2_CANCEL, SERVICE_SLOW_READER);
+            found = true;
+        }
+    }
+    return found;
 }
 
 bool service_h2_make_session(struct service_h2 *h2)
@@ -269,11 +325,13 @@ bool service_h2_make_session(struct service_h2 *h2)
         nghttp2_session_callbacks_set_on_header_callback(callbacks, take_field);
         nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, take_frame);
         nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, take_data);
+        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, frame_refused);
         nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_sent);
         nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_closed);
         nghttp2_option_set_no_auto_window_update(option, 1);
         nghttp2_option_set_max_outbound_ack(option, OUTBOUND);
         nghttp2_option_set_no_closed_streams(option, 1);
+        nghttp2_option_set_max_send_header_block_length(option, config->buffer_size + FIELD * SERVICE_H2_FIELDS);
         good = nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &memory) == 0 &&
                nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, SETTINGS) == 0 &&
                nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, 1 << 20) == 0;

@@ -196,7 +196,7 @@ static void look_at(struct service_log_file *file, bool reopen)
 
 static void *run(void *argument)
 {
-    bool last;
+    bool last = false;
 
     (void)argument;
     do {

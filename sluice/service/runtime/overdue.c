@@ -1,11 +1,10 @@
 /* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 
+#include "h2.h"
 #include "message.h"
 #include "tls.h"
 
-/* Whether fewer bytes than `rate` a second have moved since `*since`. Each period of `limit` seconds counts anew, so that
- * what moved fast before does not pay for a connection that stands still now. */
-static bool too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *since, uint32_t *bytes)
+bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *since, uint32_t *bytes)
 {
     uint64_t least = (uint64_t)rate * limit;
 
@@ -36,7 +35,7 @@ static bool slow_body(struct service_channel *c, uint32_t now, const struct serv
     if (c->reopens || !service_transit(c))
         return false;
     if (!blocked(c))
-        return too_slow(now, config->body_time, config->body_rate, &c->waits_since, &c->pass_bytes);
+        return service_too_slow(now, config->body_time, config->body_rate, &c->waits_since, &c->pass_bytes);
     c->waits_since = now;
     c->pass_bytes = 0;
     return false;
@@ -60,7 +59,7 @@ static enum service_counter overdue(struct service_lane *lane, struct service_in
             return SERVICE_SLOW;
         if (slow_body(c, now, config))
             return SERVICE_SLOW_BODY;
-        if (c->out_since && too_slow(now, config->body_time, config->body_rate, &c->out_since, &c->out_bytes))
+        if (c->out_since && service_too_slow(now, config->body_time, config->body_rate, &c->out_since, &c->out_bytes))
             return SERVICE_SLOW_READER;
     }
     *where = NULL;
@@ -102,6 +101,8 @@ void service_end_overdue(struct service_lane *lane)
         if (instance->queued || instance->fault)
             continue;
         reason = overdue(lane, instance, &where);
+        if (!reason && instance->h2 && service_h2_reset_slow(instance))
+            service_lane_queue(lane, instance);
         if (!reason)
             continue;
         instance->fault = (uint8_t)reason;

@@ -218,6 +218,10 @@ static inline void service_lane_queue(struct service_lane *lane, struct service_
 /* Once a second: ends what has waited too long. */
 void service_end_overdue(struct service_lane *lane);
 
+/* Whether fewer bytes than `rate` a second have moved since `*since`. Each period of `limit` seconds counts anew, so that
+ * what moved fast before does not pay for a connection that stands still now. */
+bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *since, uint32_t *bytes);
+
 /* --- steal.c */
 
 /* Hands half of what waits for a turn to a worker that is idle, if there is one. */

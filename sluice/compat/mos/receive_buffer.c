@@ -131,6 +131,8 @@ void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, cons
     }
     uint64_t at = sl_max(from, sl_min(to, mos_buffer_next(buffer)));
     for (const struct sl_piece *piece = reach(buffer, at); at < to; piece = sl_piece_next(piece)) {
+        if (piece && piece->kind == SL_PIECE_PHANTOM)
+            continue;   /* the number of a FIN, whose place bytes take */
         uint64_t stop = piece ? sl_min(begin_of(buffer, piece), to) : to;
         if (at < stop)
             copy_in(buffer, at, stop, bytes + (at - from));

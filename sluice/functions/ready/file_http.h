@@ -102,7 +102,7 @@ static inline bool file_http_is_h2c(const struct http_side *side, const struct h
 
 /* The connection continues with HTTP/2. The response to the request that caused this is that of stream 1. */
 static inline bool file_http_upgrade(struct file_http *http) {
-    struct file_stream *stream = file_http_two(http) ? file_2_stream(http->two, 1) : NULL;
+    struct file_stream *stream = file_http_two(http) ? file_2_stream(http->two, 1, true) : NULL;
     if (!stream)
         return false;
     if (http->first)

@@ -35,6 +35,7 @@ struct file_http2 {
     struct file_stream *index[FILE_INDEX];
     struct file_stream *current[2];         /* of the header block or body that each side sends */
     bool promising[2];                      /* the block is the request of a pushed response */
+    uint32_t highest[2];                    /* the highest stream that had a request: promised by the server, of the client */
     uint32_t count;
     struct sl_box *box;
     struct file_box *files;
@@ -91,10 +92,15 @@ static inline struct file_part *file_2_part(struct http2_side *side) {
     return stream ? &stream->part[side->response && !http->promising[number]] : NULL;
 }
 
-/* Returns a stream, a new one if there is none; NULL at a bound. */
-static inline struct file_stream *file_2_stream(struct file_http2 *http, uint32_t number) {
+/* Returns a stream, a new one if the frame may begin it; `asks`: the frame begins its request. NULL: the stream is over, as
+ * frames may follow its reset (RFC 9113, 5.1), or a bound was reached. */
+static inline struct file_stream *file_2_stream(struct file_http2 *http, uint32_t number, bool asks) {
     struct file_stream **place = file_2_place(http, number);
-    if (*place)
+    uint32_t *highest = &http->highest[number % 2];
+    bool is_new = number > *highest;
+    if (asks)
+        *highest = (uint32_t)sl_max(*highest, number);
+    if (*place || !is_new)
         return *place;
     bool room = http->count < FILE_STREAMS && log_take(&http->files->budget, file_2_cost());
     *place = room ? calloc(1, sizeof **place) : NULL;
@@ -113,7 +119,7 @@ static inline void file_2_headers(struct http2_side *side, uint32_t number, bool
     struct file_http2 *http = side->user;
     unsigned from = file_2_side(http, side);
     http->promising[from] = promised;
-    http->current[from] = file_2_stream(http, number);
+    http->current[from] = file_2_stream(http, number, promised || !side->response);
 }
 
 static inline bool file_2_is(const struct http2_field *field, const char *name) {
@@ -233,8 +239,9 @@ static inline bool file_2_read(struct file_http2 *http, unsigned number, bool re
     return !side->error;
 }
 
-/* A side sends no more: its files are not complete. */
+/* No more of a side is read: its files are not complete. */
 static inline void file_2_side_end(struct file_http2 *http, unsigned number) {
+    http->files->sides_ended++;
     for (unsigned i = 0; i < FILE_INDEX; i++)
         for (struct file_stream *stream = http->index[i]; stream; stream = stream->next)
             file_2_file_end(http, stream, http->side[number].response, false);

@@ -338,5 +338,6 @@ SLUICE_CLOSE {
     sl_report(box, "files left out, as too many were open", files->left_out);
     sl_report(box, "files not read for want of memory", files->no_memory);
     sl_report(box, "copies of files cut at extract_bytes", files->copies_cut);
+    sl_report(box, "sides of HTTP/2 not read further after a gap, an error, or at a bound", files->sides_ended);
     log_close(&files->log, box, "filelog rows", "filelog rows lost for want of memory", "filelog flows without layers");
 }

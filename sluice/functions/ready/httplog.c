@@ -294,7 +294,11 @@ SLUICE_OPEN {
     if (tls_secrets_open(secrets, box, SLUICE_PARAMETER_OF(box, keylog)))
         return -1;
     http2_library_open(&SLUICE_WORKER_OF(box)->hpack, httplog_budget(box));
-    return log_open(&SLUICE_WORKER_OF(box)->log, box, "http", SLUICE_PARAMETER_OF(box, out));
+    if (log_open(&SLUICE_WORKER_OF(box)->log, box, "http", SLUICE_PARAMETER_OF(box, out))) {
+        tls_secrets_close(secrets, box);
+        return -1;
+    }
+    return 0;
 }
 
 SLUICE_CLOSE {

@@ -73,16 +73,26 @@ static bool httplog_has_keys(const struct httplog *http) { return http->secrets.
 static void httplog_tls_prepare(struct httplog_connection *connection)
 {
     struct httplog *http = SLUICE_WORKER_OF(connection->box);
-    connection->tls = httplog_has_keys(http) ? calloc(1, sizeof *connection->tls) : NULL;
-    if (connection->tls)
-        connection->tls->opener = (struct tls_opener){
-            .owner = &httplog_tls_owner, .user = connection, .secrets = &http->secrets, .budget = &http->budget};
+    if (!httplog_has_keys(http))
+        return;
+    bool taken = log_take(&http->budget, sizeof *connection->tls);
+    connection->tls = taken ? calloc(1, sizeof *connection->tls) : NULL;
+    if (!connection->tls) {
+        if (taken)
+            log_give(&http->budget, sizeof *connection->tls);
+        SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
+        return;
+    }
+    connection->tls->opener = (struct tls_opener){
+        .owner = &httplog_tls_owner, .user = connection, .secrets = &http->secrets, .budget = &http->budget};
 }
 
 static void httplog_tls_free(struct httplog_connection *connection)
 {
-    if (connection->tls)
-        tls_open_free(&connection->tls->opener);
+    if (!connection->tls)
+        return;
+    tls_open_free(&connection->tls->opener);
+    log_give(&SLUICE_WORKER_OF(connection->box)->budget, sizeof *connection->tls);
     free(connection->tls);
     connection->tls = NULL;
 }
@@ -184,12 +194,14 @@ static void httplog_tls_end(struct httplog_connection *connection)
         tls_open_end(&connection->tls->opener);
 }
 
-/* Bytes after the messages of CONNECT. */
+/* Bytes after the messages of CONNECT. Those of a proxy within TLS have been opened already, and are not read: the opener, which
+ * is processing their record, must not get them as records. */
 static void httplog_tunnelled(struct http_side *side, const uint8_t *at, uint32_t length)
 {
     struct httplog_connection *connection = httplog_of(side);
-    if (connection->tls)
-        httplog_bytes(connection, side != connection->side, at, length);
+    unsigned number = side != connection->side;
+    if (connection->tls && !connection->tls->opener.side[number].begun)
+        httplog_bytes(connection, number, at, length);
 }
 
 /* A tunnel begins, in which TLS may begin. */

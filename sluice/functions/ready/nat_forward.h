@@ -23,21 +23,23 @@ static const char *nat_forward_read(const struct sl_box *box, char *text, struct
     return NULL;
 }
 
-/* Gives an inside endpoint an external port for good. Returns false if there is no memory, or the store failed. */
-static bool nat_forward_one(struct sl_box *box, const struct nat_forwarded *to) {
+/* Gives an inside endpoint an external port for good. Returns what prevents it; NULL: nothing. */
+static const char *nat_forward_one(struct sl_box *box, const struct nat_forwarded *to) {
     struct sl_object *object = SLUICE_SHARED_AT(box, endpoint, nat_endpoint_number(NAT_TCP, to->inside, (uint16_t)to->number));
     struct sl_object *back = SLUICE_SHARED_AT(box, inside_of, to->external);
     struct nat_endpoint *endpoint = sl_shared_struct(object);
     struct nat_inside *at = sl_object_bytes_of(back);
     if (!endpoint || !at)
-        return false;
+        return "could not be stored: there is no memory, or the store has failed";
+    if (endpoint->port && endpoint->port != to->external)
+        return "has an inside end with another external port, from which its answers would come; give each end one port";
     if (!endpoint->port)   /* one connection more than there are: it is never released */
         *endpoint = (struct nat_endpoint){(uint32_t)to->external, 1};
     *at = (struct nat_inside){to->inside, (uint16_t)to->number, NAT_TCP};
     if (sl_shared_put(object) != SL_STORE_DONE || sl_shared_put(back) != SL_STORE_DONE)
-        return false;
+        return "could not be stored: there is no memory, or the store has failed";
     sl_shared_leave_to_store(object);
-    return true;
+    return NULL;
 }
 
 /* Gives inside endpoints the ports that `text` names for them, with + between them. Returns false if that is not possible; the
@@ -56,8 +58,8 @@ static bool nat_forward(struct sl_box *box, const char *text) {
         }
         if (!wrong && given[to.external / 8] >> to.external % 8 & 1)
             wrong = "has an external port that an earlier one has; give each port once";
-        if (!wrong && !nat_forward_one(box, &to))
-            wrong = "could not be stored: there is no memory, or the store has failed";
+        if (!wrong)
+            wrong = nat_forward_one(box, &to);
         if (wrong) {
             fprintf(stderr, "nat: forward: %.*s %s\n", (int)sl_min(length, 64), text, wrong);
             return false;

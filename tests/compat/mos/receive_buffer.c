@@ -110,6 +110,14 @@ static void fin(void)
     insert(3, 1);
     CHECK(mos_buffer_next(&b) == 3 && holds(&b, 0, "abc") && sequence.next == b.origin + 4);
     end(&b);
+    begin(&b);   /* one out of order, in whose place bytes come */
+    mos_buffer_resize(&b, 32);
+    struct sl_packet_data direct = {0};
+    const uint64_t place = sl_sequence_position(&sequence, &rules, ORIGIN + 3);
+    CHECK(sl_sequence_insert(&sequence, &rules, &pool, &direct, place, (sl_bytes){0}, 1));
+    receive(&b, 0, "abcdef");
+    CHECK(mos_buffer_next(&b) == 6 && holds(&b, 0, "abcdef"));
+    end(&b);
 }
 
 /* What cannot be kept together with newer bytes is given up, with the holes in it. */

@@ -237,6 +237,7 @@ def test_numbers_fit_after_gibibytes() -> None:
             "21:10.0.0.5:21+80:10.0.0.6:8080+21:10.0.0.7:21",
             "21:10.0.0.7:21 has an external port that an earlier one has",
         ),
+        ("21:10.0.0.5:21+2121:10.0.0.5:21", "2121:10.0.0.5:21 has an inside end with another external port"),
         ("21:192.168.0.5:21", "21:192.168.0.5:21 has an address that is not in `inside`"),
         ("2000:10.0.0.5:21", "2000:10.0.0.5:21 has an external port that is given out"),
         ("21:10.0.0.5", "21:10.0.0.5 is not PORT:ADDRESS:PORT"),

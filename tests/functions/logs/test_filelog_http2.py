@@ -93,6 +93,31 @@ def test_a_reset_a_gap_and_an_end_leave_files_incomplete() -> None:
     assert (row["length"], row["missing"], row["complete"], row["md5"]) == (2000, 1000, False, None)
 
 
+def test_frames_after_a_reset_begin_no_stream() -> None:
+    """A server's frames are under way when the client resets their stream; 256 streams may be open."""
+    cancel = bytes(3) + b"\x08"
+    talk: Talk = [(">", CLIENT), ("<", SERVER)]
+    for stream in range(1, 601, 2):
+        talk += [(">", request(stream, "/cancelled") + frame(RST_STREAM, 0, stream, cancel))]
+        talk += [("<", response(stream, 200, ends=False) + frame(DATA, 0, stream, TWO))]
+    talk += [(">", request(601, "/last")), ("<", response(601, 200, ends=False) + frame(DATA, END_STREAM, 601, TWO))]
+    (row,) = files(connection(talk))
+    assert (row["name"], row["length"], row["complete"]) == ("last", 9, True)
+
+
+def test_responses_without_their_requests() -> None:
+    late = [response(3, 200, ends=False), frame(DATA, END_STREAM, 3, ONE)]
+    soon = [response(5, 200, ends=False), frame(DATA, END_STREAM, 5, TWO)]
+    rows = files(connection([("<", SERVER + b"".join(soon + late))]))
+    assert [(row["name"], row["length"], row["complete"]) for row in rows] == [(None, 9, True), (None, 768, True)]
+
+
+def test_a_side_that_is_not_read_further_is_counted() -> None:
+    wrong = frame(DATA, 0, 0, TWO)
+    found = run_packets(connection([(">", CLIENT + request(1, "/a")), ("<", SERVER + wrong)]), program=program())
+    assert found.reports["sides of HTTP/2 not read further after a gap, an error, or at a bound"] == 1
+
+
 def test_the_capture_has_the_bodies_that_httplog_counts() -> None:
     rows = run(lambda box: box.run(CAPTURE)).rows
     ours = run(lambda box: box.run(CAPTURE), program=program()).rows

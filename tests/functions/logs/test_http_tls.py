@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import random
 import shutil
+import ssl
 import struct
 from collections import Counter
 from pathlib import Path
@@ -16,6 +18,7 @@ from tests.functions.logs.http2 import Found, needs_nghttp2, run, run_packets
 from tests.functions.logs.test_http2 import talks
 from tests.functions.logs.truth import fields_of
 from tests.runtime.io.test_capture import enhanced, interface, secrets_block, section
+from tests.service.certificates import make_certificate
 
 
 def _has_libcrypto() -> bool:
@@ -140,6 +143,54 @@ def test_tls_after_connect_and_after_another_protocol(said: list[Talk]) -> None:
     after = [(who, b"".join(text for by, text in said[0] if by == who)) for who in "><"]
     together = [(who, head + text) for (who, head), (_, text) in zip(connect, after, strict=True)]
     assert lasting(opened(together).rows[1:]) == whole
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no command openssl, which makes the certificate")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_connect_to_a_proxy_within_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    """What the tunnel carries is not read, neither as HTTP nor as records of the connection with the proxy."""
+    asks, grants = b"CONNECT a.example:443 HTTP/1.1\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n"
+    within = b"\x16\3\1\0\5hello" + bytes(300)
+    secured, keys = secured_talk(tmp_path, version, [(">", asks + within), ("<", grants + within), (">", within)])
+    for cut in (1, 7, 100, 1460):
+        found = opened(secured, cut, keys)
+        (row,) = found.rows
+        assert (row["method"], row["status"]) == ("CONNECT", 200), cut
+        assert counted(found) == {"http_tls_opened": 1}, cut
+
+
+def secured_talk(folder: Path, version: ssl.TLSVersion, talk: Talk) -> tuple[Talk, Path]:
+    """The records of a connection that says this, and its key log."""
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(*make_certificate(folder, "proxy.example"))
+    client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
+    client.minimum_version = client.maximum_version = version
+    client.keylog_filename = str(folder / "keys")
+    enters, leaves = ({who: ssl.MemoryBIO() for who in "><"} for _ in range(2))
+    ends = {
+        ">": client.wrap_bio(enters[">"], leaves[">"]),
+        "<": server.wrap_bio(enters["<"], leaves["<"], server_side=True),
+    }
+    other = {">": "<", "<": ">"}
+    records: Talk = []
+
+    def sent(who: str) -> None:
+        """What an end has written: the other one gets it."""
+        if leaves[who].pending:
+            records.append((who, leaves[who].read()))
+            enters[other[who]].write(records[-1][1])
+
+    for _ in range(4):
+        for who in "><":
+            with contextlib.suppress(ssl.SSLWantReadError):
+                ends[who].do_handshake()
+            sent(who)
+    for who, said in talk:
+        ends[who].write(said)
+        sent(who)
+        while said:
+            said = said[len(ends[other[who]].read(len(said))) :]
+    return records, folder / "keys"
 
 
 def test_a_missing_segment_within_a_record_loses_only_that_record(said: list[Talk]) -> None:

@@ -49,6 +49,7 @@ from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import CompiledStack, Outcome, Settings
 from sluice.engine.functions import Wanted, find_functions
 from sluice.engine.inputs import Inputs
+from sluice.engine.workers import WORKERS_MOST
 from sluice.report.capture_sets import CaptureSet, capture_sets
 from sluice.report.formats.find import JSON, format_of
 from sluice.report.logs import schema_of
@@ -187,6 +188,8 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
 def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
     """Each set of captures in a process of its own, or as a task of a Ray cluster."""
     name = "--ray" if options.ray else "--jobs"
+    if (options.split or 1) > WORKERS_MOST:
+        raise UsageError(f"--split {options.split}: give from 1 to {WORKERS_MOST}")
     if options.ray and options.jobs:
         raise UsageError("--ray: Ray chooses the number of tasks that run at once: leave out --jobs")
     if inputs.endless or options.workers > 1:
@@ -245,7 +248,7 @@ def _shares(options: argparse.Namespace, captures: CaptureSet, sets: int) -> int
     """The number of tasks among which the flows of a set are divided."""
     if options.split:
         return options.split
-    return max(1, (options.jobs or 1) // sets) if captures.size() >= SPLIT_LEAST else 1
+    return max(1, min(WORKERS_MOST, (options.jobs or 1) // sets)) if captures.size() >= SPLIT_LEAST else 1
 
 
 def _set_json(done: Done) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """sluice flows --jobs: many captures, each processed separately, some at a time."""
 
+import argparse
 import json
 import multiprocessing
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.cli import flows
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.jobs import Jobs, Report, Work, joined
 from sluice.engine.box import Outcome
@@ -84,6 +86,17 @@ def test_the_flows_of_a_capture_are_divided(sluice: Command, tmp_path: Path) -> 
         summary = json.loads(done.out)
         assert (summary["packets"], summary["reports"]) == (alone["packets"], alone["reports"])
         assert [one["packets"] for one in summary["captures"]] == [len(frames)]
+        assert summary["packets_divided"] == 0
+
+
+def test_a_capture_is_divided_among_as_many_tasks_as_there_can_be_workers(
+    sluice: Command, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = sluice("flows", "-r", folder / "one", "--jobs", "2", "--split", "65")
+    assert done.status == 2 and "--split 65: give from 1 to 64" in done.err
+    monkeypatch.setattr(flows, "SPLIT_LEAST", 0)
+    options = argparse.Namespace(split=None, jobs=200)
+    assert flows._shares(options, CaptureSet(("x.pcap",)), 1) == 64  # pyright: ignore[reportPrivateUsage]
 
 
 def many_flows() -> list[bytes]:

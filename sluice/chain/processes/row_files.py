@@ -38,7 +38,8 @@ class RowFiles:
         own = f"{path}.{part.instance}"
         file = os.open(own, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_NOFOLLOW, 0o666)
         self.open_files[part.number] = file
-        self.paths.setdefault(path, []).append(own)
+        if own not in (paths := self.paths.setdefault(path, [])):  # else an instance could not start
+            paths.append(own)
         part.options = [{**given, OUT: f"/dev/fd/{file}"}] if isinstance(given, dict) else part.options
 
     def cut(self, part: Part, size: int) -> None:
@@ -46,6 +47,11 @@ class RowFiles:
         if (file := self.open_files.get(part.number)) is not None:
             with contextlib.suppress(OSError):
                 os.ftruncate(file, size)
+
+    def remove(self, part: Part) -> None:
+        """The file of an instance that could not start."""
+        if (file := self.open_files.pop(part.number, None)) is not None:
+            os.close(file)
 
     def join(self) -> None:
         """Put the rows of all instances into the files that the user named. Raises OSError."""

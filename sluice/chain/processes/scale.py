@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part
 from sluice.engine.box import RunError
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 def scale(controller: Controller, name: str, instances: int) -> int:
     """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
-    move. Raises OSError, and RunError where a further process cannot start.
+    move. Raises OSError, StateError, and RunError where a further process cannot start: the chain is then as before it.
     """
     vertex, found = controller.instances.places(name)
     for _ in range(len(found), instances):
@@ -23,7 +24,11 @@ def scale(controller: Controller, name: str, instances: int) -> int:
         if not free:
             raise RunError("there is no place for a further process; start the chain with more instances")
         part = controller.chain.add_instance(name, free[0])
-        _add_instance(controller, part, vertex)
+        try:
+            _add_instance(controller, part, vertex)
+        except (RunError, StateError, OSError):
+            _remove_instance(controller, part, vertex)
+            raise
     return controller.instances.assign(name, controller.instances.spread(name, instances))
 
 
@@ -46,3 +51,17 @@ def _add_instance(controller: Controller, part: Part, vertex: int) -> None:
     controller.start(process)
     controller.await_start(process)
     control.absent &= ~(1 << part.number)
+
+
+def _remove_instance(controller: Controller, part: Part, vertex: int) -> None:
+    """An instance could not start: it gets no traffic, and its place is free."""
+    controller.processes[:] = [process for process in controller.processes if process.part is not part]
+    controller.chain.parts[:] = [one for one in controller.chain.parts if one is not part]
+    controller.chain.set_orders()
+    control, bit = controller.memory.control, 1 << part.number
+    control.absent |= bit
+    control.vertices[vertex].instances &= ~bit
+    control.stateful &= ~bit
+    for one in controller.chain.parts:
+        control.before[one.number], control.drops[one.number] = one.before, one.drops
+    controller.instances.rows.remove(part)

@@ -206,6 +206,7 @@ def of_whole_sets(done: Sequence[Done]) -> list[Done]:
         first, further = whole[-1].outcome, one.outcome
         both = joined([whole[-1], one], 2, max(first.seconds, further.seconds))
         both.packets = max(first.packets, further.packets)
+        both.divided = first.divided  # each task has seen all of them
         both.failure, both.fault = first.failure or further.failure, first.fault or further.fault
         whole[-1] = Done(whole[-1].captures, both)
     return whole
@@ -224,6 +225,7 @@ def joined(done: Sequence[Done], sets: int, seconds: float) -> Outcome:
         refused.update(one.outcome.refused)
         takes.update(one.outcome.takes)
     failed = sum(bool(one.outcome.fault or one.outcome.failure) for one in done)
+    divided = [one.outcome.divided for one in done if one.outcome.divided is not None]
     interrupted = len(done) < sets or any(one.outcome.interrupted for one in done)
     return Outcome(
         sum(one.outcome.packets for one in done),
@@ -235,4 +237,5 @@ def joined(done: Sequence[Done], sets: int, seconds: float) -> Outcome:
         seconds=seconds,
         refused=dict(refused),
         takes=sorted(takes),
+        divided=sum(divided) if divided else None,
     )

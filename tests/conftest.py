@@ -20,7 +20,7 @@ from tests.support.unoptimised import fewer_passes, unoptimised
 pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
-    *("analyze", "bench/test_branches.py", "bench/test_instructions.py", "isolate", "native"),
+    *("analyze", "bench/test_bound.py", "bench/test_branches.py", "bench/test_instructions.py", "isolate", "native"),
     *("robust/test_attacks.py", "robust/test_fair.py", "robust/test_sanitized.py"),
     "runtime/test_runtime.py",
 )

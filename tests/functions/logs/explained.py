@@ -9,7 +9,6 @@ from __future__ import annotations
 SPACE = "a space in the request target: tshark takes what follows for the version, llhttp refuses the request"
 URGENT = "tshark leaves urgent data out of the stream; our TCP keeps them in line, where the request is whole"
 SCTP = "HTTP over SCTP, which httplog does not read"
-SECRETS = "HTTP within TLS, for which the file has secrets; httplog reads HTTP in the clear"
 VERSION = "QUIC of a version that the stack does not open: a draft before 29, or Google's"
 RESERVED = "Initial packets of version 0x0a0a0a0a, which forces negotiation: tshark opens them, the stack does not"
 NO_KEY = "Handshake packets that tshark opens with secrets of the file, and the stack does not"
@@ -23,6 +22,8 @@ HTTP_2 = "HTTP/2, of which the truth has nothing: test_http2.py compares it with
 CUT = "a request of which segments are missing, which tshark does not show"
 
 EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
+    ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "request"): (0, 1, HTTP_2),
+    ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "response"): (0, 1, HTTP_2),
     ("FoxIO-LLC_ja4__gre-erspan-vxlan.pcap", "request"): (1, 1, SPACE),
     ("OISF_suricata-verify__tcp-urgp-01-oob-tcp-urgent1.pcap", "request"): (0, 1, URGENT),
     ("aol_moloch__sctp-www.pcap", "request"): (3, 0, SCTP),
@@ -46,8 +47,6 @@ EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
     ("ntop_nDPI__quic_t51.pcap", "answer"): (1, 0, VERSION),
     ("seladb_PcapPlusPlus__650HttpResponses.pcap", "response"): (0, 1, AFTER_GAP),
     ("seladb_PcapPlusPlus__unidirectional_tcp_stream_with_missing_packet.pcap", "request"): (0, 1, CUT),
-    ("wireshark_wireshark__challenge01_ooo_stream.pcapng", "request"): (12, 0, SECRETS),
-    ("wireshark_wireshark__challenge01_ooo_stream.pcapng", "response"): (12, 0, SECRETS),
     ("wireshark_wireshark__quic_follow_multistream.pcapng", "certificate"): (1, 0, NO_KEY),
     ("wireshark_wireshark__tcp-badsegments.pcap", "request"): (0, 1, CUT),
 }

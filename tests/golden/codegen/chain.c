@@ -7,7 +7,7 @@
  *
  * For layer x there are, as far as it needs them: layer_x, its main graph; stateless_x, template_x and lookahead_x,
  * stage 1; deferred_x, the work that stage 1 leaves to stage 2; drain_x and end_x, for an instance; frame_x and
- * lost_x, for messages; dispatch_x, the choice of a packet's worker. `sluice explain` prints these graphs.
+ * lost_x, for messages; dispatch_x and path_x, the choice of a packet's worker. `sluice explain` prints these graphs.
  */
 #include "core/tuning.h"
 #include "arp.h"

@@ -26,24 +26,10 @@ Exit status: 0 done, 1 something was wrong with the input, 2 wrong usage, 130 st
 
 
 COMMANDS = (
-    *(
-        "run",
-        "chain",
-        "chainctl",
-        "flows",
-        "report",
-        "ids",
-        "top",
-        "reload",
-        "trace",
-        "show",
-        "explain",
-        "build",
-        "mos",
-    ),
-    *("serve", "proxy", "endpoint", "state", "analyze", "isolate", "bench", "new", "functions", "stacks", "help"),
-    "completion",
-)
+    "run", "chain", "chainctl", "flows", "report", "ids", "top", "reload", "trace", "show", "explain",
+    "build", "mos", "serve", "proxy", "endpoint", "state", "analyze", "isolate", "bench", "new",
+    "functions", "stacks", "help", "completion",
+)  # fmt: skip
 """The commands, each of the module sluice.cli.NAME. Only that of the given command is imported, which makes a command
 start in a fraction of the time.
 """

@@ -289,8 +289,7 @@ class WorkerBoxes(Box):
 
         Of others the workers are learned from the packets on the way: they cannot be read twice, or at twice the cost.
         """
-        plain = all(uri.startswith("file:") for uri in inputs.uris) and not inputs.follow
-        if not self._shared.path or self._count == 1 or not plain:
+        if not self._shared.path or self._count == 1 or not inputs.repeatable:
             return
         library, source = self._library, Source.open(self._library, inputs)
         library.sl_source_keeps.restype = library.sl_homes_scan_step.restype = ctypes.c_bool

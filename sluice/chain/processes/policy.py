@@ -29,7 +29,7 @@ UNEVEN = 1.5
 """Traffic is divided anew if an instance has more than so many times the mean load."""
 PER_SECOND = 100_000.0
 """Packets a second that one instance gets, at most, by the policy `load`."""
-BEHIND = SLOTS // 2
+WAITING = SLOTS // 2
 """Batches that wait for an instance which lags, by the policy `lag`."""
 
 
@@ -92,7 +92,7 @@ def load(per_second: float = PER_SECOND) -> Policy:
     return decide
 
 
-def lag(batches: float = BEHIND) -> Policy:
+def lag(batches: float = WAITING) -> Policy:
     """An instance for which so many batches wait is a straggler if the others have less than half; if all of them lag,
     there is one more.
     """

@@ -14,8 +14,6 @@ worker of the tunnel.
 
 from __future__ import annotations
 
-import dataclasses
-
 from sluice.ir.expression import ZERO
 from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import (
@@ -31,9 +29,9 @@ from sluice.ir.instruction import (
     NextLayer,
     Return,
 )
-from sluice.passes import constants, dead_code, tails
-from sluice.passes.analysis.blocks import behind, drop_slots, is_told, untold, what_it_does
+from sluice.passes.analysis.blocks import behind, is_told, untold, what_it_does
 from sluice.passes.analysis.common_key import Keys, common_keys
+from sluice.passes.derived_graphs import add_graphs
 
 COMES_TO_INSTANCE = (Lookup, FindAlias, FreshInst, CreateInst)
 DECIDED = (Dispatch, NextDispatch)
@@ -46,15 +44,7 @@ def run(program: Program) -> Program:
     keys = common_keys(program)
     leading = _leading(program, keys)
     graphs = {name: _graph(program.layers[name], keys.get(name), leading) for name in leading}
-    read = {reg.name for graph in graphs.values() for i in graph.instructions() for reg in i.read_registers()}
-    layers = dict(program.layers)
-    for name, graph in graphs.items():
-        drop_slots(graph, read)
-        constants.change(layers[name], graph)
-        dead_code.change(layers[name], graph)
-        tails.change(layers[name], graph)
-        layers[name] = layers[name].with_graphs(dispatch=graph)
-    return dataclasses.replace(program, layers=layers) if leading else program
+    return add_graphs(program, "dispatch", graphs) if leading else program
 
 
 def _leading(program: Program, keys: dict[str, Keys]) -> list[str]:

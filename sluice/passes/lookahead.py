@@ -15,7 +15,6 @@ instructions remain: those that write nothing but slots, of which a lookahead gr
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 from collections.abc import Collection
 
@@ -36,8 +35,8 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.passes import constants, dead_code, tails
-from sluice.passes.analysis.blocks import PURE, drop_slots, loops
+from sluice.passes.analysis.blocks import PURE, loops
+from sluice.passes.derived_graphs import add_graphs
 
 Names = frozenset[str]
 """Names of registers."""
@@ -49,15 +48,7 @@ def run(program: Program) -> Program:
         return program
     leading = _leading(program)
     lookahead = {name: _Lookahead(program.layers[name], leading).graph() for name in leading}
-    read = {reg.name for graph in lookahead.values() for i in graph.instructions() for reg in i.read_registers()}
-    layers = dict(program.layers)
-    for name, graph in lookahead.items():
-        drop_slots(graph, read)
-        constants.change(layers[name], graph)
-        dead_code.change(layers[name], graph)
-        tails.change(layers[name], graph)
-        layers[name] = layers[name].with_graphs(lookahead=graph)
-    return dataclasses.replace(program, layers=layers) if leading else program
+    return add_graphs(program, "lookahead", lookahead) if leading else program
 
 
 def _leading(program: Program) -> set[str]:

@@ -13,7 +13,6 @@ a packet that is passed on. Other branches remain, so that what is refused in a 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import deque
 
 from sluice.ir.copy import with_targets
@@ -35,9 +34,9 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.passes import constants, dead_code, tails
-from sluice.passes.analysis.blocks import PURE, drop_slots, is_told, loops, remove_unreachable
+from sluice.passes.analysis.blocks import PURE, is_told, loops, remove_unreachable
 from sluice.passes.analysis.common_key import Keys, spaces_of_keys
+from sluice.passes.derived_graphs import add_graphs
 
 FORWARDS = (NextLayer, CutMessages)
 """Instructions that pass on what is in the packet. Of the messages that a packet is cut into, the first is followed,
@@ -68,15 +67,7 @@ def run(program: Program) -> Program:
     if not _is_needed(program, spaces, leading):
         return program
     graphs = {name: _Path(program.layers[name], spaces, leading, unknown).graph() for name in leading}
-    read = {reg.name for graph in graphs.values() for i in graph.instructions() for reg in i.read_registers()}
-    layers = dict(program.layers)
-    for name, graph in graphs.items():
-        drop_slots(graph, read)
-        constants.change(layers[name], graph)
-        dead_code.change(layers[name], graph)
-        tails.change(layers[name], graph)
-        layers[name] = layers[name].with_graphs(path=graph)
-    return dataclasses.replace(program, layers=layers)
+    return add_graphs(program, "path", graphs)
 
 
 def _unknown_slots(program: Program) -> Names:

@@ -27,6 +27,7 @@ from sluice.chain.description import Function
 from sluice.chain.plan import Member, Plan, loaded_function
 from sluice.chain.processes.clone import clone
 from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.figures import figures
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.memory import FLOWS
 from sluice.chain.processes.process import Process
@@ -310,7 +311,7 @@ def _listed(controller: Controller, process: Process) -> dict[str, Any]:
         "flows": side.flows,
         "waiting_batches": (queue.count - side.done) % (1 << 32),
         "not_limited": process.missing,
-        **controller.figures(process),
+        **figures(controller.memory, process),
         "instance": part.instance,
         **(controller.instances.described(part.name) if part.instance == 0 else {}),
     }

@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.cgroups import Cgroups
+from sluice.chain.processes.figures import counted, figures, joined, of_chain
 from sluice.chain.processes.host import run_part
 from sluice.chain.processes.instances import Instances, Stores
 from sluice.chain.processes.limits import Limits, begin_process, group_name, quota_of
-from sluice.chain.processes.memory import QUEUE, SLOTS, TYPES, FunctionSide, Memory
+from sluice.chain.processes.memory import QUEUE, TYPES, Memory
 from sluice.chain.processes.policy import Manager
 from sluice.chain.processes.process import Process, read_result
 from sluice.chain.processes.program import IsolatedChain, Part
+from sluice.chain.processes.progress import at_end, credible, is_whole, newest, resumed, skip
 from sluice.chain.processes.requests import Requests
 from sluice.chain.processes.root import Root, ended, result_of
 from sluice.engine.box import Outcome, RunError, Settings
@@ -36,9 +38,6 @@ CRASHES_MOST = 64
 PATIENCE = 30.0
 """Seconds after which a function that does not return from an event is killed."""
 _STEP = 0.05
-_FIGURES = ("skipped", "flows_lost", "not_published", "not_decided")
-_FIGURE_MOST = 1 << 53
-"""A function that has written a higher figure of its progress has written anything."""
 
 
 @dataclass
@@ -159,16 +158,16 @@ class Controller:
         part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
         process.crashes += process.clone is None
-        whole = self._is_whole(side, queue.count, stack.batches)
+        whole = is_whole(side, queue.count, stack.batches)
         if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
-            self._skip(process)
+            skip(self.memory, process)
         at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
         if self.instances.takes_over(process, killed=code == -signal.SIGKILL and not process.hangs):
             self._again(process, code, "another process continues with its state in the store")
             return
-        control.resume[part.number] = self._resumed(part.number)
+        control.resume[part.number] = resumed(self.memory, part.number)
         flows = f"{side.flows} flows" if whole else "flows"
         control.lost_before[part.number] = max(control.lost_before[part.number], at.created)
         side.sleeping = side.running = side.flows = 0
@@ -188,30 +187,6 @@ class Controller:
             self.notify(f"warning: '{part.label}' crashed ({why}); {what}")
         self.start(process)
 
-    def _resumed(self, number: int) -> int:
-        """The last event that a function had begun with, if it is not done with the batch."""
-        side, queue = self.memory.functions[number], self.memory.stack.queue[number]
-        working = queue.count != side.done
-        return min(side.begun, self.memory.slot(queue.entry[side.done % QUEUE]).last) if working else 0
-
-    def _skip(self, process: Process) -> None:
-        """A function goes on with the next batch. What it counted stays, or was last known."""
-        number = process.part.number
-        side, control, stack = self.memory.functions[number], self.memory.control, self.memory.stack
-        count = stack.queue[number].count
-        control.unseen_to[number] = stack.batches
-        control.unseen |= 1 << number
-        for name in _FIGURES:
-            if getattr(side, name) >= _FIGURE_MOST:
-                setattr(side, name, process.known.get(name, 0))
-        side.sleeping = side.running = side.begun = side.flows = 0
-        side.done, side.done_batch = count, control.unseen_to[number]
-
-    def _is_whole(self, side: FunctionSide, given: int, batches: int) -> bool:
-        """Whether what a function has written of its progress can be true."""
-        near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
-        return near and max(side.begun, side.flows, *(getattr(side, name) for name in _FIGURES)) < _FIGURE_MOST
-
     def _leave_out(self, process: Process, why: str) -> None:
         """A function does not run any more."""
         part = process.part
@@ -227,7 +202,7 @@ class Controller:
         part, now = process.part, time.monotonic()
         side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
         seen = (side.done, side.begun)
-        process.known = {name: value for name in _FIGURES if (value := getattr(side, name)) < _FIGURE_MOST}
+        process.known = credible(side)
         if seen != process.seen or side.sleeping or side.waits or queue.count == side.done:
             process.seen, process.since = seen, now
         elif now - process.since > self.patience and process.pid:
@@ -363,10 +338,10 @@ class Controller:
         control.leave &= ~bit
         number, stack = process.part.number, self.memory.stack
         side, queue = self.memory.functions[number], stack.queue[number]
-        if control.absent & bit or not self._is_whole(side, queue.count, stack.batches):
-            self._skip(process)  # batches that it was not waited for: their memory has others by now
-        control.resume[number] = self._resumed(number)
-        control.lost_before[number] = self._newest()
+        if control.absent & bit or not is_whole(side, queue.count, stack.batches):
+            skip(self.memory, process)  # batches that it was not waited for: their memory has others by now
+        control.resume[number] = resumed(self.memory, number)
+        control.lost_before[number] = newest(self.memory)
         side.running = side.sleeping = side.flows = 0
         if part is None:
             control.closed &= ~bit
@@ -376,7 +351,7 @@ class Controller:
                 control.drops[other] &= ~bit
             if process.part in self.chain.parts:
                 self.chain.parts.remove(process.part)
-            process.last = self.figures(process)
+            process.last = figures(self.memory, process)
             process.ended = process.removed = True
             self.cgroups.remove(group_name(process.part))
             return
@@ -391,7 +366,7 @@ class Controller:
     def add(self, part: Part) -> None:
         """Run a further function, in a place that is free."""
         process = Process(part)
-        process.before = self.counted(part.number)
+        process.before = counted(self.memory, part.number)
         for removed in [one for one in self.processes if one.removed]:
             if removed.part.number == part.number or removed.part.name == part.name:
                 self.processes.remove(removed)
@@ -403,10 +378,6 @@ class Controller:
         control.changes += 1
         process.following = (part,)
         self._change(process)
-
-    def _newest(self) -> int:
-        """The number of the newest instance that a function may have missed."""
-        return max(self.memory.slot(place).created for place in range(SLOTS))
 
     def _forward(self, number: int, _frame: object) -> None:
         """Ctrl-C and SIGTERM are the stack's: it ends its input."""
@@ -446,7 +417,7 @@ class Controller:
             for process in done:
                 self._ended(process)
             if not done:
-                self.memory.control.ending = int(all(self._at_end(process) for process in waiting))
+                self.memory.control.ending = int(all(at_end(self.memory, process) for process in waiting))
                 select.select([process.pidfd for process in waiting], [], [], _STEP)
         self._stopping = True
         self.memory.control.ending = 1
@@ -462,56 +433,12 @@ class Controller:
             if process.pid:
                 self._ended(process)
 
-    def _at_end(self, process: Process) -> bool:
-        """Whether a function has nothing to do any more."""
-        side = self.memory.functions[process.part.number]
-        return bool(side.running) and side.done == self.memory.stack.queue[process.part.number].count
-
     def _joined(self, outcome: Outcome) -> Outcome:
-        """The outcome with the figures of the functions, in the order of the fused chain."""
-        in_c: dict[str, int] = {}
-        python: dict[str, int] = {}
-        isolation: dict[str, int] = {}
-        for process in self.processes:
-            found = python if process.part.python else in_c
-            for figure, value in (process.reports or {}).items():
-                found[figure] = found.get(figure, 0) + value  # of all instances
-            outcome.failure = outcome.failure or process.failure
-        for process in [*self._former, *self.processes]:
-            for figure, value in self.figures(process).items():
-                name = f"{process.part.label}.{figure}"
-                isolation |= {name: isolation.get(name, 0) + value} if value else {}
-        for name in ("closed_drops", "invalid", "uncommitted", "log_drops"):
-            value: int = getattr(self.memory.stack, name)
-            isolation |= {f"isolated_{name}": value} if value else {}
-        isolation |= self.root.figures(self.memory)
+        """The outcome with the reports of the functions and the figures of their isolation."""
+        isolation = of_chain(self.memory, [*self._former, *self.processes]) | self.root.figures(self.memory)
         if self.stores is not None:
             isolation |= self.stores.figures()
+        outcome = joined(outcome, self.processes, isolation)
+        if self.stores is not None:
             outcome.failure = outcome.failure or self.stores.failure()
-        of_stack = outcome.reports
-        joined = {name: value + of_stack.get(name, 0) for name, value in in_c.items()}  # all of them may store streams
-        outcome.reports = joined | {name: of_stack[name] for name in of_stack if name not in in_c} | python | isolation
         return outcome
-
-    def figures(self, process: Process) -> dict[str, int]:
-        """What a function lost, and why."""
-        if process.removed:
-            return process.last
-        counted = self.counted(process.part.number)
-        return {
-            "crashes": process.crashes,
-            "clones": process.clones,
-            **{name: max(0, value - process.before.get(name, 0)) for name, value in counted.items()},
-        }
-
-    def counted(self, number: int) -> dict[str, int]:
-        """What the functions in a place have lost."""
-        side, stack = self.memory.functions[number], self.memory.stack
-        return {
-            "events_skipped": side.skipped,
-            "flows_lost": side.flows_lost,
-            "events_lost": stack.lost[number],
-            "events_without_room": stack.no_room[number],
-            "not_published": side.not_published,
-            "not_decided": side.not_decided,
-        }

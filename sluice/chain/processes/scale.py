@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sluice.chain.processes.figures import counted
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part
@@ -35,7 +36,7 @@ def scale(controller: Controller, name: str, instances: int) -> int:
 def _add_instance(controller: Controller, part: Part, vertex: int) -> None:
     """Start the process of a further instance."""
     process = Process(part)
-    process.before = controller.counted(part.number)
+    process.before = counted(controller.memory, part.number)
     controller.processes.append(process)
     control, side = controller.memory.control, controller.memory.functions[part.number]
     queue = controller.memory.stack.queue[part.number]

@@ -7,7 +7,7 @@ from functools import partial
 
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.c.names import boolean, identifier
-from sluice.codegen.events.boxed import function_texts, numbered
+from sluice.codegen.events.boxed import function_texts, further_words, numbered, watch_words
 from sluice.codegen.events.columns import columns
 from sluice.codegen.events.control import check_controls, is_controlled
 from sluice.codegen.events.functions import function_states, is_on_demand
@@ -71,6 +71,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
     counts_units = any(layer.rules is not None and layer.rules.units for layer in program.layers.values())
     out = [
         *_contract(names),
+        *watch_words(functions),
         '#include "core/tuning.h"',
         f'#include "{names.prefix}.h"',
         '#include "core/dispatch.h"',
@@ -177,7 +178,8 @@ def instances(names: StackNames, heading: str) -> list[str]:
     out = ["", f"/* --- {heading} --- */", *layer_indices(names)]
     for table in names.tables.values():
         states = function_states(table, names.functions)
-        watched, controlled = is_on_demand(table, names.functions), is_controlled(table, names.functions)
+        watched = names.functions.watch_words if is_on_demand(table, names.functions) else 0
+        controlled = is_controlled(table, names.functions)
         last = former_fields(table, states, names.functions)
         out += ["", *struct_text(table, last, watched, controlled, timer_fields(table, names.functions))]
     return [*out, *_sequence_rules(names)]
@@ -264,6 +266,7 @@ def _box(names: StackNames) -> list[str]:
             out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
             out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")
     out += [f"    struct sl_aliases {identifier(name)};" for name in alias_tables(names.program)]
+    out += further_words(names.functions)
     out += shared_members(names.functions)
     if names.functions.timers:
         out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")

@@ -221,15 +221,15 @@ class Box:
         if not self.stack.functions.demanded:
             return
         number, numbers = ctypes.c_uint32, ctypes.c_uint64
-        watch = self._function("watch", None, ctypes.c_void_p, number, number, numbers, numbers, ctypes.c_bool)
+        watch = self._function("watch", None, ctypes.c_void_p, number, number, numbers, number, ctypes.c_bool)
         handlers = [handler for function in self.python for _, _, handler in function.on_demand]
-        for bit, handler in enumerate(handlers, self.stack.functions.first_demanded):
+        for own, handler in enumerate(handlers, self.stack.functions.first_demanded):
             on_demand: Any = handler
 
-            def switch(seen: Seen | None, registered: bool, handlers: int = 1 << bit) -> None:
+            def switch(seen: Seen | None, registered: bool, handler: int = own) -> None:
                 place = (0, 0, 0) if seen is None else place_of(seen)
                 if seen is None or seen.instance:
-                    watch(self._box, *place, handlers, registered)
+                    watch(self._box, *place, handler, registered)
 
             on_demand.switch = switch
             if on_demand.registered:

@@ -42,7 +42,7 @@ class CompiledStack:
         """A decoder of its events. published: those that functions publish, as those of a layer."""
         made = self.generated
         records, columns = zip(made.events, made.roots, strict=True), zip(made.columns, made.column_roots, strict=True)
-        return Decoder(manifest(self.program, tuple(records), tuple(columns), published))
+        return Decoder(manifest(self.program, tuple(records), tuple(columns), published, self.functions.watch_words))
 
 
 def compile_stack(

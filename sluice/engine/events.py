@@ -113,6 +113,7 @@ class Decoder:
     def __init__(self, manifest: Manifest) -> None:
         self.many = types_of(manifest)
         self.layers = manifest.layers
+        self._further = struct.Struct(f"<{max(0, manifest.watched - 1)}Q")
         keys = {layer.name: self._of_key(number) for number, layer in enumerate(manifest.layers)}
         self.types: list[type[Seen]] = []
         for recorded in manifest.records:
@@ -126,7 +127,7 @@ class Decoder:
     def decode(self, batch: bytes) -> Iterator[Seen | Events]:
         """The single events and the column batches of a batch, in order."""
         at, size, types = 0, len(batch), self.types
-        unpack = _HEAD.unpack_from
+        unpack, further = _HEAD.unpack_from, self._further.size
         while at < size:
             head = unpack(batch, at)
             end = at + head[_SIZE]
@@ -134,8 +135,17 @@ class Decoder:
                 yield self.many[head[_EVENT] - COLUMNS](head[_WORDS], batch[at + _HEAD.size : end])
                 at = end
                 continue
+            if further:
+                head = self._with_further(head, batch, end)
             yield types[head[_EVENT]]((*head, batch[at:end]))
             at = end
+
+    def _with_further(self, head: tuple[Any, ...], batch: bytes, end: int) -> tuple[Any, ...]:
+        """The head of the record that ends at `end`, with all on-demand handlers that receive the event."""
+        watched = head[WATCHED]
+        for word, bits in enumerate(self._further.unpack_from(batch, end - self._further.size), 1):
+            watched |= bits << 64 * word
+        return (*head[:WATCHED], watched, *head[WATCHED + 1 :])
 
     def key(self, words: tuple[int, ...], owner: int, side: int, swapped: int) -> dict[str, Any]:
         """The key of an instance of layer number `owner`. `words` is empty if there is no instance."""

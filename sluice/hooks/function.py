@@ -13,7 +13,6 @@ from sluice.hooks.parameter import Parameter, ParameterError
 from sluice.hooks.published import CHAIN, PublishedEvent, PublishedEvents, read_published
 from sluice.hooks.shared import Operation, Shared, SharedError, read_operations, read_shared
 from sluice.hooks.subscription import (
-    MAX_ON_DEMAND,
     HookError,
     UserEvent,
     UserEvents,
@@ -245,12 +244,14 @@ class Functions:
         return any(function.shared for function in self.c)
 
     def bits(self) -> dict[tuple[str, Hook], int]:
-        """The bit of each handler on demand. Raises HookError for more of them than there are."""
+        """The number of each handler on demand: its bit, in words of 64."""
         found = [(function.name, hook) for function in self.c for hook in function.on_demand]
-        count = len(found) + len(self.demanded)
-        if count > MAX_ON_DEMAND:
-            raise HookError(f"{count} handlers on demand: a box has at most {MAX_ON_DEMAND}")
         return {handler: bit for bit, handler in enumerate(found)}
+
+    @property
+    def watch_words(self) -> int:
+        """The 64-bit words that have a bit for each handler on demand: at least one."""
+        return max(1, -(-(self.first_demanded + len(self.demanded)) // 64))
 
     @property
     def first_demanded(self) -> int:

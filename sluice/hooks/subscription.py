@@ -10,9 +10,6 @@ from sluice.ir.graph import LayerProgram
 from sluice.ir.hook import Hook, needs_name
 from sluice.lang.events import BUILT_IN
 
-MAX_ON_DEMAND = 64
-"""Handlers on demand of all functions of a box: each has a bit of a word."""
-
 
 class HookError(ValueError):
     """A C function that hooks what cannot be hooked so; the message says what to do."""

@@ -153,6 +153,37 @@ def test_state_is_kept_or_starts_anew_by_its_type(running: Running, capsys: pyte
     assert sum(closes) == summary["packets"] == 10 * FLOWS and summary["reports"]["seen"] == 10 * FLOWS
 
 
+MANY = """
+#include "sluice.h"
+SLUICE_COUNTER(first, "calls of handler 0")
+SLUICE_COUNTER(last, "calls of handler 69")
+SLUICE_ON(tcp, created) { SLUICE_REGISTER_FLOW(event, tcp, own69); SLUICE_DEREGISTER_FLOW(event, tcp, own0); }
+SLUICE_OPEN { SLUICE_REGISTER(box, tcp, own0); return 0; }
+""" + "".join(
+    f"""
+SLUICE_EVENT(tcp, own{n}, packet) {{ return true; }}
+SLUICE_ON_DEMAND(tcp, own{n}) {{ SLUICE_COUNTER_OF(event->box, {"last" if n == 69 else "first"}) += 1; }}"""
+    for n in range(70)
+)
+
+
+def test_registrations_of_many_handlers_outlive_a_reload(tmp_path: Path) -> None:
+    """Those of flows, in the second word of bits, and those for all, in the first one."""
+    many = tmp_path / "many.c"
+    many.write_text(MANY)
+    running = Running(tmp_path, "-f", str(many))
+    try:
+        running.send(3)
+        many.write_text(MANY.replace("last) += 1", "last) += 100"))
+        assert running.reload("many", "--no-trial") == 0
+        running.send(2)
+        reports = running.stop()["reports"]
+        assert (reports["first"], reports["last"]) == (0, (3 + 2 * 100) * FLOWS)
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
 def test_a_version_with_other_objects_closes_the_old_one(running: Running, capsys: pytest.CaptureFixture[str]) -> None:
     running.send(2)
     running.edit(("struct all { uint64_t", "struct all { int more; uint64_t"), ('"old"', '"second"'))

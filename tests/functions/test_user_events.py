@@ -196,13 +196,6 @@ def test_what_was_delivered_is_kept(text: str, kept: int) -> None:
         ),
         ("SLUICE_ON_DEMAND(udp, packet) { }", "mine.c:3: 'packet' of 'udp' is hooked already"),
         ("SLUICE_KEEP(tcp, MANY)", "mine.c:3: SLUICE_KEEP(tcp, MANY): write a number of bytes"),
-        (
-            "\n".join(
-                f"SLUICE_EVENT(tcp, e{n}, packet) {{ return true; }}\nSLUICE_ON_DEMAND(tcp, e{n}) {{ }}"
-                for n in range(65)
-            ),
-            "65 handlers on demand: a box has at most 64",
-        ),
     ],
 )
 def test_what_cannot_be_defined(text: str, says: str) -> None:

@@ -59,20 +59,32 @@ def function_texts(names: StackNames, publishing: Callable[[CFunction], list[str
 
 
 def _bits_of(functions: Functions, function: CFunction) -> list[str]:
-    """The bits of a function's on-demand handlers, and what registers them for a flow."""
+    """The numbers of a function's on-demand handlers, and what registers them for a flow."""
     bits = functions.bits()
     values = [f"{handler(function.name, hook)}_bit = {bits[function.name, hook]}" for hook in function.on_demand]
     out = [f"enum {{ {', '.join(values)} }};"] if values else []
     out += kept_streams(functions.c, function)
     for hook in function.on_demand:
         name = handler(function.name, hook)
-        lines = [f"sl_watch(event, (uint64_t)1 << {name}_bit, true);"]
+        lines = [f"sl_watch(event, {name}_bit, true);"]
         if is_kept(functions.c, hook):
-            late = f"bool late = event->instance && !(sl_watched(event) >> {name}_bit & 1);"
+            word = f"sl_watched_word(event, {name}_bit / 64)"
+            late = f"bool late = event->instance && !({word} >> {name}_bit % 64 & 1);"
             lines = [late, *lines, "if (late)", f"    {KEEPER}_again(event, NULL, {name}_again);"]
         head = f"SL_UNUSED static inline void {name}_register(const struct sl_event *event)"
         out += [head, "{", *("    " + line for line in lines), "}"]
     return out
+
+
+def watch_words(functions: Functions) -> list[str]:
+    """The definition of the number of words for on-demand handlers, if it is not 1; it precedes the runtime's headers."""
+    return [f"#define SL_WATCH_WORDS {functions.watch_words}"] if functions.watch_words > 1 else []
+
+
+def further_words(functions: Functions) -> list[str]:
+    """The member of the box with the words after the first."""
+    words = functions.watch_words
+    return [f"    uint64_t registered_further[{words - 1}];"] if words > 1 else []
 
 
 def function_objects(function: CFunction) -> list[tuple[str, str]]:
@@ -93,6 +105,8 @@ def open_functions(functions: Functions) -> list[str]:
     `can_fail`.
     """
     out: list[str] = []
+    if functions.watch_words > 1:
+        out.append("    box->base.registered_further = box->registered_further;")
     for index, function in enumerate(functions.c):
         for array, kind in function_objects(function):
             out.append(f"    if (!(box->base.{array}[{index}] = calloc(1, sizeof({kind}))))")

@@ -14,16 +14,17 @@ from sluice.hooks.subscription import HookError, is_named
 from sluice.ir.graph import LayerProgram
 
 DECIDING_MOST = 64
-"""The number of functions in C that can drop, change, hold or send packets: those with a bit of their own."""
+"""The number of functions in C that can drop, change, hold or send packets, or control instances: each has a bit."""
 
 
 def check_controls(functions: Functions, layers: list[LayerProgram]) -> None:
     """Raise HookError if a function declares control of a layer that cannot be controlled, or has no bit for verdicts."""
     for function in functions.c[DECIDING_MOST:]:
-        if function.inline:
+        if function.inline or function.controlled:
+            what = "decides on packets" if function.inline else "controls instances"
             raise HookError(
-                f"{function.path}: '{function.name}' decides on packets, and {DECIDING_MOST} functions precede it: a box "
-                f"knows those that decide by {DECIDING_MOST} bits\n    name it earlier, or divide the chain."
+                f"{function.path}: '{function.name}' {what}, and {DECIDING_MOST} functions precede it: a box "
+                f"knows those by {DECIDING_MOST} bits\n    name it earlier, or divide the chain."
             )
     for function in functions.c:
         for layer in layers:
@@ -61,6 +62,12 @@ def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
         return ""
     listening = [listener for event in events for listener in teller.listening(event)]
     return has_subscriber(listening) if listening else "false"
+
+
+def stream_on_demand(functions: Functions, layer: LayerProgram) -> set[int]:
+    """The bits of the on-demand handlers that use the bytes of a layer's streams."""
+    teller = Dispatcher(functions, layer)
+    return set[int]().union(*(teller.on_demand(event) for event in _stream_events(layer)))
 
 
 def _delivers_bytes(layer: LayerProgram) -> bool:

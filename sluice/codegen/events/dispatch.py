@@ -50,7 +50,8 @@ MANY = 8
 
 
 def has_subscriber(listeners: Sequence[Listener], asked: bool = True) -> str:
-    """The C condition, on `watched` and `stopped`, that one of these gets an event; "" if one always gets it.
+    """The C condition, on `watched` (`watched1`, ... for handlers from number 64 on) and `stopped`, that one of these gets
+    an event; "" if one always gets it.
 
     asked: whether the condition tests the registration of on-demand handlers; otherwise all are known to be registered.
     """
@@ -58,12 +59,16 @@ def has_subscriber(listeners: Sequence[Listener], asked: bool = True) -> str:
         listeners = [replace(listener, bit=None) for listener in listeners]
     if any(listener.always for listener in listeners):
         return ""
-    bits = sum({1 << item.bit for item in listeners if item.bit is not None and item.stops is None})
+    bits = {item.bit for item in listeners if item.bit is not None and item.stops is None}
     numbers = sum({1 << item.stops for item in listeners if item.stops is not None and item.bit is None})
-    either = [f"(watched & {bits:#x}ull)"] if bits else []
+    either = [f"({watched_variable(word)} & {mask:#x}ull)" for word, mask in _masks(bits)]
     either += [f"(~stopped & {numbers:#x}ull)"] if numbers else []
     both = dict.fromkeys((item.bit, item.stops) for item in listeners)
-    either += [f"(watched >> {b} & ~stopped >> {n} & 1)" for b, n in both if b is not None and n is not None]
+    either += [
+        f"({watched_variable(b // 64)} >> {b % 64} & ~stopped >> {n} & 1)"
+        for b, n in both
+        if b is not None and n is not None
+    ]
     return either[0] if len(either) == 1 else f"({' || '.join(either)})"
 
 
@@ -92,6 +97,29 @@ def _bits(listeners: Sequence[Listener]) -> set[int]:
     return {listener.bit for listener in listeners if listener.bit is not None}
 
 
+def _masks(bits: set[int]) -> list[tuple[int, int]]:
+    """The words in which these bits of on-demand handlers are, and the bits within each."""
+    return [(word, sum(1 << bit % 64 for bit in bits if bit // 64 == word)) for word in watched_words(bits)]
+
+
+def watched_words(bits: set[int]) -> list[int]:
+    """The words in which these bits of on-demand handlers are."""
+    return sorted({bit // 64 for bit in bits})
+
+
+def watched_variable(word: int) -> str:
+    """The C variable of a word of the on-demand handlers that receive an event."""
+    return f"watched{word or ''}"
+
+
+def watched_variables(bits: set[int], function: str = "sl_watched") -> list[str]:
+    """C declarations of the words that have these bits, for the event `event`. function: what gives the first one."""
+    return [
+        f"uint64_t {watched_variable(word)} = {f'{function}_word(&event, {word})' if word else f'{function}(&event)'};"
+        for word in watched_words(bits)
+    ]
+
+
 def _guarded(when: str, statement: str) -> list[str]:
     return [f"if {when} {statement}" if when else statement]
 
@@ -118,8 +146,9 @@ def _joined(parts: Sequence[Part]) -> list[str]:
         lines = [line for part in row for line in part.lines]
         if demanded and sum(part.questions for part in row) > 1:
             bits = {bit for part in row for bit in _bits(part.listeners)}
-            mask = sum(1 << bit for bit in bits)
-            lines = [f"if (watched & {mask:#x}ull) {{", *("    " + line for line in lines), "}"]
+            any_is = [f"{watched_variable(word)} & {mask:#x}ull" for word, mask in _masks(bits)]
+            when = any_is[0] if len(any_is) == 1 else " || ".join(f"({one})" for one in any_is)
+            lines = [f"if ({when}) {{", *("    " + line for line in lines), "}"]
         out += lines
     return out
 
@@ -136,9 +165,9 @@ class Dispatcher:
         self.events = functions.events
         self.bits = functions.bits()
 
-    def tests_on_demand(self, event: str) -> bool:
-        """Whether an event, or an event based on it, has on-demand handlers."""
-        return any(listener.bit is not None for listener in self.listening(event))
+    def on_demand(self, event: str) -> set[int]:
+        """The bits of the on-demand handlers of an event and of the events based on it."""
+        return _bits(self.listening(event))
 
     def tests_stopped(self, event: str) -> bool:
         """Whether a function that subscribes to an event, or to one based on it, may unsubscribe from instances."""
@@ -154,9 +183,11 @@ class Dispatcher:
         bits = _bits(self.listening(event))
         if len(bits) < MANY:
             return self._statements(event, asked=True)
-        mask = f"{sum(1 << bit for bit in bits):#x}ull"
+        all_are = " && ".join(
+            f"(({watched_variable(word)} & {mask:#x}ull) == {mask:#x}ull)" for word, mask in _masks(bits)
+        )
         return [
-            f"if ((watched & {mask}) == {mask}) {{",
+            f"if {all_are} {{" if len(watched_words(bits)) == 1 else f"if ({all_are}) {{",
             *("    " + line for line in self._statements(event, asked=False)),
             "} else {",
             *("    " + line for line in self._statements(event, asked=True)),

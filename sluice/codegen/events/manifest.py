@@ -17,6 +17,8 @@ VERSION = 1
 """Of the manifest and the records. It rises when a reader of an earlier one would read something wrong."""
 WORDS_MOST = 64
 """Of 64 bits, in a half of a key."""
+WATCHED_MOST = 1 << 16
+"""Words of handlers on demand."""
 HEAD = (
     ("size", 4), ("event", 2), ("side", 1), ("swapped", 1), ("owner", 4), ("key_words", 4), ("instance", 8), ("time", 8),
     ("number", 8), ("watched", 8), ("slot", 8), ("dropped_by", 8),
@@ -84,6 +86,8 @@ class Recorded:
 class Manifest:
     """layers: by their number in the program, the `owner` of a record. records, columns: by the number of the event in
     a record, single ones and rows of columns. published: the events that functions publish, as those of a layer.
+    watched: 64-bit words of the handlers on demand that receive an event; those after the first one, which is in the
+    head, are the last ones of a record.
     """
 
     stack: str
@@ -91,6 +95,7 @@ class Manifest:
     records: tuple[Recorded, ...] = ()
     columns: tuple[Recorded, ...] = ()
     published: Layer | None = None
+    watched: int = 1
 
     def layer(self, name: str) -> Layer:
         """The layer of that name, or the published events. Raises KeyError."""
@@ -116,6 +121,7 @@ def read(text: str) -> Manifest:
             tuple(_recorded(one) for one in found["records"]),
             tuple(_recorded(one) for one in found["columns"]),
             _layer(found["published"]) if found["published"] is not None else None,
+            _number(found.get("watched", 1), WATCHED_MOST),
         )
     except (KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"this is no manifest of events: {error!r}") from error
@@ -172,14 +178,16 @@ def manifest(
     records: Sequence[tuple[tuple[str, str], str]] = (),
     columns: Sequence[tuple[tuple[str, str], str]] = (),
     published: LayerProgram | None = None,
+    watched: int = 1,
 ) -> Manifest:
-    """The manifest of a program. records, columns: layer, event and base of each number."""
+    """The manifest of a program. records, columns: layer, event and base of each number. watched: as of Manifest."""
     return Manifest(
         program.name,
         tuple(_described(layer) for layer in program.layers.values()),
         tuple(Recorded(layer, event, base) for (layer, event), base in records),
         tuple(Recorded(layer, event, base) for (layer, event), base in columns),
         _described(published) if published is not None else None,
+        watched,
     )
 
 

@@ -7,7 +7,7 @@ subscribers run inside this call: one after the other, in the order of the funct
 from __future__ import annotations
 
 from sluice.codegen.c.names import boolean, data_member
-from sluice.codegen.events.dispatch import Dispatcher
+from sluice.codegen.events.dispatch import Dispatcher, watched_variables
 from sluice.codegen.events.functions import event_struct
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.function import CFunction
@@ -75,7 +75,7 @@ def _calls(names: StackNames, event: str) -> list[str]:
         out += [
             "    {",
             f"        {struct} data = {{{', '.join(values) or '0'}}};",
-            *(["        uint64_t watched = sl_watched(&event);"] if teller.tests_on_demand(name) else []),
+            *("        " + line for line in watched_variables(teller.on_demand(name))),
             *(["        uint64_t stopped = sl_stopped(&event, false);"] if teller.tests_stopped(name) else []),
             *("        " + line for line in calls),
             "    }",

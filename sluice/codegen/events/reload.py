@@ -210,8 +210,9 @@ def _adopt(names: StackNames) -> list[str]:
         if function.reload is not None and function.reload.fresh:
             states = "true" if "state" in function.reload.fresh else "false"
             out.append(f"    retire(base, {index}, {states}, {'true' if _opens(function) else 'false'});")
-            bit = f"~(UINT64_C(1) << {index % 64})"
-            out += [f"    base->output.failed &= {bit};", f"    base->output.off &= {bit};"]
+            if function.inline:
+                bit = f"~(UINT64_C(1) << {index})"
+                out += [f"    base->output.failed &= {bit};", f"    base->output.off &= {bit};"]
     return [
         *out,
         "    sl_adoption_swap(made, base);",

@@ -8,7 +8,7 @@ from sluice.codegen.burst.stages import IN_HAND
 from sluice.codegen.c.expressions import emit, handed, operand
 from sluice.codegen.c.names import boolean, identifier, storage, variable
 from sluice.codegen.c.writer import LayerWriter, key_hash, writes
-from sluice.codegen.events.dispatch import Dispatcher
+from sluice.codegen.events.dispatch import Dispatcher, watched_variables
 from sluice.codegen.events.functions import callback_name, embedded_struct, event_struct, is_embedded
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr
@@ -44,7 +44,7 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     out = [
         f"struct sl_event event = {where};",
         *([f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};"] if calls else []),
-        *(["uint64_t watched = sl_watched(&event);"] if teller.tests_on_demand(i.event) else []),
+        *watched_variables(teller.on_demand(i.event)),
         *(
             [f"uint64_t stopped = sl_stopped(&event, {boolean(i.event == 'end')});"]
             if teller.tests_stopped(i.event)

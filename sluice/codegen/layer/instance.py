@@ -229,7 +229,10 @@ def begin_instance(w: LayerWriter, stored_instance: bool) -> list[str]:
         rules = f"sl_control_begin(&inst->control, &rules_{w.word});"
         out.append(rules if w.controls_stream else "inst->control = (struct sl_control){0};")
     if is_on_demand(table, w.names.functions):
-        out.append("inst->watch = (struct sl_watch){0, 0};")
+        if w.names.functions.watch_words > 1:
+            out.append("memset(&inst->watch, 0, sizeof inst->watch);")
+        else:
+            out.append("inst->watch = (struct sl_watch){0, 0};")
     if stored_instance:
         for timer in timers_of(table, w.names.functions):
             out.append(f"inst->{timer.handler} = (struct sl_timer){{SL_NEVER, SL_NEVER}};")

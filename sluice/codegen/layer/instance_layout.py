@@ -182,11 +182,11 @@ def _add_takers(table: Table, layer: LayerProgram, program: Program) -> None:
                 _add_takers(table, taker, program)
 
 
-def struct_text(table: Table, states: list[str], watched: bool, controlled: bool, timers: list[str]) -> list[str]:
+def struct_text(table: Table, states: list[str], watched: int, controlled: bool, timers: list[str]) -> list[str]:
     """The C struct of a table's instances; `states` are the fields with the state of functions.
 
-    watched: whether on-demand handlers may be registered for single instances. controlled: whether functions control
-    single instances. timers: the fields of timers.
+    watched: words of the on-demand handlers that may be registered for single instances. controlled: whether functions
+    control single instances. timers: the fields of timers.
     """
     out = [
         f"{table.struct} {{",
@@ -222,7 +222,7 @@ def struct_text(table: Table, states: list[str], watched: bool, controlled: bool
         if table.messages:
             out.append("    struct sl_messages *messages;   /* of each side; NULL until one has brought any */")
     if watched:
-        out.append("    struct sl_watch watch;")
+        out.append(f"    struct sl_watch watch{f'[{watched}]' if watched > 1 else ''};")
     if controlled:
         out.append("    struct sl_control control;")
     out += timers

@@ -31,20 +31,20 @@ def watch(names: StackNames) -> list[str]:
         return []
     head = (
         f"void {names.prefix}_watch(struct sl_box *base, uint32_t layer, uint32_t slot, uint64_t number, "
-        "uint64_t handlers, bool registered)"
+        "uint32_t handler, bool registered)"
     )
     return [
         "",
-        "/* Registers handlers, or not any more: of an instance, or, where number is 0, of all. */",
+        "/* Registers a handler, or not any more: for an instance, or, where number is 0, for all. */",
         head + ";",
         head,
         "{",
         "    if (!number) {",
-        "        base->registered = registered ? base->registered | handlers : base->registered & ~handlers;",
+        "        sl_register(base, handler, registered);",
         "        return;",
         "    }",
         "    struct sl_event event = {.box = base, .owner = &layers[layer]};",
         "    event.instance = find_instance(base, layer, slot, number);",
-        "    sl_watch(&event, handlers, registered);",
+        "    sl_watch(&event, handler, registered);",
         "}",
     ]

@@ -8,7 +8,8 @@ from sluice.codegen.burst.stages import IN_HAND, asks_behind
 from sluice.codegen.c.expressions import emit, number
 from sluice.codegen.c.names import variable
 from sluice.codegen.c.writer import LayerWriter, writes
-from sluice.codegen.events.control import stream_wanted
+from sluice.codegen.events.control import stream_on_demand, stream_wanted
+from sluice.codegen.events.dispatch import watched_variable, watched_words
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Const, Expr, Flip
 from sluice.ir.graph import given_up_name
@@ -99,8 +100,10 @@ def want(w: LayerWriter, side: Expr) -> list[str]:
     wanted = stream_wanted(w.names.functions, w.layer, w.names.weak)
     counter = f"&box->base.counters[{w.names.counters.index(w.layer.name, 'bytes:discarded')}]"
     out: list[str] = []
-    if "watched" in wanted:
-        out.append("uint64_t watched = sl_watching(box->base.registered, &inst->watch);")
+    for word in watched_words(stream_on_demand(w.names.functions, w.layer)) if wanted else ():
+        own = f"&inst->watch[{word}]" if w.names.functions.watch_words > 1 else "&inst->watch"
+        all_ = f"box->registered_further[{word - 1}]" if word else "box->base.registered"
+        out.append(f"uint64_t {watched_variable(word)} = sl_watching({all_}, {own});")
     if "stopped" in wanted:
         out.append(f"uint64_t stopped = inst->control.stopped[{number}];")
     arguments = f"&inst->control, {number}, {sequence_of(w, side)}, {wanted or 'true'}, &box->base.pool, {counter}"

@@ -28,6 +28,11 @@ enum {
     SL_SLOT_FRESH = 0xfffffffe,   /* sl_instance.slot of an instance that is never stored */
 };
 
+/* Words of a bit for each handler on demand. The program defines it where it has more than 64 of them. */
+#ifndef SL_WATCH_WORDS
+#define SL_WATCH_WORDS 1
+#endif
+
 struct sl_box {
     uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
     /* These are only maintained if a function, or code made for one, may read them (Functions.needs_packet): */
@@ -76,6 +81,7 @@ struct sl_box {
     void **beside;               /* by function, state that is next to instances (reload.h); NULL: all is in them */
     uint32_t calling;            /* from 1, the function whose handler runs, where crashes are traced (SL_CALL); else 0 */
     const struct sl_event *called;   /* what it handles */
+    uint64_t *registered_further;   /* the words of `registered` after the first; NULL without them */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     struct sl_report reports[SL_REPORTS_MOST];
 };
@@ -121,7 +127,7 @@ struct sl_event {
     ((event).box->called = &(event), (event).box->calling = (function), (call), (event).box->calling = 0)
 
 /* On-demand handlers whose registration for an instance differs from that for all instances: registered only for this
- * one (`more`), or for all but this one (`less`). */
+ * one (`more`), or for all but this one (`less`). An instance has SL_WATCH_WORDS of these, for 64 handlers each. */
 struct sl_watch { uint64_t more, less; };
 
 static inline struct sl_watch *sl_event_watch(const struct sl_event *event) {
@@ -131,19 +137,34 @@ static inline struct sl_watch *sl_event_watch(const struct sl_event *event) {
 /* The on-demand handlers that are registered for an instance; `all` are those registered for all instances. */
 static inline uint64_t sl_watching(uint64_t all, const struct sl_watch *own) { return (all & ~own->less) | own->more; }
 
-/* The on-demand handlers that receive an event. */
-static inline uint64_t sl_watched(const struct sl_event *event) {
-    uint64_t all = event->box->registered;
-    return event->instance && event->owner->watch_offset ? sl_watching(all, sl_event_watch(event)) : all;
+/* The word `word` of the on-demand handlers that are registered for all instances: those from number 64 * word on. */
+static inline uint64_t *sl_registered(struct sl_box *box, uint32_t word) {
+    return word ? &box->registered_further[word - 1] : &box->registered;
 }
 
-/* Registers or deregisters handlers for the instance of an event. Has no effect if the event has no instance. */
-static inline void sl_watch(const struct sl_event *event, uint64_t handlers, bool registered) {
+/* Registers or deregisters a handler, by its number, for all instances. */
+static inline void sl_register(struct sl_box *box, uint32_t handler, bool registered) {
+    uint64_t *all = sl_registered(box, handler / 64), bit = (uint64_t)1 << handler % 64;
+    *all = registered ? *all | bit : *all & ~bit;
+}
+
+/* The on-demand handlers that receive an event: those from number 64 * word on. */
+static inline uint64_t sl_watched_word(const struct sl_event *event, uint32_t word) {
+    uint64_t all = *sl_registered(event->box, word);
+    return event->instance && event->owner->watch_offset ? sl_watching(all, sl_event_watch(event) + word) : all;
+}
+
+/* The first 64 of them. */
+static inline uint64_t sl_watched(const struct sl_event *event) { return sl_watched_word(event, 0); }
+
+/* Registers or deregisters a handler for the instance of an event. Has no effect if the event has no instance. */
+static inline void sl_watch(const struct sl_event *event, uint32_t handler, bool registered) {
     if (!event->instance || !event->owner->watch_offset)
         return;
-    struct sl_watch *own = sl_event_watch(event);
-    own->more = registered ? own->more | handlers : own->more & ~handlers;
-    own->less = registered ? own->less & ~handlers : own->less | handlers;
+    struct sl_watch *own = sl_event_watch(event) + handler / 64;
+    uint64_t bit = (uint64_t)1 << handler % 64;
+    own->more = registered ? own->more | bit : own->more & ~bit;
+    own->less = registered ? own->less & ~bit : own->less | bit;
 }
 
 /* The stream that a message is cut from; see struct sl_event. */
@@ -336,7 +357,8 @@ struct sl_record_head {
     uint64_t instance;   /* number, 0 for none */
     uint64_t time;       /* of the packet */
     uint64_t number;     /* of the packet */
-    uint64_t watched;    /* the on-demand handlers that receive it */
+    uint64_t watched;    /* the on-demand handlers that receive it; those from number 64 on are in words at the end of
+                          * the record */
     uint64_t slot;       /* of the instance in its table */
     uint64_t dropped_by; /* bits of the functions that had dropped the packet before the event; 0 without a packet */
 };
@@ -376,11 +398,15 @@ static inline uint8_t *sl_record_begin(const struct sl_event *event, uint16_t nu
         head.owner = event->owner->index;
         head.key_words = event->owner->half_words * (event->owner->oriented ? 2 : 1);
     }
-    head.size = (uint32_t)(sizeof head + 8 * head.key_words + size);
+    head.size = (uint32_t)(sizeof head + 8 * head.key_words + size + 8 * (SL_WATCH_WORDS - 1));
     uint8_t *at = sl_batch_take(&event->box->batch, head.size);
     if (!at)
         return NULL;
     memcpy(at, &head, sizeof head);
+    for (uint32_t word = 1; word < SL_WATCH_WORDS; word++) {
+        uint64_t watched = sl_watched_word(event, word);
+        memcpy(at + head.size - 8 * (SL_WATCH_WORDS - word), &watched, 8);
+    }
     at += sizeof head;
     if (head.key_words)
         memcpy(at, sl_instance_key(event->instance), 8 * head.key_words);

@@ -28,8 +28,8 @@
  * SLUICE_ON_DEMAND(layer, event) { ... }   Like SLUICE_ON, but called only while registered: for all instances between
  *                                   SLUICE_REGISTER(box, layer, event) and SLUICE_DEREGISTER(box, layer, event). For
  *                                   the instance of `event`, SLUICE_REGISTER_FLOW(event, layer, name) and
- *                                   SLUICE_DEREGISTER_FLOW(event, layer, name) override this. At most 64 of them in a
- *                                   box.
+ *                                   SLUICE_DEREGISTER_FLOW(event, layer, name) override this. For each 64 of them in a
+ *                                   box, instances have 16 bytes.
  * SLUICE_KEEP(layer, bytes)         The layer's sequences store so many of the bytes that they delivered last, so that
  *                                   the event rexmit has their first copy (`old`).
  * SLUICE_CONTROL(layer)             The function controls single instances of the layer: by sl_buffer(event, side,
@@ -123,12 +123,12 @@
 
 #define SLUICE_ON_DEMAND(layer, name) SLUICE_ON(layer, name)
 
-#define SLUICE_BIT_OF(layer, name) ((uint64_t)1 << SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, bit))))
-#define SLUICE_REGISTER(box, layer, name) ((box)->registered |= SLUICE_BIT_OF(layer, name))
-#define SLUICE_DEREGISTER(box, layer, name) ((box)->registered &= ~SLUICE_BIT_OF(layer, name))
+#define SLUICE_HANDLER_OF(layer, name) SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, bit)))   /* its number */
+#define SLUICE_REGISTER(box, layer, name) sl_register(box, SLUICE_HANDLER_OF(layer, name), true)
+#define SLUICE_DEREGISTER(box, layer, name) sl_register(box, SLUICE_HANDLER_OF(layer, name), false)
 #define SLUICE_REGISTER_FLOW(event, layer, name)                                                          \
     SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, register)))(event)   /* boxed.py, keep.py */
-#define SLUICE_DEREGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_BIT_OF(layer, name), false)
+#define SLUICE_DEREGISTER_FLOW(event, layer, name) sl_watch(event, SLUICE_HANDLER_OF(layer, name), false)
 
 #define SLUICE_EVENT(layer, name, base)                                                                   \
     __attribute__((unused)) SL_ENTRY bool SL_JOIN(SLUICE_FUNCTION, SL_JOIN(layer, SL_JOIN(name, filter)))( \
@@ -159,7 +159,9 @@
 
 #define SLUICE_INLINE enum { SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE) };
 #define SL_INLINE(call) ((void)SL_JOIN(SLUICE_FUNCTION, says_SLUICE_INLINE), call)
-#define SL_FUNCTION_BIT ((uint64_t)1 << (SL_JOIN(SLUICE_FUNCTION, index) & 63))
+/* 0 for a function that 64 others precede: it decides nothing (check_controls), and has the bit of no other one. */
+#define SL_FUNCTION_BIT                                                                                   \
+    (SL_JOIN(SLUICE_FUNCTION, index) < 64 ? (uint64_t)1 << (SL_JOIN(SLUICE_FUNCTION, index) & 63) : 0)
 #define SLUICE_DROP(box) SL_INLINE(sl_drop(box))
 #define SLUICE_REWRITE(box, at, bytes, length) SL_INLINE(sl_rewrite(box, at, bytes, length))
 #define SLUICE_RESET(box) SL_INLINE(sl_reset(box))

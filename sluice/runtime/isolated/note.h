@@ -51,7 +51,7 @@ static struct sl_iso_receiver {
     size_t arrived, room;
     /* The handlers on demand that receive event `before`, and the functions that are stopped for it, as they were before
      * what is published on its account: a registration takes effect with the next event. */
-    struct { uint64_t order, watched, stopped; } before;
+    struct { uint64_t order, watched[SL_WATCH_WORDS], stopped; } before;
 } sl_iso_receiver;
 
 static inline struct sl_iso_function *sl_iso_own(void) {

@@ -118,11 +118,13 @@ static inline void sl_iso_handle(const struct sl_iso_message *message) {
     }
 }
 
-/* sl_watched and sl_stopped for the event that is handled. */
-static inline uint64_t sl_iso_watched(const struct sl_event *event) {
+/* sl_watched_word and sl_stopped for the event that is handled. */
+static inline uint64_t sl_iso_watched_word(const struct sl_event *event, uint32_t word) {
     const struct sl_iso_receiver *receiver = &sl_iso_receiver;
-    return receiver->before.order == receiver->here.order ? receiver->before.watched : sl_watched(event);
+    return receiver->before.order == receiver->here.order ? receiver->before.watched[word] : sl_watched_word(event, word);
 }
+
+static inline uint64_t sl_iso_watched(const struct sl_event *event) { return sl_iso_watched_word(event, 0); }
 
 static inline uint64_t sl_iso_stopped(const struct sl_event *event, bool of_both) {
     const struct sl_iso_receiver *receiver = &sl_iso_receiver;
@@ -144,7 +146,8 @@ static inline void sl_iso_before(const struct sl_iso_message *message) {
     if (receiver->program->keep && message->type < receiver->program->types && sl_iso_event_of(message, &event))
         receiver->program->keep(box, &event, message);
     receiver->before.order = message->order;
-    receiver->before.watched = sl_watched(&event);
+    for (uint32_t word = 0; word < SL_WATCH_WORDS; word++)
+        receiver->before.watched[word] = sl_watched_word(&event, word);
     receiver->before.stopped =
         sl_stopped(&event, message->type < receiver->program->types && receiver->program->ends[message->type]);
 }

@@ -179,34 +179,12 @@ def _open(names: StackNames) -> list[str]:
         '    SL_UNUSED const char *why = "";',
     ]
     out += box_timers(names)
-    general = set(names.timeouts.values())
-    lifetimes = {names.timeouts[layer.name] for layer in names.program.layers.values() if layer.lifetime}
-    for index, seconds in enumerate(names.seconds):
-        if index in lifetimes:
-            out.append(f"    box->timeouts[{index}] = sl_lifetime(options, {seconds!r});")
-            continue
-        text = f"options->idle > 0 ? options->idle : {seconds!r}" if index in general else f"{seconds!r}"
-        out.append(f"    box->timeouts[{index}] = sl_timeout(options, {text});")
-    for table in names.tables.values():
-        size, most = f"sizeof({table.struct}), {table.words}", "options->max_instances"
-        if table.most:
-            most = f"(uint32_t)sl_min({most}, {table.most})"
-        out.append(
-            f'    why = "there is no address space for the instances of layer {table.layers[0].layer} (max_instances)";'
-        )
-        out.append(f"    if (sl_table_open(&box->{table.variable}, {size}, {most}, options->seed))")
+    count = len(names.tables)
+    if count:
+        out.append(f"    if ((why = sl_tables_open(&box->base, stack_tables, {count}, options)))")
         out.append("        goto fail;")
-        if table.messages:
-            out.append(f"    if (sl_messages_open(&box->{table.kept_messages}, {most}, {table.sides}))")
-            out.append("        goto fail;")
-        sweep = f"box->sweep_{identifier(table.name)}"
-        out.append(f"    {sweep} = sl_sweep_new();")
-        for layer in table.layers:
-            timeouts = f"box->timeouts + {names.timeouts[layer.name]}, {len(layer.timeouts)}"
-            out.append(f"    sl_sweep_layer(&{sweep}, {timeouts});")
-        if table.predicted and table.sides:
-            out.append(f"    box->{table.variable}.sequences_at = offsetof({table.struct}, sequence);")
-            out.append(f"    box->{table.variable}.sequence_count = {table.sides};")
+    if names.seconds:
+        out.append(f"    sl_timeouts_set(&box->base, stack_timeouts, {len(names.seconds)}, options);")
     for index, module in enumerate(names.program.natives):
         out.append(f'    why = "module {module.name} refuses, or there is no memory for it";')
         text = f'options->native_options ? options->native_options[{index}] : "", {max(len(names.tables), 1)}'
@@ -219,9 +197,7 @@ def _open(names: StackNames) -> list[str]:
         out.append("        goto fail;")
     if (most := table_of_each(names)) is not None:
         out.append(f"    sl_table_ready(&box->{most.variable});")
-    asked = [f"sl_table_prefault(&box->{table.variable})" for table in names.tables.values()]
-    messages = [table.kept_messages for table in names.tables.values() if table.messages]
-    asked += [f"sl_prefault(box->{array}.at, box->{array}.bytes)" for array in messages]
+    asked = [f"sl_tables_prefault(&box->base, stack_tables, {count})"] if count else []
     asked += [f"sl_table_prefault(&box->{identifier(name)}.table)" for name in alias_tables(names.program)]
     asked += [f"sl_table_prefault(&box->native_{module.name}.contexts)" for module in names.program.natives]
     out.append('    why = "there is no memory to populate (prefault)";')
@@ -258,7 +234,8 @@ def _tick(names: StackNames) -> list[str]:
     first = f"base->counters[{names.counters.index('box', 'packets')}]"
     if names.functions.timers:
         out += [f"    if ({first} && sl_timers_due(base))", "        fire_timers(box);"]
-    out += [f"    due = sl_min(due, tick_{identifier(table.name)}(box));" for table in names.tables.values()]
+    if names.tables:
+        out.append(f"    due = sl_min(due, sl_tables_tick(base, stack_tables, {len(names.tables)}));")
     if names.functions.timers:
         out += [f"    if ({first} && base->timers.count)", "        due = sl_min(due, base->timers.entry[0].time);"]
     out += flush_shared(names.functions)
@@ -278,43 +255,8 @@ def _finish(names: StackNames) -> list[str]:
         *(["    sl_output_begin(base, NULL, NULL);", "    sl_output_end(base, 0);"] if names.functions.inline else []),
     ]
     if names.tables:
-        # Data delivered at the end of an instance may create instances of the layers above, so ending takes several
-        # rounds. The rounds are limited to the nesting depth, as a layer that forwards everything to itself would
-        # never finish.
-        out += [
-            "    bool again;   /* this round has ended instances */",
-            "    do {",
-            "        base->depth = finish->round < base->depth_most ? 0 : base->depth_most;   /* so deep that nothing is forwarded to a layer above */",
-            "        switch (finish->table) {",
-            "        case 0:",
-        ]
-    for number, table in enumerate(names.tables.values()):
-        # the sweep may not have reached it yet
-        reason = "sl_expired(base, instance) ? SL_END_TIMEOUT : SL_END_EOF"
-        if number:
-            out += ["            __attribute__((fallthrough));", f"        case {number}:"]
-        out += [
-            f"            for (; finish->slot < box->{table.variable}.high_water; finish->slot++, slots--) {{",
-            "                if (slots == 0)",
-            "                    return true;",
-            f"                struct sl_instance *instance = sl_table_at(&box->{table.variable}, finish->slot);",
-            "                if (!instance)",
-            "                    continue;",
-            "                base->scratch.used = 0;",
-            "                base->work = 0;",
-            "                finish->again = true;",
-            f"                end_other_{identifier(table.name)}(box, instance, {reason});",
-            "            }",
-            "            finish->slot = 0;",
-            f"            finish->table = {number + 1};",
-        ]
-    if names.tables:
-        out += [
-            "        }",
-            "        again = finish->again;",
-            "        *finish = (struct sl_finish){.round = finish->round + 1};",
-            "    } while (again);",
-        ]
+        out.append(f"    if (sl_tables_finish(base, stack_tables, {len(names.tables)}, slots))")
+        out.append("        return true;")
     out += end_functions(names.functions)
     out += finish_shared(names.functions)
     if names.functions.inline:
@@ -344,8 +286,7 @@ def _close(names: StackNames) -> list[str]:
         *close_columns(names),
         *_give_up(names),
         *(f"    sl_natives_close(&box->native_{module.name}, &base->pool);" for module in names.program.natives),
-        *(f"    sl_table_close(&box->{table.variable});" for table in names.tables.values()),
-        *(f"    sl_messages_close(&box->{table.kept_messages});" for table in names.tables.values() if table.messages),
+        *([f"    sl_tables_close(base, stack_tables, {len(names.tables)});"] if names.tables else []),
         *(f"    sl_table_close(&box->{identifier(name)}.table);" for name in alias_tables(names.program)),
         *close_shared(names.functions),
         "    sl_box_close(base);",

@@ -20,7 +20,7 @@ from sluice.codegen.events.timers import timer_fields, timers
 from sluice.codegen.interface import callback_structs, header, interface, weak_functions
 from sluice.codegen.layer.instance_layout import struct_text, tables
 from sluice.codegen.layer.layer import Counters, LayerWriter, StackNames, layer_text
-from sluice.codegen.layer.lifetime import lifetime
+from sluice.codegen.layer.lifetime import lifetimes, timeouts
 from sluice.codegen.layer.on_demand import find_instance, watch
 from sluice.codegen.layer.relief import relief
 from sluice.hooks.function import Functions
@@ -75,7 +75,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         '#include "core/tuning.h"',
         f'#include "{names.prefix}.h"',
         '#include "core/dispatch.h"',
-        '#include "core/sweep.h"',
+        '#include "core/tables.h"',
         '#include "function/sluice.h"',
         *(['#include "core/reload.h"'] if functions.c and not weak else []),
         *(['#include "function/columns.h"'] if functions.many else []),
@@ -95,7 +95,8 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         "",
         *(line for writer in writers for line in writer.prototypes()),
         *waiting(names),
-        *(line for table in names.tables.values() for line in lifetime(table)),
+        *lifetimes(names),
+        *timeouts(names),
         *relief(names),
         *told,
         *publish_functions(names),

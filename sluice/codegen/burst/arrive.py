@@ -72,7 +72,7 @@ def _owed(names: StackNames) -> list[str]:
     ]
     if not deferring:
         return []
-    out = ["    sl_layer *then;   /* behind the turn of a layer that it has passed */", "    union {"]
+    out = ["    sl_layer *then;   /* after the stage 2 of a layer that it has passed */", "    union {"]
     for layer, parameters in deferring:
         out.append("        struct {")
         for reg in sorted(parameters, key=lambda reg: -storage(reg.bits)):
@@ -95,7 +95,7 @@ def waiting(names: StackNames) -> list[str]:
     ]
     out = [
         "",
-        "/* An arriving packet waits for a layer, and nobody asks behind how many others. */",
+        "/* An arriving packet waits for a layer, whatever the number of packets before it. */",
         f"static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, {UNIT})",
         "{",
         "    waiting->layer = layer;",
@@ -111,7 +111,7 @@ def waiting(names: StackNames) -> list[str]:
         "    waiting->depth = depth;",
         "}",
         "",
-        "/* By which way a packet came, before it enters a layer in its turn where somebody may ask. */",
+        "/* By which path a packet came, before it enters a layer in stage 2, where a function may read the path. */",
         "SL_UNUSED static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)",
         "{",
         "    box->base.depth = waiting->depth;",
@@ -259,14 +259,19 @@ def _is_lazy(program: Program) -> bool:
     slots that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte
     slots.
     """
-    first, behind = first_root(program), fast_path_stage(program)
-    if first is None or program.layers[first].template is None or behind is None or behind.stateless is not None:
+    first, next_stage = first_root(program), fast_path_stage(program)
+    if (
+        first is None
+        or program.layers[first].template is None
+        or next_stage is None
+        or next_stage.stateless is not None
+    ):
         return False
     if any(slot.name.startswith(GATHERED) for slot in program.slots):
         return False
     graphs = [layer.template for layer in templates(program) if layer.template is not None]
     used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
-    for graph in _lookahead_graphs(program, [behind.name]):
+    for graph in _lookahead_graphs(program, [next_stage.name]):
         used |= {reg for i in graph.instructions() for reg in i.read_registers()}
     return not any(reg.space == "slot" and reg.is_bytes for reg in used)
 

@@ -158,14 +158,14 @@ def _series(names: StackNames) -> list[str]:
     index = list(names.program.layers).index(layer.name)
     out = [
         "",
-        "/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does",
+        "/* Packet `i` of a group in its turn, and all after it that wait for the same layer, up to the first one that does",
         " * not; the last one's place. What a call costs is paid once for all of them. */",
         f"static size_t series_{word}(struct sl_stack_box *box, {UNIT}, const struct sl_frame *frames, size_t i, size_t group)",
         "{",
         "    const size_t first = i;",
         "    for (;;) {",
         f"        main_{word}(box, at, captured, length);",
-        "        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, behind the last of the group */",
+        "        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, after the last of the group */",
         f"        if (SL_UNLIKELY(!({row_of(names, 'waiting')}))) {{",
         "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
         "            return i;",

@@ -5,6 +5,7 @@ A module that writes instructions registers a writer for each kind with `writes`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import chain, count
 from typing import Any, TypeVar
@@ -136,7 +137,7 @@ class LayerWriter:
     def _function(self, graph: Graph, head: str, kind: str) -> list[str]:
         self.kind = kind
         self._line = ""
-        self._more = self._header_behind() if kind == TEMPLATE else 0
+        self._more = self._header_after() if kind == TEMPLATE else 0
         has_own = HEADS[kind].finds and self.table is not None and bool(self.table.sides)
         self._direct = Direct(graph) if has_own else None
         self.direct = GIVEN
@@ -152,6 +153,10 @@ class LayerWriter:
             return labels[name]
 
         lines = Structure(graph, self._block, self._branches, self._finish, label, _case, self._chosen).lines()
+        if lines and lines[-1].level == 1 and lines[-1].text == "return;":
+            lines.pop()
+        body = self._counted(kind) + ["    " * line.level + line.text for line in lines]
+        used = {word for line in body for word in _WORD.findall(line)}
         out = ["", head, "{"]
         if kind == DEFERRED:
             out.append("    const struct sl_pending *waiting = &box->waiting[box->base.lookahead.packet];")
@@ -162,34 +167,38 @@ class LayerWriter:
                 out += copied_units(self.names)
         elif UNIT in head:
             out.append("    SL_UNUSED sl_bytes unit = {at, captured, length};")
-        if slots := HEADS[kind].slots:
+        if (slots := HEADS[kind].slots) and "slots" in used:
             out.append(f"    SL_UNUSED struct sl_slots *const slots = {slots};")
-        out += ["    " + text for text in self._locals(graph)]
+        out += ["    " + text for text in self._locals(graph, used)]
         if kind == END:
             out.append("    SL_UNUSED uint64_t stored = inst->head.slot != SL_SLOT_FRESH;")
-        if kind in (MAIN, LOST) and SIDE in graph.parameters:
+        if kind in (MAIN, LOST) and SIDE in graph.parameters and "side" in used:
             out.append("    SL_UNUSED uint64_t side = stream.side;")
-        if kind == MAIN:
-            if not self.is_noted_outside:
-                if self.names.functions.needs_units:
-                    out.append("    box->base.units[box->base.depth] = unit;")
-                out.append(f"    box->base.path[box->base.depth++] = {self.index};")
-            packets = "    " + self.count("packets")  # gets its number here, even if a series counts its packets
-            out += [] if self.in_series else [packets]
-            out.append("    " + self.count("bytes", "unit.length"))
+        return [*out, *body, "}"]
+
+    def _counted(self, kind: str) -> list[str]:
+        """Statements before those of the graph: they count the packet, and note its path."""
         if kind == STATELESS:
             wait = ["        " + text for text in self._wait()]
-            out += [f"    if (depth >= {min(PASSED_MAX, self.names.program.depth - 1)}) {{", *wait, "    }"]
-        out += ["    " * line.level + line.text for line in lines]
-        out.append("}")
-        return out
+            return [f"    if (depth >= {min(PASSED_MAX, self.names.program.depth - 1)}) {{", *wait, "    }"]
+        if kind != MAIN:
+            return []
+        out: list[str] = []
+        if not self.is_noted_outside:
+            if self.names.functions.needs_units:
+                out.append("    box->base.units[box->base.depth] = unit;")
+            out.append(f"    box->base.path[box->base.depth++] = {self.index};")
+        packets = "    " + self.count("packets")  # gets its number here, even if a series counts its packets
+        out += [] if self.in_series else [packets]
+        return [*out, "    " + self.count("bytes", "unit.length")]
 
-    def _locals(self, graph: Graph) -> list[str]:
+    def _locals(self, graph: Graph, used: set[str]) -> list[str]:
+        """Declarations of the variables of a graph. used: the words of its text."""
         parameters = {reg.name for reg in graph.parameters}
         numbers: list[str] = []
         slices: list[str] = []
         for reg in graph.registers().values():
-            if reg.name in parameters or reg.space in (*STORED, "slot"):
+            if reg.name in parameters or reg.space in (*STORED, "slot") or variable(reg) not in used:
                 continue
             (slices if reg.is_bytes else numbers).append(variable(reg))
         # unused: some are never read if the pass that removes dead code is off
@@ -293,14 +302,14 @@ class LayerWriter:
         left = f"count_packet(box, {packets}, {counters.index(self.layer.name, outcome)}, unit.length);"
         return [f"{left:<42} /* {comment(f'{self.layer.name}: {outcome}')} */{self._note(terminator)}"]
 
-    def _header_behind(self) -> int:
+    def _header_after(self) -> int:
         """The bytes of the header that the next template reads.
 
         The first length check of this template includes them, so that the C compiler knows that they are there. A
         packet without them does not match this template, just as it would not match the next one.
         """
-        behind = self.names.program.layers[lead(self.layer).layer].template
-        return header_of(behind) if behind is not None else 0
+        next_stage = self.names.program.layers[lead(self.layer).layer].template
+        return header_of(next_stage) if next_stage is not None else 0
 
     def _lead(self, terminator: ir.NextStateless, layer: LayerProgram) -> list[str]:
         """Statements by which a template forwards a packet to `layer`."""
@@ -448,6 +457,9 @@ def writes(kind: type[ir.Instruction]) -> Callable[[_Writer], _Writer]:
         return function
 
     return register
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def _declared(kind: str, variables: list[str]) -> list[str]:

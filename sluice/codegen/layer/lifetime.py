@@ -1,9 +1,13 @@
-"""How instances of a table begin, and how they end without a packet of their own: sweep, eviction, end of input."""
+"""How instances of a table begin, and how they end without a packet of their own: sweep, eviction, end of input.
+
+The runtime does that (sluice/runtime/core/tables.h), by constants that describe the tables.
+"""
 
 from __future__ import annotations
 
-from sluice.codegen.c.names import identifier
+from sluice.codegen.c.names import c_string, comment, identifier
 from sluice.codegen.layer.instance_layout import Table
+from sluice.codegen.stack_names import StackNames
 
 
 def leave(table: Table) -> str:
@@ -16,7 +20,7 @@ def leave(table: Table) -> str:
 
 
 def lifetime(table: Table) -> list[str]:
-    """The functions of a table that create and end an instance, sweep, and evict."""
+    """The functions of a table that create and end an instance."""
     word, struct = identifier(table.name), table.struct
     out = [
         "",
@@ -40,62 +44,78 @@ def lifetime(table: Table) -> list[str]:
         out.append("    }")
     else:
         out.append(f"    end_{identifier(table.layers[0].name)}(box, inst, direct, (sl_bytes){{0}}, reason);")
-    at = f"box->{table.variable}"
-    busy = f"offsetof({struct}, inst_busy)" if table.busy else "0"
     out += [
         "}",
         "",
         "/* Ends an instance that is not the packet's: what lower layers left for the packet is not its concern. */",
-        f"SL_COLD void end_other_{word}(struct sl_stack_box *box, struct sl_instance *instance, uint64_t reason)",
+        f"SL_COLD void end_other_{word}(struct sl_box *base, struct sl_instance *instance, uint64_t reason)",
         "{",
+        "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         "    struct sl_packet_data none[2] = {{{0}, 0, false}, {{0}, 0, false}};",
         "    struct sl_slots *own = box->slots, others;",
-        "    const struct sl_frame *frame = box->base.frame;",
+        "    const struct sl_frame *frame = base->frame;",
         "    memset(&others, 0, sizeof others);",
         "    box->slots = &others;",
-        "    box->base.frame = NULL;   /* so that nobody takes the current packet for one of its own */",
+        "    base->frame = NULL;   /* so that no function takes the current packet for one of its own */",
         f"    {struct} *inst = ({struct} *)instance;",
         f"    end_instance_{word}(box, inst, none, reason);",
         f"    {leave(table)}",
         "    box->slots = own;",
-        "    box->base.frame = frame;",
-        "}",
-        "",
-        f"SL_COLD void sweep_{word}(struct sl_stack_box *box)",
-        "{",
-        f"    uint32_t left = sl_sweep_step(&box->base, &{at}, &box->sweep_{word});",
-        "    if (!left)",
-        "        return;",
-        "    struct sl_instance *instance;",
-        f"    while ((instance = sl_sweep_next(&box->base, &{at}, &box->sweep_{word}, &left)))",
-        *([f"        if (!(({struct} *)instance)->inst_busy)"] if table.busy else []),
-        f"        {'    ' if table.busy else ''}end_other_{word}(box, instance, SL_END_TIMEOUT);",
-        f"    sl_sweep_prefetch(&box->base, &{at}, box->sweep_{word}.slot);",
-        "}",
-        "",
-        "/* Ends expired instances while no packet comes; when that is due again. */",
-        f"SL_COLD uint64_t tick_{word}(struct sl_stack_box *box)",
-        "{",
-        f"    if ({at}.high_water == 0)",
-        "        return SL_NEVER;",
-        f"    uint32_t left = sl_sweep_rests(&box->base, &box->sweep_{word}) ? 0 : SL_SWEEP_TICK;",
-        "    struct sl_instance *instance;",
-        f"    while ((instance = sl_sweep_next(&box->base, &{at}, &box->sweep_{word}, &left))) {{",
-        "        box->base.scratch.used = 0;",
-        "        box->base.work = 0;",
-        f"        end_other_{word}(box, instance, SL_END_TIMEOUT);",
-        "    }",
-        f"    return sl_sweep_due(&box->base, &box->sweep_{word});",
-        "}",
-        "",
-        "/* Of the next live instances the one that would time out first makes room; the search goes on behind it. */",
-        f"SL_COLD void evict_{word}(struct sl_stack_box *box)",
-        "{",
-        f"    struct sl_instance *victim = sl_evict_choose(&{at}, &box->evict_{word}, sizeof({struct}), {busy});",
-        "    if (victim) {",
-        f"        sl_evict_prefetch(&{at}, box->evict_{word});",
-        f"        end_other_{word}(box, victim, SL_END_EVICTED);",
-        "    }",
+        "    base->frame = frame;",
         "}",
     ]
     return out
+
+
+def lifetimes(names: StackNames) -> list[str]:
+    """The functions of all tables, and the descriptions of the tables and timeouts (sluice/runtime/core/tables.h)."""
+    if not names.tables:
+        return []
+    out = [line for table in names.tables.values() for line in lifetime(table)]
+    out += ["", "static const struct sl_table_info stack_tables[] = {"]
+    out += [line for table in names.tables.values() for line in _description(table)]
+    out.append("};")
+    for number, table in enumerate(names.tables.values()):
+        word = identifier(table.name)
+        for what, call in (("sweep", "sl_table_sweep"), ("evict", "sl_table_evict")):
+            out += [
+                "",
+                f"SL_COLD void {what}_{word}(struct sl_stack_box *box)",
+                "{",
+                f"    {call}(&box->base, &stack_tables[{number}]);",
+                "}",
+            ]
+    return out
+
+
+def _description(table: Table) -> list[str]:
+    """The element of the array of tables. Members that are 0 are left out."""
+    word, box = identifier(table.name), "offsetof(struct sl_stack_box, "
+    why = f"there is no address space for the instances of layer {table.layers[0].layer} (max_instances)"
+    members = [
+        f"no_space = {c_string(why)}",
+        f"table = {box}{table.variable}), .sweep = {box}sweep_{word}), .hand = {box}evict_{word})",
+        *([f"messages = {box}{table.kept_messages})"] if table.messages else []),
+        f"instance_bytes = sizeof({table.struct}), .key_words = {table.words}"
+        + (f", .most = {table.most}" if table.most else ""),
+        *([f"sides = {table.sides}"] if table.sides else []),
+        *([f"sequences_at = offsetof({table.struct}, sequence)"] if table.predicted and table.sides else []),
+        *([f"busy = offsetof({table.struct}, inst_busy)"] if table.busy else []),
+        f"end = end_other_{word}",
+    ]
+    return ["    {", *(f"        .{member}," for member in members), "    },"]
+
+
+def timeouts(names: StackNames) -> list[str]:
+    """The array of timeouts, in the order of those of the box."""
+    if not names.seconds:
+        return []
+    number = {name: place for place, name in enumerate(names.tables)}
+    out = ["", "static const struct sl_timeout_info stack_timeouts[] = {"]
+    for layer in names.program.layers.values():
+        for index, seconds in enumerate(layer.timeouts):
+            kind = "SL_TIMEOUT_LIFETIME" if layer.lifetime else "SL_TIMEOUT_GENERAL"
+            of = f", .table = &stack_tables[{number[layer.instance.table]}]" if layer.instance is not None else ""
+            members = f".seconds = {seconds!r}" + (f", .kind = {kind}" if not index else "") + of
+            out.append(f"    {{{members}}},   /* {comment(layer.name)} */")
+    return [*out, "};"]

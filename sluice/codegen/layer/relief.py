@@ -70,7 +70,7 @@ def _side_of(table: Table, names: StackNames) -> list[str]:
         if layer.rules is None:
             return []
         if layer.rules.whole:  # what is not whole is of no use
-            return [count, f"end_other_{word}(box, &inst->head, SL_END_EVICTED);"]
+            return [count, f"end_other_{word}(&box->base, &inst->head, SL_END_EVICTED);"]
         return [
             count,
             f"drain_{identifier(layer.name)}(box, inst, none, (sl_bytes){{0}}, side, SL_GAP_MEMORY, 1);",

@@ -12,7 +12,7 @@
 #include "core/tuning.h"
 #include "arp.h"
 #include "core/dispatch.h"
-#include "core/sweep.h"
+#include "core/tables.h"
 #include "function/sluice.h"
 #include "core/reload.h"
 
@@ -122,8 +122,8 @@ struct sl_stack_box {
 /* --- what functions may ask of layers --- */
 
 static const struct sl_layer_info layers[] = {
-    {"eth", "eth", "eth", 0, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0},
-    {"arp", "arp", "arp", 1, NULL, false, false, 0, 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, NULL, 0, 0, 0},
+    {.name = "eth", .layer = "eth", .prototype = "eth", .index = 0},
+    {.name = "arp", .layer = "arp", .prototype = "arp", .index = 1},
 };
 
 /* Counts a packet that leaves a layer in stage 1. The counter of its bytes follows that of its packets. */
@@ -152,7 +152,7 @@ SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_pending *waiting,
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
-/* An arriving packet waits for a layer, and nobody asks behind how many others. */
+/* An arriving packet waits for a layer, whatever the number of packets before it. */
 static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     waiting->layer = layer;
@@ -168,7 +168,7 @@ SL_UNUSED static inline void wait_for(struct sl_pending *waiting, sl_layer *laye
     waiting->depth = depth;
 }
 
-/* By which way a packet came, before it enters a layer in its turn where somebody may ask. */
+/* By which path a packet came, before it enters a layer in stage 2, where a function may read the path. */
 SL_UNUSED static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)
 {
     box->base.depth = waiting->depth;
@@ -190,6 +190,11 @@ SL_INLINED void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_pending *
 {
     wait_quietly(waiting, layer_arp, at, captured, length);
 }
+
+static const struct sl_timeout_info stack_timeouts[] = {
+    {.seconds = 0.0, .kind = SL_TIMEOUT_GENERAL},   /* eth */
+    {.seconds = 0.0, .kind = SL_TIMEOUT_GENERAL},   /* arp */
+};
 
 /* --- published events --- */
 
@@ -213,7 +218,6 @@ SL_UNUSED static inline void guard_chain_unused_publish(const struct sl_event *f
 SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_pending *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
-    SL_UNUSED struct sl_slots *const slots = &waiting->slots;
     SL_UNUSED uint64_t header_type = 0, mark_end = 0, mark_n0 = 0, mark_n1 = 0;
     SL_UNUSED sl_bytes payload = {0};
     if (depth >= 8) {
@@ -240,13 +244,11 @@ SL_COLD void stateless_eth(struct sl_stack_box *box, struct sl_pending *waiting,
         return;
     }
     count_packet(box, 4, 8, unit.length);      /* eth: malformed:header too short */
-    return;
 }
 
 SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_pending *waiting, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
-    SL_UNUSED struct sl_slots *const slots = &waiting->slots;
     SL_UNUSED uint64_t mark_end = 0, mark_n0 = 0, mark_n1 = 0, word__n12__n2 = 0;
     SL_UNUSED sl_bytes payload = {0};
     mark_n0 = 0;   /* descriptions.py:33 */
@@ -266,7 +268,6 @@ SL_INLINED bool template_eth(struct sl_stack_box *box, struct sl_pending *waitin
 static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
-    SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_type = 0, mark_end = 0, mark_n0 = 0, mark_n1 = 0;
     SL_UNUSED sl_bytes payload = {0};
     box->base.path[box->base.depth++] = 0;
@@ -296,7 +297,6 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
     }
     box->counters[8]++;                        /* eth: malformed:header too short */
     box->base.depth--;
-    return;
 }
 
 /* --- layer arp (parser arp) --- */
@@ -304,7 +304,6 @@ static void layer_eth(struct sl_stack_box *box, const uint8_t *at, uint32_t capt
 SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     SL_UNUSED sl_bytes unit = {at, captured, length};
-    SL_UNUSED struct sl_slots *const slots = box->slots;
     SL_UNUSED uint64_t header_hardware_length = 0, header_operation = 0, header_protocol_length = 0, mark_n0 = 0, mark_n1 = 0, mark_n2 = 0;
     SL_UNUSED sl_bytes header_sender = {0};
     box->counters[11] += unit.length;          /* arp: bytes */
@@ -342,7 +341,6 @@ SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t c
     return;
 end_cut_header:;
     box->counters[12]++;                       /* arp: cut:header */
-    return;
 }
 
 /* --- the box --- */
@@ -367,8 +365,7 @@ struct sl_box *arp_open(const struct sl_options *options)
         return NULL;
     }
     SL_UNUSED const char *why = "";
-    box->timeouts[0] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
-    box->timeouts[1] = sl_timeout(options, options->idle > 0 ? options->idle : 0.0);
+    sl_timeouts_set(&box->base, stack_timeouts, 2, options);
     why = "there is no memory to populate (prefault)";
     why = "a function refuses, or there is no memory for it";
     if (!(box->base.function_counters[1] = calloc(1, sizeof(struct count_counters))))
@@ -440,14 +437,14 @@ static inline void end_packet(SL_UNUSED struct sl_stack_box *box, SL_UNUSED cons
     sl_output_packet(&box->base, frame);
 }
 
-/* Packet `i` of a group in its turn, and all behind it that wait for the same layer, up to the first one that does
+/* Packet `i` of a group in its turn, and all after it that wait for the same layer, up to the first one that does
  * not; the last one's place. What a call costs is paid once for all of them. */
 static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length, const struct sl_frame *frames, size_t i, size_t group)
 {
     const size_t first = i;
     for (;;) {
         main_arp(box, at, captured, length);
-        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, behind the last of the group */
+        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, after the last of the group */
         if (SL_UNLIKELY(!(waiting->layer == layer_arp))) {
             box->counters[10] += i + 1 - first;        /* arp: packets */
             return i;

@@ -100,7 +100,7 @@ class Reloading:
         """
         self.box, self.given = box, given
         if isinstance(box, WorkerBoxes) and box.isolated:
-            raise ReloadError("the box runs with --isolate, whose workers are processes: start it anew")
+            raise ReloadError("the box runs with --isolate, whose workers are processes: start it again")
         names = [function.name for function in box.stack.functions.c]
         try:
             self.index = names.index(given["function"])
@@ -127,7 +127,7 @@ class Reloading:
             shapes.append(list((ctypes.c_uint64 * (count + 1)).in_dll(library, f"{self.box.prefix}_shape")))
         if shapes[0] != shapes[1]:
             raise ReloadError(
-                "the new version, or this version of Sluice, has another layout of memory: start the box anew"
+                "the new version, or this version of Sluice, has another layout of memory: start the box again"
             )
 
     def step(self) -> str | None:

@@ -52,7 +52,7 @@ class Reload:
     """How a running box got this version of a function (`sluice reload`).
 
     former: bytes of state of earlier versions that instances of the tables still have. beside: the state of this
-    version is not in instances but next to them, by slot, as its type is another one. fresh: what starts anew when the
+    version is not in instances but next to them, by slot, as its type is another one. fresh: what starts again when the
     box gets this version: "state", "workers", "parameters", "function_counters"; empty if the box has the version.
     """
 
@@ -154,7 +154,7 @@ class Functions:
     embedded: frozenset[Hook] | None = None
 
     def hooks(self) -> frozenset[Hook]:
-        """Every event of the stack that somebody listens to, or to what happens with it."""
+        """Every event of the stack that has a subscriber, also of an event based on it."""
         events = self.events
         found = self.python.union(self.many, *self.demanded, self.embedded or ()) | frozenset(
             hook for function in self.c for hook in function.hooks
@@ -255,7 +255,7 @@ class Functions:
 
     @property
     def first_demanded(self) -> int:
-        """The bit of the first handler on demand in Python: behind those of C."""
+        """The bit of the first handler on demand in Python: after those of C."""
         return len(self.bits())
 
 

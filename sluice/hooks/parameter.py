@@ -1,4 +1,4 @@
-"""A parameter of a function: what a user may set behind the function's colon, and what a text for it means."""
+"""A parameter of a function: what a user may set after the function's colon, and what a text for it means."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Parameter:
         self.read(self.value)
 
     def read(self, text: str) -> Value:
-        """What a text means. A number may be decimal or, behind 0x, hexadecimal; a flag is yes or no."""
+        """What a text means. A number may be decimal or, after 0x, hexadecimal; a flag is yes or no."""
         match self.kind:
             case "text":
                 return text

@@ -99,7 +99,7 @@ class UserEvents:
             if other is not event:
                 raise HookError(
                     f"{event.where}: event '{event.name}' of '{event.layer}' is defined at {other.where} already\n"
-                    "    listen to that one, or give this one another name."
+                    "    subscribe to that one, or give this one another name."
                 )
         for event in self.all:
             if event.name in self._below(event, frozenset()):

@@ -62,10 +62,10 @@ def backward(graph: Graph, nothing: F, flow: Callable[[str, F], F], join: Callab
     while waiting:
         name = waiting.pop()
         queued.discard(name)
-        behind = nothing
+        following = nothing
         for target in leads[name]:
-            behind = join(behind, facts[target])
-        now = flow(name, behind)
+            following = join(following, facts[target])
+        now = flow(name, following)
         if now != facts[name]:
             facts[name] = now
             for other in before[name]:

@@ -128,7 +128,7 @@ class _Checker:
                 if expression is not None:
                     self._use((expression, p.framing.where), place)
         for requirement in p.requirements:
-            self._use((requirement.condition, requirement.where), PREP if requirement.behind_prep(p) else FIND)
+            self._use((requirement.condition, requirement.where), PREP if requirement.after_prep(p) else FIND)
         for expression in [item for key in p.keys or () for item in key]:
             self._use((expression, p.lines["selector"]), FIND, way=True)
         if p.key_condition is not None:

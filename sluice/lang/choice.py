@@ -94,7 +94,7 @@ class Choice:
             if self.otherwise is not None:
                 raise DescriptionError(
                     "a second Else() for one If(...)",
-                    "an If has one Else; put another If behind the first Else.",
+                    "an If has one Else; put another If after the first Else.",
                 )
             return Choice(self.condition, self.body, other, self.where)
         if not isinstance(self.otherwise, Else):
@@ -119,7 +119,7 @@ class Choice:
     def check_closed(self) -> None:
         """Raise DescriptionError if nothing follows an Else() or If()."""
         if isinstance(self.otherwise, Else):
-            raise DescriptionError("Else() with nothing behind it", "write Else() >> something.", self.otherwise.where)
+            raise DescriptionError("Else() with nothing after it", "write Else() >> something.", self.otherwise.where)
         if isinstance(self.otherwise, If):
             raise self.otherwise.without_body()
         for branch in (self.body, self.otherwise):

@@ -272,7 +272,7 @@ def crc32c(data: object, blank: tuple[int, int]) -> Crc:
     if expression.kind == NUMBER:
         raise DescriptionError("crc32c() needs bytes, and this is a number", "give it a slice, as in sctp.unit.")
     if not 0 <= blank[0] <= blank[1]:
-        raise DescriptionError(f"blank={described(blank)}", "give its first byte and the one behind it, ascending.")
+        raise DescriptionError(f"blank={described(blank)}", "give its first byte and the one after it, ascending.")
     return Crc(expression, *blank)
 
 

@@ -315,14 +315,14 @@ class AnyUntil:
             if field.const is None:
                 if number < len(self.layouts):
                     raise DescriptionError(
-                        f"'{name}' fits everything, so the alternatives behind it are never tried",
+                        f"'{name}' fits everything, so the alternatives after it are never tried",
                         "put it last, or give its first field a const=.",
                     )
                 continue
             if isinstance(field, VarintField):
                 raise DescriptionError(
                     f"'{name}' begins with a Varint(const={field.const}), whose bytes differ from packet to packet",
-                    "tell alternatives apart by a Bit(n, const=...); or read the number, and use If(...) behind it.",
+                    "tell alternatives apart by a Bit(n, const=...); or read the number, and use If(...) after it.",
                 )
             if (field.width, field.order) != (first.width, first.order):
                 raise DescriptionError(

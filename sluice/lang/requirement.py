@@ -27,7 +27,7 @@ class Requirement:
         self.reason = reason
         self.option = option
 
-    def behind_prep(self, p: Prototype) -> bool:
+    def after_prep(self, p: Prototype) -> bool:
         """Whether it uses values of `p` that are known only after prep: temp, perm, the instance."""
 
         def asks(item: Expression) -> bool:

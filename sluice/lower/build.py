@@ -375,7 +375,7 @@ class _StackBuilder:
             raise DescriptionError(
                 f"layer '{branch.upper.name}' looks for the next start in a stream, and layer '{branch.lower.name}' "
                 "has none",
-                "leave resync= out: with the next packet messages begin anew.",
+                "leave resync= out: with the next packet messages begin again.",
                 branch.where,
             )
         carried = branch.upper.prototype.keys is None and stream

@@ -78,7 +78,7 @@ class HeaderBuilder:
         out.emit(Payload(PAYLOAD, end))
 
     def _first_exits(self, exits: Exits) -> Exits:
-        """Of the first layout: where the snap length left enough of it, the packet begins anew with the rest filled up.
+        """Of the first layout: where the snap length left enough, the packet begins again with the rest filled up.
 
         With checksums, one that has nothing else would be taken for one with a wrong checksum.
         """

@@ -91,7 +91,7 @@ class MainBuilder:
         layer, out, p = self.layer, self.out, self.layer.prototype
         with out.at(p.where):
             HeaderBuilder(out, self.scope, self._malformed, "checksums" in layer.context.options).build(p.format)
-            self._require(behind_prep=False)
+            self._require(after_prep=False)
             remember_gathered(layer, out)
             out.assign(CREATED, ZERO)
             if not self._side_of_stream:
@@ -141,18 +141,18 @@ class MainBuilder:
         self._begin_temp()
         if self.layer.prototype.prep_block is not None:
             self.events.action(self.layer.prototype.prep_block)
-        self._require(behind_prep=True)
+        self._require(after_prep=True)
 
-    def _require(self, behind_prep: bool) -> None:
+    def _require(self, after_prep: bool) -> None:
         """End packets that violate a requirement as malformed."""
         layer, out = self.layer, self.out
         for requirement in layer.prototype.requirements:
-            if requirement.behind_prep(layer.prototype) is not behind_prep:
+            if requirement.after_prep(layer.prototype) is not after_prep:
                 continue
             if requirement.option is None or requirement.option in layer.context.options:
                 with out.at(requirement.where):
                     condition = self.scope.number(requirement.condition)
-                    at_instance = behind_prep and layer.has_instance
+                    at_instance = after_prep and layer.has_instance
                     malformed = self._malformed_at_instance if at_instance else self._malformed
                     out.unless(condition, "required", malformed(requirement.reason))
 

@@ -86,7 +86,7 @@ def _require(layer: LayerState, out: GraphBuilder, scope: Scope) -> None:
     p = layer.prototype
     for requirement in p.requirements:
         enabled = requirement.option is None or requirement.option in layer.context.options
-        if not enabled or requirement.behind_prep(p) or not all(map(_of_header, nested(requirement.condition))):
+        if not enabled or requirement.after_prep(p) or not all(map(_of_header, nested(requirement.condition))):
             continue
         with out.at(requirement.where):
             refused = out.name("not required")

@@ -38,8 +38,8 @@ def call_native(layer: LayerState, out: GraphBuilder, scope: Scope, call: Native
         sdu = UNUSED if first is None else SDU
         out.emit(CallNative(REASON, sdu, outputs, function.module.name, function.name, begins, context, inputs))
         if first is not None:
-            behind = Binary("*", Binary("!=", REASON, ZERO), Const(first - 1))
-            out.assign(REFUSED, Binary("+", REASON, behind) if first > 1 else REASON)
+            offset = Binary("*", Binary("!=", REASON, ZERO), Const(first - 1))
+            out.assign(REFUSED, Binary("+", REASON, offset) if first > 1 else REASON)
             return
         with out.when(Binary("!=", REASON, ZERO), "refused"):
             for number, reason in enumerate(function.reasons, start=1):

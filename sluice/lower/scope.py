@@ -282,7 +282,7 @@ class Scope:
         if self.mark is not None and register.space == "header" and register.name not in self.parsed:
             raise DescriptionError(
                 f"field '{register.name.split('.', 1)[1]}' is used before it is parsed",
-                "use it in conditions and lengths of parts behind its own.",
+                "use it in conditions and lengths of parts after its own.",
                 self.at or expression.where,
             )
         return register
@@ -292,7 +292,7 @@ class Scope:
         if self.mark is not None and register.name not in self.parsed:
             raise DescriptionError(
                 f"layout '{expression.part.__name__}' is asked for before it is parsed",
-                "use header_contain(...) in conditions and lengths of parts behind it.",
+                "use header_contain(...) in conditions and lengths of parts after it.",
                 expression.where,
             )
         return register

@@ -294,7 +294,7 @@ class SequenceBuilder:
         out.block(after)
 
     def _give_up_cut_bytes(self) -> None:
-        """Bytes that the snap length took will not come: the stream goes on behind them at once."""
+        """Bytes that the snap length took will not come: the stream goes on after them at once."""
         out = self.out
         cut, look, after = Reg("local.cut", 1), out.name("cut"), out.name("nothing cut")
         out.block(look)

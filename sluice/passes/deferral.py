@@ -50,7 +50,7 @@ from sluice.ir.instruction import (
     Touch,
 )
 from sluice.passes import constants, dead_code, split_stateless, tails
-from sluice.passes.analysis.blocks import behind, remove_unreachable
+from sluice.passes.analysis.blocks import blocks_after, remove_unreachable
 
 OF_INSTANCES = (Lookup, EndInst, CreateInst, Touch, SwapSides)
 """What a layer that is deferred does with instances, besides changing their fields."""
@@ -129,7 +129,7 @@ class _Parted:
     def __init__(self, layer: LayerProgram, main: Graph, lookup: Lookup, begin: str) -> None:
         self.layer = layer
         self.lookup = lookup
-        self.behind = {begin, *behind(main, begin)}
+        self.after = {begin, *blocks_after(main, begin)}
         """The blocks after the lookup; `begin` is the block that begins with it."""
         self.early = main
         self.deferred = Graph(f"{layer.name}.deferred", begin, (), {})
@@ -145,7 +145,7 @@ class _Parted:
         block, lookup = places[0]
         begin = f"{block.name} deferred"
         at = block.instructions.index(lookup)
-        if begin in main.blocks or block.name in behind(main, block.name):
+        if begin in main.blocks or block.name in blocks_after(main, block.name):
             return None
         main.blocks[begin] = Block(begin, block.instructions[at:])
         block.instructions[at:] = [Goto(begin, where=lookup.where)]
@@ -156,23 +156,23 @@ class _Parted:
         """Whether all state belongs to instances and is accessed only between the lookup and the layers above, and
         whether no slot passes it to these.
         """
-        before = {self.early.entry, *behind(self.early, self.early.entry, self.deferred.entry)}
+        before = {self.early.entry, *blocks_after(self.early, self.early.entry, self.deferred.entry)}
         for name, block in self.early.blocks.items():
             above = False
             for instruction in block.instructions:
                 if type(instruction) is NextLayer:
                     above = True
-                    if name in self.behind & before:
+                    if name in self.after & before:
                         return False  # reached both through the lookup and around it
                 elif _is_state(instruction):
                     told = any(reg.space == "slot" for reg in instruction.written())
                     if told or above or name in before:
                         return False
-                elif isinstance(instruction, (Pad, Again)) and name not in self.behind:
+                elif isinstance(instruction, (Pad, Again)) and name not in self.after:
                     pass  # a header that was cut: the packet waits for the main graph
                 elif not split_stateless.is_stateless(instruction):
                     return False
-            if above and any(map(_is_state, self._instructions(behind(self.early, name)))):
+            if above and any(map(_is_state, self._instructions(blocks_after(self.early, name)))):
                 return False
         return True
 
@@ -186,7 +186,7 @@ class _Parted:
         """Build the deferred graph: everything from the lookup to the layers above, without what stage 1 does. False
         if it needs more than numbers of the packet.
         """
-        self.deferred.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.behind)}
+        self.deferred.blocks = {name: Block(name, list(self._lazy_variables(name))) for name in sorted(self.after)}
         remove_unreachable(self.deferred)
         constants.change(self.layer, self.deferred)
         dead_code.change(self.layer, self.deferred)
@@ -195,7 +195,7 @@ class _Parted:
         if not all(isinstance(instruction, KINDS[DEFERRED].only) for instruction in self.deferred.instructions()):
             return False
         needed = self._needed()
-        written = {reg.name for i in self._instructions(self.behind) for reg in i.written()}
+        written = {reg.name for i in self._instructions(self.after) for reg in i.written()}
         if any(reg.is_bytes or reg.name in written for reg in needed):
             return False
         self.carried = tuple(sorted(needed, key=lambda reg: reg.name))
@@ -245,7 +245,7 @@ class _Parted:
         size = -1
         while len(untold) > size:
             size = len(untold)
-            for name in sorted(self.behind & self.early.blocks.keys()):
+            for name in sorted(self.after & self.early.blocks.keys()):
                 block = self.early.blocks[name]
                 kept: list[Instruction] = []
                 for instruction in block.body:
@@ -258,21 +258,21 @@ class _Parted:
                     meeting = self._meeting(name)
                     if meeting is None:
                         return False
-                    between = self._instructions(behind(self.early, name, meeting))
+                    between = self._instructions(blocks_after(self.early, name, meeting))
                     untold |= {reg.name for i in between for reg in i.written()}
                     last = Goto(meeting, where=last.where)
                 block.instructions = [*kept, last]
             remove_unreachable(self.early)
-            self.behind &= self.early.blocks.keys()
+            self.after &= self.early.blocks.keys()
         return not any(_reads(instruction, untold) for instruction in self.early.instructions())
 
     def _meeting(self, name: str) -> str | None:
         """The first block that all paths from a block reach. None if there is none, or if anything but state is changed
         before it.
         """
-        paths = behind(self.early, name) - {name}
+        paths = blocks_after(self.early, name) - {name}
         for candidate in filter(paths.__contains__, self.early.order()):
-            between = behind(self.early, name, candidate)
+            between = blocks_after(self.early, name, candidate)
             ends = any(not self.early.blocks[other].terminator.targets() for other in between)
             if not ends and name not in between:
                 return candidate if all(_is_state(i) or _is_pure(i) for i in self._instructions(between)) else None
@@ -304,11 +304,11 @@ class _Early(split_stateless.Stateless):
         super().__init__(parted.layer, parted.early)
 
     def may_do(self, name: str, instruction: Instruction) -> bool:
-        ends = isinstance(instruction, End) and name in self.parted.behind
+        ends = isinstance(instruction, End) and name in self.parted.after
         return not ends and super().may_do(name, instruction)
 
     def lead_on(self, name: str, outcome: str, instruction: NextLayer) -> list[Instruction]:
-        if name not in self.parted.behind:
+        if name not in self.parted.after:
             return super().lead_on(name, outcome, instruction)
         lookup, where = self.parted.lookup, instruction.where
         return [

@@ -29,7 +29,7 @@ from sluice.ir.instruction import (
     NextLayer,
     Return,
 )
-from sluice.passes.analysis.blocks import behind, is_told, untold, what_it_does
+from sluice.passes.analysis.blocks import blocks_after, is_told, untold, what_it_does
 from sluice.passes.analysis.common_key import Keys, common_keys
 from sluice.passes.derived_graphs import add_graphs
 
@@ -124,7 +124,7 @@ def _decide_early(graph: Graph) -> None:
         if name in seen:
             continue
         seen.add(name)
-        block, others = graph.blocks[name], [graph.blocks[other] for other in behind(graph, name)]
+        block, others = graph.blocks[name], [graph.blocks[other] for other in blocks_after(graph, name)]
         ends = [other.terminator for other in (block, *others) if isinstance(other.terminator, DECIDED)]
         if len({what_it_does(end) for end in ends}) == 1:
             asked = set(ends[0].read_registers())

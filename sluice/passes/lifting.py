@@ -100,12 +100,12 @@ def split_conditions(graph: Graph) -> bool:
             continue
         first = max(common, key=lambda part: asked[tested(part) or ""])
         parts.remove(first)
-        behind = Block(next(names[block.name]), [Branch(chain(operator, parts), last.yes, last.no, where=last.where)])
-        graph.blocks[behind.name] = behind
-        names[behind.name] = names[block.name]
-        paths = (behind.name, last.no) if operator == "&" else (last.yes, behind.name)
+        after = Block(next(names[block.name]), [Branch(chain(operator, parts), last.yes, last.no, where=last.where)])
+        graph.blocks[after.name] = after
+        names[after.name] = names[block.name]
+        paths = (after.name, last.no) if operator == "&" else (last.yes, after.name)
         block.instructions[-1] = Branch(first, *paths, where=last.where)
-        waiting.append(behind)
+        waiting.append(after)
         changed = True
     return changed
 

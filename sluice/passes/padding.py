@@ -335,12 +335,12 @@ class _Walk:
 
     def _value(self, load: Load) -> int | None:
         """The value of a load relative to the beginning of the list, if its bytes are known."""
-        first, behind = load.at // 8, (load.at + load.bits + 7) // 8
-        if not all(place in self.path.known for place in range(first, behind)):
+        first, beyond = load.at // 8, (load.at + load.bits + 7) // 8
+        if not all(place in self.path.known for place in range(first, beyond)):
             return None
         order = "little" if load.order == "little" else "big"
-        number = int.from_bytes(bytes(self.path.known[place] for place in range(first, behind)), order)
-        return number >> (8 * behind - load.at - load.bits) & ((1 << load.bits) - 1)
+        number = int.from_bytes(bytes(self.path.known[place] for place in range(first, beyond)), order)
+        return number >> (8 * beyond - load.at - load.bits) & ((1 << load.bits) - 1)
 
     def _decide(self, block: Block) -> str | None:
         """The block after this one. A comparison with a byte that is not known yet may make that byte a known one."""
@@ -404,6 +404,6 @@ def _write(graph: Graph, found: _List, path: _Path) -> None:
     graph.blocks[name] = Block(name, [Branch(as_long, names[0], found.head, where=asked.where)])
     check = Check(found.start, Const(path.size), names[1], found.head, found.head, where=asked.where)
     graph.blocks[names[0]] = Block(names[0], [check])
-    for here, behind, (load, holds) in zip(names[1:], names[2:], words, strict=False):
-        graph.blocks[here] = Block(here, [load, Branch(simplify(holds), behind, found.head, where=asked.where)])
+    for here, following, (load, holds) in zip(names[1:], names[2:], words, strict=False):
+        graph.blocks[here] = Block(here, [load, Branch(simplify(holds), following, found.head, where=asked.where)])
     graph.blocks[names[-1]] = Block(names[-1], [*path.instructions, Goto(path.to, where=asked.where)])

@@ -25,7 +25,7 @@ from sluice.ir.graph import Block, Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Branch, Goto, Instruction, Load
 from sluice.ir.verify.instance import is_present
 from sluice.passes import constants, dead_code
-from sluice.passes.analysis.blocks import behind, each_graph, fresh_names, twin, what_it_does
+from sluice.passes.analysis.blocks import blocks_after, each_graph, fresh_names, twin, what_it_does
 
 RARE = Reg("local.rare", 1)
 """Whether a packet has one of the flags set."""
@@ -136,14 +136,14 @@ def _any(graph: Graph, flags: list[Reg], asked: Instruction) -> list[Instruction
     loads = {what_it_does(i): i for i in graph.instructions() if isinstance(i, Load) and i.target in flags}
     mark, *others = {load.mark for load in loads.values()}
     places = [load.at for load in loads.values()]
-    first, behind = min(places) // 8 * 8, (max(places) // 8 + 1) * 8
-    apart = bool(others) or len(loads) > len(flags) or behind - first not in (8, 16, 32, 64)
+    first, beyond = min(places) // 8 * 8, (max(places) // 8 + 1) * 8
+    apart = bool(others) or len(loads) > len(flags) or beyond - first not in (8, 16, 32, 64)
     if apart or sum(mark in i.written() for i in graph.instructions()) > 1:
         return [Assign(RARE, chain("|", list(flags)), where=asked.where)]
-    mask = sum(1 << (behind - 1 - place) for place in places)
-    together = Reg("local.flags", behind - first)
+    mask = sum(1 << (beyond - 1 - place) for place in places)
+    together = Reg("local.flags", beyond - first)
     return [
-        Load(together, mark, first, behind - first, "big", where=asked.where),
+        Load(together, mark, first, beyond - first, "big", where=asked.where),
         Assign(RARE, Binary("!=", Binary("&", together, Const(mask)), ZERO), where=asked.where),
     ]
 
@@ -164,7 +164,7 @@ def _place(graph: Graph, names: set[str]) -> tuple[Block, int] | None:
 
     common = set(above(users[0])).intersection(*map(above, users))
     name = next(name for name in above(users[0]) if name in common)
-    if not set(makers) <= set(above(name)) or name in behind(graph, name):
+    if not set(makers) <= set(above(name)) or name in blocks_after(graph, name):
         return None
     block = graph.blocks[name]
     first = 1 + max((n for n, i in enumerate(block.instructions) if _sets(i, names)), default=-1)

@@ -279,6 +279,6 @@ class _Line:
                     wanted[byte] = before[0] | mask, before[1] | ones
         following = self.name
         for load, holds in compares(wanted, begin + check.size.value, check.mark, begin, check):
-            behind = f"{following} known to {(8 * begin + load.at + load.bits) // 8}"
+            after = f"{following} known to {(8 * begin + load.at + load.bits) // 8}"
             self.open.append(load)
-            self._close(Branch(holds, behind, self.other, where=check.where), behind)
+            self._close(Branch(holds, after, self.other, where=check.where), after)

@@ -188,7 +188,7 @@ BAD = {
     ),
     "one bit too far": Bad(
         "packet reads",
-        "reads 5 bytes behind mark.0, where a length check covers 4",
+        "reads 5 bytes after mark.0, where a length check covers 4",
         CHECKED.format(size=4) + "  header.b:u2 = Load(mark.0, 31, 2, 'big')\n" + END,
     ),
     "bytes too far": Bad(
@@ -212,7 +212,7 @@ BAD = {
     ),
     "moved mark": Bad(
         "packet reads",
-        "reads 2 bytes behind mark.1, where a length check covers 1",
+        "reads 2 bytes after mark.1, where a length check covers 1",
         CHECKED.format(size=4) + "  mark.1:u32 = Mark(mark.0, 3)\n  header.a:u16 = Load(mark.1, 0, 16, 'big')\n" + END,
     ),
     "mark moved by a field": Bad(
@@ -348,10 +348,10 @@ BAD = {
         "Lookup in the stateless graph, before stage 2",
         stateless=HEAD + "  local.f:u1, local.e:u1, local.s:u1 = Lookup([7], [])\n" + END,
     ),
-    "counted, then begun anew": Bad("traces", "returns behind a trace", stateless=HEAD + "  Count('x')\n  Return(0)\n"),
+    "counted, then begun anew": Bad("traces", "returns after a trace", stateless=HEAD + "  Count('x')\n  Return(0)\n"),
     "filled, then perhaps begun anew": Bad(
         "traces",
-        "block 'other': Return(0): returns behind a trace",
+        "block 'other': Return(0): returns after a trace",
         stateless=HEAD
         + "  slot.x:u16 = Assign(1)\n  header.a:u16 = Assign(length(local.unit))\n"
         + "  Branch(header.a) yes: on, no: other\n"
@@ -526,6 +526,6 @@ def test_error_says_where():
     assert error.instruction == "header.a:u16 = Load(mark.0, 0, 16, 'big')"
     assert error.where == Where("/home/me/udp.py", 12)
     assert str(error) == (
-        "graph 'g', block 'there': header.a:u16 = Load(mark.0, 0, 16, 'big'): reads 2 bytes behind mark.0, "
+        "graph 'g', block 'there': header.a:u16 = Load(mark.0, 0, 16, 'big'): reads 2 bytes after mark.0, "
         "where a length check covers 1 [rule: packet reads] (from /home/me/udp.py:12)"
     )

@@ -236,7 +236,7 @@ def crc_of_number():
     crc32c(p.header.size, blank=(0, 4))  # wrong
 
 
-@refused("blank=(4, 0)", "give its first byte and the one behind it, ascending.")
+@refused("blank=(4, 0)", "give its first byte and the one after it, ascending.")
 def crc_blank_descending():
     p = plain()
     crc32c(p.unit, blank=(4, 0))  # wrong
@@ -429,7 +429,7 @@ def else_behind_else_if_without_body():
     p.prep = If(p.header.kind == 1) >> x >> Else() >> If(p.header.size == 2) >> Else() >> x  # wrong
 
 
-@refused("a second Else() for one If(...)", "an If has one Else; put another If behind the first Else.")
+@refused("a second Else() for one If(...)", "an If has one Else; put another If after the first Else.")
 def second_else():
     p = keyed()
     x = Assign(p.temp.count, 1)
@@ -455,13 +455,13 @@ def else_added():
     p.prep = (If(p.header.kind == 1) >> x) + Else() >> x  # wrong
 
 
-@refused("Else() with nothing behind it", "write Else() >> something.")
+@refused("Else() with nothing after it", "write Else() >> something.")
 def else_with_nothing_behind():
     p = keyed()
     p.prep = If(p.header.kind == 1) >> Assign(p.temp.count, 1) >> Else()  # wrong
 
 
-@refused("Else() with nothing behind it", "write Else() >> something.")
+@refused("Else() with nothing after it", "write Else() >> something.")
 def inner_else_with_nothing_behind():
     p = keyed()
     x = Assign(p.temp.count, 1)

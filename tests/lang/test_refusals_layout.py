@@ -344,13 +344,13 @@ def choice_without_parentheses():
     p.header = small + If(small.kind == 1) >> wide  # wrong
 
 
-@refused("Else() with nothing behind it", "write Else() >> something.")
+@refused("Else() with nothing after it", "write Else() >> something.")
 def choice_without_body_in_header():
     p = Connectionless("p")
     p.header = small + (If(small.kind == 1) >> wide >> Else())  # wrong
 
 
-@refused("field 'kind' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
+@refused("field 'kind' is used before it is parsed", "use it in conditions and lengths of parts after its own.")
 def field_before_it_is_parsed():
     p = Connectionless("p")
     p.header = small + wide
@@ -365,7 +365,7 @@ def field_before_it_is_parsed():
     return alone(p)
 
 
-@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
+@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts after its own.")
 def layout_field_before_it_is_parsed():
     class first(layout):
         data = Bit(small.size << 3)  # wrong
@@ -375,7 +375,7 @@ def layout_field_before_it_is_parsed():
     return alone(p)
 
 
-@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
+@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts after its own.")
 def bare_field_before_it_is_parsed():
     class first(layout):
         data = Bit(small.size)  # wrong
@@ -385,7 +385,7 @@ def bare_field_before_it_is_parsed():
     return alone(p)
 
 
-@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts behind its own.")
+@refused("field 'size' is used before it is parsed", "use it in conditions and lengths of parts after its own.")
 def list_end_before_it_is_parsed():
     p = Connectionless("p")
     p.header = (
@@ -532,7 +532,7 @@ def list_of_an_empty_layout():
 
 
 @refused(
-    "'other' fits everything, so the alternatives behind it are never tried",
+    "'other' fits everything, so the alternatives after it are never tried",
     "put it last, or give its first field a const=.",
 )
 def catch_all_not_last():
@@ -540,7 +540,7 @@ def catch_all_not_last():
 
 
 @refused(
-    "'other' fits everything, so the alternatives behind it are never tried",
+    "'other' fits everything, so the alternatives after it are never tried",
     "put it last, or give its first field a const=.",
 )
 def catch_all_first_and_last():
@@ -576,7 +576,7 @@ def list_end_of_bytes():
 
 @refused(
     "layout 'other' is asked for before it is parsed",
-    "use header_contain(...) in conditions and lengths of parts behind it.",
+    "use header_contain(...) in conditions and lengths of parts after it.",
 )
 def contains_what_is_not_parsed_yet():
     p = plain()
@@ -597,7 +597,7 @@ def varint_const_too_small():
 
 @refused(
     "'one' begins with a Varint(const=1), whose bytes differ from packet to packet",
-    "tell alternatives apart by a Bit(n, const=...); or read the number, and use If(...) behind it.",
+    "tell alternatives apart by a Bit(n, const=...); or read the number, and use If(...) after it.",
 )
 def varint_tells_alternatives_apart():
     class one(layout):

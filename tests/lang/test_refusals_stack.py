@@ -491,7 +491,7 @@ def offered_on_one_way_only():
 
 @refused(
     "layer 'high' looks for the next start in a stream, and layer 'low' has none",
-    "leave resync= out: with the next packet messages begin anew.",
+    "leave resync= out: with the next packet messages begin again.",
 )
 def resync_without_a_stream():
     p = plain()

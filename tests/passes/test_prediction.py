@@ -6,7 +6,7 @@ from sluice.ir.expression import Reg
 from sluice.ir.instruction import Branch
 from sluice.lower.build import build
 from sluice.passes import prediction
-from sluice.passes.analysis.blocks import behind
+from sluice.passes.analysis.blocks import blocks_after
 from sluice.passes.pipeline import run
 from sluice.stacks.find import find_stack
 from tests.passes.golden_passes import Case, cases, check
@@ -31,6 +31,6 @@ def test_a_bit_of_the_instance_that_is_tested_with_a_flag_is_no_fast_path() -> N
     doubts = graph.blocks[flags.no].terminator
     assert isinstance(doubts, Branch)
     assert doubts.condition == Reg("perm.doubt", 1) and doubts.yes == flags.yes
-    fast = [i for name in behind(graph, doubts.no) for i in graph.blocks[name].instructions]
+    fast = [i for name in blocks_after(graph, doubts.no) for i in graph.blocks[name].instructions]
     assert not any(reg.name.endswith(("doubt", "doubts")) for i in fast for reg in i.read_registers())
-    assert fork.name not in behind(graph, fork.name), "a restart is no loop"
+    assert fork.name not in blocks_after(graph, fork.name), "a restart is no loop"

@@ -73,7 +73,7 @@ def compile_version(
         compiled = compile_for(stack_of(options.stack, options), wanted, options)
     if layout(compiled.generated) != about["layout"]:
         raise CommandError(
-            f"{place}: it subscribes to events, or needs bytes, for which the box was not made: start the box anew"
+            f"{place}: it subscribes to events, or needs bytes, for which the box was not made: start the box again"
         )
     return NewVersion(_request(compiled, name, parameters), said)
 
@@ -104,11 +104,11 @@ def _reload(row: dict[str, Any], old: CFunction, new: CFunction, sets: bool) -> 
     for item in _SAME:
         if getattr(old, item) != getattr(new, item):
             raise CommandError(
-                f"{new.path}: {item.replace('_', ' ')}: other than those that the box began with: start the box anew"
+                f"{new.path}: {item.replace('_', ' ')}: other than those that the box began with: start the box again"
             )
     before, after = declared_types(old), declared_types(new)
     if before.get("common") != after.get("common"):
-        raise CommandError(f"{new.path}: SLUICE_COMMON has another type: start the box anew")
+        raise CommandError(f"{new.path}: SLUICE_COMMON has another type: start the box again")
     places = {hook.layer for hook in old.hooks} == {hook.layer for hook in new.hooks}
     was = old.reload or Reload()
     fresh: list[str] = []

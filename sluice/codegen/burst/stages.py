@@ -86,8 +86,8 @@ def has_one_path(layer: LayerProgram, names: StackNames) -> bool:
 
 def fast_path(names: StackNames) -> list[int]:
     """The indices of the layers of the fast path, including the layer where packets become pending."""
-    behind = fast_path_stage(names.program)
-    led = [*templates(names.program), *([behind] if behind is not None else [])]
+    next_stage = fast_path_stage(names.program)
+    led = [*templates(names.program), *([next_stage] if next_stage is not None else [])]
     return [list(names.program.layers).index(layer.name) for layer in led]
 
 
@@ -110,7 +110,7 @@ def table_of_each(names: StackNames) -> Table | None:
     return names.tables[layer.instance.table] if predicted else None
 
 
-def asks_behind(layer: LayerProgram, names: StackNames) -> bool:
+def prefetches_following(layer: LayerProgram, names: StackNames) -> bool:
     """Whether a held packet prefetches for the packets after it: at the end of the fast path, if bytes are held."""
     held = layer.rules is not None and layer.rules.buffer_data
     return held and layer is fast_path_stage(names.program) and table_of_each(names) is not None

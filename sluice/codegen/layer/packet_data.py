@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from sluice.ir import instruction as ir
 from sluice.ir.graph import Block, Graph
-from sluice.passes.analysis.lazy_init import BEFORE, behind, lazily_initialised
+from sluice.passes.analysis.lazy_init import BEFORE, after, lazily_initialised
 
 GIVING = (ir.InsertNext, ir.InsertSeq)
 """Instructions that insert the bytes of the current packet into a sequence."""
@@ -23,7 +23,7 @@ class Direct:
     """The initialisation and the uses of `direct` in one graph that has sequences."""
 
     def __init__(self, graph: Graph) -> None:
-        self._given = behind(graph, _first(graph, GIVING, dict.fromkeys(graph.blocks, 0)))
+        self._given = after(graph, _first(graph, GIVING, dict.fromkeys(graph.blocks, 0)))
         self._begins = lazily_initialised(graph, _first(graph, (*GIVING, *TAKING), self._given))
 
     def at_once(self) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluice.codegen.burst.stages import IN_HAND, asks_behind
+from sluice.codegen.burst.stages import IN_HAND, prefetches_following
 from sluice.codegen.c.expressions import emit, number
 from sluice.codegen.c.names import variable
 from sluice.codegen.c.writer import LayerWriter, writes
@@ -200,7 +200,7 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     units = emit(i.units)
     bytes_in = f"{units} ? {data}.captured : 0" if w.layer.rules.units else f"sl_min({data}.captured, {units})"
     out = [
-        *(_ask_behind(w, i) if asks_behind(w.layer, w.names) else []),
+        *(_prefetch_following(w, i) if prefetches_following(w.layer, w.names) else []),
         f"uint64_t bytes = {bytes_in}, here = sl_sequence_bytes({sequence});",
         w.count("bytes:in", "bytes"),
         f"if (SL_LIKELY({insert}({arguments}))) {{",
@@ -224,15 +224,15 @@ def insert(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     return ["{", *("    " + line for line in out), "}"]
 
 
-def _ask_behind(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
+def _prefetch_following(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     """Statements by which a packet whose bytes will be held prefetches the bytes of the next packets."""
     assert w.table is not None
     given = f"&box->base.lookahead, &box->{w.table.variable}, &inst->head"
     return [
-        f"if ({emit(i.data)}.captured > SL_BEHIND_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
+        f"if ({emit(i.data)}.captured > SL_NEXT_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
         f"    const struct sl_pending *here = &{IN_HAND};",
-        f"    if (sl_lookahead_behind({given}, 1, here[1].at, here[1].captured))",
-        f"        (void)sl_lookahead_behind({given}, 2, here[2].at, here[2].captured);",
+        f"    if (sl_lookahead_next({given}, 1, here[1].at, here[1].captured))",
+        f"        (void)sl_lookahead_next({given}, 2, here[2].at, here[2].captured);",
         "}",
     ]
 

@@ -120,7 +120,7 @@ class NextPath(Terminator):
 
 @effects(reads=(R.CONTEXT,), runs=True)
 class Again(Terminator):
-    """The packet enters the layer anew with `unit`, before it has left a trace; only its second pass is counted."""
+    """The packet enters the layer again with `unit`, before it has left a trace; only its second pass is counted."""
 
     unit: Expr = read()
 

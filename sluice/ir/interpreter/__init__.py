@@ -14,7 +14,7 @@ What the classes of sluice.ir.instruction leave open is decided here:
 
 - Ends by the sweep, by eviction and by close run with slots of their own, all undefined. An end that begins
   during another layer's work is as deep as that layer.
-- While the end of an instance runs, nobody finds it, and it does not end again. Code that still works on it
+- While the end of an instance runs, no look-up finds it, and it does not end again. Code that still works on it
   (the same packet, in a tunnel) sees its fields, and empty sequences; ending and touching it does nothing.
 - CreateInst makes an instance that is not stored when its key was taken, or no slot is free, by what an end
   on its way delivered.

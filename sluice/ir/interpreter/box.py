@@ -103,7 +103,7 @@ class Box:
         self.path.pop()
 
     def enter_again(self, layer: LayerState, unit: Bytes, frame: Frame) -> None:
-        """Run a layer anew on another unit, in place of the pass that `frame` is of."""
+        """Run a layer again, on another unit, in place of the pass that `frame` is of."""
         layer.counters["packets"] -= 1
         layer.counters["bytes"] -= unit[1]
         self.path.pop()

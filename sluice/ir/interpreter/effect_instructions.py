@@ -14,7 +14,7 @@ from sluice.ir.interpreter.messages import Taker, cut_packet
 def _call(call: ir.Call, compiler: Compiler) -> Operation:
     events, layer, name = compiler.box.events, compiler.layer.program.name, call.event
     side, values = number(call.side), [value(item) for item in call.values]
-    # a malformed message is of no instance of its own yet, and nobody knows the stream's where there will be one
+    # a malformed message is of no instance of its own yet, and the stream's is not known where there will be one
     of_stream = name != "malformed" or compiler.layer.program.instance is None
 
     def operation(frame: Frame) -> None:

@@ -23,7 +23,7 @@ NOWHERE: Registers[int] = NoInstance()
 
 class Context:
     """The slots in which layers leave values for those above: one for each packet, and for each end of an
-    instance that is not the packet's own. Those are `empty`: what nobody left reads as 0.
+    instance that is not the packet's own. Those are `empty`: what was not left reads as 0.
     """
 
     __slots__ = ("numbers", "strings")

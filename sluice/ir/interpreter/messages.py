@@ -21,7 +21,7 @@ PACKET_CAUSES = {MALFORMED: MALFORMED_CAUSE, TOO_LONG: LIMIT, CUT: SNAPLEN}
 
 @dataclass(frozen=True, slots=True)
 class Taker:
-    """A layer that takes messages. `frame` tells how long the one at the beginning of bytes is; `lost` hears of
+    """A layer that takes messages. `frame` tells how long the one at the beginning of bytes is; `lost` is notified of
     bytes that make none: their stream offset, how many so far, why.
     """
 
@@ -56,7 +56,7 @@ def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker, may_go_on: Ca
 class Messages:
     """One side of an instance: bytes of an incomplete message, and whether it is known where the next begins.
 
-    begin: stream offset of the first byte that no message has had. seen: of the byte behind all that came or was
+    begin: stream offset of the first byte that no message has had. seen: of the byte after all that came or was
     given up. want: how many bytes the message has whose beginning is kept, once that tells. taker: the layer that took
     them last. holders: among which it is while it keeps bytes.
     """
@@ -128,7 +128,7 @@ class Messages:
             self.begin = self.seen - len(rest)
 
     def close(self, taker: Taker) -> None:
-        """The stream ends: `taker` hears of the part of a message that it was left with, or of a loss before."""
+        """The stream ends: `taker` is notified of the part of a message that it was left with, or of a loss before."""
         if self.taker != taker.layer:
             return
         if self.state == FOUND and self.kept:

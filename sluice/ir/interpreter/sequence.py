@@ -41,7 +41,7 @@ class Sequence(SequencePlace):
     # --- what is known already ------------------------------------------------------------------------------
 
     def overlap(self, position: int, data: Bytes, cursor: int) -> tuple[int, Overlap] | None:
-        """The next known range of the captured bytes of `data`, from `cursor` on, and the cursor behind it.
+        """The next known range of the captured bytes of `data`, from `cursor` on, and the cursor after it.
 
         In ascending order: what lies in [start, delivered), then each piece of bytes. None when no more are
         known.
@@ -161,7 +161,7 @@ class Sequence(SequencePlace):
                 self.next = self.delivered
             if cut == phantom:
                 if self.fresh is not None:
-                    self.next = end & MASK  # phantoms behind fresh bytes are known by the distance
+                    self.next = end & MASK  # phantoms after fresh bytes are known by the distance
                 elif phantom != end:
                     self._skip(end - phantom)
                     self.next = self.delivered
@@ -283,10 +283,10 @@ class Sequence(SequencePlace):
                 found.append(piece)
         self.pieces = found
 
-    def _may_join(self, piece: Piece, behind: Piece) -> bool:
+    def _may_join(self, piece: Piece, following: Piece) -> bool:
         if piece.kind != DATA or not self.rules.buffer_data:
             return True
-        return self.rules.policy in ("first", "last") and piece.length + behind.length <= JOINED_MAX
+        return self.rules.policy in ("first", "last") and piece.length + following.length <= JOINED_MAX
 
     # --- deliver --------------------------------------------------------------------------------------------
 
@@ -363,7 +363,7 @@ class Sequence(SequencePlace):
 
     @holding
     def record(self, position: int, values: tuple[int, ...]) -> None:
-        """Keep a record behind those that are not beyond it."""
+        """Keep a record after those that are not beyond it."""
         self._unhold()
         self._begin_holding()
         at = len(self.records)

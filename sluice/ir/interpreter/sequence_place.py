@@ -52,7 +52,7 @@ class SequencePlace:
         self.skipped: int = 0  # phantom units in [start, delivered)
         self.trailing: int = 0  # of those, the ones directly before `delivered`
         self.fresh: bytes | None = None  # [delivered, next) begins with these bytes of the current packet
-        self.pieces: list[Piece] = []  # ascending, disjoint, all at or behind `delivered`
+        self.pieces: list[Piece] = []  # ascending, disjoint, all at or after `delivered`
         self.records: list[Record] = []  # by position, then arrival
         self.history: bytearray = bytearray()  # the last delivered bytes of an unbroken run
         self.history_end: int = 0
@@ -316,7 +316,7 @@ class SequencePlace:
         del self.pieces[:done]
 
     def _skip(self, count: int) -> None:
-        """Pass phantom units at `delivered`. Before anything real, the stream begins behind them."""
+        """Pass phantom units at `delivered`. Before anything real, the stream begins after them."""
         anything = (self.delivered - self.start) & MASK != self.skipped
         self.delivered = (self.delivered + count) & MASK
         if not anything or self.skipped + count >= 1 << 32:

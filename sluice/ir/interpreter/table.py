@@ -134,10 +134,10 @@ class Table:
 
     def victim(self) -> Instance | None:
         """Of the next live instances that are not in use, the one with the earliest deadline, the first
-        of equals; the search goes on behind it. None when there is none in one round.
+        of equals; the search goes on after it. None when there is none in one round.
         """
         best: Instance | None = None
-        seen, behind = 0, 0
+        seen, after = 0, 0
         for _ in range(len(self.slots)):
             slot = self.evict_cursor % len(self.slots)
             self.evict_cursor = slot + 1
@@ -145,12 +145,12 @@ class Table:
             if instance is None or instance.in_use:
                 continue
             if best is None or instance.deadline < best.deadline:
-                best, behind = instance, self.evict_cursor
+                best, after = instance, self.evict_cursor
             seen += 1
             if seen == EVICT_AMONG:
                 break
         if best is not None:
-            self.evict_cursor = behind
+            self.evict_cursor = after
         return best
 
 
@@ -167,7 +167,7 @@ class Aliases:
         self.oldest = 0
 
     def find(self, key: Key) -> tuple[int, int, int]:
-        """Number, place and side; number 0, which no stored instance has, where nobody has the key."""
+        """Number, place and side; number 0, which no stored instance has, where none has the key."""
         return self.index.get(key, (0, 0, 0))
 
     def add(self, key: Key, number: int, place: int, side: int) -> bool:

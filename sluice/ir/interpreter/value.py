@@ -36,14 +36,14 @@ class NoInstance(Registers[int]):
 
 
 class ZeroNumbers(Registers[int]):
-    """Slots where no packet passed: what nobody left is 0."""
+    """Slots where no packet passed: what was not left is 0."""
 
     def __missing__(self, name: str) -> int:
         return 0
 
 
 class NoStrings(Registers[Bytes]):
-    """Slots where no packet passed: what nobody left is empty."""
+    """Slots where no packet passed: what was not left is empty."""
 
     def __missing__(self, name: str) -> Bytes:
         return EMPTY

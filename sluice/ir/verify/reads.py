@@ -23,21 +23,21 @@ RULE = "packet reads"
 class Covered:
     """What is known to have been captured.
 
-    least: the number of bytes after a mark. exact: (mark, size): as many bytes as the expression says. behind: (mark,
+    least: the number of bytes after a mark. exact: (mark, size): as many bytes as the expression says. offsets: (mark,
     base, n): the mark is n bytes after base.
     """
 
     least: dict[str, int] = field(default_factory=lambda: {})
     exact: set[tuple[str, Expr]] = field(default_factory=lambda: set())
-    behind: set[tuple[str, str, int]] = field(default_factory=lambda: set())
+    offsets: set[tuple[str, str, int]] = field(default_factory=lambda: set())
 
     def copy(self) -> Covered:
-        return Covered(dict(self.least), set(self.exact), set(self.behind))
+        return Covered(dict(self.least), set(self.exact), set(self.offsets))
 
     def meet(self, other: Covered) -> Covered:
         """The facts that hold on both of two paths."""
         least = {name: min(size, other.least[name]) for name, size in self.least.items() if name in other.least}
-        return Covered(least, self.exact & other.exact, self.behind & other.behind)
+        return Covered(least, self.exact & other.exact, self.offsets & other.offsets)
 
     def add(self, mark: str, size: Expr) -> None:
         """A check found `size` bytes after `mark`.
@@ -46,7 +46,7 @@ class Covered:
         may have wrapped.
         """
         self._add(mark, size)
-        for later, base, distance in list(self.behind):
+        for later, base, distance in list(self.offsets):
             if base != mark:
                 continue
             if isinstance(size, Const):
@@ -65,7 +65,7 @@ class Covered:
         name = register.name
         if register.space == "mark":
             self.least.pop(name, None)
-            self.behind = {item for item in self.behind if name not in item[:2]}
+            self.offsets = {item for item in self.offsets if name not in item[:2]}
         self._forget_sizes(lambda reg: reg.name == name, name)
 
     def forget_spaces(self, spaces: tuple[str, ...]) -> None:
@@ -83,12 +83,12 @@ class Covered:
         target = register.name
         least = self.least.get(base, 0) - distance
         exact = [size for mark, size in self.exact if mark == base] if distance == 0 else []
-        behind = [(base, distance)] + [(far, n + distance) for mark, far, n in self.behind if mark == base]
+        known = [(base, distance)] + [(far, n + distance) for mark, far, n in self.offsets if mark == base]
         self.forget(register)
         if least > 0:
             self.least[target] = least
         self.exact |= {(target, size) for size in exact if all(reg.name != target for reg in registers(size))}
-        self.behind |= {(target, far, n) for far, n in behind if far != target}
+        self.offsets |= {(target, far, n) for far, n in known if far != target}
 
     def step(self, instruction: Instruction, written: tuple[Reg, ...]) -> None:
         """Update the facts after an instruction that sets the registers `written`."""
@@ -161,4 +161,4 @@ def _missing(mark: Reg, size: int, known: Covered) -> str | None:
     least = known.least.get(mark.name, 0)
     if size <= least:
         return None
-    return f"reads {size} bytes behind {mark.name}, where a length check covers {least}"
+    return f"reads {size} bytes after {mark.name}, where a length check covers {least}"

@@ -45,7 +45,7 @@ def check(subject: Subject) -> None:
             continue
         traced.add(block.name)
         if isinstance(block.terminator, Return):
-            subject.fail(RULE, "returns behind a trace", block, block.terminator)
+            subject.fail(RULE, "returns after a trace", block, block.terminator)
         waiting += block.terminator.targets()
 
 

@@ -51,7 +51,7 @@ def what_it_does(instruction: Instruction) -> Hashable:
 
 def remove_unreachable(graph: Graph) -> bool:
     """Remove unreachable blocks; returns whether there were any."""
-    reachable = {graph.entry, *behind(graph, graph.entry)}
+    reachable = {graph.entry, *blocks_after(graph, graph.entry)}
     if len(reachable) == len(graph.blocks):
         return False
     gone = [name for name in graph.blocks if name not in reachable]
@@ -82,7 +82,7 @@ def is_copy(name: str) -> bool:
     return " #" in name
 
 
-def behind(graph: Graph, start: str, end: str = "") -> set[str]:
+def blocks_after(graph: Graph, start: str, end: str = "") -> set[str]:
     """The blocks that paths from a block reach; the block itself only if a path returns to it. With `end`, only blocks
     on paths up to that one.
     """
@@ -134,7 +134,7 @@ def loops(graph: Graph) -> dict[str, frozenset[str]]:
 def twin(graph: Graph, start: str) -> str:
     """Duplicate a block and all that are reachable from it; returns the name of the block's copy."""
     names = fresh_names(graph)
-    twins = {name: next(names[name]) for name in sorted({start} | behind(graph, start))}
+    twins = {name: next(names[name]) for name in sorted({start} | blocks_after(graph, start))}
     for name, other in twins.items():
         old = graph.blocks[name]
         last = with_targets(old.terminator, lambda target: twins[target])

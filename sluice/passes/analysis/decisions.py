@@ -211,8 +211,8 @@ class Decisions:
     def _live(self) -> dict[str, set[str]]:
         """For every block, the registers that may decide a branch in it or after it."""
 
-        def flow(name: str, behind: set[str]) -> set[str]:
-            now: set[str] = set(behind)
+        def flow(name: str, following: set[str]) -> set[str]:
+            now: set[str] = set(following)
             if isinstance(last := self.graph.blocks[name].terminator, Branch):
                 now |= {reg.name for reg in registers(last.condition)}
             for step in reversed(self.steps[name]):

@@ -20,10 +20,10 @@ LIST = 4
 
 def header_bytes(program: Program) -> int:
     """The bytes that are read of most packets: the headers of the layers with templates, and of the next layer."""
-    behind = fast_path_stage(program)
-    if behind is None:
+    next_stage = fast_path_stage(program)
+    if next_stage is None:
         return UNKNOWN
-    headers = [*(layer.template for layer in templates(program)), behind.main]
+    headers = [*(layer.template for layer in templates(program)), next_stage.main]
     return min(sum(header_of(graph) for graph in headers if graph is not None) + LIST, UNKNOWN)
 
 

@@ -44,7 +44,7 @@ def lazily_initialised(graph: Graph, first: Mapping[str, int]) -> dict[str, int]
     return {name: first.get(name, len(graph.blocks[name].body)) for name in waiting}
 
 
-def behind(graph: Graph, first: Mapping[str, int]) -> dict[str, int]:
+def after(graph: Graph, first: Mapping[str, int]) -> dict[str, int]:
     """By block, the number of the first instruction that may run after an instruction of `first`.
 
     `first` is in the same form. Blocks where no instruction may run after one of `first` are omitted.

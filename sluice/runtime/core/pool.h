@@ -320,7 +320,7 @@ static inline void sl_holder_remove(struct sl_pool *pool, struct sl_holder *hold
     *(holder->newer ? &holder->newer->older : &pool->newest) = holder->older;
 }
 
-/* A holder begins anew: it is the newest. */
+/* A holder begins again: it is the newest. */
 static inline void sl_holder_renew(struct sl_pool *pool, struct sl_holder *holder) {
     if (pool->newest != holder) {
         sl_holder_remove(pool, holder);

@@ -24,7 +24,7 @@ enum {
     SL_INSTANCE_LEAD = 6,     /* an instance is prefetched so many packets before its packet is processed */
     SL_HELD_LEAD = 4,         /* the same for what its sequences hold */
     SL_INDEX_LEAD = 2,        /* the same for what that points to */
-    SL_BEHIND_FROM = 64,      /* a held packet with more bytes makes sl_lookahead_behind prefetch the next ones, from
+    SL_NEXT_FROM = 64,      /* a held packet with more bytes makes sl_lookahead_next prefetch the next ones, from
                                * this offset on */
     SL_HELD_MUCH = 1 << 20,   /* bytes of the pool in use, from which on held data is prefetched */
     SL_APART = 512,           /* bytes from one packet to the next, above which the hardware prefetcher does not help */
@@ -199,16 +199,16 @@ SL_COLD void sl_lookahead_held_each(const struct sl_lookahead *lookahead, const 
         sl_lookahead_lead(table, packet);
 }
 
-/* The current packet is held by an instance. The packet that follows it in its group at distance `behind` (1 or 2),
+/* The current packet is held by an instance. The packet that follows it in its group at this `distance` (1 or 2),
  * with `captured` bytes at `at`, will probably be held as well if it belongs to the same instance: prefetches all of it
  * after its headers, because the copy would otherwise wait for each line. Returns whether it belongs to the same
  * instance. */
-SL_COLD bool sl_lookahead_behind(const struct sl_lookahead *lookahead, const struct sl_table *table, const struct sl_instance *instance,
-                             uint32_t behind, const uint8_t *at, uint32_t captured) {
-    uint32_t packet = lookahead->packet + behind;
+SL_COLD bool sl_lookahead_next(const struct sl_lookahead *lookahead, const struct sl_table *table, const struct sl_instance *instance,
+                             uint32_t distance, const uint8_t *at, uint32_t captured) {
+    uint32_t packet = lookahead->packet + distance;
     if (!lookahead->each[packet].home || table->predicted[packet] != instance)
         return false;
-    sl_lookahead_bytes(at, SL_BEHIND_FROM, captured, false);
+    sl_lookahead_bytes(at, SL_NEXT_FROM, captured, false);
     return true;
 }
 

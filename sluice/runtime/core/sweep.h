@@ -106,7 +106,7 @@ SL_PREFETCH void sl_sweep_prefetch(const struct sl_box *box, const struct sl_tab
 SL_INLINED struct sl_instance *sl_evict_choose(const struct sl_table *table, uint32_t *hand, size_t instance_bytes,
                                                size_t busy) {
     struct sl_instance *victim = NULL;
-    uint32_t slot = *hand, behind = 0;
+    uint32_t slot = *hand, after = 0;
     const uint32_t high = table->high_water;
     for (unsigned seen = 0, i = 0; seen < SL_SWEEP_STEP && i < high; i++) {
         slot = slot < high ? slot : 0;
@@ -118,10 +118,10 @@ SL_INLINED struct sl_instance *sl_evict_choose(const struct sl_table *table, uin
         seen++;
         if (!victim || instance->deadline < victim->deadline) {
             victim = instance;
-            behind = slot;
+            after = slot;
         }
     }
-    *hand = victim ? behind : slot;
+    *hand = victim ? after : slot;
     return victim;
 }
 

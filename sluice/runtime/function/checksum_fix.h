@@ -192,9 +192,9 @@ static inline void sl_checksum_fix(uint8_t *at, const struct sl_frame *frame, co
             sl_mend_one(at, header, before, lo, hi, ip.ip, ip.ip + (uint32_t)(at[ip.ip] & 15) * 4, false);
         if (transport && !sl_mend_overlaps(lo, hi, transport)) {
             bool udp = ip.protocol == 17;
-            uint32_t addresses = ip.ip + (ip.version == 4 ? 12 : 8), behind = addresses + (ip.version == 4 ? 8 : 32);
+            uint32_t addresses = ip.ip + (ip.version == 4 ? 12 : 8), beyond = addresses + (ip.version == 4 ? 8 : 32);
             if (ip.protocol != 1)   /* ICMP has no pseudo header */
-                sl_mend_one(at, transport, before, lo, hi, addresses, behind, udp);
+                sl_mend_one(at, transport, before, lo, hi, addresses, beyond, udp);
             sl_mend_one(at, transport, before, lo, hi, ip.payload, udp ? sl_udp_end(at, &ip) : ip.end, udp);
         }
         if (!sl_ip_inner(frame, &ip, &inner))

@@ -56,9 +56,9 @@ static inline bool sl_parameter_number(const char *text, uint64_t *number) {
 static inline bool sl_parameter_seconds(const char *text, double *seconds) {
     size_t length = strspn(text, "0123456789");
     const char *fraction = text + length + (text[length] == '.');
-    size_t behind = strspn(fraction, "0123456789");
+    size_t digits = strspn(fraction, "0123456789");
     *seconds = strtod(text, NULL);
-    return length && !fraction[behind] && (fraction == text + length || behind);
+    return length && !fraction[digits] && (fraction == text + length || digits);
 }
 
 /* Sets the variable of a parameter; false if the value is not one of its kind. */

@@ -55,7 +55,7 @@ static int read_block(struct sl_capture *c, struct block *b)
                      b->length);
     uint32_t repeated = sl_capture_load32(c, at + b->length - 4);
     if (repeated != b->length)
-        return sl_capture_fail(c, "corrupt: a block (type 0x%" PRIx32 ") has length %" PRIu32 " in front and %" PRIu32 " behind",
+        return sl_capture_fail(c, "corrupt: a block (type 0x%" PRIx32 ") has length %" PRIu32 " in front and %" PRIu32 " at its end",
                      b->type, b->length, repeated);
     b->body = at + 8;
     b->body_length = b->length - BLOCK_SMALLEST;

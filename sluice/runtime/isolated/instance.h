@@ -227,7 +227,7 @@ static inline bool sl_iso_instance_begin(void) {
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     struct sl_iso_instance *instance = &sl_iso_instance;
     const struct sl_iso_slot *slot = receiver->slot;
-    /* a new process of the stack that has not read the input again begins all flows anew: the store may have their state */
+    /* a new process of the stack that has not read the input again begins all flows again: the store may have their state */
     bool new_root = receiver->iso->control->roots && !receiver->iso->control->replays;
     for (uint32_t i = 0; i < receiver->box->layer_count; i++) {
         struct sl_mirrors *mirrors = receiver->program->mirrors(receiver->box, i);

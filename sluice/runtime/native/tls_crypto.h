@@ -32,7 +32,7 @@ struct tls_crypto {
     int (*hmac_final)(void *, uint8_t *, unsigned *);
     void (*hash_free)(void *);       /* of 3 alone */
     void *sha256, *sha384, *hmac;    /* `hmac`: a context, keyed with the secret that is expanded */
-    void *aead[TLS_AEADS];           /* cipher contexts, keyed anew for every packet or record */
+    void *aead[TLS_AEADS];           /* cipher contexts, with a key for each packet or record */
 };
 
 struct key_secret {

@@ -5,7 +5,7 @@
  * costs no more than its bytes.
  *
  * It lies apart from the instance, which has a pointer to it: most connections of a stack that knows such layers carry
- * none of theirs, and would have two lines more that nobody reads. By slot of the table, not from the pool, so that it is
+ * none of theirs, and would have two lines more that are not read. By slot of the table, not from the pool, so that it is
  * there also when others have used up what may be held. */
 #ifndef SL_MESSAGES_H
 #define SL_MESSAGES_H
@@ -21,7 +21,7 @@
 
 enum sl_messages_state {
     SL_MESSAGES_FOUND,       /* the next byte begins a message, or goes on with one */
-    SL_MESSAGES_LOST,        /* nobody knows, and nobody was told yet */
+    SL_MESSAGES_LOST,        /* it is not known, and was not reported yet */
     SL_MESSAGES_SEARCHING,   /* the next start is being looked for */
     SL_MESSAGES_OVER,        /* nothing more is understood */
 };
@@ -45,7 +45,7 @@ SL_COLD uint64_t sl_packet_loss(uint64_t frame) {
 struct sl_messages {
     uint8_t *at;      /* from the pool; NULL while room is 0 */
     uint64_t begin;   /* stream offset of the first byte that no message has had */
-    uint64_t seen;    /* of the byte behind all that came or was given up */
+    uint64_t seen;    /* of the byte after all that came or was given up */
     uint32_t used;    /* bytes of an incomplete message */
     uint32_t room;
     uint32_t want;    /* how many it will have; 0 while its header is not all there */
@@ -106,7 +106,7 @@ static inline void sl_messages_gap(struct sl_messages *messages, struct sl_pool 
     sl_messages_lose(messages, pool, SL_LOSS_GAP);
 }
 
-/* The stream ends: whether the layer with index `taker` took messages last and has a loss to hear of, which is that of
+/* The stream ends: whether the layer with index `taker` took messages last and has a loss to be notified of, which is that of
  * the part of a message that it was left with, or one before. Nothing more is understood afterwards. */
 static inline bool sl_messages_end(struct sl_messages *messages, struct sl_pool *pool, uint32_t taker) {
     if (messages->taker != taker + 1)
@@ -146,7 +146,7 @@ SL_COLD bool sl_messages_store(struct sl_messages *messages, struct sl_pool *poo
     return true;
 }
 
-/* What was kept and `more` behind it, as one slice; nothing is kept afterwards. `more` itself when nothing was; a copy
+/* What was kept and `more` after it, as one slice; nothing is kept afterwards. `more` itself when nothing was; a copy
  * in `scratch` otherwise, and an empty slice when that has no room. */
 static inline sl_bytes sl_messages_join(struct sl_messages *messages, struct sl_pool *pool, struct sl_scratch *scratch,
                                         sl_bytes more) {

@@ -40,7 +40,7 @@ struct sl_index_entry {
 };
 
 /* A part of the index. Of a leaf, the entries are nodes and their positions; of another, parts, where none of an entry's
- * nodes lies before its position, nor behind the next one's. The first position of these means nothing: what is before
+ * nodes lies before its position, nor after the next one's. The first position of these means nothing: what is before
  * the second entry is in the first. */
 struct sl_index {
     struct sl_index_entry entries[SL_INDEX_MOST];
@@ -79,7 +79,7 @@ static inline struct sl_index *sl_entry_part(const struct sl_index_entry *entry)
     return (struct sl_index *)(uintptr_t)entry->at;
 }
 
-/* The last entry that does not lie behind `position`, or else the first. Its branches go wrong half of the time; without any
+/* The last entry that does not lie after `position`, or else the first. Its branches go wrong half of the time; without any
  * a segment far ahead takes no less, as each step then waits for what the one before it has loaded, and one whose place is
  * predicted, as right in front of the one before, takes 1.3 times as long. gcc 12 would make moves of them. */
 static inline unsigned sl_index_find(const struct sl_index *index, uint64_t position) {
@@ -158,7 +158,7 @@ SL_COLD bool sl_index_grow(struct sl_ordered *ordered, struct sl_pool *pool) {
     return true;
 }
 
-/* Puts a node behind those that do not lie behind it. False, without it there: no memory. */
+/* Puts a node after those that do not lie after it. False, without it there: no memory. */
 SL_COLD bool sl_index_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node, uint64_t length) {
     const uint64_t position = node->position;
     if ((!ordered->root || ordered->root->count == SL_INDEX_MOST) && !sl_index_grow(ordered, pool))
@@ -210,7 +210,7 @@ SL_COLD void sl_index_remove(struct sl_ordered *ordered, struct sl_pool *pool, c
 
 /* --- the list --- */
 
-/* The last node that does not lie behind `position`, or NULL. */
+/* The last node that does not lie after `position`, or NULL. */
 static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, uint64_t position) {
     struct sl_node *node = ordered->last;
     if (ordered->root) {
@@ -222,25 +222,25 @@ static inline struct sl_node *sl_ordered_find(const struct sl_ordered *ordered, 
             __builtin_prefetch(sl_entry_node(&leaf->entries[place + 1]));   /* the code that adds one prefetches that, too */
     }
     while (node && sl_position_before(position, node->position))
-        node = node->previous;   /* with an index once at most: the first of its leaf lies behind */
+        node = node->previous;   /* with an index once at most: the first of its leaf lies after */
     return node;
 }
 
-/* Puts a node in front of `behind` (NULL: at the end), behind all that have its position. `length`: what it covers, or 0.
+/* Puts a node in front of `after` (NULL: at the end), after all that have its position. `length`: what it covers, or 0.
  * False, with nothing done: no memory. */
 static inline bool sl_ordered_add(struct sl_ordered *ordered, struct sl_pool *pool, struct sl_node *node, uint64_t length,
-                                  struct sl_node *behind) {
+                                  struct sl_node *after) {
     if ((ordered->root || ordered->count >= SL_INDEX_FROM) && !sl_index_add(ordered, pool, node, length))
         return false;
     ordered->count++;
-    node->next = behind;
-    node->previous = behind ? behind->previous : ordered->last;
+    node->next = after;
+    node->previous = after ? after->previous : ordered->last;
     *(node->previous ? &node->previous->next : &ordered->first) = node;
-    *(behind ? &behind->previous : &ordered->last) = node;
+    *(after ? &after->previous : &ordered->last) = node;
     return true;
 }
 
-/* A place between two nodes that is known without a look at them: behind entry `place` of a leaf, and in front of the next
+/* A place between two nodes that is known without a look at them: after entry `place` of a leaf, and in front of the next
  * one. */
 struct sl_hole {
     struct sl_index *leaf;
@@ -254,12 +254,12 @@ static inline struct sl_hole sl_ordered_hole(const struct sl_ordered *ordered, u
         return (struct sl_hole){NULL, 0};
     struct sl_index *leaf = sl_index_leaf(ordered->root, low);
     unsigned place = sl_index_find(leaf, low);
-    const struct sl_index_entry *before = &leaf->entries[place], *behind = before + 1;
+    const struct sl_index_entry *before = &leaf->entries[place], *after = before + 1;
     if (place + 1 >= leaf->count || !before->length || !sl_position_before(before->position + before->length, low) ||
-        !sl_position_before(high, behind->position))
+        !sl_position_before(high, after->position))
         return (struct sl_hole){NULL, 0};
     __builtin_prefetch(sl_entry_node(before), 1);
-    __builtin_prefetch(sl_entry_node(behind), 1);
+    __builtin_prefetch(sl_entry_node(after), 1);
     return (struct sl_hole){leaf, place};
 }
 

@@ -6,7 +6,7 @@
  *     start <= delivered <= next
  *
  * [delivered, next) is contiguous and waits to be delivered: either as a slice of the packet being processed
- * (struct sl_packet_data), or in held pieces. All pieces lie at or behind `delivered`. While packets come in order
+ * (struct sl_packet_data), or in held pieces. All pieces lie at or after `delivered`. While packets come in order
  * and are delivered at once, nothing is held and nothing is copied.
  *
  * For each packet: begin, position, overlap, room, insert, then assemble or settle. What a function needs of

@@ -17,7 +17,7 @@ static inline sl_bytes sl_sequence_assemble_direct(struct sl_sequence *seq, cons
     return direct->data;
 }
 
-/* sl_sequence_assemble from pieces, perhaps behind the packet's own bytes. */
+/* sl_sequence_assemble from pieces, perhaps after the packet's own bytes. */
 SL_COLD sl_bytes sl_sequence_assemble_pieces(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                              struct sl_pool *pool, struct sl_packet_data *direct, struct sl_scratch *scratch) {
     struct sl_held *held = seq->held;
@@ -94,7 +94,7 @@ static inline __attribute__((always_inline)) sl_bytes sl_sequence_assemble(struc
 }
 
 /* Gives up what is missing at `next`, up to `position` or to the first piece before it. False when that is nothing, or
- * when bytes still wait. Otherwise *gap says what is given up, and `next` stands behind it and all that is contiguous
+ * when bytes still wait. Otherwise *gap says what is given up, and `next` stands after it and all that is contiguous
  * there. */
 SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                  uint64_t position, struct sl_gap *gap) {
@@ -115,7 +115,7 @@ SL_COLD bool sl_sequence_skip_to(struct sl_sequence *seq, const struct sl_sequen
 
 /* Gives up what is missing at `next`: a CUT there, else all up to the first piece or record beyond. False
  * when nothing is beyond, or when bytes still wait. Otherwise *gap says what is given up, and `next` stands
- * behind it and all that is contiguous there. */
+ * after it and all that is contiguous there. */
 SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                  struct sl_gap *gap) {
     struct sl_held *held = seq->held;
@@ -142,7 +142,7 @@ SL_COLD bool sl_sequence_give_up(struct sl_sequence *seq, const struct sl_sequen
     sl_sequence_pass(seq, length);
     seq->next = seq->delivered;
     sl_sequence_advance(seq, rules, pool);
-    if (held->beyond)   /* behind it the next hole ends: while a limit is reached every packet gives one up */
+    if (held->beyond)   /* after it the next hole ends: while a limit is reached every packet gives one up */
         __builtin_prefetch(held->beyond->node.next);
     sl_sequence_unhold(seq, pool);
     return true;

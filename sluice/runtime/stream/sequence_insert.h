@@ -5,8 +5,8 @@
 #include "stream/sequence_room.h"
 
 /* Takes the next bytes in order as they lie in the packet, without memory: up to the first piece held. When there is no
- * memory for what is behind that, the pieces that `data` covers give way to it instead, whatever the policy says. How
- * many bytes were taken; `next` stands behind them. */
+ * memory for what is after that, the pieces that `data` covers give way to it instead, whatever the policy says. How
+ * many bytes were taken; `next` stands after them. */
 SL_COLD uint64_t sl_sequence_take(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                   struct sl_packet_data *direct, uint64_t position, sl_bytes data) {
     struct sl_held *held = seq->held;
@@ -67,7 +67,7 @@ SL_COLD bool sl_sequence_insert_any(struct sl_sequence *seq, const struct sl_seq
         from += sl_sequence_take(seq, rules, pool, direct, position, data);
     if (in_order && from == phantom && !(seq->held && seq->held->pieces.first)) {
         if (seq->lent)
-            seq->next = end;   /* phantoms behind direct bytes: known by the distance, without a piece */
+            seq->next = end;   /* phantoms after direct bytes: known by the distance, without a piece */
         else if (phantom != end)
             sl_sequence_skip(seq, end - phantom);
         sl_sequence_unhold(seq, pool);
@@ -99,7 +99,7 @@ static inline bool sl_sequence_is_next(const struct sl_sequence *seq, const stru
            (!rules->linear || position <= SL_FARTHEST - units);
 }
 
-/* Passes `length` units that are in the stream, and what there is behind them of `units`; nothing waits. */
+/* Passes `length` units that are in the stream, and what there is after them of `units`; nothing waits. */
 static inline void sl_sequence_pass_by(struct sl_sequence *seq, uint64_t length, uint64_t units) {
     if (length) {
         sl_sequence_pass(seq, length);
@@ -117,7 +117,7 @@ static inline bool sl_sequence_insert_next(struct sl_sequence *seq, const struct
         if (data.length && rules->buffer_data) {
             *direct = (struct sl_packet_data){data, position, true};
             seq->lent = 1;
-            seq->next += units;   /* phantoms behind direct bytes: known by the distance, without a piece */
+            seq->next += units;   /* phantoms after direct bytes: known by the distance, without a piece */
         } else {
             sl_sequence_pass_by(seq, data.length, units);
         }
@@ -143,7 +143,7 @@ static inline bool sl_sequence_forward(struct sl_sequence *seq, const struct sl_
  * `delivered` is dropped. Bytes that are next in order while nothing waits are left in *direct, up to the first piece held,
  * not copied: they must be assembled or settled before the packet's memory goes. Everything else is copied;
  * where bytes are held already, the policy decides whose stay. DATA takes the place of CUT and PHANTOM;
- * those take no place that is known. `next` then stands behind all that is contiguous, or at a CUT. False
+ * those take no place that is known. `next` then stands after all that is contiguous, or at a CUT. False
  * when the pool had no memory: what could not be copied is missing, and may come again.
  * A second insert for the same packet settles the first. */
 static inline bool sl_sequence_insert(struct sl_sequence *seq, const struct sl_sequence_rules *rules,

@@ -45,11 +45,11 @@ struct sl_earlier {
 struct sl_held {
     struct sl_ordered pieces;    /* disjoint */
     struct sl_ordered records;   /* of one position: in the order of their arrival */
-    struct sl_piece *hint;       /* where the last search ended: the first that ends behind each position of    */
+    struct sl_piece *hint;       /* where the last search ended: the first that ends after each position of    */
     uint64_t hint_from, hint_to; /* [hint_from, hint_to), so that the next one there need not look at any piece */
     struct sl_piece *beyond;     /* the first piece that does not lie before `next`, or NULL */
     uint8_t *history;                /* the last delivered bytes, the newest at history[history_used - 1] */
-    uint64_t history_end;            /* the position behind the newest */
+    uint64_t history_end;            /* the position after the newest */
     uint32_t history_used, history_size;
     uint64_t bytes;                  /* units of all DATA pieces */
     /* What the receiver says (see sl_sequence_acknowledge): */
@@ -92,7 +92,7 @@ static inline struct sl_piece *sl_piece_previous(const struct sl_piece *piece) {
     return sl_piece_of(piece->node.previous);
 }
 
-/* Does a piece end behind `position`? */
+/* Does a piece end after `position`? */
 static inline bool sl_piece_reaches(const struct sl_piece *piece, uint64_t position) {
     return sl_position_before(position, piece->node.position + piece->length);
 }
@@ -110,7 +110,7 @@ static inline void sl_piece_resize(struct sl_held *held, struct sl_piece *piece,
     sl_pieces_count_small(held, piece, 1);
 }
 
-/* Remembers a piece as the first that ends behind each position from `from` on. */
+/* Remembers a piece as the first that ends after each position from `from` on. */
 static inline struct sl_piece *sl_pieces_remember(struct sl_held *held, struct sl_piece *piece, uint64_t from) {
     held->hint_from = from;
     held->hint_to = piece->node.position + piece->length;
@@ -124,7 +124,7 @@ static inline uint64_t sl_piece_from(const struct sl_piece *piece) {
     return previous ? previous->node.position + previous->length : piece->node.position - (UINT64_C(1) << 62);
 }
 
-/* The first piece that ends behind `position`, or NULL. */
+/* The first piece that ends after `position`, or NULL. */
 static inline struct sl_piece *sl_pieces_reach(struct sl_held *held, uint64_t position) {
     if (position - held->hint_from < held->hint_to - held->hint_from)
         return held->hint;
@@ -161,16 +161,16 @@ static inline void sl_piece_fill(struct sl_held *held, struct sl_piece *piece, c
         held->bytes += piece->length;
 }
 
-/* A new piece with room for `room` bytes in front of `behind` (NULL: at the end). NULL when there is no memory. Its
+/* A new piece with room for `room` bytes in front of `after` (NULL: at the end). NULL when there is no memory. Its
  * bytes, and `beyond`, are left to the caller. */
-static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
+static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct sl_pool *pool, struct sl_piece *after,
                                                    uint8_t kind, uint64_t position, uint64_t length, size_t room) {
     struct sl_piece *piece = sl_piece_take(pool, kind, position, length, room);
     if (!piece)
         return NULL;
     sl_held_begin(held, pool);
     bool indexed = held->pieces.root;
-    if (!sl_ordered_add(&held->pieces, pool, &piece->node, length, behind ? &behind->node : NULL)) {
+    if (!sl_ordered_add(&held->pieces, pool, &piece->node, length, after ? &after->node : NULL)) {
         sl_pool_give(pool, piece, piece->node.size);
         return NULL;
     }
@@ -181,11 +181,11 @@ static inline struct sl_piece *sl_pieces_add_block(struct sl_held *held, struct 
     return sl_pieces_remember(held, piece, sl_piece_from(piece));
 }
 
-/* A new piece in front of `behind` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
+/* A new piece in front of `after` (NULL: at the end), DATA filled from `bytes` unless that is NULL. NULL
  * when there is no memory. `beyond` is left to the caller. */
-static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *behind,
+static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_pool *pool, struct sl_piece *after,
                                              uint8_t kind, uint64_t position, uint64_t length, const uint8_t *bytes) {
-    struct sl_piece *piece = sl_pieces_add_block(held, pool, behind, kind, position, length, bytes ? (size_t)length : 0);
+    struct sl_piece *piece = sl_pieces_add_block(held, pool, after, kind, position, length, bytes ? (size_t)length : 0);
     if (piece)
         sl_piece_fill(held, piece, bytes);
     return piece;
@@ -196,9 +196,9 @@ static inline struct sl_piece *sl_pieces_add(struct sl_held *held, struct sl_poo
 static inline struct sl_hole sl_pieces_hole(const struct sl_held *held, uint64_t low, uint64_t high) {
     const bool hinted = held->hint_to != held->hint_from;
     if (hinted && low - held->hint_from < held->hint_to - held->hint_from)
-        return (struct sl_hole){NULL, 0};   /* the piece behind it is at hand */
+        return (struct sl_hole){NULL, 0};   /* the piece after it is at hand */
     if (hinted && held->hint == sl_piece_last(held) && !sl_position_before(low, held->hint_to))
-        return (struct sl_hole){NULL, 0};   /* behind the last one there is no hole */
+        return (struct sl_hole){NULL, 0};   /* after the last one there is no hole */
     return sl_ordered_hole(&held->pieces, low, high);
 }
 
@@ -238,12 +238,12 @@ static inline void sl_pieces_remove(struct sl_held *held, struct sl_pool *pool, 
     sl_pool_give(pool, piece, piece->node.size);
 }
 
-/* Makes one piece of a piece and the one of its kind behind it, which it touches; also of their `bytes`, if they hold any.
+/* Makes one piece of a piece and the one of its kind after it, which it touches; also of their `bytes`, if they hold any.
  * NULL when there is no memory for them, and then they stay as they are. */
 static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_pool *pool, struct sl_piece *piece,
                                               bool bytes) {
-    struct sl_piece *behind = sl_piece_next(piece), *joined = piece;
-    size_t size = offsetof(struct sl_piece, bytes) + (size_t)(piece->length + behind->length);
+    struct sl_piece *after = sl_piece_next(piece), *joined = piece;
+    size_t size = offsetof(struct sl_piece, bytes) + (size_t)(piece->length + after->length);
     if (bytes && size > piece->node.size) {
         /* All of its block, so that bytes which come one by one are not moved each time. */
         size = (size_t)SL_POOL_LEAST << sl_pool_class(size);
@@ -256,10 +256,10 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
         sl_pool_give(pool, piece, piece->node.size);
     }
     if (bytes)
-        memcpy(joined->bytes + joined->length, behind->bytes, (size_t)behind->length);
-    sl_piece_resize(held, joined, joined->length + behind->length);
-    held->bytes += behind->kind == SL_PIECE_DATA ? behind->length : 0;   /* which its removal takes away */
-    sl_pieces_remove(held, pool, behind);
+        memcpy(joined->bytes + joined->length, after->bytes, (size_t)after->length);
+    sl_piece_resize(held, joined, joined->length + after->length);
+    held->bytes += after->kind == SL_PIECE_DATA ? after->length : 0;   /* which its removal takes away */
+    sl_pieces_remove(held, pool, after);
     sl_ordered_resize(&held->pieces, &joined->node, joined->length);
     return sl_pieces_remember(held, joined, joined->node.position);
 }
@@ -268,7 +268,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
 
 static inline size_t sl_record_size(unsigned words) { return sizeof(struct sl_record) + 8 * (size_t)words; }
 
-/* Keeps a copy of `words` behind the records whose position is not beyond this one. False: no memory. */
+/* Keeps a copy of `words` after the records whose position is not beyond this one. False: no memory. */
 static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, uint64_t position,
                                   const uint64_t *words, unsigned count) {
     struct sl_record *record = sl_pool_take(pool, sl_record_size(count));
@@ -279,12 +279,12 @@ static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, ui
     if (count)
         memcpy(record->words, words, 8 * (size_t)count);
     sl_held_begin(held, pool);
-    struct sl_node *last = held->records.last, *behind = NULL;
+    struct sl_node *last = held->records.last, *after = NULL;
     if (last && sl_position_before(position, last->position)) {
         struct sl_node *before = sl_ordered_find(&held->records, position);
-        behind = before ? before->next : held->records.first;
+        after = before ? before->next : held->records.first;
     }
-    if (!sl_ordered_add(&held->records, pool, &record->node, 0, behind)) {
+    if (!sl_ordered_add(&held->records, pool, &record->node, 0, after)) {
         sl_pool_give(pool, record, record->node.size);
         return false;
     }

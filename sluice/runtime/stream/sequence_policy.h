@@ -9,12 +9,12 @@
 enum sl_policy {
     SL_POLICY_FIRST,       /* what came first stays */
     SL_POLICY_LAST,        /* what comes last replaces it */
-    SL_POLICY_BSD,         /* the new one wins over what starts behind it */
+    SL_POLICY_BSD,         /* the new one wins over what starts after it */
     SL_POLICY_BSD_RIGHT,   /* the new one wins unless it starts before the old */
     SL_POLICY_LINUX,       /* as BSD; and with the same start, when it is longer */
     SL_POLICY_WINDOWS,     /* as BSD */
-    SL_POLICY_SOLARIS,     /* the new one wins when it covers the old, or starts and ends behind where that does */
-    SL_POLICY_LINUX_FRAGMENTS,     /* the new one wins over what starts behind it or at the same place */
+    SL_POLICY_SOLARIS,     /* the new one wins when it covers the old, or starts and ends after where that does */
+    SL_POLICY_LINUX_FRAGMENTS,     /* the new one wins over what starts after it or at the same place */
     SL_POLICY_WINDOWS_FRAGMENTS,   /* the new one wins when it sticks out at both ends */
     SL_POLICY_SOLARIS_FRAGMENTS,   /* the new one wins when it starts before the old and covers it */
 };

@@ -5,7 +5,7 @@
 
 #include "stream/sequence_place.h"
 
-/* Has the pool what it takes to hold any part of `data` at `position`, with what may lie behind its bytes, and a record? */
+/* Has the pool what it takes to hold any part of `data` at `position`, with what may lie after its bytes, and a record? */
 SL_COLD bool sl_sequence_memory(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                 struct sl_pool *pool, uint64_t position, sl_bytes data) {
     const uint64_t origin = seq->delivered, end = position - origin + data.captured;
@@ -87,12 +87,12 @@ SL_COLD bool sl_sequence_settle_direct(struct sl_sequence *seq, struct sl_pool *
         seq->next = seq->delivered;
         return false;
     }
-    /* Behind direct bytes and before `next` lie pieces, or else phantoms, if anything. */
-    struct sl_piece *behind = sl_piece_first(seq->held);
-    uint64_t end = seq->delivered + direct->data.captured, phantoms = behind == seq->held->beyond ? seq->next - end : 0;
+    /* After direct bytes and before `next` lie pieces, or else phantoms, if anything. */
+    struct sl_piece *after = sl_piece_first(seq->held);
+    uint64_t end = seq->delivered + direct->data.captured, phantoms = after == seq->held->beyond ? seq->next - end : 0;
     bool complete =
-        sl_sequence_add(seq, pool, behind, SL_PIECE_DATA, seq->delivered, direct->data.captured, direct->data.at) &&
-        sl_sequence_add(seq, pool, behind, SL_PIECE_PHANTOM, end, phantoms, NULL);
+        sl_sequence_add(seq, pool, after, SL_PIECE_DATA, seq->delivered, direct->data.captured, direct->data.at) &&
+        sl_sequence_add(seq, pool, after, SL_PIECE_PHANTOM, end, phantoms, NULL);
     sl_sequence_unhold(seq, pool);
     return complete;
 }

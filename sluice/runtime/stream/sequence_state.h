@@ -3,7 +3,7 @@
  *     - the pieces are ascending and disjoint, none is empty, and none lies before `delivered`;
  *     - those before `next` leave no hole in [delivered, next), are no CUT, and the first is DATA;
  *     - `beyond` is the first of the others; when it lies at `next`, it is a CUT;
- *     - while bytes are lent to the packet's stack, those before `next` lie behind these bytes.
+ *     - while bytes are lent to the packet's stack, those before `next` lie after these bytes.
  *
  * Stacks call sequence.h, not this. */
 #ifndef SL_SEQUENCE_STATE_H
@@ -19,7 +19,7 @@ struct sl_sequence_rules {
     bool linear;              /* meta counts from 0 and never wraps */
     uint8_t policy;           /* enum sl_policy */
     bool whole;               /* for the caller: a gap ends the instance */
-    bool buffer_data;         /* false: nobody asks for the bytes; only their extents are kept */
+    bool buffer_data;         /* false: the bytes have no subscriber; only their extents are kept */
     bool accounts;            /* bytes without a place in the stream are counted: before the base, or outside */
     bool bounded;             /* what the receiver would not take has no place in the stream */
     uint32_t limit_bytes;     /* of the pieces held; 0: the box's, see struct sl_pool */
@@ -41,7 +41,7 @@ struct sl_sequence {
 };
 _Static_assert(sizeof(struct sl_sequence) == 40, "two of them and an instance's head share two cache lines");
 
-/* The sequence of a side. Its address is calculated once for all that is done with it: gcc 12 otherwise does so anew for
+/* The sequence of a side. Its address is calculated once for all that is done with it: gcc 12 otherwise does so again for
  * nearly every field, from the instance and the side, and has no registers left for both (10 instructions of a packet). */
 static inline struct sl_sequence *sl_sequence_of(struct sl_sequence *sequences, uint64_t side) {
     struct sl_sequence *seq = &sequences[side];
@@ -50,7 +50,7 @@ static inline struct sl_sequence *sl_sequence_of(struct sl_sequence *sequences, 
 }
 
 /* The farthest position of a linear sequence, and the farthest ahead that any piece may end: beyond it,
- * "ahead" and "behind" could not be told apart. */
+ * "before" and "after" could not be told apart. */
 #define SL_FARTHEST ((uint64_t)INT64_MAX)
 
 /* Bytes so far from all that is known of a stream belong to another one: a quarter of TCP's numbers. */
@@ -149,7 +149,7 @@ SL_COLD void sl_sequence_discard(struct sl_sequence *seq, struct sl_pool *pool) 
 
 /* --- moves --- */
 
-/* Passes n phantom units at `delivered`, behind which nothing waits yet. */
+/* Passes n phantom units at `delivered`, after which nothing waits yet. */
 static inline void sl_sequence_skip(struct sl_sequence *seq, uint64_t n) {
     bool delivered_any = seq->delivered - seq->start != seq->skipped;
     seq->next = seq->delivered += n;
@@ -189,26 +189,26 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
     }
 }
 
-/* There is nothing any more from `position` to the piece `behind`: if `next` was past it, it comes back. */
-static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t position, struct sl_piece *behind) {
+/* There is nothing any more from `position` to the piece `after`: if `next` was past it, it comes back. */
+static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t position, struct sl_piece *after) {
     if (position - seq->delivered < seq->next - seq->delivered) {
         seq->next = position;
-        seq->held->beyond = behind;
+        seq->held->beyond = after;
     }
 }
 
-/* Adds a piece of this kind in front of `behind`; data longer than a block as several. */
-static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *behind, uint8_t kind,
+/* Adds a piece of this kind in front of `after`; data longer than a block as several. */
+static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *after, uint8_t kind,
                                    uint64_t position, uint64_t length, const uint8_t *bytes) {
     struct sl_held *held = seq->held;
     while (length) {
         uint64_t part = bytes ? sl_min(length, SL_PIECE_MOST) : length;
-        struct sl_piece *piece = sl_pieces_add(held, pool, behind, kind, position, part, bytes);
+        struct sl_piece *piece = sl_pieces_add(held, pool, after, kind, position, part, bytes);
         if (!piece) {
-            sl_sequence_retreat(seq, position, behind);
+            sl_sequence_retreat(seq, position, after);
             return false;
         }
-        if (held->beyond == behind && position - seq->delivered >= seq->next - seq->delivered)
+        if (held->beyond == after && position - seq->delivered >= seq->next - seq->delivered)
             held->beyond = piece;
         position += part;
         length -= part;
@@ -251,16 +251,16 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
 static inline void sl_sequence_join(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                     uint64_t lo, uint64_t hi) {
     const bool first_or_last = rules->policy == SL_POLICY_FIRST || rules->policy == SL_POLICY_LAST;
-    struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *behind, *joined;
+    struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *after, *joined;
     if (piece && piece->node.previous)
         piece = sl_piece_previous(piece);
-    for (; piece && (behind = sl_piece_next(piece)) && !sl_position_before(hi, behind->node.position); piece = joined) {
+    for (; piece && (after = sl_piece_next(piece)) && !sl_position_before(hi, after->node.position); piece = joined) {
         bool bytes = piece->kind == SL_PIECE_DATA && rules->buffer_data;
-        bool joins = piece->kind == behind->kind && !sl_position_before(behind->node.position, lo) &&
-                     piece->node.position + piece->length == behind->node.position &&
-                     (!bytes || (first_or_last && piece->length + behind->length <= SL_PIECE_JOINED));
+        bool joins = piece->kind == after->kind && !sl_position_before(after->node.position, lo) &&
+                     piece->node.position + piece->length == after->node.position &&
+                     (!bytes || (first_or_last && piece->length + after->length <= SL_PIECE_JOINED));
         if (!joins || !(joined = sl_pieces_join(seq->held, pool, piece, bytes)))
-            joined = behind;
+            joined = after;
     }
 }
 

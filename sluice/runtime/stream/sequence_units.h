@@ -30,11 +30,11 @@ static inline void sl_units_remove(struct sl_held *held, struct sl_pool *pool, s
     sl_pieces_remove(held, pool, piece);
 }
 
-/* The piece at `position`, which is not before `delivered`, or NULL; in *behind the first one that lies behind it. */
-static inline struct sl_piece *sl_units_find(const struct sl_sequence *seq, uint64_t position, struct sl_piece **behind) {
+/* The piece at `position`, which is not before `delivered`, or NULL; in *after the first one after it. */
+static inline struct sl_piece *sl_units_find(const struct sl_sequence *seq, uint64_t position, struct sl_piece **after) {
     struct sl_piece *piece = seq->held ? sl_pieces_reach(seq->held, position) : NULL;
     bool here = piece && piece->node.position == position;
-    *behind = here ? sl_piece_next(piece) : piece;
+    *after = here ? sl_piece_next(piece) : piece;
     return here ? piece : NULL;
 }
 
@@ -46,7 +46,7 @@ SL_COLD bool sl_units_overlap_any(const struct sl_sequence *seq, uint64_t positi
         *out = (struct sl_overlap){sl_sequence_old_offset(seq, position), 1, data, {NULL, 0, 0}};
         return true;
     }
-    struct sl_piece *behind, *piece = sl_units_find(seq, position, &behind);
+    struct sl_piece *after, *piece = sl_units_find(seq, position, &after);
     if (!piece)
         return false;
     *out = (struct sl_overlap){sl_sequence_offset(seq, position), 1, data, sl_unit_bytes(piece)};
@@ -78,21 +78,21 @@ static inline bool sl_units_room(const struct sl_sequence *seq, const struct sl_
     if (SL_LIKELY(seq->delivered == seq->next && !sl_position_before(seq->next, position)) || !units ||
         sl_position_before(position, seq->delivered))
         return true;
-    struct sl_piece *behind;
-    if (sl_units_find(seq, position, &behind))
+    struct sl_piece *after;
+    if (sl_units_find(seq, position, &after))
         return true;
     struct sl_holding held = sl_sequence_holding(seq);
     return held.bytes + data.captured <= sl_sequence_limit(seq, rules, pool) && held.pieces < rules->limit_pieces &&
            sl_units_memory(seq, rules, pool, data);
 }
 
-/* Holds a unit in front of `behind`. False without memory. */
-SL_COLD bool sl_units_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *behind, uint64_t position,
+/* Holds a unit in front of `after`. False without memory. */
+SL_COLD bool sl_units_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *after, uint64_t position,
                           sl_bytes data) {
     struct sl_unit_size size = {data.captured, data.length};
     struct sl_piece *piece = NULL;
     if (data.captured <= SL_UNIT_MOST && sl_sequence_hold(seq, pool))
-        piece = sl_pieces_add_block(seq->held, pool, behind, SL_PIECE_DATA, position, 1, sizeof size + data.captured);
+        piece = sl_pieces_add_block(seq->held, pool, after, SL_PIECE_DATA, position, 1, sizeof size + data.captured);
     if (!piece) {
         sl_sequence_unhold(seq, pool);
         return false;
@@ -140,13 +140,13 @@ SL_COLD bool sl_units_insert_any(struct sl_sequence *seq, const struct sl_sequen
         seq->lent = 1;
         seq->next++;
     } else {
-        struct sl_piece *behind, *piece = sl_units_find(seq, position, &behind);
+        struct sl_piece *after, *piece = sl_units_find(seq, position, &after);
         if (piece)
             return complete;   /* the first copy stays */
-        if (!sl_units_add(seq, pool, behind, position, data))
+        if (!sl_units_add(seq, pool, after, position, data))
             return false;
-        if (seq->held->beyond == behind)
-            seq->held->beyond = behind ? sl_piece_previous(behind) : sl_piece_last(seq->held);
+        if (seq->held->beyond == after)
+            seq->held->beyond = after ? sl_piece_previous(after) : sl_piece_last(seq->held);
     }
     if (seq->held)
         sl_sequence_advance(seq, rules, pool);
@@ -169,7 +169,7 @@ static inline bool sl_units_insert_next(struct sl_sequence *seq, const struct sl
 }
 
 /* Inserts the unit at `position` (units: 1), or nothing (0). What is known stays. The next one in order, while nothing
- * waits, is left in *direct: it must be assembled or settled before the packet's memory goes. `next` then stands behind
+ * waits, is left in *direct: it must be assembled or settled before the packet's memory goes. `next` then stands after
  * all that is contiguous. False when the pool had no memory. */
 static inline bool sl_units_insert(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                    struct sl_packet_data *direct, uint64_t position, sl_bytes data, uint64_t units) {

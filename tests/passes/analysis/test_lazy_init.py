@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from sluice.ir.expression import ONE, Reg
 from sluice.ir.graph import Block, Graph
 from sluice.ir.instruction import Assign, Branch, Return
-from sluice.passes.analysis.lazy_init import BEFORE, behind, lazily_initialised
+from sluice.passes.analysis.lazy_init import BEFORE, after, lazily_initialised
 
 NEEDS = Assign(Reg("v.needs", 8), ONE)
 OTHER = Assign(Reg("v.other", 8), ONE)
@@ -57,15 +57,15 @@ def test_on_every_way_it_begins_once_before_it_is_needed() -> None:
     assert late > 1000, "ways on which it never begins"
 
 
-def test_what_may_be_behind() -> None:
+def test_what_may_come_after() -> None:
     for seed in range(400):
         choose = random.Random(seed)
         graph, first = any_graph(choose)
-        found = behind(graph, first)
+        found = after(graph, first)
         for way in ways(graph, choose):
             passed = False
             for name in way:
                 for at, instruction in enumerate(graph.blocks[name].body):
                     assert not passed or at >= found[name], (seed, way)
                     passed |= instruction is NEEDS
-    assert "b0" not in behind(Graph("none", "b0", (), {"b0": Block("b0", [Return(ONE)])}), {})
+    assert "b0" not in after(Graph("none", "b0", (), {"b0": Block("b0", [Return(ONE)])}), {})

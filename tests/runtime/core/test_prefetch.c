@@ -117,7 +117,7 @@ static void test_each(void) {
                     size_t other = i + behind;
                     bool its = other < count && other % 7 != 6 && (other + group) % 5 == k;
                     const uint8_t bytes[100] = {0};
-                    CHECK(sl_lookahead_behind(&lookahead, &table, &made[k]->head, behind, bytes, (uint32_t)(i % 3 * 50)) == its);
+                    CHECK(sl_lookahead_next(&lookahead, &table, &made[k]->head, behind, bytes, (uint32_t)(i % 3 * 50)) == its);
                 }
         }
     }

@@ -522,7 +522,7 @@ START = section() + interface() + enhanced(b"abcd")
             struct.pack("<III", 6, 2**32 - 4, 0),
             "cut short: 12 bytes are left for a block (type 0x6) of 4294967292",
         ),
-        (struct.pack("<III", 9, 12, 16), "corrupt: a block (type 0x9) has length 12 in front and 16 behind"),
+        (struct.pack("<III", 9, 12, 16), "corrupt: a block (type 0x9) has length 12 in front and 16 at its end"),
         (block(6, bytes(16)), "corrupt: a block (type 0x6) of 28 bytes, which needs 32"),
         (block(2, bytes(16)), "corrupt: a block (type 0x2) of 28 bytes, which needs 32"),
         (block(3, b""), "corrupt: a block (type 0x3) of 12 bytes, which needs 16"),

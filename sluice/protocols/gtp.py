@@ -169,7 +169,9 @@ class pdu_hdr(layout):
 
 
 def pdu_parser() -> Connectionless:
-    """What a session of 5G carries: its first four bits tell IP, and else it is Ethernet; nothing is taken off."""
+    """What a T-PDU carries. GTP does not tell: IP by its first four bits, else Ethernet, which sessions of 5G and PDN
+    connections of type non-IP may have. It takes nothing off.
+    """
     pdu = Connectionless("pdu")
     pdu.header = pdu_hdr
     pdu.sdu = pdu.unit

@@ -3,8 +3,8 @@
 Direction bytes in front of PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a
 global route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with
 LLC; classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (284: Marvell, 285: with an
-EtherType, 281 and 282: Broadcom); Juniper's (178 Ethernet, 179 PPP, 180 frame relay, 181 Cisco HDLC). Limits: of all of
-them only what leads on is read; token ring's source routes and LANE are not.
+EtherType, 281 and 282: Broadcom); Juniper's (178 Ethernet, 167 Ethernet with PPPoE, 179 PPP, 180 frame relay, 181 Cisco
+HDLC). Limits: of all of them only what leads on is read; token ring's source routes and LANE are not.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -142,9 +142,9 @@ def broadcom_parser() -> Connectionless:
     return prefix("broadcom", broadcom_hdr, 282)
 
 
-def juniper_parser(link_type: int = 178) -> Connectionless:
-    """Of one link type, which says what follows: nothing in the header does."""
-    juniper = Connectionless("juniper", link_types=(link_type,))
+def juniper_parser(link_types: tuple[int, ...] = (178, 167)) -> Connectionless:
+    """Of link types that say what follows: nothing in the header does."""
+    juniper = Connectionless("juniper", link_types=link_types)
     extended = (juniper_hdr.flags & 0x20) != 0
     juniper.header = juniper_hdr + (If(extended) >> juniper_extension)
     juniper.require(juniper.header.magic == JUNIPER_MAGIC, "magic")

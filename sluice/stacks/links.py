@@ -80,10 +80,10 @@ def layers(s: Stack) -> None:
     s.dsa = link_prefixes.dsa_parser()
     s.edsa = link_prefixes.edsa_parser()
     s.broadcom = link_prefixes.broadcom_parser()
-    s.juniper_ethernet = link_prefixes.juniper_parser(178)
-    s.juniper_ppp = link_prefixes.juniper_parser(179)
-    s.juniper_fr = link_prefixes.juniper_parser(180)
-    s.juniper_chdlc = link_prefixes.juniper_parser(181)
+    s.juniper_ethernet = link_prefixes.juniper_parser()
+    s.juniper_ppp = link_prefixes.juniper_parser((179,))
+    s.juniper_fr = link_prefixes.juniper_parser((180,))
+    s.juniper_chdlc = link_prefixes.juniper_parser((181,))
 
 
 def typed(s: Stack) -> AnyLayer:

@@ -1,4 +1,4 @@
-"""The tunnels of stack `everything`: what carries whole packets or frames within IP and UDP; no stack of its own."""
+"""The tunnels of stack `everything`, which carry whole packets or frames within IP and UDP; not a stack."""
 
 from sluice.lang import AnyLayer, Expression, Pred, Stack, one_of
 from sluice.lang.layer import Layer
@@ -51,7 +51,7 @@ def over_ip(s: Stack, ip: AnyLayer) -> None:
         108: s.ipcomp,
         115: s.l2tp3,
         137: s.mpls,
-        143: s.eth,  # RFC 8986, 10.1: Ethernet, behind the segments of SRv6
+        143: s.eth,  # RFC 8986, 10.1: Ethernet, after the segments of SRv6
     }
     for number, layer in numbers.items():
         s += (ip >> layer) + Pred(ip.offers.protocol == number)

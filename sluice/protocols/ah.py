@@ -1,7 +1,7 @@
 """Authentication header: RFC 4302, protocol number 51, over IPv4 and IPv6.
 
-A length of 0 (no sequence number) is malformed. What follows is in the clear and goes up. Limits: nothing is verified.
-Offers protocol.
+A length of 0 (no sequence number) is malformed. The payload is in the clear: the next layer parses it. Limits:
+integrity is not verified. Offers protocol.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

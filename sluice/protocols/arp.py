@@ -1,6 +1,6 @@
 """Address resolution: RFC 826 (ARP), RFC 903 (RARP), for hardware and protocol addresses of any length.
 
-Limits: each packet stands for itself, requests and replies are not paired; addresses are bytes.
+Limits: requests are not matched with replies; addresses are bytes.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

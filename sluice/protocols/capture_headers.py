@@ -2,11 +2,11 @@
 
 The numbers are those of the LINKTYPE_ registry (LINKTYPE_NFLOG and so on).
 
-NFLOG (link type 239, Linux netfilter): attributes, of which number 9 is the IP packet; of little-endian hosts. PFLOG
-(117, packet filter of the BSDs) and ENC (109, IPsec of OpenBSD): an address family and the IP packet; it is 2 for IPv4,
-and 10, 24, 28 or 30 for IPv6, as in null.py. PPI (192) and PKTAP (258, and 149 before that) name the link type of what
-follows, which they offer as `link_type`. IPNET (226, Solaris): IP, family 2 or 26. AVS (163) and Prism (119) stand in
-front of an 802.11 frame; 119 also has AVS headers. Limits: of all of them only what leads on is read.
+NFLOG (link type 239, Linux netfilter): attributes, written by little-endian hosts; number 9 is the IP packet. PFLOG
+(117, packet filter of the BSDs) and ENC (109, IPsec of OpenBSD): an address family and the IP packet; it is 2 for
+IPv4, and 10, 24, 28 or 30 for IPv6, as in null.py. PPI (192) and PKTAP (258, formerly 149) offer the link type of the
+packet as `link_type`. IPNET (226, Solaris): IP, family 2 or 26. AVS (163) and Prism (119) precede an 802.11 frame; 119
+also has AVS headers. Limits: only what selects the next layer is parsed.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout

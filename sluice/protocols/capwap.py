@@ -1,8 +1,8 @@
 """CAPWAP, data channel: RFC 5415, 4.3, UDP port 5247.
 
-With T, an IEEE 802.11 frame follows (binding 1, RFC 5416), else an IEEE 802.3 one. A preamble of type 1 announces DTLS,
-which is opaque. Keep-alives (K) carry nothing. Fragments are put together by fragment id, as in ipv4.py. Limits: the
-control channel (5246) is not read; radio MAC address and wireless information are bytes.
+If T is set, the payload is an IEEE 802.11 frame (binding 1, RFC 5416), else an IEEE 802.3 frame. A preamble of type 1
+announces DTLS, which is opaque. Keep-alives (K) have no payload. Fragments are reassembled by fragment id, as in
+ipv4.py. Limits: the control channel (5246) is not parsed; radio MAC address and wireless information are bytes.
 """
 
 from sluice.lang import (
@@ -91,7 +91,7 @@ class capwap_frame_rest(layout):
 
 
 def capwap_frame_parser() -> Connectionless:
-    """A look at the frame, of which nothing is taken off. Some access points send 802.11 without T, and some swap the
+    """Classifies the frame without consuming any of it. Some access points send 802.11 without T, and some swap the
     two bytes of its frame control, which RFC 5416 leaves in the order of 802.11.
     """
     frame = Connectionless("capwap_frame")

@@ -1,7 +1,7 @@
 """Cisco HDLC, link type 104 (LINKTYPE_C_HDLC; no standard): address, control, and a protocol that is an EtherType.
 
-0x8035, which is RARP elsewhere, is SLARP here. Limits: a frame check sequence, which captures leave out as a rule, is
-not looked for.
+Protocol 0x8035, elsewhere RARP, is SLARP here. Limits: a frame check sequence, which captures usually omit, is not
+recognised.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,16 +1,16 @@
-"""DNS: RFC 1035 (and 2181, 3596, 6891), over UDP and, behind a length, over TCP; ports 53 and 5353 (RFC 6762, mDNS).
+"""DNS: RFC 1035 (and 2181, 3596, 6891), over UDP and, after a length, over TCP; ports 53 and 5353 (RFC 6762, mDNS).
 
-`dns_parser` reads the header; each question and each resource record is a layer of its own above it, one after the
-other, in the order of the message: `dns_question_parser` and `dns_record_parser`. `dns_stream_parser` cuts a TCP stream
-into messages. Event `message` tells each message with its bytes, `asked` each question, `answered` each record, with
-`section` 1 answers, 2 authorities, 3 additional ones.
+`dns_parser` parses the header. Each question and each resource record is a layer above it, in the order of the message
+(`dns_question_parser`, `dns_record_parser`). `dns_stream_parser` divides a TCP stream into messages. Event `message`
+has each message with its bytes, `asked` each question, `answered` each record, with `section` 1 for answers, 2 for
+authorities, 3 for additional records.
 
-A name is told as it stands: labels behind their lengths, up to the one of length 0 or to a pointer (two bytes, 0xc000 +
-where in the message the name goes on), which ends it; nothing follows pointers. `data` is what the record says, by its
-type: 4 bytes of an A, 16 of an AAAA (RFC 3596), names and numbers of others, an OPT (RFC 6891) with its options.
+A name has its wire form: labels, each after its length, up to the label of length 0 or a pointer (two bytes, 0xc000 +
+the offset in the message where the name continues). Pointers are not followed. `data` is the record's data, by its
+type: 4 bytes of an A, 16 of an AAAA (RFC 3596), names and numbers, an OPT (RFC 6891) with its options.
 
-Limits: labels of other kinds than these (RFC 6891, 5) make a name malformed, and so does a length of more than 255
-bytes. Of a message as many records are seen as the stack's depth leaves layers for; the others are counted as too deep.
+Limits: a label of another kind (RFC 6891, 5) makes a name malformed, and so does a length over 255 bytes. The stack's
+depth limits the records parsed per message; the others are counted as too deep.
 """
 
 from sluice.lang import (
@@ -146,7 +146,7 @@ def dns_parser() -> Connectionless:
 
 
 def name(parser: Connectionless) -> AnyUntil:
-    """The name that a header begins with, and that it must be whole."""
+    """The name at the beginning of a header; it must be complete."""
     pointed = parser.header_contain(dns_pointer)
     parser.require(pointed | (parser.header_contain(dns_label) & (dns_label.size == 0)), "name")
     return AnyUntil([dns_label, dns_pointer], ~pointed & ((dns_label.size != 0) | (parser.cursor == 0)))

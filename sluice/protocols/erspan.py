@@ -1,8 +1,8 @@
-"""ERSPAN types II and III within GRE: mirrored Ethernet frames behind a header of their own (draft-foschiano-erspan).
+"""ERSPAN types II and III within GRE: mirrored Ethernet frames after an ERSPAN header (draft-foschiano-erspan).
 
-Type II is GRE protocol 0x88be with a sequence number (without one it is type I, which has no header); type III is
-0x22eb, and says by `frame_type` what it mirrors (0 Ethernet, 2 IP). Offers tunnel (the session). Limits: frames that
-the mirror cut short (`truncated`) are taken as they are; what is platform specific stays bytes.
+Type II is GRE protocol 0x88be with a sequence number (type I has neither the number nor a header). Type III is 0x22eb;
+its `frame_type` is the kind of the mirrored frame (0 Ethernet, 2 IP). Offers tunnel (the session). Limits: frames that
+the mirror truncated (`truncated`) are not marked further; platform-specific fields are bytes.
 """
 
 from sluice.lang import Bit, Connectionless, If, UInt, layout

@@ -1,7 +1,7 @@
 """Encapsulating security payload: RFC 4303, protocol number 50, over IPv4 and IPv6.
 
-Limits: what follows the security parameters index and the sequence number is encrypted, and stays opaque: where the
-padding and the integrity check value begin is known to the two ends alone. A conversation is two addresses. Sits on a
+Limits: the payload is encrypted. After the security parameters index and the sequence number all is opaque: only the
+two ends know where the padding and the integrity check value begin. A conversation is two addresses. Needs a lower
 layer that offers src, dst and protocol.
 """
 

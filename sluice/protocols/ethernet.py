@@ -1,8 +1,8 @@
 """Ethernet: DIX (RFC 894) and IEEE 802.3 frames, link type 1.
 
-`type` is an EtherType or, up to 1500, the length of an IEEE 802.3 frame: LLC follows then, and the SDU ends
-where the length says, which cuts the padding off. Tags are in vlan.py. Limits: no preamble, no frame check
-sequence (a captured one is taken for padding).
+`type` is an EtherType or, up to 1500, the length of an IEEE 802.3 frame, which carries LLC; the length also ends the
+SDU, so that padding is not part of it. Tags are in vlan.py. Limits: no preamble, no frame check sequence (a captured
+one counts as padding).
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout

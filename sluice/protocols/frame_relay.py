@@ -1,8 +1,8 @@
 """Frame relay, link type 107: an address of two to four bytes (ITU-T Q.922), then RFC 2427 or Cisco's encapsulation.
 
-Cisco's is an EtherType. RFC 2427 has control 3, a byte of padding that may be left out, and an NLPID, which `temp`
-holds: 0xcc IPv4, 0x8e IPv6, 0x80 SNAP, 0xcf PPP (RFC 1973). Limits: other NLPIDs lead nowhere; no frame check sequence;
-fragments (FRF.12) are not put together.
+Cisco's encapsulation is an EtherType. RFC 2427 has control 3, an optional byte of padding, and an NLPID, which `temp`
+holds: 0xcc IPv4, 0x8e IPv6, 0x80 SNAP, 0xcf PPP (RFC 1973). Limits: other NLPIDs are not parsed further; no frame
+check sequence; fragments (FRF.12) are not reassembled.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, layout

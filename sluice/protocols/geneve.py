@@ -1,6 +1,6 @@
 """Geneve: RFC 8926, UDP port 6081. `protocol` is an EtherType (0x6558 Ethernet). Offers tunnel (the VNI).
 
-Options are read one by one. Limits: none changes what follows, critical ones (the first bit of their type) neither.
+Each option is parsed. Limits: no option changes how the payload is parsed, not even a critical one.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout

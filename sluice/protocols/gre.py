@@ -1,9 +1,9 @@
 """GRE: version 0 (RFC 2784 and 2890, source routes of RFC 1701), and version 1, which carries PPP for PPTP (RFC 2637).
 
 `protocol` is an EtherType: 0x6558 Ethernet, 0x880b PPP, 0x88be and 0x22eb ERSPAN. A source route is a list of entries
-that ends with an empty one. Of version 1 the payload ends where its length says; a packet without a sequence number is
-an acknowledgement, and carries nothing. Offers tunnel: the key of version 0, the call of version 1. Limits: the
-checksum is checked with option `checksums` only; where a source route leads is not followed.
+that ends with an empty one. In version 1 the length ends the payload, and a packet without a sequence number is an
+acknowledgement without payload. Offers tunnel: the key of version 0, the call of version 1. Limits: the checksum is
+verified only with option `checksums`; source routes are not followed.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, internet_checksum, layout

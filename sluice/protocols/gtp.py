@@ -1,17 +1,17 @@
 """GTP version 1, user plane: 3GPP TS 29.281, over UDP port 2152.
 
-A T-PDU (message type 255) carries an IP packet. The four optional bytes are there when any of the flags E, S
-and PN is set; extension headers follow when E is. The payload ends where the length says. Offers tunnel (the
-TEID).
+A T-PDU (message type 255) carries a packet of the user. The four optional bytes are present when any of the flags E,
+S and PN is set; extension headers follow when E is set. The length ends the payload. Offers tunnel (the TEID).
 
-The type of an extension header is the last byte of what stands before it. It is read as the first byte of the header
-that it names, so that a type, a length and a content stand together; type 0 ends them. The two high bits of a type say
-who must understand it (5.2.1): 2 the receiver at the tunnel's end, 3 every node. A header of an unknown type is passed
-over by its length and `comprehension` tells its two bits, but the packet goes up: what its receiver knows, and whether
-it drops the packet, is not seen from outside, and what the ends may have exchanged must not be lost.
+The type of an extension header is the last byte of the preceding header. The parser takes it as the first byte of the
+header that it identifies, so that a type, a length and a content are adjacent; type 0 ends the list. The two high
+bits of a type are the comprehension required (5.2.1): 2 of the receiver at the tunnel's end, 3 of every node. A
+header of an unknown type is skipped by its length, `comprehension` has its two bits, and the payload is parsed all
+the same: a monitor cannot know which types the receiver supports, and must not lose data that the ends may have
+exchanged.
 
-Limits: of a PDU Session Container (TS 38.415) times, delays and numbers are bytes (`session_rest`), and so are the
-contents of RAN containers (TS 36.425, 38.425) but for the type of NR's; version 1 and protocol type 1 only (no GTP').
+Limits: in a PDU Session Container (TS 38.415) times, delays and numbers are bytes (`session_rest`), and so are the
+contents of RAN containers (TS 36.425, 38.425) except the type of NR's; version 1 and protocol type 1 only (no GTP').
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
@@ -169,7 +169,9 @@ class pdu_hdr(layout):
 
 
 def pdu_parser() -> Connectionless:
-    """What a session of 5G carries: its first four bits tell IP, and else it is Ethernet; nothing is taken off."""
+    """The payload of a T-PDU. GTP does not identify it: IP by its first four bits, else Ethernet, which sessions of 5G
+    and PDN connections of type non-IP may carry.
+    """
     pdu = Connectionless("pdu")
     pdu.header = pdu_hdr
     pdu.sdu = pdu.unit

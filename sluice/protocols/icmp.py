@@ -1,17 +1,17 @@
 """ICMP for IPv4: RFC 792.
 
-An instance is:
+An instance is one of:
 
-- the echo requests of one host to another with one identifier, and the replies to them. Who asks is part of the key:
-  requests the other way are another instance, whatever their identifier;
+- the echo requests of one host to another with one identifier, and their replies. The requester is part of the key:
+  requests in the opposite direction are another instance, also with the same identifier;
 - the errors of one type and code from one host to another about one flow: addresses, protocol, and ports (of TCP, UDP,
-  DCCP, SCTP and UDP-Lite, not of a later fragment) or identifier (of an echo) of the packet that they quote. A quote
-  that is cut short counts as far as its fixed header goes;
-- all else between two hosts, by type and code.
+  DCCP, SCTP and UDP-Lite, not of a later fragment) or identifier (of an echo) of the quoted packet. A truncated quote
+  counts up to the end of its fixed header;
+- all other messages between two hosts, by type and code.
 
-`perm` keeps what the first packet said. The payload is what follows the first four bytes, in an echo the first eight;
-the quoted packet is part of it. The checksum is checked with option `checksums` only. Sits on a layer that offers src
-and dst. Limits: messages of other types than echoes and errors are read no further than their first four bytes.
+`perm` holds the fields of the first packet. The payload begins after the first four bytes, of an echo after the first
+eight; the quoted packet is part of it. The checksum is verified only with option `checksums`. Needs a lower layer that
+offers src and dst. Limits: of types other than echoes and errors only the first four bytes are parsed.
 """
 
 from sluice.lang import (
@@ -73,7 +73,7 @@ class icmp_perm(layout):
 def icmp_parser() -> ConnectionOriented:
     icmp = ConnectionOriented("icmp")
     echo = (icmp_hdr.type == ECHO_REPLY) | (icmp_hdr.type == ECHO_REQUEST)
-    # Lists, because one that fails ends alone: a quote may be cut short anywhere, and the error counts all the same.
+    # Lists, because the end of one does not end the others: a quote may be truncated anywhere, and the error counts.
     icmp.header = icmp_hdr + (If(echo) >> icmp_echo)
     wrong = one_of(icmp_hdr.type, *ERRORS) & (icmp.payload_len >= 24)
     icmp.header += If(wrong) >> AnyUntil([icmp_error], icmp.cursor < 28)

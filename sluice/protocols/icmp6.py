@@ -1,17 +1,17 @@
 """ICMPv6: RFC 4443; neighbour discovery, MLD and the like are types of it.
 
-An instance is:
+An instance is one of:
 
-- the echo requests of one host to another with one identifier, and the replies to them. Who asks is part of the key:
-  requests the other way are another instance, whatever their identifier;
+- the echo requests of one host to another with one identifier, and their replies. The requester is part of the key:
+  requests in the opposite direction are another instance, also with the same identifier;
 - the errors of one type and code from one host to another about one flow: addresses, protocol, and ports (of TCP, UDP,
-  DCCP, SCTP and UDP-Lite) or identifier (of an echo) of the packet that they quote. What that has behind an extension
-  header is not looked at; a quote that is cut short counts as far as its fixed header goes;
-- all else between two hosts, by type and code.
+  DCCP, SCTP and UDP-Lite) or identifier (of an echo) of the quoted packet. Ports after an extension header are not
+  parsed; a truncated quote counts up to the end of its fixed header;
+- all other messages between two hosts, by type and code.
 
-`perm` keeps what the first packet said. The payload is what follows the first four bytes, in an echo the first eight;
-the quoted packet is part of it. The checksum is checked with option `checksums` only. Sits on a layer that offers src
-and dst. Limits: messages of other types than echoes and errors are read no further than their first four bytes.
+`perm` holds the fields of the first packet. The payload begins after the first four bytes, of an echo after the first
+eight; the quoted packet is part of it. The checksum is verified only with option `checksums`. Needs a lower layer that
+offers src and dst. Limits: of types other than echoes and errors only the first four bytes are parsed.
 """
 
 from sluice.lang import (
@@ -67,7 +67,7 @@ class icmp6_perm(layout):
 def icmp6_parser() -> ConnectionOriented:
     icmp = ConnectionOriented("icmp6")
     echo = (icmp6_hdr.type == ECHO_REQUEST) | (icmp6_hdr.type == ECHO_REPLY)
-    # Lists, because one that fails ends alone: a quote may be cut short anywhere, and the error counts all the same.
+    # Lists, because the end of one does not end the others: a quote may be truncated anywhere, and the error counts.
     icmp.header = icmp6_hdr + (If(echo) >> icmp6_echo)
     icmp.header += If((icmp6_hdr.type < 128) & (icmp.payload_len >= 44)) >> AnyUntil([icmp6_error], icmp.cursor < 48)
     there = icmp.header_contain(icmp6_error) & (icmp.payload_len >= 6)

@@ -1,11 +1,11 @@
 """IGMP: versions 1 (RFC 1112), 2 (RFC 2236) and 3 (RFC 3376), protocol number 2 over IPv4.
 
-A query is one of version 3 when it is longer than 8 bytes. A report of version 3 has records of groups, each a layer of
-its own, `igmp_record_parser`, one after the other. Event `membership` tells each query (type 0x11), report (0x12, 0x16;
-0x22 of a record, with its kind and sources) and leave (0x17). A conversation is two addresses. The checksum is checked
-with option `checksums` only. Sits on a layer that offers src, dst and protocol.
+A query of more than 8 bytes has version 3. A report of version 3 has records of groups; each is a layer,
+`igmp_record_parser`, one after the other. Event `membership` is emitted for each query (type 0x11), report (0x12,
+0x16; 0x22 for a record, with its kind and sources) and leave (0x17). A conversation is two addresses. The checksum is
+verified only with option `checksums`. Needs a lower layer that offers src, dst and protocol.
 
-Limits: other types (DVMRP, PIM version 1, mtrace) are not read.
+Limits: other types (DVMRP, PIM version 1, mtrace) are not parsed.
 """
 
 from sluice.lang import (

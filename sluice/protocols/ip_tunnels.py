@@ -1,8 +1,8 @@
 """Small headers of tunnels over IP and GRE: EtherIP, PIM registers, WCCP's redirections; and IPComp, which is counted.
 
 EtherIP is RFC 3378 (protocol 97), PIM RFC 7761 (103): a register message (type 1) carries an IP packet. WCCP redirects
-packets in GRE (0x883E), behind a header of 4 bytes in its version 2, or none. What IPComp (RFC 3173, 108) compressed
-is opaque: a conversation is two addresses. Limits: other PIM messages lead nowhere.
+packets in GRE (0x883E), in version 2 after a header of 4 bytes. The payload of IPComp (RFC 3173, 108) is compressed
+and opaque: a conversation is two addresses. Limits: other PIM messages are not parsed further.
 """
 
 from sluice.lang import Bit, Connectionless, ConnectionOriented, Else, If, UInt, layout

@@ -1,15 +1,15 @@
 """IPv4: RFC 791, with options (as bytes) and reassembly of fragments.
 
-Total length 0 (segmentation offload) means all that is there, a length beyond the frame is cut to the frame.
-Only fragments have instances; a datagram goes up when it is complete. Fragments that came by other layers (the same
-datagram inside and outside of a tunnel) are another datagram's. Of overlapping fragments the first to come wins, or as
-`policy` says; the first one without more_frag says where the datagram ends. An incomplete datagram is given up 30 s
-after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete ones at once (`datagrams`);
-options are not parsed; the header checksum is checked with option `checksums` only. Offers src, dst, protocol.
+A total length of 0 (segmentation offload) means the whole frame; one beyond the frame is reduced to the frame. Only
+fragments have instances; a complete datagram is delivered to the next layer. The path of layers is part of the key:
+copies inside and outside a tunnel are separate datagrams. Of overlapping fragments the first to arrive wins, or as
+`policy` says; the first one without more_frag determines the datagram's end. An incomplete datagram is discarded 30 s
+after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete ones (`datagrams`); options are
+not parsed; the header checksum is verified only with option `checksums`. Offers src, dst, protocol.
 
-At that bound, as at any of a table, one that would soon time out makes room: a flood of more than 2,200 fragments a
-second, none of which completes a datagram, can cost good ones whose fragments are far apart. With more of them at once
-it must be larger, and each of its fragments costs more, as less of what is held is in the cache.
+At that bound, as at that of any table, an instance that would soon time out is evicted: a flood of 2,200 fragments per
+second, none of which completes a datagram, can evict good datagrams whose fragments are far apart. A larger bound
+avoids this, but then each fragment costs more, as less of the held data is in the cache.
 """
 
 from sluice.lang import (
@@ -29,7 +29,7 @@ from sluice.lang import (
 )
 
 UNKNOWN = 0xFFFFFFFF  # more: where a datagram ends
-"""No fragment without more_frag has come, so where the datagram ends is not known."""
+"""No fragment without more_frag has arrived, so the end of the datagram is unknown."""
 
 
 class ipv4_hdr(layout):
@@ -110,7 +110,7 @@ def ipv4_parser(
         (ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length"
     )  # more: checks
     ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")  # more: checksums
-    # RFC 791, 3.1: with a route that is not used up, the destination of the datagram is the route's last address.
+    # RFC 791, 3.1: with hops of the route left, the destination of the datagram is the route's last address.
     loose = ip.header.loose_pointer * (ip.header.loose_pointer < ip.header.loose_size)  # more: source routes
     strict = ip.header.strict_pointer * (ip.header.strict_pointer < ip.header.strict_size)  # more: source routes
     end = ip.header.loose_last * (loose >= 4) | ip.header.strict_last * (loose < 4)  # more: source routes

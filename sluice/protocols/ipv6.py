@@ -1,9 +1,9 @@
-"""IPv6: RFC 8200, the fixed header. Extension headers are layers of their own.
+"""IPv6: RFC 8200, the fixed header. Extension headers are layers.
 
-Payload length 0 means all that is there (segmentation offload, or a jumbogram, whose length stands in its hop-by-hop
-options); a length beyond the frame is cut to the frame. Offers src, dst (16 bytes each), protocol (the next
-header), and unmeasured: whether the payload length is 0. Limits: where a routing header lists more addresses, dst is
-that of the next one on the way.
+A payload length of 0 means the whole frame (segmentation offload, or a jumbogram, whose length is in its hop-by-hop
+options); a length beyond the frame is reduced to the frame. Offers src, dst (16 bytes each), protocol (the next
+header), and unmeasured: whether the payload length is 0. Limits: if a routing header has segments left, dst is the
+address of the next hop of the route.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout

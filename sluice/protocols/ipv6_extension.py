@@ -1,20 +1,20 @@
-"""IPv6 extension headers of the common form (RFC 6564): next header, length, and what is in it as bytes.
+"""IPv6 extension headers of the common form (RFC 6564): next header, length, and the content as bytes.
 
-Serves hop-by-hop options (0), routing (43), destination options (60; all RFC 8200), mobility (135, RFC 6275),
-HIP (139, RFC 7401), shim6 (140, RFC 5533), and experiments (253, 254, RFC 4727), in any order. Where the payload length
-of IPv6 is 0, hop-by-hop options are read: a jumbogram (RFC 2675) ends where its option says, which is malformed below
-65,536 bytes. Limits: other options are not read, nor is the final destination of a routing header. Offers protocol.
+For hop-by-hop options (0), routing (43), destination options (60; all RFC 8200), mobility (135, RFC 6275), HIP (139,
+RFC 7401), shim6 (140, RFC 5533), and experiments (253, 254, RFC 4727), in any order. If the payload length of IPv6 is
+0, hop-by-hop options are parsed: the option of a jumbogram (RFC 2675) determines its end, and is malformed below
+65,536 bytes. Limits: other options are not parsed, nor is the final destination of a routing header. Offers protocol.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
 
 EXTENSIONS = (0, 43, 60, 135, 139, 140, 253, 254)
-"""Numbers of the next header that lead here."""
+"""Numbers of the next header for these headers."""
 
 
 HOP_BY_HOP, ROUTING, DESTINATION = 0, 43, 60
 LONGEST_WITHOUT = 65535
-"""Bytes of payload that need no jumbogram."""
+"""The longest payload without a jumbogram, in bytes."""
 
 
 class ipv6_extension_hdr(layout):
@@ -33,7 +33,7 @@ class ipv6_pad1(layout):
 class ipv6_jumbo(layout):
     jumbo = Bit(8, const=0xC2)
     jumbo_size = Bit(8, const=4)
-    jumbo_length = UInt(32)  # behind the header of IPv6
+    jumbo_length = UInt(32)  # after the header of IPv6
 
 
 class ipv6_home(layout):

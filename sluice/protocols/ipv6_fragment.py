@@ -1,12 +1,12 @@
 """IPv6 fragment header: RFC 8200, 4.5, protocol number 44.
 
-A datagram goes up when it is complete; atomic fragments (RFC 6946) go straight on. What follows is what the
-fragment with offset 0 says. Of overlapping fragments the first to come wins, or as `policy` says (RFC 5722
-would drop the datagram); the first one without more_frag says where the datagram ends. An incomplete
-datagram is given up 60 s after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete
-ones at once (setting `datagrams`; at the bound one that would soon time out makes room, as of IPv4); that all
-fragments but the last are a multiple of 8 bytes is not checked. Sits on a layer that offers src and dst; offers
-protocol.
+A complete datagram is delivered to the next layer, an atomic fragment (RFC 6946) at once. The fragment with
+offset 0 determines the next header. Of overlapping fragments the first to arrive wins, or as `policy` says (RFC
+5722 would drop the datagram); the first one without more_frag determines the datagram's end. An incomplete
+datagram is discarded 60 s after its last fragment. Limits: a datagram of at most 128 KiB, and 65,536 incomplete
+ones at once (`datagrams`; at the bound one that would soon time out is evicted, as in IPv4); whether all
+fragments but the last are a multiple of 8 bytes is not checked. Needs a lower layer that offers src and dst;
+offers protocol.
 """
 
 from sluice.lang import (
@@ -24,10 +24,10 @@ from sluice.lang import (
 )
 
 NO_HEADER = 255
-"""The fragment with offset 0 has not come. No header has this number: IANA reserves it."""
+"""The fragment with offset 0 has not arrived. No header has this number: IANA reserves it."""
 
 UNKNOWN = 0xFFFFFFFF
-"""No fragment without more_frag has come, so where the datagram ends is not known."""
+"""No fragment without more_frag has arrived, so the end of the datagram is unknown."""
 
 
 class ipv6_fragment_hdr(layout):

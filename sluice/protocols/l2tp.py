@@ -1,8 +1,8 @@
 """L2TP version 2: RFC 2661, UDP port 1701. Data messages (T is 0) carry PPP. Offers tunnel (its id and the session's).
 
-A control message (T is 1) tells its kind in its first attribute, `message_type`, and others behind it; one without any
-only acknowledges. The message ends where its length says, if it has one. A data message of version 3 leads to l2tp3.py.
-Limits: hidden attributes stay so; control messages of version 3 are malformed (version).
+The first attribute of a control message (T is 1) is its kind, `message_type`; other attributes follow. One without
+attributes only acknowledges. The length, if present, ends the message. A data message of version 3 is parsed by
+l2tp3.py. Limits: hidden attributes are not decrypted; control messages of version 3 are malformed (version).
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout

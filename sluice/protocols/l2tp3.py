@@ -1,9 +1,9 @@
 """L2TP version 3, data messages: RFC 3931, over IP (protocol 115), and over UDP after l2tp.py; Ethernet within.
 
-How long a cookie is (0, 4 or 8 bytes) and whether a sublayer of 4 bytes follows (RFC 4719) is agreed upon by the two
-ends and stands nowhere in the packet: the first place at which an Ethernet frame would have a known EtherType or a
-length counts. Offers tunnel (the session). Limits: session 0, the control channel, leads nowhere, and so do frames
-that are no Ethernet.
+The length of the cookie (0, 4 or 8 bytes) and whether a sublayer of 4 bytes follows (RFC 4719) are negotiated by the
+two ends and are not in the packet: the first offset at which an Ethernet frame would have a known EtherType or a
+length is used. Offers tunnel (the session). Limits: session 0, the control channel, is not parsed further, and neither
+are frames other than Ethernet.
 """
 
 from sluice.lang import Connectionless, Expression, If, UInt, layout, one_of
@@ -30,7 +30,7 @@ class l2tp3_frame(layout):
 
 
 def ethernet_type(value: Expression) -> Expression:
-    """Whether a number is an EtherType that frames within tunnels have."""
+    """Whether a number is an EtherType that is common within tunnels."""
     return one_of(value, *KNOWN)
 
 

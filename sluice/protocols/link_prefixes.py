@@ -1,10 +1,10 @@
-"""Link types that are another link's frames behind a header of fixed length, or with a tag in it.
+"""Link types that are another link's frames after a header of fixed length, or with a tag in the frame.
 
-Direction bytes in front of PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a
-global route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with
-LLC; classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (284: Marvell, 285: with an
-EtherType, 281 and 282: Broadcom); Juniper's (178 Ethernet, 179 PPP, 180 frame relay, 181 Cisco HDLC). Limits: of all of
-them only what leads on is read; token ring's source routes and LANE are not.
+A direction byte before PPP, Cisco HDLC and frame relay (link types 204, 205, 206); InfiniBand (242, RFC 4391: a global
+route header, then an EtherType); SLIP (8: a direction and the compressed header, 16 bytes); FDDI (10) with LLC;
+classical IP over ATM (106) with LLC or IP; SunATM (123); switch tags of DSA (284: Marvell, 285: with an EtherType, 281
+and 282: Broadcom); Juniper's (178 Ethernet, 167 Ethernet with PPPoE, 179 PPP, 180 frame relay, 181 Cisco HDLC).
+Limits: only what selects the next layer is parsed; source routes of token ring and LANE are not.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -78,7 +78,7 @@ class juniper_extension(layout):
 
 
 def prefix(name: str, header: type[layout], *link_types: int) -> Connectionless:
-    """A header of which nothing is needed."""
+    """A header without fields for the next layer."""
     parser = Connectionless(name, link_types=link_types)
     parser.header = header
     return parser
@@ -124,7 +124,7 @@ def sunatm_parser() -> Connectionless:
 
 
 def clip_parser() -> Connectionless:
-    """Classical IP over ATM has IP, or LLC in front of it; its first four bits tell which, and nothing is taken off."""
+    """Classical IP over ATM carries IP, or LLC and IP; the first four bits decide. The payload is the whole packet."""
     clip = prefix("clip", clip_hdr, 106)
     clip.sdu = clip.unit
     return clip
@@ -142,9 +142,9 @@ def broadcom_parser() -> Connectionless:
     return prefix("broadcom", broadcom_hdr, 282)
 
 
-def juniper_parser(link_type: int = 178) -> Connectionless:
-    """Of one link type, which says what follows: nothing in the header does."""
-    juniper = Connectionless("juniper", link_types=(link_type,))
+def juniper_parser(link_types: tuple[int, ...] = (178, 167)) -> Connectionless:
+    """The link type determines the next layer: the header has no field for it."""
+    juniper = Connectionless("juniper", link_types=link_types)
     extended = (juniper_hdr.flags & 0x20) != 0
     juniper.header = juniper_hdr + (If(extended) >> juniper_extension)
     juniper.require(juniper.header.magic == JUNIPER_MAGIC, "magic")

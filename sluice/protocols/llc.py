@@ -1,8 +1,8 @@
 """Logical link control: IEEE 802.2.
 
 Unnumbered frames have a control field of one byte, the others one of two. DSAP and SSAP 0xaa with control 3 announce
-SNAP (snap.py), 6 with control 3 IPv4. Link types 100 and 11 (ATM, RFC 2684) begin with it.
-Limits: each frame stands for itself; connections (type 2) are not followed.
+SNAP (snap.py), 6 with control 3 IPv4. Link types 100 and 11 (ATM, RFC 2684) begin with LLC. Limits: frames are not
+related to each other; connections (type 2) are not tracked.
 """
 
 from sluice.lang import Bit, Connectionless, If, layout

@@ -1,7 +1,7 @@
 """Ethernet within Ethernet: provider backbone bridges (IEEE 802.1ah) and Cisco FabricPath.
 
-PBB is EtherType 0x88E7, behind which the I-TAG and a whole frame stand; FabricPath is 0x8903, with a tag of two bytes.
-Both lead to Ethernet. Offers tunnel (the I-SID) for PBB. Limits: the backbone's own tag (0x88A8) is a VLAN tag.
+PBB is EtherType 0x88E7, followed by the I-TAG and a whole frame; FabricPath is 0x8903, with a tag of two bytes. Both
+carry Ethernet. Offers tunnel (the I-SID) for PBB. Limits: the tag of the backbone (0x88A8) is parsed as a VLAN tag.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,10 +1,10 @@
-"""MPLS: RFC 3032, a layer for each label of the stack; and what follows the last one.
+"""MPLS: RFC 3032, a layer for each label of the stack; and the payload after the last one.
 
-Nothing says what a label stack carries. `mpls_payload_parser` looks at the first four bits, as routers do: 4 IPv4, 6
-IPv6, 0 the control word of an Ethernet pseudo-wire (RFC 4448), 1 the associated channel (RFC 5586), which leads
-nowhere, else Ethernet. An Ethernet address may begin like each of these (RFC 4928): where an EtherType stands at the
-place that Ethernet has it, a length beyond the packet tells that it is not IP, and reserved bits, or no EtherType four
-bytes later, that there is no control word. Limits: control words of other pseudo-wires are not told from Ethernet.
+A label stack does not identify its payload. `mpls_payload_parser` uses the first four bits, as routers do: 4 IPv4, 6
+IPv6, 0 the control word of an Ethernet pseudo-wire (RFC 4448), 1 the associated channel (RFC 5586), which is not
+parsed, else Ethernet. An Ethernet address may begin likewise (RFC 4928): if there is an EtherType at its offset in a
+frame, a length beyond the packet means that it is not IP, and reserved bits, or no EtherType four bytes later, that
+there is no control word. Limits: control words of other pseudo-wires are not recognised.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -12,7 +12,7 @@ from sluice.protocols.l2tp3 import ethernet_type
 
 CONTROL_WORD = 0
 FRAME = 18
-"""Bytes: of an Ethernet header behind a control word."""
+"""Bytes: of an Ethernet header after a control word."""
 
 
 class mpls_hdr(layout):
@@ -34,7 +34,7 @@ class mpls_payload_frame(layout):
     addresses = Bit(48)
     type = UInt(16)
     between = Bit(16)
-    type_later = UInt(16)  # where it stands behind a control word
+    type_later = UInt(16)  # its offset after a control word
 
 
 def mpls_parser() -> Connectionless:

@@ -1,6 +1,6 @@
 """Network service header: RFC 8300, EtherType 0x894F, and within VXLAN-GPE and GRE.
 
-`next` says what follows: 1 IPv4, 2 IPv6, 3 Ethernet, 4 another header, 5 MPLS. Limits: metadata are bytes.
+`next` is the payload's type: 1 IPv4, 2 IPv6, 3 Ethernet, 4 another header, 5 MPLS. Limits: metadata are bytes.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,8 +1,8 @@
 """BSD loopback: link types 0 (LINKTYPE_NULL) and 108 (LINKTYPE_LOOP).
 
-The header is an address family, in the capturing host's byte order or in that of the network. Address families are
-small numbers, so the byte order is where the zeros are; `temp.family` is the family in either: 2 for IPv4; for IPv6 10
-(Linux), 24 (NetBSD, OpenBSD), 28 (FreeBSD) or 30 (macOS). Limits: other families lead nowhere.
+The header is an address family, in the capturing host's byte order or in that of the network; as families are small
+numbers, the zero bytes show which. `temp.family` is the family in either: 2 for IPv4; for IPv6 10 (Linux), 24 (NetBSD,
+OpenBSD), 28 (FreeBSD) or 30 (macOS). Limits: other families are not parsed further.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, UInt, layout

@@ -1,7 +1,7 @@
-"""Any protocol over IP (RFC 791, RFC 8200) that no other layer takes.
+"""Any protocol over IP (RFC 791, RFC 8200) for which the stack has no other layer.
 
-A conversation is two addresses and the protocol number. Limits: no header is parsed. Sits on a layer that offers src,
-dst and protocol.
+A conversation is two addresses and the protocol number. Limits: no header is parsed. Needs a lower layer that offers
+src, dst and protocol.
 """
 
 from sluice.lang import ConnectionOriented

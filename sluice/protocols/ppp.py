@@ -1,10 +1,10 @@
 """PPP: RFC 1661 and 1662, link types 9 and 50, and within PPPoE, L2TP and PPTP.
 
-The address and control fields (0xff 0x03) and the first byte of the protocol may have been compressed away. `temp`
-holds the protocol as if it had not. Compressed forms are taken whether or not they were seen to be agreed on: none can
-be taken for another. A first byte of 0x0f or 0x8f, which are no protocols, is the address of a Cisco HDLC frame, which
-the same link types have. LCP and its like are in ppp_control.py. Limits: VJ-compressed headers (RFC 1144),
-CCP-compressed and encrypted (MPPE) packets stay opaque.
+The address and control fields (0xff 0x03) and the first byte of the protocol may be omitted (compressed); `temp` holds
+the full protocol. Compressed forms are accepted without the negotiation that allows them: they are unambiguous. A
+first byte of 0x0f or 0x8f, which no protocol has, is the address of a Cisco HDLC frame, which the same link types may
+carry. LCP and related protocols are in ppp_control.py. Limits: VJ-compressed headers (RFC 1144), CCP-compressed and
+encrypted (MPPE) packets are opaque.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, layout

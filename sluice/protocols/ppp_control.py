@@ -1,11 +1,11 @@
-"""What PPP negotiates: LCP (RFC 1661), PAP (1334), CHAP (1994), IPCP (1332), IPV6CP (5072), CCP (1962).
+"""PPP's negotiation: LCP (RFC 1661), PAP (1334), CHAP (1994), IPCP (1332), IPV6CP (5072), CCP (1962).
 
 Each packet is a code, an identifier, a length, and data. Codes 1 to 4 (Configure-Request, -Ack, -Nak, -Reject) have
-options; those that are commonest of LCP, IPCP and IPV6CP are fields. Event `control` tells every packet. The packet
-ends where its length says; a length below 4 or beyond what is there is malformed.
+options; the most common ones of LCP, IPCP and IPV6CP are fields. Event `control` is emitted for every packet. The
+length ends the packet; a length below 4 or beyond the captured data is malformed.
 
-Limits: PPP itself takes compressed fields as they come, whether or not options 7 and 8 of LCP were agreed on: a monitor
-may have begun behind the negotiation (ppp.py).
+Limits: PPP accepts compressed fields whether or not options 7 and 8 of LCP were negotiated, because a capture may
+begin after the negotiation (ppp.py).
 """
 
 from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, If, UInt, layout, one_of
@@ -111,7 +111,7 @@ def negotiated(name: str) -> Connectionless:
 
 
 def configuring(name: str, *options: type[layout]) -> Connectionless:
-    """The same with options in the packets that configure."""
+    """The same, with options in the packets that configure."""
     parser = negotiated(name)
     rest = AnyUntil([*options, other_option], parser.cursor < ppp_control_hdr.length, end=ppp_control_hdr.length)
     parser.header += If(one_of(ppp_control_hdr.code, *CONFIGURE) & (ppp_control_hdr.length > 4)) >> rest

@@ -1,7 +1,7 @@
 """PPP multilink: RFC 1990, PPP protocol 0x003D, with the long sequence number.
 
-A packet that is whole (B and E) leads on to PPP. Limits: packets in fragments are not put together, as they may have
-come over several links; the short sequence number, which the ends must agree upon, is not told from the long one.
+The payload of an unfragmented packet (B and E) is PPP. Limits: fragments are not reassembled, as they may come over
+several links; the short sequence number, which the ends negotiate, is not distinguished from the long one.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,6 +1,6 @@
 """PPP over Ethernet: RFC 2516, link type 51, EtherTypes 0x8864 (sessions: code 0 carries PPP) and 0x8863 (discovery).
 
-Discovery is read tag by tag. The packet ends where its length says. Limits: sessions are not followed from there on.
+Tags of discovery are parsed. The length ends the packet. Limits: sessions are not related to their discovery.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, If, UInt, layout

@@ -1,13 +1,13 @@
 """PPTP control connection: RFC 2637, over TCP port 1723. All fifteen messages of section 2, with their fields.
 
-Sees whole messages, however the stream was cut. What several kinds of messages have in common is a part of its own:
-`header.call_id` is the sender's call id and `header.peer_call_id` the other side's, whatever message they stand in; GRE
-carries the call under them (gre.py). Behind what is no message the next one is found by the magic cookie. Event
-`control` tells each message: type, call ids, result and error; the instance is the connection's.
+Parses whole messages, however TCP segments divide them. Fields that several kinds of messages share have one name:
+`header.call_id` is the sender's call id and `header.peer_call_id` the other side's, in whatever message; GRE carries
+the call under these ids (gre.py). After data that is no message, the next message is found by the magic cookie. Event
+`control` is emitted for each message: type, call ids, result and error; the instance is the connection's.
 
-Limits: control messages (PPTP message type 1) only; of others, and of types that the RFC does not know, only the header
-is read. The life of a call is not followed: an Outgoing-Call-Reply (8) or Incoming-Call-Reply (10) with result 1 says
-which ids it has.
+Limits: control messages (PPTP message type 1) only; of others, and of types that the RFC does not define, only the
+header is parsed. Calls are not tracked: an Outgoing-Call-Reply (8) or Incoming-Call-Reply (10) with result 1 has their
+ids.
 """
 
 from sluice.lang import Assign, Bit, Callback, Connectionless, If, Length, UInt, layout, one_of
@@ -177,7 +177,7 @@ PARTS = {
     pptp_wan_error: (WAN_ERROR_NOTIFY,),
     pptp_link_info: (SET_LINK_INFO,),
 }
-"""What follows the header, in its order: each part stands in the messages of these types."""
+"""The parts after the header, in their order: each is in the messages of these types."""
 
 
 def pptp_parser() -> Connectionless:

@@ -1,23 +1,23 @@
 """QUIC packets: RFC 8999 (what all versions share), RFC 9000 (version 1), RFC 9369 (version 2), drafts from 29 on.
 
-The packets of a datagram go through one by one. A connection is found by addresses and ports, its ends; when these have
-changed, by the connection ids that its sides have said they are to be called by; and then by the ends between which
-packets with such ids came, for those towards a side without an id carry none. `temp.kind` is the packet type, of either
+The packets of a datagram are parsed one after the other. A connection is found by its ends (addresses and ports); if
+these have changed, by the connection ids that its sides have announced; and then by the ends between which packets
+with such ids were seen, because packets to a side without an id carry none. `temp.kind` is the packet type, of either
 version: 0 Initial, 1 0-RTT, 2 Handshake, 3 Retry, 4 with a short header, 5 Version Negotiation.
 
-Packets are opened as quic_protection.py says. One that cannot be counts as one of its connection and is dropped, by
-its reason. With `deciphered` packets are read as they were before their protection: neither header nor payload is
-hidden, and no authentication tag follows (a trace that was made so, as for the paper's section 7.2).
+quic_protection.py decrypts packets. One that cannot be decrypted counts for its connection and is dropped, with the
+reason. With `deciphered` packets are parsed as plain text: neither header nor payload is protected, and no
+authentication tag follows (for traces that were generated so, as for the paper's section 7.2).
 
-A packet with a short header does not say how long its connection id is: it is looked for by its first 8 bytes, which
-stand for ids of 8 to 20 bytes, then by its first 4, for those of 4 to 7. Limits: by shorter ids nothing is looked for,
-as one in 2^24, or more, of all packets that are nobody's begins like such an id by chance. So new ends of a connection
-whose sides both have none, or shorter ones, are not found; of one where one side has, from the first packet on that is
-sent to this side. Of ids that begin alike the last one counts. Of what is not opened no id is learnt.
+A short header does not contain the length of its connection id. The id is looked up by its first 8 bytes, for ids of 8
+to 20 bytes, then by its first 4, for those of 4 to 7. Limits: shorter ids are not looked up, because one in 2^24, or
+more, of all unrelated packets begins with such an id by chance. New ends of a connection whose sides both have no id,
+or shorter ones, are therefore not found; if one side has an id, they are found from the first packet to this side. Of
+ids with the same beginning the last one counts. Packets that cannot be decrypted announce no ids.
 
-Sits on a layer that offers src, sport, dst, dport and begins. Offers connection, sender, receiver (0 the active side,
-1 the passive one), level (0 Initial, 1 0-RTT, 2 Handshake, 3 1-RTT), attempt (that of a handshake which begins anew, as
-behind a Retry), zeros (how many of the frames' last bytes are 0).
+Needs a lower layer that offers src, sport, dst, dport and begins. Offers connection, sender, receiver (0 the active
+side, 1 the passive one), level (0 Initial, 1 0-RTT, 2 Handshake, 3 1-RTT), attempt (that of a handshake that is
+repeated, as after a Retry), zeros (how many of the frames' last bytes are 0).
 """
 
 from sluice.lang import (
@@ -145,12 +145,12 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
         believed = carries & (quic.refused == 0)
         followed = believed | (quic.refused == NO_KEY)
     quic.event.ids = If(believed & (quic.header.long == 1)) >> sender_is_called(quic)
-    # Packets towards a side without an id are known by their ends alone (RFC 9000, 5.1, 5.2); when these change (9), by
-    # those of a packet the other way, which has an id. It must have been opened; without keys the id must do.
-    # Who forges such a packet (9.3.1), or sends a copy of one from elsewhere (9.3.2, 9.3.3), gains nothing: it moves no
-    # byte, as what comes between these ends must be opened, too; it takes from nobody for long, as the ends that a
-    # connection began with and all ids come first, and who sends by an id has its ends back; and it fills a table of
-    # its own, where the oldest ends make room.
+    # Packets to a side without an id are found by their ends only (RFC 9000, 5.1, 5.2); if these change (9), by those
+    # of a packet in the opposite direction, which has an id. It must have been decrypted; without keys the id suffices.
+    # A forged packet (9.3.1), or a copy sent from elsewhere (9.3.2, 9.3.3), has no lasting effect: it delivers no byte,
+    # as packets between these ends must be decrypted, too; the ends with which a connection began and all ids have
+    # precedence, and the next packet with an id restores its ends; and such ends are in a separate table, where the
+    # oldest ones are evicted.
     quic.event.path = If(followed) >> AddAlias(quic, quic.selector)
     quic.offer(
         connection=quic.instance,
@@ -164,7 +164,7 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
 
 
 def sender_is_called(quic: ConnectionOriented) -> Block:
-    """Its connection id is how long those of packets to it are, and how it may be found."""
+    """Its connection id: the length of the ids of packets to it, and a key by which it is found."""
     length = quic.header.scid_length
     known = Assign(quic.perm.version, quic.header.version)
     known += If(quic.to_passive == 1) >> Assign(quic.perm.active_id_length, length)

@@ -1,11 +1,11 @@
-"""What UDP carries that may be QUIC: RFC 8999, 5, so far as it shows at the beginning of a datagram.
+"""UDP datagrams that may be QUIC: RFC 8999, 5, decided by the beginning of the datagram.
 
-A datagram may be QUIC when it begins with a long header of a version that is known, of the form that is kept for
-negotiation (0x?a?a?a?a), or of version 0, or with a short header and has 21 bytes or more (`deciphered` five, as the
-tag that authenticates it is gone). A connection begins with a long header that has the fixed bit, but for version 0,
-and 0x?a?a?a?a in a datagram of less than 1200 bytes. All others find one, greased or not (RFC 9287), or are nobody's.
-Offers is_quic and begins. Limits: much that UDP carries looks like a short header; whether it is one is for the layer
-above, which knows the connections.
+A datagram may be QUIC if it begins with a long header of a known version, of a version of the form reserved for
+negotiation (0x?a?a?a?a), or of version 0, or with a short header and has 21 bytes or more (`deciphered`: five, as
+there is no authentication tag). A connection begins with a long header that has the fixed bit, except with version 0,
+and with 0x?a?a?a?a in a datagram of less than 1200 bytes. All other datagrams belong to an existing connection,
+greased or not (RFC 9287), or to none. Offers is_quic and begins. Limits: many UDP payloads resemble a short header;
+the layer above, which knows the connections, decides.
 """
 
 from sluice.lang import Connectionless, If, UInt, layout, one_of
@@ -16,7 +16,7 @@ SHORTEST, TAG, LEAST_INITIAL = 21, 16, 1200
 with an Initial packet (RFC 9000, 14.1).
 """
 OTHERS = 0xFF0000, 0xFACEB0, 0x513035, 0x543035
-"""What numbers of other versions begin with: drafts, mvfst, and Google's Q05x and T05x."""
+"""The beginnings of other version numbers: drafts, mvfst, and Google's Q05x and T05x."""
 
 
 class quic_version(layout):

@@ -1,11 +1,11 @@
 """QUIC frames: RFC 9000, 19, and DATAGRAM of RFC 9221; the frames of a packet one by one.
 
-A STREAM, RESET_STREAM or CRYPTO frame goes up as a whole, to be put into its order (quic_stream.py). The connection
-ids of NEW_CONNECTION_ID are those that packets to their sender may come by from then on. PADDING up to the end of a
-packet counts as one frame. A frame of another type takes the rest of its packet, and is malformed.
+A STREAM, RESET_STREAM or CRYPTO frame is delivered whole to quic_stream.py, which orders the data. Packets to the
+sender of a NEW_CONNECTION_ID may have the new id from then on. PADDING up to the end of a packet counts as one frame.
+A frame of an unknown type ends its packet, and is malformed.
 
-Sits on a layer that offers zeros; `quic` is the parser of packets that lies below. Limits: a type has one byte (RFC
-9000, 12.4, wants the shortest form, and none above 0x3f is known here).
+Needs a lower layer that offers zeros (`quic`, the parser of packets). Limits: a type has one byte (RFC 9000, 12.4,
+requires the shortest form, and no type above 0x3f is known here).
 """
 
 from sluice.lang import (

@@ -1,9 +1,9 @@
-/* Opens protected QUIC packets (RFC 9001, RFC 9369): Initial packets with the keys that follow from a connection id, all
- * others with the secrets of a key log, which is found by the client random of the ClientHello.
+/* Decrypts QUIC packets (RFC 9001, RFC 9369): Initial packets with keys derived from a connection id, all others with the
+ * secrets of a key log, which are found by the client random of the ClientHello.
  *
- * Nothing is believed that was not authenticated. Whose packets are the client's is known from the first Initial packet that
- * its own Destination Connection ID opens: that can only be one of a client. So Retry, which changes the id, a lost first
- * packet, and sides that were first seen the wrong way round need nothing of their own. */
+ * Only authenticated data is used. The client is the sender of the first Initial packet that keys of its own Destination
+ * Connection ID decrypt, as only a client sends such packets. Therefore Retry, which changes the id, a lost first packet,
+ * and sides that were first taken for each other need no special case. */
 #include "native/native.h"
 #include "native/key_log.h"
 #include "quic_protection_crypto.h"
@@ -13,11 +13,11 @@ enum { SPACE_INITIAL, SPACE_HANDSHAKE, SPACE_APPLICATION, SPACES };   /* of pack
 enum reason { NO_CONNECTION = 1, NO_KEY, NOT_AUTHENTIC, TOO_SHORT, CUT, RESERVED_BITS, VERSION, NO_LIBCRYPTO,
               WRONG_TAG, TOO_MANY };
 
-/* Initial packets of one connection that could not be opened, at one time, after which no further one is tried: a datagram
- * may contain dozens, and each costs a derivation of keys and two operations of a cipher. */
+/* Initial packets of one connection and time that fail to decrypt, after which no further one is tried: a datagram may
+ * contain dozens, and each costs a derivation of keys and two operations of a cipher. */
 enum { FAILED_MOST = 3 };
 
-#define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds: so long nobody else's Initial packet begins anew */
+#define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds in which no other Initial packet restarts the handshake */
 
 struct worker {
     struct quic_crypto crypto;
@@ -33,7 +33,7 @@ struct application {
     uint64_t begin;                 /* the lowest packet number of this phase that was seen */
 };
 
-/* That Initial keys are made of. */
+/* The connection id from which Initial keys are derived. */
 struct id {
     uint8_t bytes[20], length;
 };
@@ -42,21 +42,21 @@ struct connection {
     struct id id, id_before;        /* of this attempt, and of the one before */
     uint8_t client;                 /* the side that is the client */
     bool begun, settled;            /* there are Initial keys; the server has answered with them */
-    uint8_t attempt;                /* how often they were begun anew: as Retry has it, or by another connection */
+    uint8_t attempt;                /* restarts of the handshake: by Retry, or by another connection */
     bool known;                     /* the client random is known */
     uint32_t initial_version, version;
-    uint64_t last_initial;          /* when the last one was opened */
+    uint64_t last_initial;          /* when the last one was decrypted */
     uint8_t random[KEY_RANDOM];
     struct quic_keys initial[2];    /* of the client, of the server */
     struct quic_keys early, handshake[2];
     struct application application[2];
-    uint8_t suite;                  /* of handshake and 1-RTT packets, once one was opened */
+    uint8_t suite;                  /* of handshake and 1-RTT packets, once one was decrypted */
     uint32_t failures;              /* packets without a key so far */
-    struct id tried;                /* the id that keys were made of last, which opened nothing */
+    struct id tried;                /* the id whose keys failed last */
     uint32_t tried_version;         /* 0: none */
     struct quic_keys tried_keys[2];
-    uint64_t failed_at;             /* when the last Initial packet could not be opened */
-    uint8_t failed;                 /* how many could not at that time */
+    uint64_t failed_at;             /* when the last Initial packet failed to decrypt */
+    uint8_t failed;                 /* how many failed at that time */
     uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
 };
 
@@ -84,7 +84,7 @@ const struct sl_native_module quic_protection = {.context_bytes = sizeof(struct 
                                                  .close = stop,
                                                  .secrets = take_secrets};
 
-/* The whole packet number, from its low bits and the one that is expected next (RFC 9000, A.3). */
+/* The full packet number, from its low bits and the next expected one (RFC 9000, A.3). */
 static uint64_t whole_number(uint64_t expected, uint64_t low, unsigned bits) {
     uint64_t window = UINT64_C(1) << bits, half = window / 2;
     uint64_t near = (expected & ~(window - 1)) | low;
@@ -95,7 +95,7 @@ static uint64_t whole_number(uint64_t expected, uint64_t low, unsigned bits) {
     return near;
 }
 
-/* Takes the header's protection away, with keys that may be the wrong ones. */
+/* Removes header protection, with keys that may be the wrong ones. */
 static bool lay_open(struct worker *worker, const struct quic_keys *keys, struct quic_packet *packet, uint64_t expected) {
     uint8_t mask[5];
     if (!quic_mask(&worker->crypto, keys, packet->at + packet->number_at + 4, mask))
@@ -155,7 +155,7 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
                 memcpy(c->tried.bytes, id.at, id.length);
             memcpy(c->tried_keys, keys, sizeof keys);
         }
-        if (size >= 0) {   /* the client's: its first one, or that behind a Retry, or of another connection */
+        if (size >= 0) {   /* the client's: its first one, or that after a Retry, or of another connection */
             memcpy(c->initial, keys, sizeof keys);
             c->id_before = c->id;
             c->id.length = (uint8_t)id.length;
@@ -174,8 +174,8 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
     return size;
 }
 
-/* A Retry packet tells by its tag which Initial packet it answers: the first one of this attempt, or, when a copy of it comes
- * behind what the client made of it, of the one before. */
+/* The tag of a Retry packet shows which Initial packet it answers: the first one of this attempt or, if a copy of it arrives
+ * after the client's next attempt, of the previous one. */
 static unsigned check_retry(struct worker *worker, const struct connection *c, unsigned side,
                             const struct quic_version *version, sl_bytes packet) {
     if (!c->begun)
@@ -189,9 +189,9 @@ static unsigned check_retry(struct worker *worker, const struct connection *c, u
     return WRONG_TAG;
 }
 
-/* --- packets that a key log opens ------------------------------------------------------------------------------------ */
+/* --- packets with keys of a key log ---------------------------------------------------------------------------------- */
 
-/* The secret that the log has for this connection, read on in it now and then: each time half as often. */
+/* The secret of this connection in the log, which is read further at intervals that double each time. */
 static const struct key_secret *secret_of(struct worker *worker, struct connection *c, enum key_label label) {
     static const struct key_secret none;
     if (!c->known)
@@ -207,7 +207,7 @@ static const struct key_secret *secret_of(struct worker *worker, struct connecti
     return entry && entry->secrets[label].length ? &entry->secrets[label] : &none;
 }
 
-/* Opens with keys that are made of the secret, where `keys` has none yet: a secret of 32 bytes may be of either cipher. */
+/* Decrypts with keys of the secret, derived if `keys` has none yet: a secret of 32 bytes may be of either cipher. */
 static int64_t open_first(struct worker *worker, const struct quic_version *version, const struct key_secret *secret,
                           uint8_t suite, struct quic_keys *keys, struct quic_packet *packet, uint64_t expected,
                           uint8_t *out) {
@@ -290,10 +290,10 @@ static int64_t open_short(struct worker *worker, struct connection *c, unsigned 
     return size;
 }
 
-/* --- what a description calls ---------------------------------------------------------------------------------------- */
+/* --- functions of descriptions --------------------------------------------------------------------------------------- */
 
-/* numbers: side, version, kind, where the packet number begins. bytes: the packet, its Destination Connection ID.
- * Gives the frames, of which a Retry packet has none; the packet number, how many of the frames' last bytes are 0, and which attempt at a connection it is. */
+/* numbers: side, version, kind, offset of the packet number. bytes: the packet, its Destination Connection ID. Returns the
+ * frames (none for a Retry packet), the packet number, how many of the frames' last bytes are 0, and the attempt's number. */
 unsigned open_quic_packet(struct sl_native_call *call) {
     struct worker *worker = call->worker;
     struct connection *c = call->context;
@@ -342,7 +342,7 @@ unsigned open_quic_packet(struct sl_native_call *call) {
         const struct key_secret *secret = secret_of(worker, c, kind == EARLY ? KEY_EARLY : label);
         if (!secret->length)
             return NO_KEY;
-        uint8_t early_suite = TLS_AEAD_UNKNOWN;   /* that of the session that is resumed */
+        uint8_t early_suite = TLS_AEAD_UNKNOWN;   /* that of the resumed session */
         size = open_logged(worker, c, version, secret, keys, &packet, expected, call->sdu,
                            kind == EARLY ? &early_suite : &c->suite);
     }

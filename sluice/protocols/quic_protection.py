@@ -1,15 +1,15 @@
-"""The protection of QUIC packets: RFC 9001 and RFC 9369, opened by functions in C with OpenSSL's libcrypto.
+"""The protection of QUIC packets: RFC 9001 and RFC 9369, decrypted by functions in C with OpenSSL's libcrypto.
 
-Initial packets are opened with the keys that follow from the connection id, the others with the secrets of a key log
-(option keylog, in the format of SSLKEYLOGFILE), or of those that a pcapng file carries along, where they have them:
-AES-128-GCM, AES-256-GCM, ChaCha20-Poly1305, both header protection and payload, key updates. What is opened is
-authentic; what is not is dropped, by its reason. So is a Retry packet whose integrity tag (5.8) answers no Initial
-packet of its connection. The log may be written while traffic runs. Versions 1 and 2, drafts from 29 on; libcrypto is
-loaded when a box opens, and where it is missing nothing is opened.
+Initial packets are decrypted with keys derived from the connection id, the others with secrets of a key log (option
+keylog, in the format of SSLKEYLOGFILE) or of the pcapng file, if they contain them: AES-128-GCM, AES-256-GCM,
+ChaCha20-Poly1305, both header protection and payload, key updates. Decrypted packets are authentic; a packet that
+fails is dropped, with the reason. So is a Retry packet whose integrity tag (5.8) does not match an Initial packet of
+its connection. The log may grow during the run. Versions 1 and 2, drafts from 29 on; libcrypto is loaded when a box
+opens; without it nothing is decrypted.
 
-Limits: of the Initial packets of a connection with one timestamp, as those of one datagram, no more are tried once
-three could not be opened. When keys are updated twice and no packet of the phase between was captured, no more of that
-side is opened.
+Limits: of the Initial packets of a connection with one timestamp, such as those of one datagram, three failures end
+the attempts. If keys are updated twice and no packet of the phase between was captured, the rest of that side is not
+decrypted.
 """
 
 from sluice.lang import ConnectionOriented, Expression, Native
@@ -35,9 +35,9 @@ learn_random = protection.function("learn_quic_random", reasons=["no connection"
 
 
 def opened(quic: ConnectionOriented, kind: Expression, number_at: Expression) -> NativeCall:
-    """The frames of a packet of this kind, whose number begins at this byte; `quic.temp` keeps what else is known.
+    """The frames of a packet of this kind, whose number begins at this byte; `quic.temp` has its other properties.
 
-    A Retry packet has neither: that it is authentic is all there is to say of it.
+    A Retry packet has neither frames nor a number: it is only authenticated.
     """
     temp = quic.temp
     return open_packet(

@@ -1,18 +1,18 @@
-"""QUIC's streams: RFC 9000, 2 and 19.8; and the handshake's bytes, which each encryption level orders by itself (19.6).
+"""QUIC's streams: RFC 9000, 2 and 19.8; and the handshake's bytes, which each encryption level orders separately
+(19.6).
 
 An instance is one direction of a stream of a connection: its key is the connection's number and attempt, the stream's
-id, and the sender (0 the active side). A stream is over when all its bytes up to the FIN have come, or RESET_STREAM
-(19.4) says that its sender gives it up, and is kept for a while for what comes late; STOP_SENDING, by which a receiver
-asks for that, ends none. Event `data` delivers the bytes in order, `reset` tells why and behind how many bytes a stream
-was given up. Of these, what never came is a gap when the instance ends.
+id, and the sender (0 the active side). A stream ends when all its bytes up to the FIN have arrived, or with
+RESET_STREAM (19.4), by which its sender abandons it; its instance remains for delayed packets. STOP_SENDING, a
+receiver's request for a reset, does not end it. Event `data` delivers the bytes in order; `reset` has the error code
+and the final size. Bytes missing below that size are a gap when the instance ends.
 
-How long a stream is, its sender says once (4.5). A frame that breaks this word is malformed, counted as `final size`,
-and changes nothing: one with bytes behind the end, with another end, or with an end in front of bytes that came before.
+The final size does not change (4.5). A frame that violates this is malformed, counted as `final size`, and ignored:
+one with bytes after the end, with another end, or with an end before bytes that have arrived.
 
-Limits: of frames that contradict each other the first one counts, whether the receiver got it or not; and a stream that
-is kept no longer has no end that they could contradict.
+Limits: of contradicting frames the first one counts, whether or not the receiver got it.
 
-Sits on a layer that offers connection, attempt, sender and, for CRYPTO, level; a packet is the frame.
+Needs a lower layer that offers connection, attempt, sender and, for CRYPTO, level; a packet is the frame.
 """
 
 from sluice.lang import (
@@ -46,7 +46,7 @@ class quic_stream_end(layout):
 
 
 class quic_stream_perm(layout):  # more: final sizes
-    size = UInt(64)  # of what came so far; once it ended, the final one
+    size = UInt(64)  # of the data so far; after the end, the final size
     ended = Bit(1)
 
 

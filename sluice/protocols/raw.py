@@ -1,6 +1,6 @@
 """Raw IP: link types 101 (LINKTYPE_RAW), 12 and 14 (either version), 228 (LINKTYPE_IPV4) and 229 (LINKTYPE_IPV6).
 
-The first four bits of the packet tell the version; nothing is taken off. Limits: a 228 that holds IPv6 is IPv6.
+The first four bits of the packet are the version; the payload is the whole packet. Limits: 228 may also be IPv6.
 """
 
 from sluice.lang import Bit, Connectionless, layout

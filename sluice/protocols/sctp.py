@@ -1,11 +1,10 @@
 """SCTP (RFC 9260), over IP or UDP (RFC 6951), in three layers.
 
-`sctp_packet` is the common header; `sctp` an association, which takes every chunk of a packet as a message of its own
-and puts DATA and I-DATA chunks into the order of their transmission sequence numbers; `sctp_message` a user message,
-made of one such chunk or of fragments. What lies above gets whole messages, and may ask for stream, ssn, ppid and
-unordered.
+`sctp_packet` is the common header. `sctp` is an association; each chunk of a packet is one of its messages, and it
+orders DATA and I-DATA chunks by their transmission sequence numbers. `sctp_message` is a user message, made of one
+such chunk or of fragments. The layer above gets whole messages; stream, ssn, ppid and unordered are offered.
 
-The machine sees both ends from the outside:
+The states follow from what both ends send:
 
 | state             | seen so far                                    |
 |-------------------|------------------------------------------------|
@@ -18,21 +17,22 @@ The machine sees both ends from the outside:
 | TERMINATED        | SHUTDOWN COMPLETE; lingers                     |
 | ABORTED           | ABORT; lingers                                 |
 
-An association begins with the numbers that INIT and INIT ACK tell, or, picked up in its middle, with the first DATA
-chunk of each side. An INIT with another initiate tag begins a new one. Packets of other addresses belong to it by
-verification tag and ports (multi-homing). A chunk under a tag that is not the one agreed upon is not believed (8.5).
+An association begins with the numbers in INIT and INIT ACK or, if it is picked up in its middle, with the first
+DATA chunk of each side. An INIT with another initiate tag begins a new association. Packets between other
+addresses belong to it by verification tag and ports (multi-homing). Chunks with a tag other than the negotiated
+one are ignored (8.5).
 
-As a sender numbers fragments and messages of a stream one after the other (6.9), messages in the order of their numbers
-are in the order of each stream; unordered ones come in between, as they were sent. Fragments in I-DATA chunks (RFC
-8260) may come between those of other messages: they belong together by stream, U bit and message identifier, which
-`ssn` tells, and have numbers of their own. What FORWARD TSN and I-FORWARD-TSN skip (RFC 3758) is a gap at once, and
-fragments of a message that it skips are dropped; of one in I-DATA chunks, when nothing more of it came for five
-minutes.
+A sender numbers fragments and messages of a stream consecutively (6.9), so that messages in the order of their
+numbers are in the order of each stream; unordered ones are in the order of transmission. Fragments in I-DATA
+chunks (RFC 8260) may alternate with those of other messages: stream, U bit and message identifier (`ssn`) relate
+them, and they have numbers within the message. Numbers that FORWARD TSN and I-FORWARD-TSN skip (RFC 3758) are a
+gap at once, and fragments of a skipped message are dropped; those in I-DATA chunks after five minutes without
+another fragment.
 
-Limits: a message is told when no number before it is missing; an association has either DATA or I-DATA chunks, as its
-ends agree (RFC 8260, 2.1); AUTH chunks (RFC 4895) are passed over; chunks of a packet behind one whose length is wrong
-are lost; packets without a chunk are conversations of their own (`sctp_bare`). With option `checksums` the CRC-32C is
-checked.
+Limits: a message is delivered when no number before it is missing; an association has either DATA or I-DATA
+chunks, as its ends negotiate (RFC 8260, 2.1); AUTH chunks (RFC 4895) are skipped; chunks of a packet after one
+with a wrong length are lost; packets without a chunk are separate conversations (`sctp_bare`). The CRC-32C is
+verified only with option `checksums`.
 """
 
 from typing import Any
@@ -158,12 +158,12 @@ class sctp_message(layout):
 
 
 def sctp_layers() -> Chain:
-    """All three, each always the next layer of the one before."""
+    """All three, one above the other."""
     return sctp_packet_parser() >> sctp_parser() >> sctp_message_parser()
 
 
 def sctp_bare_parser() -> ConnectionOriented:  # more: packets without chunks
-    """Packets without a chunk (`CHUNK` bytes): a conversation is two addresses and ports, since no chunk tells more."""
+    """Packets without a chunk (`CHUNK` bytes): a conversation is two addresses and ports, as there is no other key."""
     bare = ConnectionOriented("sctp")
     bare.selector = [bare.below.src, bare.below.sport], [bare.below.dst, bare.below.dport]
     bare.timeout = IDLE
@@ -196,7 +196,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     sctp.header += If(forward) >> sctp_forward  # more: partial reliability
     header = sctp.header
 
-    # Chunks begin at multiples of four; what the last one of a packet lacks of that is not missed.
+    # Chunks begin at multiples of four; the padding of the last chunk of a packet may be missing.
     padded = (header.length + 3) & 0xFFFFFFFC
     there = sctp.cursor + sctp.payload_len
     length = padded - (padded - there) * ((header.length <= there) & (padded > there))
@@ -209,7 +209,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     perm, temp = sctp.perm, sctp.temp
 
     def sent_by(own: str, other: str) -> Block:
-        """What a chunk from one side changes."""
+        """The state changes by a chunk from one side."""
         tag, known = getattr(perm, own + "_tag"), getattr(perm, own + "_known")
         its_tag, its_known = getattr(perm, other + "_tag"), getattr(perm, other + "_known")
         x = Assign(temp.reused, (header.type == INIT) & ~sctp.created & (known | perm.echoed))
@@ -279,7 +279,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
 
 
 def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
-    """User messages. `limit`: bytes of one that is fragmented; a longer one is dropped."""
+    """User messages. `limit`: bytes of a fragmented message; a longer one is dropped."""
     message = Connectionless("sctp_message")
     interleaved = sctp_chunk.type == I_DATA  # more: interleaved messages
     message.header = sctp_chunk + sctp_data

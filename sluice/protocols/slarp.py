@@ -1,11 +1,11 @@
 """SLARP, the serial line address resolution protocol of Cisco HDLC (LINKTYPE_C_HDLC), number 0x8035; no standard.
 
-A request asks for the address and mask of the other end of the line, and a reply tells it; keepalives bear a number and
-the last one that came from the other end, so that each end knows that its own arrive. What follows, as the time since
-the sender started in some keepalives, is not read.
+A request asks for the address and mask of the other end of the line; a reply contains them. A keepalive contains its
+sequence number and the last one received from the other end, so that each end knows that its keepalives arrive. Data
+that follows, such as the sender's uptime in some keepalives, is not parsed.
 
-Limits: each packet stands for itself: an end gives the line up after three keepalives that came to nothing, which is
-not told here.
+Limits: packets are not related to each other: that an end declares the line down after three lost keepalives is not
+reported.
 """
 
 from sluice.lang import Bit, Connectionless, If, UInt, layout

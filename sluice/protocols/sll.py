@@ -1,7 +1,7 @@
 """Linux cooked capture, version 1: link type 113 (LINKTYPE_LINUX_SLL).
 
-`protocol` is an EtherType, or 4 for LLC. Limits: the other meanings of `protocol` (1: Novell, and what
-depends on `hardware`, as for netlink) are not followed.
+`protocol` is an EtherType, or 4 for LLC. Limits: payloads of other meanings of `protocol` (1: Novell, and those that
+depend on `hardware`, such as netlink) are not parsed.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

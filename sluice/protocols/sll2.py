@@ -1,6 +1,6 @@
 """Linux cooked capture, version 2: link type 276 (LINKTYPE_LINUX_SLL2).
 
-`protocol` is an EtherType, or 4 for LLC. Limits: its other meanings are not followed, as in sll.py.
+`protocol` is an EtherType, or 4 for LLC. Limits: payloads of its other meanings are not parsed, as in sll.py.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

@@ -1,16 +1,16 @@
-"""Subnetwork access protocol: IEEE 802, RFC 1042, the five bytes behind LLC.
+"""Subnetwork access protocol: IEEE 802, RFC 1042, the five bytes after LLC.
 
-`temp.ethertype` is the type where the organisation says that it is an EtherType (000000, or 0000f8 of IEEE 802.1H),
-otherwise 0. The organisation 0080c2 (IEEE 802.1) has bridged frames: of types 1 and 7 Ethernet, with two bytes of
-padding before it over ATM (RFC 2684) and none over frame relay (RFC 2427); a known EtherType tells which. Limits: what
-follows other organisations is their own, and is not read.
+`temp.ethertype` is the type if the organisation is one whose types are EtherTypes (000000, or 0000f8 of IEEE 802.1H),
+otherwise 0. The organisation 0080c2 (IEEE 802.1) has bridged frames: types 1 and 7 are Ethernet, with two bytes of
+padding before it over ATM (RFC 2684) and none over frame relay (RFC 2427); a known EtherType decides which. Limits:
+the payloads of other organisations are not parsed.
 """
 
 from sluice.lang import Assign, Bit, Connectionless, Else, If, UInt, layout, one_of
 
 BRIDGED = 0x0080C2
 TYPES = 0x0800, 0x86DD, 0x0806, 0x8100, 0x88A8, 0x8847, 0x8848, 0x8863, 0x8864
-"""EtherTypes by which a bridged frame shows where it begins."""
+"""EtherTypes that show where a bridged frame begins."""
 
 
 class snap_hdr(layout):

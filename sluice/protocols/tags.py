@@ -1,10 +1,10 @@
-"""Tags that stand between one EtherType and the next: VN-Tag, TTag, HSR, TrustSec (CMD), and MACsec without encryption.
+"""Tags between one EtherType and the next: VN-Tag, TTag, HSR, TrustSec (CMD), and MACsec without encryption.
 
-VN-Tag is EtherType 0x8926 (IEEE 802.1BR is 0x893F, and is not read), TTag the timestamps of Cisco and Gigamon (0x8988),
-HSR IEC 62439-3 (0x892F; PRP's trailer is taken for padding), TrustSec Cisco's metadata header (0x8909), MACsec
+VN-Tag is EtherType 0x8926 (IEEE 802.1BR is 0x893F, and is not parsed), TTag the timestamps of Cisco and Gigamon
+(0x8988), HSR IEC 62439-3 (0x892F; PRP's trailer counts as padding), TrustSec Cisco's metadata header (0x8909), MACsec
 IEEE 802.1AE (0x88E5). Each offers ethertype; up to 1500 it is the length of an IEEE 802.3 frame, as in ethernet.py.
-Limits: an encrypted or changed MACsec frame leads nowhere; its integrity check value of 16 bytes is cut off and not
-verified.
+Limits: an encrypted or modified MACsec frame is not parsed further; the integrity check value of 16 bytes is removed
+and not verified.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout
@@ -95,7 +95,7 @@ def macsec_parser() -> Connectionless:
     macsec.header += If(clear) >> macsec_type
     macsec.require(macsec.header.version == 0, "version")
     macsec.offer(ethertype=macsec.header.type)
-    # 802.1AE, 9.7: a short length counts what is secured, the EtherType included
+    # 802.1AE, 9.7: a short length counts the secured data, including the EtherType
     short = macsec.header.short_length
     rest = macsec.payload_len - CHECK_VALUE * (macsec.payload_len >= CHECK_VALUE)
     macsec.sdu = If(short >= 2) >> macsec.payload[: short - 2] >> Else() >> macsec.payload[:rest]

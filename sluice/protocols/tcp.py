@@ -1,7 +1,7 @@
 """TCP (RFC 9293), with the options of RFC 7323 and RFC 2018.
 
-The machine is the paper's sender-side one (4.4), made whole: it advances by what each side sends, in the order in which
-it was sent, and its states do not depend on how the packets of the two sides are interleaved.
+The state machine is the paper's sender-side one (4.4), completed: it advances by what each side sends, in the order of
+sending, and its states do not depend on how the packets of the two sides are interleaved.
 
 | state        | seen so far                         | active end  | passive end  |
 |--------------|-------------------------------------|-------------|--------------|
@@ -20,8 +20,8 @@ it was sent, and its states do not depend on how the packets of the two sides ar
 | TERMINATED   | both acknowledged; lingers          | TIME_WAIT   | CLOSED       |
 | RESET        | a reset that counts; lingers        | CLOSED      | CLOSED       |
 
-Limits: no check of timestamps (PAWS); urgent data stay in line; the window of a connection that was picked up in its
-middle is taken to be scaled by the largest factor, as its SYN was not seen.
+Limits: no check of timestamps (PAWS); urgent data stay in line; for a connection that was picked up in its middle the
+largest window scale is assumed, as its SYN was not seen.
 """
 
 from collections.abc import Callable
@@ -85,15 +85,15 @@ def tcp_parser(
     """TCP for any layer below that offers src and dst.
 
     `limit`, `limit_pieces`: bytes, and segments, held out of order per side; limit=None: as many bytes as the
-    receiver's window and the option --hold allow. `grace`: seconds after which what the receiver acknowledged, and was
-    not captured, is given up; None: it is not. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`:
-    "window", or "always" to believe every one. `history`: delivered bytes kept, for the old copy of a retransmission.
-    `enforce`: what lies outside the window is not only told but left out. `pick_up`: whether a connection may be seen
-    from its middle on; if not, a packet of an unknown one counts only when it has a SYN. `linger`: seconds that a
-    closed connection stays, for late packets. `byte_0`: of a side that was not seen from its SYN; "acknowledged": the
-    other side's acknowledgements settle it, "first": its first packet has it, and is delivered at once. `reuse`: "syn":
-    the rules of RFC 5961 decide whether a SYN begins another connection on the same ports; "closed": one with a new
-    number does so after a FIN or a reset that counts, and else belongs to no stream.
+    receiver's window and the option --hold allow. `grace`: seconds after which a hole that the receiver acknowledged
+    becomes a gap; None: never. `policy`: which copy of overlapping bytes wins (see Sequence). `resets`: "window", or
+    "always" to accept every reset. `history`: delivered bytes that are stored, for the old copy of a retransmission.
+    `enforce`: bytes outside the window are not only reported but left out. `pick_up`: whether connections may be picked
+    up in their middle; if not, a packet of an unknown one counts only if it has a SYN. `linger`: seconds that a closed
+    connection remains, for delayed packets. `byte_0`: of a side whose SYN was not seen; "acknowledged": the other's
+    acknowledgements decide it; "first": its first packet has it, and is delivered at once. `reuse`: "syn": the rules of
+    RFC 5961 decide whether a SYN begins another connection on the same ports; "closed": one with a new number does so
+    after a FIN or a reset that counts, and otherwise belongs to no stream.
     """
     tcp = ConnectionOriented("tcp")
 
@@ -122,7 +122,7 @@ def tcp_parser(
     CLOSED = PSMState(start=True)
     SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED = make_psm_state(4)
 
-    # Data on a SYN lies at its number + 1; SYN and FIN take a place of their own.
+    # Data on a SYN has the number after it; SYN and FIN each occupy one sequence number.
     syn_alone = (header.syn == 1) & (tcp.payload_len == 0)
     tcp.prep = Assign(temp.number, header.seq_num + (header.syn & (tcp.payload_len != 0)))
     tcp.prep += Assign(temp.units, tcp.payload_len + header.fin + syn_alone)
@@ -130,15 +130,15 @@ def tcp_parser(
     tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()  # more: picked up in its middle
 
     def side(name: str) -> dict[str, Any]:
-        """The perm fields of one side, by name without it."""
+        """The perm fields of one side, by name without its prefix."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
     def certain(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
-        """A packet while nothing is in doubt: both sides were heard, and have acknowledged something."""
+        """A packet while nothing is in doubt: both sides have sent packets and acknowledged something."""
         return sent_by(side(own), side(other), bit, certain=True)
 
     def sent_by(mine: dict[str, Any], its: dict[str, Any], bit: int, certain: bool) -> Block:
-        """What a packet of a side changes; `bit` stands for that side."""
+        """The state changes by a packet of a side; `bit` is that side's."""
         low, high = its["ack"], its["ack"] + its["window"]
         # RFC 9293, 3.10.7.4 (RFC 5961): in the window or at the expected number; 3.10.7.3: it acknowledges the SYN
         in_window = (header.seq_num >= low) & (header.seq_num < high)  # more: resets that count
@@ -148,7 +148,7 @@ def tcp_parser(
             expected = mine["heard"] & (header.seq_num == mine["next"])  # more: resets that count
             syn_acked = its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
             believed = in_window | expected | (~mine["heard"] & header.ack & syn_acked)  # more: resets that count
-        # A side that sent both kinds of SYN opened at the same time as the other, and has heard that one's SYN.
+        # A side that sent both kinds of SYN opened simultaneously with the other, and received its SYN.
         both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])  # more: simultaneous open
         opens = ~header.rst if certain else ~header.rst & (~header.syn | both_kinds)
         z = Assign(temp.reset, header.rst if resets == "always" else header.rst & believed) + Assign(temp.opens, opens)
@@ -159,7 +159,7 @@ def tcp_parser(
                 + Assign(mine["syn"], header.syn)
                 + Assign(mine["next"], temp.behind)
             )
-        # A FIN before byte 0, or where the other side would not take it, is answered and dropped (RFC 9293, 3.10.7.4).
+        # A FIN before byte 0, or outside the other side's window, is answered and dropped (RFC 9293, 3.10.7.4).
         # One that the other side has acknowledged remains the end of the stream.
         beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])  # more: acknowledgements
         if not certain:  # more: acknowledgements
@@ -201,12 +201,12 @@ def tcp_parser(
         return z + (bounds if certain else If(its["acked"] == 1) >> bounds >> Else() >> unknown)
 
     def by_side(what: Callable[[str, str, int], Block]) -> Choice:  # more: acknowledgements
-        """What a packet from either side changes."""
+        """The state changes by a packet from either side."""
         return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
 
     rules = DoubtRules(ESTABLISHED, by_first=byte_0 == "first", when_closed=reuse == "closed")
     in_doubt = while_in_doubt(tcp, rules, side, sent_by)  # more: acknowledgements
-    # One bit stands for all doubts, so that a packet of an established connection tests nothing else of them.
+    # One bit summarises all doubts, so that a packet of an established connection tests only this bit.
     tcp.prep += If(perm.doubt | header.syn) >> by_side(in_doubt) >> Else() >> by_side(certain)
 
     def has(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
@@ -215,7 +215,7 @@ def tcp_parser(
         return its["acked"], its["ack"], its["ack"] + its["window"]
 
     def says(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
-        """What a packet of a side says that the side has received."""
+        """What a side has received according to its packet."""
         return header.ack & ~header.rst & ~temp.outside, header.ack_num, header.ack_num + side(name)["window"]
 
     acknowledgements: dict[str, Any] = {}  # more: acknowledgements
@@ -251,7 +251,7 @@ def tcp_parser(
     FIN_WAIT_1, FIN_WAIT_2, CLOSE_WAIT, CLOSE_WAIT_2, CLOSING, TIME_WAIT, LAST_ACK = make_psm_state(7)
     TERMINATED, RESET = PSMState(closed=True), PSMState(closed=True)
     opening = [CLOSED, SYN_SENT, SYN_ACK_SENT, SYN_RECEIVED, ESTABLISHED]
-    # How far each side has closed: 0 not at all, 1 it sent its FIN, 2 that was acknowledged.
+    # How far each side has closed: 0 it is open, 1 it sent its FIN, 2 its FIN was acknowledged.
     closing = {
         (1, 0): FIN_WAIT_1,
         (2, 0): FIN_WAIT_2,
@@ -280,7 +280,7 @@ def tcp_parser(
     fin = [(tcp.v.header.fin == 1) & (tcp.to_passive == 1), (tcp.v.header.fin == 1) & (tcp.to_active == 1)]
 
     def condition(before: tuple[int, int], after: tuple[int, int]) -> Expression | None:
-        """What it takes to get from one pair of closing progress to another; None when one packet cannot."""
+        """The condition to advance from one pair of closing progress to another; None if one packet cannot."""
         needs: list[Expression] = []
         for which in (0, 1):
             if before[which] == 0 < after[which]:
@@ -317,7 +317,7 @@ def tcp_parser(
     for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):  # more: timeouts
         transition.timeout = HANDSHAKE
 
-    # What a reset carries (a reason in words, RFC 9293, 3.5.3) is no part of the stream, nor counted with its payload.
+    # Data on a reset (a reason in words, RFC 9293, 3.5.3) is not part of the stream, nor counted as its payload.
     tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]  # more: bytes on a reset
     tcp.offer(sport=header.sport, dport=header.dport)  # more: protocols above it that know the connection
     tcp.offer(connection=tcp.instance, direction=tcp.to_active)  # more: protocols above it that know the connection

@@ -1,7 +1,7 @@
 """Doubts about the numbers of a TCP connection (RFC 9293, 3.10.7.4; RFC 5961, 4), for `tcp.py`.
 
-A side whose byte 0 is not known, two initial numbers, a stray SYN, ports that are used again: what the sides send and
-acknowledge later settles them.
+A side whose byte 0 is unknown, two initial numbers, a stray SYN, reused ports: what the sides send and acknowledge
+later decides them.
 
 Limits: without acknowledgements seven packets with payload after the first packet settle byte 0; at most 64 KiB of a
 first flight may have been captured before its SYN; numbers that are 2^30 or more apart belong to different streams.
@@ -20,16 +20,16 @@ FLIGHT = 1 << 16  # more: acknowledgements
 """Bytes of a first flight that may have been captured before the SYN."""
 
 EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8  # more: acknowledgements
-"""What may be in doubt about a side: it was picked up in its middle, and its byte 0 is not decided; that is the byte of
-a packet without bytes; it sent two initial numbers, and neither was acknowledged; it sent a SYN with another number in
-an established connection.
+"""Doubts about a side: it was picked up in its middle, and its byte 0 is not decided; its byte 0 is that of a packet
+without bytes; it sent two initial numbers, and neither was acknowledged; it sent a SYN with another number in an
+established connection.
 """
 ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY  # more: acknowledgements
 
 
 @dataclass(frozen=True)
 class DoubtRules:  # more: acknowledgements
-    """How doubts are settled: a state of the machine, and what `tcp_parser` says of `byte_0` and `reuse`."""
+    """How doubts are decided: a state of the machine, and the settings `byte_0` and `reuse` of `tcp_parser`."""
 
     established: PSMState
     by_first: bool
@@ -42,23 +42,23 @@ def while_in_doubt(  # more: acknowledgements
     side: Callable[[str], dict[str, Any]],
     sent_by: Callable[[dict[str, Any], dict[str, Any], int, bool], Block],
 ) -> Callable[[str, str, int], Block]:
-    """What a packet changes while something is in doubt, by its sender, its receiver and the sender's bit.
+    """The state changes by a packet while something is in doubt, by its sender, its receiver and the sender's bit.
 
-    `side` gives the stored fields of a side, and `sent_by` what any packet changes.
+    `side` gives the stored fields of a side, `sent_by` the changes by any packet.
     """
     header, perm, temp = tcp.header, tcp.perm, tcp.temp
 
     def clear(mine: dict[str, Any], bits: int) -> Assign:  # more: acknowledgements
-        """Some doubts about a side are settled."""
+        """Some doubts about a side are decided."""
         return Assign(mine["doubts"], mine["doubts"] & (ALL_DOUBTS ^ bits))
 
     def raise_doubt(mine: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
-        """A doubt about a side, which later packets settle."""
+        """A doubt about a side, which later packets decide."""
         return Assign(mine["doubts"], mine["doubts"] | bit) + Assign(perm.doubt, 1)
 
     def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
         """After a SYN with another number in an established connection: if its sender continues with the new number, or
-        the other side accepts it, the ports are used again.
+        the other side accepts it, the ports are reused.
         """
         absolute = If(temp.near > 0x7FFFFFFF) >> Assign(temp.near, 0 - temp.near)
         absolute += If(temp.old > 0x7FFFFFFF) >> Assign(temp.old, 0 - temp.old)
@@ -77,7 +77,7 @@ def while_in_doubt(  # more: acknowledgements
     def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
         """A SYN of a side that sent other packets before."""
         # A repetition, a new connection, or a stray SYN. In an established connection the last is answered by an
-        # acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only what follows shows if the ports are used again.
+        # acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only later packets show if the ports are reused.
         flight = (header.seq_num < mine["first"]) & (mine["first"] <= header.seq_num + (FLIGHT + 1))
         another = (header.seq_num != mine["first"]) & (mine["syn"] | ~flight)
         repeated = ((mine["doubts"] & STRAY) != 0) & (header.seq_num == mine["end"])

@@ -1,4 +1,4 @@
-"""What `tcp.py` reads and stores: the header and options of TCP (RFC 9293, 7323, 2018), the sides of a connection.
+"""What `tcp.py` parses and stores: the header and options of TCP (RFC 9293, 7323, 2018), the sides of a connection.
 
 Limits: options of other kinds are skipped by their length; the blocks of SACK are not divided.
 """

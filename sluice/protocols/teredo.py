@@ -1,7 +1,7 @@
-"""Teredo: RFC 4380, IPv6 over UDP port 3544, behind an authentication and an origin indication, or none.
+"""Teredo: RFC 4380, IPv6 over UDP port 3544, optionally after an authentication and an origin indication.
 
-`teredo_parser` only looks at what comes next: `kind` 1 authentication, 0 origin, and 6 in its first four bits IPv6.
-Limits: nothing is verified; the port that an origin indication tells, obfuscated as it is, is not used.
+`teredo_parser` tests the first four bits only: `kind` is 1 for an authentication, 0 for an origin, and has 6 for IPv6.
+Limits: nothing is verified; the obfuscated port of an origin indication is not used.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

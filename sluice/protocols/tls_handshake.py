@@ -1,8 +1,8 @@
-"""TLS handshake messages: RFC 8446, 4, of which the ClientHello is read: for whom it is (SNI) and what for (ALPN).
+"""TLS handshake messages: RFC 8446, 4. Of the ClientHello, the server's name (SNI) and the protocols (ALPN) are parsed.
 
-Event `hello` tells the name of the server (RFC 6066, 3), the application protocols as they stand there (RFC 7301:
-each behind its length), the client random and the version (0x0303 also for TLS 1.3). Sits on a stream. Limits: other
-messages are not read, nor other extensions; of an Encrypted Client Hello the outer one is told.
+Event `hello` has the server's name (RFC 6066, 3), the application protocols in their wire form (RFC 7301), the client
+random and the version (0x0303 also for TLS 1.3). Needs a stream. Limits: other messages and extensions are not parsed,
+nor is the inner ClientHello of an encrypted one.
 """
 
 from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, Length, UInt, layout

@@ -1,11 +1,11 @@
 """UDP: RFC 768, over IPv4 and IPv6.
 
-The payload ends where the UDP length or the IP length says, whichever comes first; UDP length 0 (a jumbogram, or
-segmentation offload) means what IP says; 1 to 7 is malformed. Limits: a checksum is checked with option `checksums`
-only, and not where it is 0 (none was sent; over IPv6 too, RFC 6935). Sits on a layer that offers src and dst.
+The payload ends at the UDP length or the IP length, whichever is less. UDP length 0 (a jumbogram, or
+segmentation offload) means the IP length; 1 to 7 is malformed. Limits: the checksum is verified only with option
+`checksums`, and not if it is 0 (none was sent; over IPv6 too, RFC 6935). Needs a lower layer that offers src and
+dst.
 
-`plain_udp_parser` makes one that keeps no conversations and checks no checksum: header and payload only, over
-any layer.
+`plain_udp_parser` makes a parser without conversations and checksums: header and payload only, over any layer.
 """
 
 from typing import TypeVar

@@ -1,10 +1,10 @@
 """Small headers of tunnels over UDP: GTP version 0, GUE, LISP, TZSP and AYIYA.
 
 GTP version 0 (3GPP TS 09.60, port 3386) and LISP (RFC 9300, port 4341) carry IP; GUE (draft-ietf-intarea-gue, port
-6080) what its protocol number says, or IP itself where its first two bits are 1; TZSP (port 37008; no standard) a
-frame of the link that its protocol says; AYIYA (draft-massar-v6ops-ayiya, port 5072) IPv6 or IPv4. FOU (Linux) has no
-header and no port of its own, so raw.py takes it. Limits: control messages lead nowhere; a signature of AYIYA is not
-verified; extensions of GUE are bytes.
+6080) the protocol of its protocol number, or IP if its first two bits are 1; TZSP (port 37008; no standard) a frame of
+the link type in its header; AYIYA (draft-massar-v6ops-ayiya, port 5072) IPv6 or IPv4. FOU (Linux) has neither a header
+nor a port, so raw.py parses it. Limits: control messages are not parsed further; a signature of AYIYA is not verified;
+extensions of GUE are bytes.
 """
 
 from sluice.lang import AnyUntil, Bit, Connectionless, Else, If, UInt, layout
@@ -27,7 +27,7 @@ class gtp0_hdr(layout):
 class gue_hdr(layout):
     version = Bit(2)
     control = Bit(1)
-    words = Bit(5)  # of 4 bytes, behind the first 4
+    words = Bit(5)  # of 4 bytes, after the first 4
 
 
 class gue_protocol(layout):
@@ -69,7 +69,7 @@ class tzsp_tag(layout):
 
 
 class ayiya_hdr(layout):
-    identity_size = Bit(4)  # of which two is raised to the power
+    identity_size = Bit(4)  # exponent of two
     identity_type = Bit(4)
     signature_words = Bit(4)
     hash_method = Bit(4)

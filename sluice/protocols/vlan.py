@@ -1,8 +1,8 @@
-"""VLAN tags: IEEE 802.1Q and, one on top of the other, 802.1ad (QinQ).
+"""VLAN tags: IEEE 802.1Q and, stacked, 802.1ad (QinQ).
 
-The parser begins behind the EtherType that announces the tag (0x8100, 0x88a8, 0x9100, 0x9200). A `type` up to 1500 is
-the length of an IEEE 802.3 frame, as in ethernet.py. Offers vlan (the VLAN identifier), which enters the keys of the
-layers above by option. Limits: the priority tag (identifier 0) counts as no VLAN; tags of 802.1ah are not read.
+The header begins after the EtherType that announces the tag (0x8100, 0x88a8, 0x9100, 0x9200). A `type` up to 1500 is
+the length of an IEEE 802.3 frame, as in ethernet.py. Offers vlan (the VLAN identifier), which an option adds to the
+keys of the layers above. Limits: the priority tag (identifier 0) counts as no VLAN; tags of 802.1ah are not parsed.
 """
 
 from sluice.lang import Bit, Connectionless, Else, If, UInt, layout

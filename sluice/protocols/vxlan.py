@@ -1,7 +1,7 @@
 """VXLAN (RFC 7348, UDP port 4789, before that 8472) and VXLAN-GPE (draft-ietf-nvo3-vxlan-gpe, UDP port 4790).
 
-VXLAN carries Ethernet; of GPE `next` says what follows: 1 IPv4, 2 IPv6, 3 Ethernet. Both offer tunnel (the VNI).
-Limits: other values of `next` lead nowhere; the group policy extension is not read.
+VXLAN carries Ethernet; in GPE `next` is the payload's type: 1 IPv4, 2 IPv6, 3 Ethernet. Both offer tunnel (the VNI).
+Limits: other values of `next` are not parsed further; the group policy extension is not parsed.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout

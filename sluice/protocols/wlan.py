@@ -1,12 +1,12 @@
 """IEEE 802.11 data frames, link type 105, and radiotap, link type 127.
 
-Frames of type 2 that carry data in the clear lead on to LLC; management, control, and protected frames do not. Of
-radiotap's fields the flags are read (the others are skipped): a frame check sequence at the end is cut off, and
-`wlan_parser(padded=True)` knows of padding between a frame's header and its data (flag 0x20: to a multiple of 4 bytes).
-An aggregate of several frames (A-MSDU) leads to `msdu_parser`, frame by frame: addresses and a length before LLC.
+Unprotected frames of type 2 with data carry LLC; management, control, and protected frames are not parsed further. Of
+radiotap's fields the flags are used (the others are skipped): a frame check sequence at the end is removed, and
+`wlan_parser(padded=True)` skips padding between a frame's header and its data (flag 0x20). `msdu_parser` parses an
+aggregate of several frames (A-MSDU), frame by frame: addresses and a length before LLC.
 
-Fragments of a frame are put together by sender, receiver, sequence number and traffic class (IEEE 802.11, 10.4 and
-10.5); the first copy of a fragment that is sent again counts. Limits: protected fragments are not put together.
+Fragments of a frame are reassembled by sender, receiver, sequence number and traffic class (IEEE 802.11, 10.4 and
+10.5); of a repeated fragment the first copy counts. Limits: protected fragments are not reassembled.
 """
 
 from sluice.lang import (
@@ -29,7 +29,7 @@ DATA = 2
 TIME_PRESENT, FLAGS_PRESENT, MORE_PRESENT = 1, 2, 1 << 31
 CHECK_SEQUENCE, PADDED = 0x10, 0x20
 FRAGMENT_ROOM = 1 << 16
-"""The sequence space of a fragment, as only its number tells its position: more bytes than a frame has."""
+"""The sequence space of a fragment, as its position follows from its number: more bytes than a frame has."""
 
 
 class radiotap_hdr(layout):
@@ -141,7 +141,7 @@ def radiotap_parser() -> Connectionless:
 
 
 def wlan_parser(padded: bool = False, swapped: bool = False) -> Connectionless:
-    """`padded`: the header is filled up to a multiple of 4 bytes. `swapped`: the two bytes of frame control are."""
+    """`padded`: the header is padded to a multiple of 4 bytes. `swapped`: the bytes of frame control are swapped."""
     wlan = Connectionless("wlan", link_types=() if padded or swapped else (105,))
     control = wlan_swapped_control if swapped else wlan_control
     data = control.type == DATA
@@ -177,7 +177,7 @@ def wlan_parser(padded: bool = False, swapped: bool = False) -> Connectionless:
 
 
 def msdu_parser() -> Connectionless:
-    """The frames of an aggregate: each begins at a multiple of four bytes; the last one is not filled up to that."""
+    """The frames of an aggregate: each begins at a multiple of four bytes; the last one has no padding."""
     msdu = Connectionless("msdu")
     msdu.header = msdu_hdr
     there = msdu.cursor + msdu.payload_len

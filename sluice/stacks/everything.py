@@ -1,13 +1,13 @@
-"""Every protocol that Sluice has, each tunnel leading to all inner protocols.
+"""Every protocol that Sluice has; each tunnel may carry all inner protocols.
 
 Links: Ethernet, 802.1Q and QinQ, LLC and SNAP, Linux cooked, BSD loopback, raw IP, Cisco HDLC with SLARP, frame relay,
 PPP with its control protocols and multilink, PPPoE, 802.11 with radiotap, PPI, AVS and Prism, InfiniBand, FDDI, ATM,
 SLIP, DSA and Juniper's; captures of NFLOG, PFLOG, ENC, PKTAP and IPNET. Tags: VN-Tag, TTag, HSR, TrustSec, MACsec
-without encryption, PBB, FabricPath, NSH. Between: ARP, IPv4, IPv6 with extension headers and fragments, AH, ESP,
+without encryption, PBB, FabricPath, NSH. Network: ARP, IPv4, IPv6 with extension headers and fragments, AH, ESP,
 IPComp, IGMP, MPLS with pseudo-wires. Tunnels: IP in IP, EtherIP, GRE, PPTP's GRE, ERSPAN, WCCP, Aruba's GRE, PIM
 registers, GTP-U and GTP version 0, VXLAN, VXLAN-GPE, Geneve, L2TP versions 2 and 3, CAPWAP, Teredo, AYIYA, GUE, LISP,
-TZSP, MPLS in IP and UDP, GRE in UDP, Ethernet in SRv6. Above: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS over
-UDP and TCP, PPTP's control connection. And QUIC with its streams, on any port that nothing else is known by.
+TZSP, MPLS in IP and UDP, GRE in UDP, Ethernet in SRv6. Transport: TCP, UDP, SCTP, ICMP, ICMPv6. Messages: SCTP's, DNS
+over UDP and TCP, PPTP's control connection. QUIC with its streams, on any port without another protocol.
 """
 
 from sluice.lang import Pred, Stack, one_of
@@ -56,7 +56,7 @@ def everything() -> Stack:
 
 
 def network(s: Stack) -> None:
-    """What IP carries and tcp_ip does not tell from the rest."""
+    """Protocols over IP that are in layer `other` of tcp_ip."""
     over4, over6 = tcp_ip.over_ip(s)
     ip = over4 | over6
     s += (over4 >> s.igmp) + Pred(over4.offers.protocol == 2)
@@ -68,7 +68,7 @@ def network(s: Stack) -> None:
 
 
 def messages(s: Stack) -> None:
-    """What TCP and UDP carry that is read message by message."""
+    """Protocols over TCP and UDP that consist of messages."""
     tcp, udp = s.tcp.header, s.udp.header
     s += (s.udp >> s.sctp_packet) + Pred(one_of(SCTP_IN_UDP, udp.sport, udp.dport))
     s += (s.tcp >> s.pptp) + Pred(one_of(1723, tcp.sport, tcp.dport))

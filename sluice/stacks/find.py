@@ -13,10 +13,10 @@ from sluice.lang.errors import did_you_mean
 from sluice.lang.userfile import execute
 
 DEFAULT = "everything"
-"""The stack that commands take where none is named."""
+"""The default stack of commands."""
 
 PIECES = ("find", "links", "ports", "tunnels")
-"""Modules of sluice.stacks that are no stacks."""
+"""Modules of sluice.stacks that are not stacks."""
 
 
 class UnknownStackError(Exception):
@@ -32,10 +32,10 @@ def stack_names() -> list[str]:
 
 
 def find_stack(name_or_path: str) -> Stack:
-    """The stack called so: a name out of `stack_names()`, or the path of a Python file that describes one.
+    """The stack of a name or file: a name out of `stack_names()`, or the path of a Python file that describes one.
 
-    The file makes one Stack at its top level, or calls the one that is meant `stack`; it may import what lies
-    beside it. Raises UnknownStackError, and whatever the user's file raises (DescriptionError has its line).
+    The file makes one Stack at its top level, or names one of several `stack`; it may import modules of its
+    folder. Raises UnknownStackError, and whatever the user's file raises (DescriptionError has its line).
     """
     if name_or_path.endswith(".py") or os.sep in name_or_path:
         return _from_file(Path(name_or_path))

@@ -1,4 +1,4 @@
-"""The links of stack `everything` that tcp_ip does not have; no stack of its own."""
+"""The links of stack `everything` that tcp_ip does not have; not a stack."""
 
 from sluice.lang import AnyLayer, Pred, Stack, one_of
 from sluice.lang.layer import Layer
@@ -30,7 +30,7 @@ from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_par
 
 MULTILINK = 0x003D
 FAMILY_4, FAMILIES_6 = 2, (10, 24, 26, 28, 30)
-"""Address families: of IPv4, and those that systems have for IPv6."""
+"""Address families: of IPv4, and those of several systems for IPv6."""
 
 
 def layers(s: Stack) -> None:
@@ -80,19 +80,19 @@ def layers(s: Stack) -> None:
     s.dsa = link_prefixes.dsa_parser()
     s.edsa = link_prefixes.edsa_parser()
     s.broadcom = link_prefixes.broadcom_parser()
-    s.juniper_ethernet = link_prefixes.juniper_parser(178)
-    s.juniper_ppp = link_prefixes.juniper_parser(179)
-    s.juniper_fr = link_prefixes.juniper_parser(180)
-    s.juniper_chdlc = link_prefixes.juniper_parser(181)
+    s.juniper_ethernet = link_prefixes.juniper_parser()
+    s.juniper_ppp = link_prefixes.juniper_parser((179,))
+    s.juniper_fr = link_prefixes.juniper_parser((180,))
+    s.juniper_chdlc = link_prefixes.juniper_parser((181,))
 
 
 def typed(s: Stack) -> AnyLayer:
-    """Those whose EtherType says what they carry."""
+    """The layers whose next layer an EtherType determines."""
     return s.chdlc | s.fr | s.vntag | s.ttag | s.hsr | s.cmd | s.macsec | s.ipoib | s.dsa | s.edsa
 
 
 def ethertypes(s: Stack, typed: AnyLayer) -> None:
-    """What an EtherType leads to, beside what tcp_ip has."""
+    """Next layers by EtherType, in addition to those of tcp_ip."""
     numbers: dict[Layer, tuple[int, ...]] = {
         s.mpls: (0x8847, 0x8848),
         s.pppoe: (0x8863, 0x8864),
@@ -113,7 +113,7 @@ def ethertypes(s: Stack, typed: AnyLayer) -> None:
 
 
 def steps(s: Stack) -> None:
-    """What leads on from them."""
+    """Next layers of these layers."""
     s += (s.chdlc >> s.slarp) + Pred(s.chdlc.header.protocol == 0x8035)
     nlpids: dict[int, Layer] = {0xCC: s.ipv4, 0x8E: s.ipv6, 0x80: s.snap, 0xCF: s.ppp}
     for number, layer in nlpids.items():
@@ -166,7 +166,7 @@ def _wlan(s: Stack) -> None:
 
 
 def _prefixes(s: Stack) -> None:
-    """Headers behind which one layer always follows."""
+    """Headers with always the same next layer."""
     following: dict[Layer, Layer] = {
         s.ppp_direction: s.ppp,
         s.chdlc_direction: s.chdlc,

@@ -1,4 +1,4 @@
-"""Tunnels on ports that the user names: `--tunnel-port vxlan=48879`; no stack of its own."""
+"""Tunnels on ports that the user names: `--tunnel-port vxlan=48879`; not a stack."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sluice.lang.expression import Expression, FieldValue, children
 from sluice.lang.layer import Branch, Layer
 
 OTHER_NAMES = {"fou": "raw"}
-"""Tunnels that have no layer of their own: IP follows UDP at once (foo over UDP, Linux)."""
+"""Tunnels without a header: IP follows UDP immediately (foo over UDP, Linux)."""
 HIGHEST = 65535
 
 
@@ -18,11 +18,11 @@ def searches_tunnels(stack: Stack) -> bool:
 
 
 def add_tunnel_port(stack: Stack, name: str, port: int) -> None:
-    """Lead UDP datagrams to this port to a tunnel, before all other steps from UDP.
+    """Parse UDP datagrams to this port as a tunnel, before all other steps from UDP.
 
-    name: of a layer of the stack, or of OTHER_NAMES. Datagrams from the port count, too, where the stack has a step to
-    that layer that looks at either end's. Raises DescriptionError for a stack without UDP, or without such a layer,
-    and for a number that is no port.
+    name: of a layer of the stack, or of OTHER_NAMES. Datagrams from the port count, too, if the stack has a step to
+    that layer that tests the ports of both ends. Raises DescriptionError for a stack without UDP or such a layer,
+    and for a number that is not a port.
     """
     if not 1 <= port <= HIGHEST:
         raise DescriptionError(f"port {port}", f"a port is a number from 1 to {HIGHEST}.")

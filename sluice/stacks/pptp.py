@@ -1,7 +1,7 @@
 """PPTP: the control connection, and the calls that GRE carries, with TCP over IPv4 within both (the paper's stack).
 
-Ethernet; IPv4 with fragments; TCP, whose port 1723 leads to the control connection (`pptp`); GRE version 1, PPP, and
-within that IPv4 once more, to a depth of 16 layers.
+Ethernet; IPv4 with fragments; TCP, whose port 1723 is the control connection (`pptp`); GRE version 1, PPP, and within
+that IPv4 again, to a depth of 16 layers.
 """
 
 from sluice.lang import Pred, Stack, one_of

@@ -1,7 +1,7 @@
 """QUIC from the link layer to the bytes of its streams, with the ClientHello of each connection.
 
-Enters by link types 1 (Ethernet), 0 and 108 (BSD loopback), 101, 12, 14, 228 and 229 (IP). Initial packets are opened
-by themselves, the others with a key log: `sluice run quic -r FILE --keylog FILE`.
+Link types 1 (Ethernet), 0 and 108 (BSD loopback), 101, 12, 14, 228 and 229 (IP). Initial packets are decrypted without
+secrets, the others with a key log: `sluice run quic -r FILE --keylog FILE`.
 """
 
 from sluice.lang import Pred, Stack
@@ -47,7 +47,7 @@ def up_to_udp(s: Stack) -> None:
 
 
 def over_udp(s: Stack, udp: Layer, deciphered: bool = False) -> None:
-    """QUIC in what no other layer takes of UDP."""
+    """QUIC in UDP datagrams for which no other step matches."""
     s.quic_datagram = quic_datagram_parser(deciphered)
     s.quic = quic_parser(deciphered)
     s.quic_frame = quic_frame_parser(s.quic)
@@ -65,6 +65,6 @@ def over_udp(s: Stack, udp: Layer, deciphered: bool = False) -> None:
 
 
 def learn_from_hello(s: Stack) -> None:  # more: TLS
-    """The ClientHello's random is what a key log calls the connection by."""
+    """The ClientHello's random identifies the connection in a key log."""
     hello = s.tls_client_hello.prototype  # more: TLS
     hello.event.learn = learn_random(hello.header.random, context=hello.below.connection)  # more: TLS

@@ -1,7 +1,7 @@
-"""QUIC in traces whose packets are in the clear already: as stack quic, without keys.
+"""QUIC in traces whose packets are already decrypted: as stack quic, without keys.
 
-For captures that something within the secured network made (the paper's section 8), or that were deciphered since:
-header and payload are as before their protection, and no authentication tag follows.
+For captures that a program within the secured network made (the paper's section 8), or that were decrypted later:
+header and payload are plain text, and no authentication tag follows.
 """
 
 from sluice.lang import Stack

@@ -1,9 +1,9 @@
-"""TCP/IP from the link layer to TCP, UDP and ICMP, with all that lies between.
+"""TCP/IP from the link layer to TCP, UDP and ICMP, with all layers between.
 
-Enters by link types 1 (Ethernet), 113 and 276 (Linux cooked), 0 and 108 (BSD loopback), 101, 12, 14, 228 and
-229 (IP). Between: VLAN tags, LLC and SNAP, IPv4 and IPv6 with fragments and extension headers, authentication
-headers, IP in IP. Layer `other` takes what else IP carries. `ah6` is the authentication header among the
-extension headers of IPv6.
+Link types 1 (Ethernet), 113 and 276 (Linux cooked), 0 and 108 (BSD loopback), 101, 12, 14, 228 and 229 (IP). Layers
+between: VLAN tags, LLC and SNAP, IPv4 and IPv6 with fragments and extension headers, authentication headers, IP in IP.
+Layer `other` is for all other protocols over IP. `ah6` is the authentication header among the extension headers of
+IPv6.
 """
 
 from sluice.lang import AnyLayer, Pred, Stack, one_of
@@ -39,7 +39,7 @@ def tcp_ip() -> Stack:
 
 
 def layers(s: Stack) -> None:
-    """The layers of this stack; others that hold them, too, begin so."""
+    """The layers of this stack, which other stacks have, too."""
     s.eth = ethernet_parser()
     s.vlan = vlan_parser()  # more: other links
     s.llc = llc_parser()  # more: other links
@@ -63,12 +63,12 @@ def layers(s: Stack) -> None:
 
 
 def typed(s: Stack) -> AnyLayer:  # more: other links
-    """The layers whose EtherType says what they carry."""
+    """The layers whose next layer an EtherType determines."""
     return s.eth | s.vlan | s.snap | s.sll | s.sll2
 
 
 def ethertypes(s: Stack, typed: AnyLayer) -> None:
-    """What an EtherType leads to."""
+    """Next layers by EtherType."""
     s += (typed >> s.ipv4) + Pred(typed.offers.ethertype == 0x0800)
     s += (typed >> s.ipv6) + Pred(typed.offers.ethertype == 0x86DD)  # more: IPv6
     s += (typed >> s.arp) + Pred(typed.offers.ethertype == 0x0806)  # more: other links
@@ -76,7 +76,7 @@ def ethertypes(s: Stack, typed: AnyLayer) -> None:
 
 
 def links(s: Stack) -> None:  # more: other links
-    """What else than an EtherType leads to IP."""
+    """Steps to IP without an EtherType."""
     s += (s.eth >> s.llc) + Pred(s.eth.header.type <= 1500)
     s += (s.vlan >> s.llc) + Pred(s.vlan.header.type <= 1500)
     s += (s.sll >> s.llc) + Pred(s.sll.header.protocol == 4)
@@ -94,12 +94,12 @@ def links(s: Stack) -> None:  # more: other links
 
 
 def over_ip(s: Stack) -> tuple[AnyLayer, AnyLayer]:  # more: IPv6, AH
-    """The layers right below what IP carries: those of IPv4, and of IPv6."""
+    """The layers directly below the protocols over IP: those of IPv4, and of IPv6."""
     return s.ipv4 | s.ah, s.ipv6 | s.ext | s.frag | s.ah6
 
 
 def network(s: Stack) -> None:
-    """What IP carries."""
+    """Next layers by protocol number."""
     over4, over6 = over_ip(s)  # more: IPv6, AH
     ip = over4 | over6  # more: IPv6, AH
     s += (ip >> s.tcp) + Pred(ip.offers.protocol == 6)
@@ -115,7 +115,7 @@ def network(s: Stack) -> None:
 
 
 def rest(s: Stack) -> None:  # more: other protocols
-    """Layer `other` takes what no step before leads to."""
+    """Layer `other` for packets for which no other step matches."""
     over4, over6 = over_ip(s)
     ip = over4 | over6
     s += (ip >> s.other) + Pred(ip.offers.protocol != 59, fallback=True)  # 59: nothing follows

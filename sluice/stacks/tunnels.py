@@ -1,4 +1,4 @@
-"""The tunnels of stack `everything`: what carries whole packets or frames within IP and UDP; no stack of its own."""
+"""The tunnels of stack `everything`, which carry whole packets or frames within IP and UDP; not a stack."""
 
 from sluice.lang import AnyLayer, Expression, Pred, Stack, one_of
 from sluice.lang.layer import Layer
@@ -12,9 +12,6 @@ from sluice.protocols.l2tp import l2tp_parser
 from sluice.protocols.l2tp3 import l2tp3_parser
 from sluice.protocols.teredo import teredo_authentication_parser, teredo_origin_parser, teredo_parser
 from sluice.protocols.vxlan import vxlan_gpe_parser, vxlan_parser
-
-PDU_SESSION = 0x85
-"""The extension header of GTP that 5G has, where sessions may carry Ethernet (TS 38.415)."""
 
 
 def layers(s: Stack) -> None:
@@ -54,7 +51,7 @@ def over_ip(s: Stack, ip: AnyLayer) -> None:
         108: s.ipcomp,
         115: s.l2tp3,
         137: s.mpls,
-        143: s.eth,  # RFC 8986, 10.1: Ethernet, behind the segments of SRv6
+        143: s.eth,  # RFC 8986, 10.1: Ethernet, after the segments of SRv6
     }
     for number, layer in numbers.items():
         s += (ip >> layer) + Pred(ip.offers.protocol == number)
@@ -118,9 +115,7 @@ def over_udp(s: Stack) -> None:
 
 
 def _in_gtp(s: Stack) -> None:
-    carries = s.gtp.header.MT == 255
-    s += (s.gtp >> s.pdu) + Pred(carries & (s.gtp.header.session_type == PDU_SESSION))
-    s += (s.gtp >> s.raw) + Pred(carries)
+    s += (s.gtp >> s.pdu) + Pred(s.gtp.header.MT == 255)
     s += (s.pdu >> s.ipv4) + Pred(s.pdu.header.version == 4)
     s += (s.pdu >> s.ipv6) + Pred(s.pdu.header.version == 6)
     s += (s.pdu >> s.eth) + Pred(1)

@@ -99,6 +99,10 @@ OVER_IP = {
 OVER_UDP = {
     "gre in UDP": (1, in_udp(4754, b"\0\0\x08\0" + INNER)),
     "gtp: Ethernet session": (1, in_udp(2152, gtp_session(FRAME))),
+    "gtp: Ethernet without a session header": (
+        1,
+        in_udp(2152, b"\x30\xff" + struct.pack(">HI", len(FRAME), 1) + FRAME),
+    ),
     "gtp: IP session": (1, in_udp(2152, gtp_session(INNER))),
     "gtp0": (1, in_udp(3386, b"\x1e\xff" + struct.pack(">HHH", len(INNER), 1, 2) + b"\xff" * 4 + bytes(8) + INNER)),
     "l2tp3 in UDP": (1, in_udp(1701, b"\0\x03\0\0\0\0\0\x4d" + FRAME, 1701)),
@@ -157,6 +161,10 @@ LINKS = {
     "juniper: Ethernet": (178, JUNIPER + FRAME),
     "juniper: Ethernet, extension": (178, b"MGC\x81\0\x06\x01\x01\x02\x03\x02\x01" + FRAME),
     "juniper: no Ethernet header": (178, b"MGC\x03" + INNER),
+    "juniper: PPPoE": (
+        167,
+        JUNIPER + ADDRESSES + b"\x88\x64\x11\0\0\x01" + struct.pack(">H", 2 + len(INNER)) + b"\0\x21" + INNER,
+    ),
     "juniper: PPP": (179, JUNIPER + b"\xff\x03\0\x21" + INNER),
     "juniper: frame relay": (180, JUNIPER + b"\x18\x41\x08\0" + INNER),
     "juniper: Cisco HDLC": (181, JUNIPER + b"\x0f\0\x08\0" + INNER),

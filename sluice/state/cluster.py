@@ -61,6 +61,12 @@ class Cluster:
                 replies[place] = reply
         return replies
 
+    def set_timeout(self, seconds: float) -> None:
+        """How long it waits for a reply from now on, and tries again."""
+        self._timeout = seconds
+        for peer in self._peers.values():
+            peer.set_timeout(min(seconds, 5.0))
+
     def keys(self, pattern: str) -> Iterator[bytes]:
         """The keys that match a pattern, of all masters, in no order."""
         return iter(self._again(lambda: [key for node in self.masters() for key in self._peer(node).keys(pattern)]))

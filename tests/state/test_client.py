@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.compiler import RUNTIME
-from sluice.state.client import FOLDER, SOURCES
 from sluice.state.library import load_library, make_library
 from sluice.state.location import Location
 from sluice.state.peer import Peer
@@ -21,39 +18,10 @@ from tests.state.boxes import needs_store
 from tests.state.peers import Relay, replying, replying_unread
 from tests.support.budget import thinned
 
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 PATIENCE = 60.0
 LARGE = 1 << 20
 
 pytestmark = needs_store
-
-
-@pytest.fixture(scope="session")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program of client_trial.c; with sanitizers where a compiler has them."""
-    made = tmp_path_factory.mktemp("client") / "client_trial"
-    files = [str(Path(__file__).with_suffix("").parent / "client_trial.c"), *map(str, SOURCES)]
-    words = [
-        "-std=gnu11",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{RUNTIME}",
-        f"-I{FOLDER}",
-        *files,
-        "-o",
-        str(made),
-        "-lhiredis",
-    ]
-    why = "there is no C compiler"
-    for compiler in ("clang", "gcc"):
-        for extra in (SANITIZERS, ("-O1",)):
-            if shutil.which(compiler) is not None:
-                done = subprocess.run([compiler, *extra, *words], capture_output=True, text=True, timeout=300)
-                if done.returncode == 0 and subprocess.run([str(made)], timeout=300).returncode == 2:
-                    return made
-                why = done.stderr
-    pytest.fail(why)
 
 
 def run(

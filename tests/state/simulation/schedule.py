@@ -183,6 +183,7 @@ class Simulation:
             kind = stack_box(chain, self.memory.mapping(None))
             with kind(own, SETTINGS, [], [{}], None) as box:
                 for first in range(0, len(given), BURST):
+                    self.network.simulated_pause()
                     burst = enumerate(given[first : first + BURST], first + 1)
                     box.burst([(packet, number * MILLISECOND, 1, None) for number, packet in burst])
                 box.finish()

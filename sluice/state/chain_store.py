@@ -25,6 +25,7 @@ from sluice.state.logs import WriteAheadLog
 from sluice.state.peer import Peer
 from sluice.state.recovery import Recovery, counts_key, lost, whole_key
 from sluice.state.rows import declare_objects, store_rows
+from sluice.state.safety import with_safety
 from sluice.state.session import RUNS, RUNS_MOST
 
 PROCESSES = "sluice-processes"
@@ -313,6 +314,7 @@ def chain_store(
         server = opened.enter_context(embedded(location)) if location.kind == "embedded" else location
         peer = open_store(server, OPENING)
         try:
+            peer.location = with_safety(peer, peer.location)
             store = _open(peer.location, chain, peer, off, strict, seed)
         except StoreError:
             peer.close()

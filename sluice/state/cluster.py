@@ -19,6 +19,8 @@ LATER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "RE
 PAUSE = 0.05
 REPLICATION = 200
 """Milliseconds within which a replica has an update."""
+FSYNC = 3000
+"""Milliseconds within which it is in the append-only files, which may be synchronized each second."""
 _SINGLE = ("FUNCTION", "INFO", "CONFIG", "PING")
 """Commands without keys, which each master performs."""
 _COUNTED = ("FCALL", "FCALL_RO")
@@ -60,6 +62,10 @@ class Cluster:
             for place, reply in zip(places, found, strict=True):
                 replies[place] = reply
         return replies
+
+    def each(self) -> list[Peer]:
+        """A connection with each master."""
+        return [self._peer(node) for node in self.masters()]
 
     def set_timeout(self, seconds: float) -> None:
         """How long it waits for a reply from now on, and tries again."""
@@ -103,6 +109,8 @@ class Cluster:
 
     def _at(self, slot: int, commands: list[Command]) -> list[Reply]:
         more: list[Command] = [("WAIT", 1, REPLICATION)] if self.location.replicas else []
+        if self.location.waits_disk:
+            more = [("WAITAOF", 1, 1, FSYNC)]
         return self._peer(self._owners[slot]).calls([*commands, *more])[: len(commands)]
 
     def _peer(self, node: tuple[str, int]) -> Peer:

@@ -4,7 +4,7 @@
  * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [zero: updates may be lost]
  *
  * With the environment variable TRIAL_LOG it is one instance among several, whose write-ahead log has that name, on a disk
- * that has room for TRIAL_ROOM bytes. */
+ * that has room for TRIAL_ROOM bytes. With TRIAL_DISK updates must be on the disk. */
 #include "client.h"
 
 #include <inttypes.h>
@@ -74,6 +74,7 @@ int main(int count, char **word) {
         .timeout = (uint32_t)atoi(word[6]), .bytes = (uint32_t)atoi(word[7]), .caches = true, .log = -1};
     if (getenv("TRIAL_LOG"))
         log_to(&options, getenv("TRIAL_LOG"));
+    options.disk = getenv("TRIAL_DISK") != NULL;
     state = strtoull(word[4], NULL, 10) * 2654435761u + 88172645463325252u;
     store = sluice_client_open(&options, why, sizeof why);
     if (!store) {

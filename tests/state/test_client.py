@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 from dataclasses import replace
@@ -34,10 +35,11 @@ def run(
     return found
 
 
-def hostile(trial: Path, path: str, seed: int, *more: str) -> dict[str, Any]:
+def hostile(trial: Path, path: str, seed: int, *more: str, disk: bool = False) -> dict[str, Any]:
     """The same with a server that may say anything, as that sums are others."""
     words = [str(trial), path, "p", "1", str(seed), "200", "60", "20000", *more]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+    environment = os.environ | ({"TRIAL_DISK": "1"} if disk else {})
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     assert done.returncode in (0, 1) and not done.stderr, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -160,7 +162,7 @@ def test_updates_that_may_be_lost_are_counted_and_no_fault(trial: Path, tmp_path
 @pytest.mark.parametrize("seed", thinned(range(10), 3))
 def test_random_replies(trial: Path, tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
-    pieces = [*GARBAGE.values(), b"$2\r\n+1\r\n", b"$1\r\n-\r\n", b"$1\r\n!\r\n"]
+    pieces = [*GARBAGE.values(), b"$2\r\n+1\r\n", b"$1\r\n-\r\n", b"$1\r\n!\r\n", b"*2\r\n:1\r\n:0\r\n"]
 
     def reply(number: int, _: bytes) -> bytes | None:
         data = bytearray(b"".join(choose.choice(pieces)[:200] for _each in range(choose.randrange(1, 6))))
@@ -170,3 +172,4 @@ def test_random_replies(trial: Path, tmp_path: Path, seed: int) -> None:
 
     with replying(tmp_path / "peer", reply) as path:
         hostile(trial, path, seed)
+        hostile(trial, path, seed, disk=True)

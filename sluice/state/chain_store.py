@@ -7,10 +7,10 @@ from __future__ import annotations
 import contextlib
 import secrets
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sluice.chain.processes.instances import StateError
+from sluice.chain.processes.instances import AwayError, StateError
 from sluice.chain.processes.memory import FUNCTIONS, PARTS
 from sluice.chain.processes.partition import watched
 from sluice.chain.processes.program import IsolatedChain, Part
@@ -25,6 +25,7 @@ from sluice.state.logs import WriteAheadLog
 from sluice.state.peer import Peer
 from sluice.state.recovery import Recovery, counts_key, lost, whole_key
 from sluice.state.rows import declare_objects, store_rows
+from sluice.state.safety import with_safety
 from sluice.state.session import RUNS, RUNS_MOST
 
 PROCESSES = "sluice-processes"
@@ -39,8 +40,12 @@ CLOCK = "sluice-clock"
 
 PATIENCE = 12
 """Time-outs of the store after which the controller gives up to reach it, as its instances do."""
-PAUSE = 0.02
-RECONNECT = 5.0
+REPLY = 1.0
+"""Seconds for which the controller of a running chain waits for the store: it has other things to do."""
+PAUSE, SOON = 1.0, 0.05
+"""Seconds before it tries again to reach a store that did not reply, and one that refused the connection."""
+OPENING = 60.0
+"""Seconds for which it waits before the chain runs, and for the final state."""
 ATTEMPTS = 3
 """Connections that a process tries at its start, each for the time-out of the store."""
 
@@ -71,6 +76,14 @@ class ChainStore:
     _clock: int = 0
     _files: dict[int, WriteAheadLog] = field(default_factory=lambda: {})
     _clients: list[Client] = field(default_factory=lambda: [])
+    _successors: set[int] = field(default_factory=lambda: set())
+    """Instances of which a process has ended, and the next one does not yet have its place in the store."""
+    _steps: Iterator[None] | None = None
+    """Those of a recovery that is under way."""
+    _away: float | None = None
+    """Since when the store does not reply."""
+    _retry: float = 0.0
+    _timeout: float = OPENING
 
     def attach(self, part: Part, token: str = "") -> int:
         """In the process of a function: connects. The address of its struct sl_store. Raises StateError."""
@@ -95,20 +108,32 @@ class ChainStore:
         token, name = self._token(part), part.functions.c[0].name
         if "logs" not in self.off:
             self._files[part.number] = self.recovery.open_log(name)
-        self._perform(name, "admit", [owner_key(name, one) for one in parts], token)
+        self.recovery.called(name, "admit", [owner_key(name, one) for one in parts], token)
+        self._perform(name)
+
+    def begin(self) -> None:
+        """The chain runs from now on."""
+        self._set_timeout(REPLY)
+
+    def _set_timeout(self, seconds: float) -> None:
+        self._timeout = seconds
+        self.peer.set_timeout(seconds)
 
     def succeed(self, part: Part) -> tuple[int, int]:
         """What a process owned that has ended is that of the next one. The last clock that it committed, and the bytes
-        of its file of rows then.
+        of its file of rows then. Raises AwayError: call it again then.
         """
-        before, name = self.tokens[part.number], part.functions.c[0].name
-        token = self._token(part)
-        keys = [owner_key(name, one) for one in range(PARTS)]
+        name = part.functions.c[0].name
+        if part.number not in self._successors:
+            before, token = self.tokens[part.number], self._token(part)
+            if part.number in self._files:
+                self._files[part.number].cut()
+            self.recovery.called(name, "inherit", [owner_key(name, one) for one in range(PARTS)], before, token)
+            self._successors.add(part.number)
+        self._perform(name)
         marker = f"sluice-done:{{{name}}}{part.instance or 0}:{self.run}"
-        if part.number in self._files:
-            self._files[part.number].cut()
-        self._perform(name, "inherit", keys, before, token)
         done, rows = self._calls([("HGET", marker, "clock"), ("HGET", marker, "rows")])
+        self._successors.discard(part.number)
         return 0 if "repeated" in self.off else _number(done), _number(rows)
 
     def reserve(self, clock: int) -> None:
@@ -119,7 +144,14 @@ class ChainStore:
     def text(self) -> str:
         """The final state, a row a line. Raises StoreError."""
         names = [function.name for function in shared_functions(self.chain)]
-        self._calls([("GET", CLOCK)])  # a server that failed at the end is recovered
+        while True:
+            try:
+                self._calls([("GET", CLOCK)])  # a server that failed at the end is recovered
+                break
+            except AwayError:
+                time.sleep(0.01)
+                self.watch()
+        self._set_timeout(OPENING)
         return "".join(f"{row}\n" for row in store_rows(self.peer, names))
 
     def _token(self, part: Part) -> str:
@@ -128,43 +160,68 @@ class ChainStore:
         self.tokens[part.number] = f"{part.functions.c[0].name}@{part.instance or 0}/{number}"
         return self.tokens[part.number]
 
-    def _calls(self, commands: list[tuple[str | bytes | int, ...]]) -> list[object]:
-        end = time.monotonic() + PATIENCE * self.location.timeout / 1000
-        while commands:
-            try:
-                return list(self.peer.calls(commands))
-            except StoreError as error:
-                if not lost(error) or time.monotonic() > end:
-                    raise StateError(str(error)) from error
-            self._connect()
-            time.sleep(PAUSE)
-        return []
+    def _calls(self, commands: list[tuple[str | bytes | int, ...]]) -> Sequence[object]:
+        if self._steps is None and self.peer.is_lost():
+            self.watch()
+        begin = time.monotonic()
+        try:
+            if self._steps is None and begin >= self._retry:
+                replies = list(self.peer.calls(commands))
+                self._away = None
+                return replies
+        except StoreError as error:
+            self._leave(error, begin)
+        raise AwayError(f"{self.peer.name} does not reply")
 
-    def _perform(self, function: str, name: str, keys: list[str], *words: str) -> None:
-        """A call of a function of the store, which is in the controller's log."""
-        entry = self.recovery.called(function, name, keys, *words)
-        (reply,) = self._calls([entry.words])
-        self.recovery.performed(entry, reply)
+    def _perform(self, function: str) -> None:
+        """The calls of the controller that are pending."""
+        for entry in self.recovery.pending(function):
+            (reply,) = self._calls([entry.words])
+            self.recovery.performed(function, entry, reply)
 
     def watch(self) -> None:
-        """Recover a store that began anew, or that another server has replaced, and bound the logs."""
-        if self.peer.is_lost():
-            self._connect()
-        elif self.recovery.due():
-            try:
+        """A step to recover a store that began anew, or that another server has replaced; and to bound the logs. Raises
+        StateError if the store is away for too long.
+        """
+        self.recovery.look()
+        begin = time.monotonic()
+        if begin < self._retry:
+            return
+        try:
+            if self._steps is None and self.peer.is_lost():
+                if isinstance(self.peer, Peer):
+                    self.peer.close()
+                    self.peer = Peer(self.peer.location, self._timeout)
+                self._steps = self.recovery.recover(self.peer)
+            if self._steps is not None:
+                self._step()
+            elif self.recovery.due():
                 if isinstance(self.peer, Cluster):  # a slot may move while its connection remains
-                    self.recovery.recover(self.peer)
-                self.recovery.checkpoint(self.peer)
-            except StoreError:  # replies may be under way
-                self._connect()
+                    self._steps = self.recovery.recover(self.peer)
+                    self._step()
+                if self._steps is None:
+                    self.recovery.checkpoint(self.peer)
+        except StoreError as error:
+            self._leave(error, begin)
 
-    def _connect(self) -> None:
-        """One attempt to reach the store again; it has then what it had."""
-        with contextlib.suppress(StoreError):
-            if isinstance(self.peer, Peer):
-                self.peer.close()
-                self.peer = Peer(self.peer.location, RECONNECT)
-            self.recovery.recover(self.peer)
+    def busy(self) -> bool:
+        """Whether `watch` has something to do at once."""
+        return self._steps is not None and time.monotonic() >= self._retry
+
+    def _step(self) -> None:
+        """A step of a recovery."""
+        if self._steps is not None and next(self._steps, self) is self:
+            self._steps = self._away = None
+
+    def _leave(self, error: StoreError, begin: float) -> None:
+        """The store did not reply to what began then, or is not ready. Raises StateError where that is for good."""
+        now = time.monotonic()
+        self._steps, self._away = None, self._away or now
+        self._retry = now + (PAUSE if now - begin > REPLY / 2 else SOON)
+        if isinstance(self.peer, Peer):
+            self.peer.close()  # replies may be under way
+        if not lost(error) or now - self._away > PATIENCE * self.location.timeout / 1000:
+            raise StateError(str(error)) from error
 
     def establish(self, peer: Peer | Cluster) -> None:
         """Load the functions into a server, and set what is of no process. Raises StoreError."""
@@ -255,8 +312,9 @@ def chain_store(
         return
     with contextlib.ExitStack() as opened:
         server = opened.enter_context(embedded(location)) if location.kind == "embedded" else location
-        peer = open_store(server, 60.0)
+        peer = open_store(server, OPENING)
         try:
+            peer.location = with_safety(peer, peer.location)
             store = _open(peer.location, chain, peer, off, strict, seed)
         except StoreError:
             peer.close()

@@ -19,6 +19,8 @@ LATER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "RE
 PAUSE = 0.05
 REPLICATION = 200
 """Milliseconds within which a replica has an update."""
+FSYNC = 3000
+"""Milliseconds within which it is in the append-only files, which may be synchronized each second."""
 _SINGLE = ("FUNCTION", "INFO", "CONFIG", "PING")
 """Commands without keys, which each master performs."""
 _COUNTED = ("FCALL", "FCALL_RO")
@@ -61,6 +63,16 @@ class Cluster:
                 replies[place] = reply
         return replies
 
+    def each(self) -> list[Peer]:
+        """A connection with each master."""
+        return [self._peer(node) for node in self.masters()]
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long it waits for a reply from now on, and tries again."""
+        self._timeout = seconds
+        for peer in self._peers.values():
+            peer.set_timeout(min(seconds, 5.0))
+
     def keys(self, pattern: str) -> Iterator[bytes]:
         """The keys that match a pattern, of all masters, in no order."""
         return iter(self._again(lambda: [key for node in self.masters() for key in self._peer(node).keys(pattern)]))
@@ -97,6 +109,8 @@ class Cluster:
 
     def _at(self, slot: int, commands: list[Command]) -> list[Reply]:
         more: list[Command] = [("WAIT", 1, REPLICATION)] if self.location.replicas else []
+        if self.location.waits_disk:
+            more = [("WAITAOF", 1, 1, FSYNC)]
         return self._peer(self._owners[slot]).calls([*commands, *more])[: len(commands)]
 
     def _peer(self, node: tuple[str, int]) -> Peer:

@@ -7,8 +7,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 FORMS = "local, embedded, valkey://HOST:PORT, valkey://HOST:PORT,HOST:PORT or valkey+unix:///PATH"
 PORT = 6379
-SAFETY = ("memory", "replica")
-"""Where an update must be before it counts as stored: in the memory of one server, or of a replica, too."""
+SAFETY = ("memory", "replica", "disk")
+"""Where an update must be before it counts as stored: in the memory of one server, of a replica, too, or in the
+append-only files of the server and, in a cluster, of a replica.
+"""
 
 
 class LocationError(ValueError):
@@ -36,11 +38,13 @@ class Location:
     """Of a cluster: nodes that are known."""
     safety: str = ""
     """One of SAFETY; else `replica` of a cluster, and `memory`."""
+    waits_disk: bool = False
+    """Whether WAITAOF is needed for `disk`: see sluice/state/safety.py."""
 
     @property
     def replicas(self) -> int:
         """Replicas that must have an update before it counts as stored."""
-        return int(self.safety == "replica" or (not self.safety and bool(self.nodes)))
+        return int(self.safety == "replica" or (self.safety != "memory" and bool(self.nodes)))
 
     @property
     def name(self) -> str:
@@ -53,7 +57,7 @@ class Location:
 def read_location(text: str) -> Location:
     """The store that a text names. Raises LocationError.
 
-    Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS, safety=memory|replica.
+    Options follow a `?`, with `&` between them: wait=all, cache=no, timeout=MILLISECONDS, safety=memory|replica|disk.
     """
     name, _, query = text.partition("?")
     wait, cache, timeout, safety = False, True, 5000, ""
@@ -77,6 +81,8 @@ def read_location(text: str) -> Location:
             raise LocationError(f"'{text}': local objects are waited for by no one: no options follow 'local'")
         if safety == "replica" and name == "embedded":
             raise LocationError(f"'{text}': an embedded store has no replicas: give a cluster")
+        if safety == "disk" and name == "embedded":
+            raise LocationError(f"'{text}': an embedded store has nothing on disk: give a server that has a file")
         return Location(name, wait=wait, cache=cache, timeout=timeout, safety=safety)
     try:
         parts = urlsplit(name)

@@ -8,18 +8,23 @@ then (TS).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import tempfile
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 Counts = Mapping[str, int]
 """TS: the number of the last call of each process that the store has performed."""
 LOGGED = b"_logged"
 """What the names of functions end with that perform calls of logs (store/operations.lua)."""
-_WORDS_MOST = 1 << 20
+STRETCH = 1 << 20
+"""Bytes of a log that are read at once; a longer record is read whole."""
+ENDED = 1 << 62
+"""The number of a process of which a store has all calls: it had ended, and another one has inherited from it."""
+_WORDS_MOST = 1 << 23
 _PUNCH = 3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 
 
@@ -35,8 +40,19 @@ class Entry:
     """Where it ends in the file."""
 
 
+@dataclass
+class _Stretch:
+    """Records of a log that lie one after the other. last: the largest number of each process among them."""
+
+    end: int
+    last: dict[str, int] = field(default_factory=lambda: {})
+
+
 class WriteAheadLog:
-    """The file of one instance, to which its processes append one after the other."""
+    """The file of one instance, to which its processes append one after the other.
+
+    `look` finds out step by step what is in it, so that no other method has to read all of a long log at once.
+    """
 
     def __init__(self) -> None:
         file, path = tempfile.mkstemp(prefix="sluice-log-")
@@ -45,35 +61,90 @@ class WriteAheadLog:
         os.unlink(path)
         self.start = 0
         """What is before it was removed."""
+        self._stretches: deque[_Stretch] = deque()
+        self._wanted = 0
+        """The size from which on it is looked at again: a long record was not whole."""
 
     @property
     def size(self) -> int:
         """Bytes that it has."""
         return os.fstat(self.file).st_size - self.start
 
-    def entries(self) -> list[Entry]:
-        """The calls, in the order of the file."""
-        return self._read()[0]
+    def entries(self) -> Iterator[list[Entry]]:
+        """The calls, in the order of the file; those of about one stretch at once."""
+        by_number: dict[tuple[str, int], Entry] = {}
+        at = self.start
+        while True:
+            found: list[Entry] = []
+            records, end = self._records(at)
+            for words, place in records:
+                with contextlib.suppress(ValueError, IndexError):  # a function that crashed may have written anything
+                    if words[0] == b"TS" and len(words) == 4:
+                        entry = by_number.get((words[1].decode(), int(words[2])))
+                        if entry is not None:
+                            entry.counts = read_counts(words[3])
+                    elif (entry := entry_of(words)) is not None:
+                        entry.end = place
+                        by_number[entry.process, entry.number] = entry
+                        found.append(entry)
+            if end == at:
+                return
+            yield found
+            at = end
+
+    def look(self, now: bool = False) -> bool:
+        """Look at about one stretch that was appended. Whether there was one. now: also where a long record was not
+        whole a short time ago, which it would take long to read again and again.
+        """
+        at, size = self._stretches[-1].end if self._stretches else self.start, os.fstat(self.file).st_size
+        if size == at or (size < self._wanted and not now):
+            return False
+        records, end = self._records(at)
+        if end == at:
+            self._wanted = at + 2 * (size - at) if size - at > STRETCH else 0
+            return False
+        before = self._stretches[-2].end if len(self._stretches) > 1 else self.start
+        if not self._stretches or at - before >= STRETCH:
+            self._stretches.append(_Stretch(at))
+        last = self._stretches[-1]
+        last.end = end
+        for words, _ in records:
+            with contextlib.suppress(ValueError, IndexError):
+                if (entry := entry_of(words)) is not None:
+                    last.last[entry.process] = max(entry.number, last.last.get(entry.process, 0))
+        return True
 
     def cut(self) -> None:
         """Remove a last record that is not whole: the process that wrote it has ended, before it transmitted that."""
-        os.ftruncate(self.file, self._read()[1])
+        while self.look(now=True):
+            pass
+        os.ftruncate(self.file, self._stretches[-1].end if self._stretches else self.start)
 
     def drop(self, counts: Counts) -> None:
         """Remove what a checkpoint has: the calls up to these."""
         end = self.start
-        for entry in self.entries():
-            if entry.number > counts.get(entry.process, 0):
+        while self._stretches and _has(counts, self._stretches[0]):
+            end = self._stretches.popleft().end
+        self._free(end)
+        if not self._stretches:
+            return
+        for words, place in self._records(end)[0]:
+            entry = None
+            with contextlib.suppress(ValueError, IndexError):
+                entry = entry_of(words)
+            if entry is not None and entry.number > counts.get(entry.process, 0):
                 break
-            end = entry.end
+            end = min(place, self._stretches[0].end)
         self._free(end)
 
     def discard(self) -> None:
         """Remove the older half: it was not saved in time."""
-        entries = self.entries()
-        if entries:
-            last = entries[len(entries) // 2]
-            self._free(last.end)
+        half, end = self.start + self.size // 2, self.start
+        while (not self._stretches or self._stretches[-1].end < half) and self.look(now=True):
+            pass
+        while self._stretches and end < half:
+            end = self._stretches.popleft().end
+        self._free(end)
 
     def close(self) -> None:
         """The file is removed with that."""
@@ -83,27 +154,20 @@ class WriteAheadLog:
         if end > self.start and _libc.fallocate(self.file, _PUNCH, 0, end) == 0:
             self.start = end
 
-    def _read(self) -> tuple[list[Entry], int]:
-        data, at = bytearray(), self.start
-        while chunk := os.pread(self.file, 1 << 20, at + len(data)):
-            data += chunk
-        found: list[Entry] = []
-        by_number: dict[tuple[str, int], Entry] = {}
-        end = 0
-        while (record := _record(data, end)) is not None:
-            words, end = record
-            try:
-                if words[0] == b"TS" and len(words) == 4:
-                    entry = by_number.get((words[1].decode(), int(words[2])))
-                    if entry is not None:
-                        entry.counts = read_counts(words[3])
-                elif (entry := entry_of(words)) is not None:
-                    entry.end = at + end
-                    by_number[entry.process, entry.number] = entry
-                    found.append(entry)
-            except (ValueError, IndexError):  # a function that crashed may have written anything
-                continue
+    def _records(self, at: int) -> tuple[list[tuple[tuple[bytes, ...], int]], int]:
+        """The whole records of about one stretch from a place on, each with its end; and the end of the last one."""
+        data, found, end = bytearray(), list[tuple[tuple[bytes, ...], int]](), 0
+        while not found and (part := os.pread(self.file, max(STRETCH, len(data)), at + len(data))):
+            data += part  # a record may be longer than a stretch
+            while (record := _record(data, end)) is not None:
+                words, end = record
+                found.append((words, at + end))
         return found, at + end
+
+
+def _has(counts: Counts, stretch: _Stretch) -> bool:
+    """Whether a checkpoint has all calls of a stretch."""
+    return all(number <= counts.get(process, 0) for process, number in stretch.last.items())
 
 
 def entry_of(words: Sequence[bytes]) -> Entry | None:
@@ -147,7 +211,9 @@ def replay_order(entries: Iterable[Entry], has: Counts, live: Collection[str]) -
 
     for entry in sorted(waited, key=lambda one: sum((one.counts or {}).values())):
         for process, number in (entry.counts or {}).items():
-            take(process, number)
+            if process != entry.process:
+                take(process, number)
+        take(entry.process, entry.number)  # after those of other processes: it may depend on them
     for process in queues:
         if process in live:
             take(process, float("inf"))

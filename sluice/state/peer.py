@@ -62,6 +62,15 @@ class Peer:
         except OSError as error:
             raise StoreError(f"{self.name}: the connection was lost: {error.strerror or error}") from error
 
+    def each(self) -> list[Peer]:
+        """A connection with each server that has keys."""
+        return [self]
+
+    def set_timeout(self, seconds: float) -> None:
+        """How long it waits for a reply from now on."""
+        if self._socket.fileno() >= 0:
+            self._socket.settimeout(seconds)
+
     def keys(self, pattern: str) -> Iterator[bytes]:
         """The keys that match a pattern, in no order."""
         cursor, seen = b"0", set[bytes]()

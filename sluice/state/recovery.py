@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sluice.state.cluster import Cluster
 from sluice.state.errors import StoreError
-from sluice.state.logs import Entry, WriteAheadLog, entry_of, read_counts, replay_order
+from sluice.state.logs import ENDED, Entry, WriteAheadLog, entry_of, read_counts, replay_order
 from sluice.state.peer import Peer, ReplyError
 
 CONTROLLER = "controller"
@@ -25,8 +25,9 @@ LOG_MOST = 256 << 20
 """Bytes of a log; at half of it, a checkpoint is made."""
 CHECK = 0.5
 """Seconds after which it is seen that another server has the place of one, whose connections remain."""
-_SAVES = {False: ("BGSAVE", "rdb_bgsave_in_progress", "rdb_last_bgsave_status"),
-          True: ("BGREWRITEAOF", "aof_rewrite_in_progress", "aof_last_bgrewrite_status")}  # fmt: skip
+_SAVES = {False: ("BGSAVE", "rdb_last_bgsave_status"), True: ("BGREWRITEAOF", "aof_last_bgrewrite_status")}
+_SAVING = (b"rdb_bgsave_in_progress", b"aof_rewrite_in_progress", b"aof_rewrite_scheduled")
+"""Fields of INFO: 1 while a checkpoint is made, of either kind, or waits for one of the other kind."""
 
 
 def counts_key(function: str, run: int) -> str:
@@ -60,6 +61,10 @@ class Recovery:
     count: int = 0
     seconds: list[float] = field(default_factory=lambda: [])
     _own: dict[str, list[Entry]] = field(default_factory=lambda: {})
+    _pending: dict[str, list[Entry]] = field(default_factory=lambda: {})
+    _ended: dict[str, dict[str, int]] = field(default_factory=lambda: {})
+    """By function, processes that have ended, and the call of the controller by which another one inherited."""
+    _looked: int = 0
     _numbers: dict[str, int] = field(default_factory=lambda: {})
     _saving: dict[str, dict[str, int]] = field(default_factory=lambda: {})
     _save_failed: bool = False
@@ -72,20 +77,29 @@ class Recovery:
         return log
 
     def called(self, function: str, name: str, keys: Sequence[str], *words: str) -> Entry:
-        """A call of the controller, which is in its own log; `perform` performs it."""
+        """A call of the controller, which is in its own log. It is `pending` until it was `performed`."""
         number = self._numbers[function] = self._numbers.get(function, 0) + 1
         all_words = ("FCALL", f"{self.prefix}_logged", str(1 + len(keys)), counts_key(function, self.run), *keys,
                      CONTROLLER, str(number), name, "t", *words)  # fmt: skip
         entry = entry_of([word.encode() for word in all_words])
         assert entry is not None
         self._own.setdefault(function, []).append(entry)
+        self._pending.setdefault(function, []).append(entry)
+        if name == "inherit":
+            self._ended.setdefault(function, {})[words[0]] = number
         return entry
 
-    @staticmethod
-    def performed(entry: Entry, reply: object) -> None:
+    def pending(self, function: str) -> list[Entry]:
+        """Calls of the controller whose replies it does not have. Each may be performed again: the store takes no later
+        one before.
+        """
+        return list(self._pending.get(function, []))
+
+    def performed(self, function: str, entry: Entry, reply: object) -> None:
         """The reply to a call of the controller."""
         if isinstance(reply, bytes) and reply[:1] == b"@":
             entry.counts = read_counts(reply[1:].partition(b";")[0])
+        self._pending[function] = [one for one in self.pending(function) if one is not entry]
 
     # --- recovery ---
 
@@ -95,16 +109,18 @@ class Recovery:
             key = whole_key(function, self.run)
             peer.call("SET", key, peer.server_of(key))
 
-    def recover(self, peer: Peer | Cluster) -> bool:
-        """Let the servers have what they acknowledged, if they are others than before. Raises StoreError."""
+    def recover(self, peer: Peer | Cluster) -> Iterator[None]:
+        """Let the servers have what they acknowledged, if they are others than before: a short step for each item, so
+        that the controller does something else in between, but no other call. Raises StoreError.
+        """
         begin, done = time.monotonic(), 0
         lacking = [(name, self._server(peer, name)) for name in self.functions]
         lacking = [(name, server) for name, server in lacking if server]
         if not lacking:
-            return False
+            return
         self.establish(peer)
         for function, server in lacking:
-            done += self._replay(peer, function)
+            done += yield from self._replay(peer, function)
             peer.call("SET", whole_key(function, self.run), server)
         self._saving.clear()
         self.seconds.append(time.monotonic() - begin)
@@ -114,7 +130,6 @@ class Recovery:
             f"warning: {peer.name} is another server than before, or began anew: {done} calls that it lacked were "
             f"performed again within {self.seconds[-1] * 1000:.1f} ms"
         )
-        return True
 
     def due(self) -> bool:
         """Whether it is time to see which servers there are."""
@@ -130,17 +145,38 @@ class Recovery:
         server, whole = peer.server_of(key), peer.call("GET", key)
         return "" if isinstance(whole, bytes) and whole.decode() == server else server
 
-    def _replay(self, peer: Peer | Cluster, function: str) -> int:
-        entries = [entry for log in self.logs.get(function, []) for entry in log.entries()]
-        entries += self._own.get(function, [])
-        order, missing = replay_order(entries, self._counts(peer, function), {*self.live(), CONTROLLER})
+    def _replay(self, peer: Peer | Cluster, function: str) -> Generator[None, None, int]:
+        entries = list(self._own.get(function, []))
+        for log in self.logs.get(function, []):
+            for some in log.entries():
+                entries += some
+                yield
+        counts, live = self._counts(peer, function), {*self.live(), CONTROLLER}
+        order, missing = replay_order(entries, self._with_ended(function, counts), live)
+        last = dict(counts)
         for first in range(0, len(order), TOGETHER):
-            replies = peer.calls([entry.words for entry in order[first : first + TOGETHER]])
-            for entry, reply in zip(order[first:], replies, strict=False):
+            some = order[first : first + TOGETHER]
+            replies = peer.calls([one for entry in some for one in self._again(function, entry, last)])
+            for entry, reply in zip(some, (one for one in replies if not isinstance(one, int)), strict=True):
                 if entry.process == CONTROLLER and entry.counts is None:
-                    self.performed(entry, reply)
+                    self.performed(function, entry, reply)
+            yield
         self.missing += missing
         return len(order)
+
+    def _again(self, function: str, entry: Entry, last: dict[str, int]) -> list[tuple[str | bytes | int, ...]]:
+        """The commands that perform a call again. Calls before it that no log has are counted as missing: the store
+        would else refuse this one.
+        """
+        gap = entry.number > last.get(entry.process, 0) + 1
+        last[entry.process] = entry.number
+        skip = ("HSET", counts_key(function, self.run), entry.process, entry.number - 1)
+        return [skip, entry.words] if gap else [entry.words]
+
+    def _with_ended(self, function: str, counts: dict[str, int]) -> dict[str, int]:
+        """With what a store no longer counts (operations.lua): all calls of a process from which one inherited."""
+        done, ended = counts.get(CONTROLLER, 0), self._ended.get(function, {})
+        return counts | {process: ENDED for process, number in ended.items() if number <= done}
 
     def _counts(self, peer: Peer | Cluster, function: str) -> dict[str, int]:
         found = peer.call("HGETALL", counts_key(function, self.run))
@@ -162,17 +198,26 @@ class Recovery:
             if log.size > LOG_MOST:  # what is lost of it is counted if the store fails
                 log.discard()
 
+    def look(self) -> None:
+        """Look at a stretch of the next log that has one."""
+        logs = self._all()
+        for number in range(len(logs)):
+            if logs[(self._looked + number) % len(logs)].look():
+                self._looked += number + 1
+                return
+
     def save(self, peer: Peer) -> bool:
         """Begin a checkpoint, or finish one that has begun: then True. Raises StoreError."""
         info = peer.call("INFO", "persistence")
         fields = dict(
             line.split(b":", 1) for line in (info if isinstance(info, bytes) else b"").splitlines() if b":" in line
         )
-        command, running, status = (word.encode() for word in _SAVES[fields.get(b"aof_enabled") == b"1"])
-        if fields.get(running) == b"1" or (self._save_failed and not self._saving):
+        command, status = _SAVES[fields.get(b"aof_enabled") == b"1"]
+        running = any(fields.get(name) == b"1" for name in _SAVING)
+        if running or (self._save_failed and not self._saving):
             return False
         if not self._saving:
-            saving = {name: self._counts(peer, name) for name in self.functions}
+            saving = {name: self._with_ended(name, self._counts(peer, name)) for name in self.functions}
             try:
                 peer.call(command)
             except ReplyError as error:
@@ -182,7 +227,7 @@ class Recovery:
             self._saving = saving
             return False
         saved, self._saving = self._saving, {}
-        if fields.get(status) != b"ok":
+        if fields.get(status.encode()) != b"ok":
             return False
         for function, counts in saved.items():
             for log in self.logs.get(function, []):
@@ -191,7 +236,7 @@ class Recovery:
             own[:] = [entry for entry in own if entry.number > counts.get(CONTROLLER, 0)]
         return True
 
-    def _all(self) -> Iterable[WriteAheadLog]:
+    def _all(self) -> list[WriteAheadLog]:
         return [log for logs in self.logs.values() for log in logs]
 
     def figures(self) -> dict[str, int]:

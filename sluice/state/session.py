@@ -21,6 +21,7 @@ from sluice.state.library import check_version, load_library, make_library
 from sluice.state.location import Location
 from sluice.state.python_objects import PythonObjects, declarations, python_rows
 from sluice.state.rows import declare_objects, local_rows, store_rows
+from sluice.state.safety import with_safety
 
 RUNS = "sluice-runs"
 """The number of clients so far, two for each run: the first two bytes of identifiers."""
@@ -108,8 +109,8 @@ def _remote(
 ) -> Generator[Session]:
     library = make_library([operation for function in functions for operation in function.operations])
     with open_store(location) as peer:
-        location = peer.location  # with the nodes of a cluster
         check_version(peer)
+        location = with_safety(peer, peer.location)  # with the nodes of a cluster
         load_library(peer, library)
         declare_objects(peer, names)
         runs = peer.call("INCRBY", RUNS, 2)

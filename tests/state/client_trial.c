@@ -1,13 +1,19 @@
 /* Drives the client alone: updates whose sum is known, of each kind that waits and that does not, with a flush now
  * and then. Prints a JSON object of what it expects of the store and of what the client counted.
  *
- * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [zero: updates may be lost] */
+ * client_trial PATH PREFIX EPOCH SEED COUNT TIMEOUT BYTES [zero: updates may be lost]
+ *
+ * With the environment variable TRIAL_LOG it is one instance among several, whose write-ahead log has that name, on a disk
+ * that has room for TRIAL_ROOM bytes. With TRIAL_DISK updates must be on the disk. */
 #include "client.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { COUNTERS = 3 };
 
@@ -45,6 +51,19 @@ static uint32_t choose(uint32_t below) {   /* xorshift64 */
     return (uint32_t)(state >> 32) % below;
 }
 
+static void log_to(struct sluice_client_options *options, const char *path) {
+    struct rlimit most = {RLIM_INFINITY, RLIM_INFINITY};
+    if (getenv("TRIAL_ROOM"))
+        most.rlim_cur = strtoull(getenv("TRIAL_ROOM"), NULL, 10);
+    signal(SIGXFSZ, SIG_IGN);   /* a write beyond it fails */
+    setrlimit(RLIMIT_FSIZE, &most);
+    options->log = open(path, O_RDWR | O_CREAT | O_APPEND, 0600);
+    options->token = "trial@0/1";
+    options->function = "trial";
+    options->cached = options->watched = ",";
+    options->run = 1;
+}
+
 int main(int count, char **word) {
     if (count < 8)
         return 2;
@@ -52,7 +71,10 @@ int main(int count, char **word) {
     char why[200];
     struct sluice_client_options options = {
         .path = word[1], .prefix = word[2], .instance = "0", .epoch = (uint32_t)atoi(word[3]),
-        .timeout = (uint32_t)atoi(word[6]), .bytes = (uint32_t)atoi(word[7]), .caches = true};
+        .timeout = (uint32_t)atoi(word[6]), .bytes = (uint32_t)atoi(word[7]), .caches = true, .log = -1};
+    if (getenv("TRIAL_LOG"))
+        log_to(&options, getenv("TRIAL_LOG"));
+    options.disk = getenv("TRIAL_DISK") != NULL;
     state = strtoull(word[4], NULL, 10) * 2654435761u + 88172645463325252u;
     store = sluice_client_open(&options, why, sizeof why);
     if (!store) {
@@ -107,9 +129,9 @@ int main(int count, char **word) {
     const struct sl_store_counts *counts = store->counts(store);
     printf("{\"a\": %" PRId64 ", \"b\": %" PRId64 ", \"c\": %" PRId64 ", \"items\": %" PRId64 ", \"map\": %" PRId64
            ", \"failed\": %" PRId64 ", \"waits\": %" PRIu64 ", \"reconnections\": %" PRIu64 ", \"retransmitted\": %" PRIu64
-           ", \"lost\": %" PRIu64 ", \"lost_zero\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"fault\": \"%s\"}\n",
+           ", \"lost\": %" PRIu64 ", \"lost_zero\": %" PRIu64 ", \"errors\": %" PRIu64 ", \"unlogged\": %" PRIu64 ", \"fault\": \"%s\"}\n",
            sum[0], sum[1], sum[2], pushed - popped, least, failed, counts->waits, counts->reconnections,
-           counts->retransmitted, counts->lost, counts->lost_zero, counts->errors, store->fault(store)[0] ? "yes" : "");
+           counts->retransmitted, counts->lost, counts->lost_zero, counts->errors, counts->unlogged, store->fault(store)[0] ? "yes" : "");
     sluice_client_close(store);
     return 0;
 }

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from sluice.engine.compiler import RUNTIME
+from sluice.state.client import FOLDER, SOURCES
 from sluice.state.embedded import embedded
 from sluice.state.location import Location
 from sluice.state.peer import Peer
 from tests.state.boxes import missing
+
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 
 
 @pytest.fixture(scope="module")
@@ -27,3 +34,31 @@ def store(server: Location) -> Location:
     with Peer(server) as peer:
         peer.call("FLUSHALL")
     return server
+
+
+@pytest.fixture(scope="session")
+def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of client_trial.c; with sanitizers where a compiler has them."""
+    made = tmp_path_factory.mktemp("client") / "client_trial"
+    files = [str(Path(__file__).with_name("client_trial.c")), *map(str, SOURCES)]
+    words = [
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        f"-I{RUNTIME}",
+        f"-I{FOLDER}",
+        *files,
+        "-o",
+        str(made),
+        "-lhiredis",
+    ]
+    why = "there is no C compiler"
+    for compiler in ("clang", "gcc"):
+        for extra in (SANITIZERS, ("-O1",)):
+            if shutil.which(compiler) is not None:
+                done = subprocess.run([compiler, *extra, *words], capture_output=True, text=True, timeout=300)
+                if done.returncode == 0 and subprocess.run([str(made)], timeout=300).returncode == 2:
+                    return made
+                why = done.stderr
+    pytest.fail(why)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import random
-import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-from sluice.engine.compiler import RUNTIME
-from sluice.state.client import FOLDER, SOURCES
 from sluice.state.library import load_library, make_library
 from sluice.state.location import Location
 from sluice.state.peer import Peer
@@ -21,39 +19,10 @@ from tests.state.boxes import needs_store
 from tests.state.peers import Relay, replying, replying_unread
 from tests.support.budget import thinned
 
-SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 PATIENCE = 60.0
 LARGE = 1 << 20
 
 pytestmark = needs_store
-
-
-@pytest.fixture(scope="session")
-def trial(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program of client_trial.c; with sanitizers where a compiler has them."""
-    made = tmp_path_factory.mktemp("client") / "client_trial"
-    files = [str(Path(__file__).with_suffix("").parent / "client_trial.c"), *map(str, SOURCES)]
-    words = [
-        "-std=gnu11",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{RUNTIME}",
-        f"-I{FOLDER}",
-        *files,
-        "-o",
-        str(made),
-        "-lhiredis",
-    ]
-    why = "there is no C compiler"
-    for compiler in ("clang", "gcc"):
-        for extra in (SANITIZERS, ("-O1",)):
-            if shutil.which(compiler) is not None:
-                done = subprocess.run([compiler, *extra, *words], capture_output=True, text=True, timeout=300)
-                if done.returncode == 0 and subprocess.run([str(made)], timeout=300).returncode == 2:
-                    return made
-                why = done.stderr
-    pytest.fail(why)
 
 
 def run(
@@ -66,10 +35,11 @@ def run(
     return found
 
 
-def hostile(trial: Path, path: str, seed: int, *more: str) -> dict[str, Any]:
+def hostile(trial: Path, path: str, seed: int, *more: str, disk: bool = False) -> dict[str, Any]:
     """The same with a server that may say anything, as that sums are others."""
     words = [str(trial), path, "p", "1", str(seed), "200", "60", "20000", *more]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE)
+    environment = os.environ | ({"TRIAL_DISK": "1"} if disk else {})
+    done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, env=environment)
     assert done.returncode in (0, 1) and not done.stderr, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -192,7 +162,7 @@ def test_updates_that_may_be_lost_are_counted_and_no_fault(trial: Path, tmp_path
 @pytest.mark.parametrize("seed", thinned(range(10), 3))
 def test_random_replies(trial: Path, tmp_path: Path, seed: int) -> None:
     choose = random.Random(seed)
-    pieces = [*GARBAGE.values(), b"$2\r\n+1\r\n", b"$1\r\n-\r\n", b"$1\r\n!\r\n"]
+    pieces = [*GARBAGE.values(), b"$2\r\n+1\r\n", b"$1\r\n-\r\n", b"$1\r\n!\r\n", b"*2\r\n:1\r\n:0\r\n"]
 
     def reply(number: int, _: bytes) -> bytes | None:
         data = bytearray(b"".join(choose.choice(pieces)[:200] for _each in range(choose.randrange(1, 6))))
@@ -202,3 +172,4 @@ def test_random_replies(trial: Path, tmp_path: Path, seed: int) -> None:
 
     with replying(tmp_path / "peer", reply) as path:
         hostile(trial, path, seed)
+        hostile(trial, path, seed, disk=True)

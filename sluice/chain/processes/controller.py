@@ -20,7 +20,7 @@ from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.cgroups import Cgroups
 from sluice.chain.processes.figures import counted, figures, joined, of_chain
 from sluice.chain.processes.host import run_part
-from sluice.chain.processes.instances import Instances, Stores
+from sluice.chain.processes.instances import AwayError, Instances, StateError, Stores
 from sluice.chain.processes.limits import Limits, begin_process, group_name, quota_of
 from sluice.chain.processes.memory import QUEUE, TYPES, Memory
 from sluice.chain.processes.policy import Manager
@@ -37,6 +37,8 @@ CRASHES_MOST = 64
 """A function that crashes so often without being done with a batch does not run any more."""
 PATIENCE = 30.0
 """Seconds after which a function that does not return from an event is killed."""
+OPENING = 60.0
+"""Seconds within which a function opens before the first packet."""
 _STEP = 0.05
 
 
@@ -132,14 +134,18 @@ class Controller:
             files |= set(self.requests.files())
         return (files | set(self._of_stack) | set(self.instances.rows.open_files.values())) - {-1}
 
-    def await_start(self, process: Process) -> None:
-        """Wait until a function has opened. Raises RunError if it refuses."""
-        side = self.memory.functions[process.part.number]
+    def await_start(self, process: Process, seconds: float = OPENING) -> None:
+        """Wait until a function has opened. Raises RunError if it refuses, or has not for so long: it is ended then."""
+        side, end = self.memory.functions[process.part.number], time.monotonic() + seconds
         while not side.running:
             process.take()
             if select.select([process.pidfd], [], [], 0.002)[0]:
                 process.reap()
                 raise RunError(process.error or f"'{process.part.name}' ended before the first packet")
+            if time.monotonic() > end:
+                os.kill(process.pid, signal.SIGKILL)
+                process.reap()
+                raise RunError(f"'{process.part.name}' has not opened within {seconds:g} s: what does it wait for?")
         process.take()
         process.missing = (read_result(process.text) or {}).get("missing", [])
 
@@ -155,16 +161,29 @@ class Controller:
         if process.error is not None:
             self._leave_out(process, f"'{process.part.name}': {process.error}")
             return
-        part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
+        part, side = process.part, self.memory.functions[process.part.number]
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
         process.crashes += process.clone is None
         whole = is_whole(side, queue.count, stack.batches)
         if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
             skip(self.memory, process)
-        at = self.memory.slot(queue.entry[side.done % QUEUE])
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
-        if self.instances.takes_over(process, killed=code == -signal.SIGKILL and not process.hangs):
+        process.waits = code, whole
+        self._continue(process)
+
+    def _continue(self, process: Process) -> None:
+        """Start another process in the place of one that has ended; if it needs a store that does not reply, later."""
+        assert process.waits is not None
+        code, whole = process.waits
+        part, side, control = process.part, self.memory.functions[process.part.number], self.memory.control
+        at = self.memory.slot(self.memory.stack.queue[part.number].entry[side.done % QUEUE])
+        try:
+            takes_over = self.instances.takes_over(process, code == -signal.SIGKILL and not process.hangs)
+        except AwayError:
+            return
+        process.waits = None
+        if takes_over:
             self._again(process, code, "another process continues with its state in the store")
             return
         control.resume[part.number] = resumed(self.memory, part.number)
@@ -224,6 +243,8 @@ class Controller:
                 for process in self.processes:
                     self.await_start(process)
                 self._warn_of_missing()
+                if self.stores is not None:
+                    self.stores.begin()
                 outcome = self._run_stack(run)
             finally:
                 self._stop()
@@ -272,7 +293,7 @@ class Controller:
             while True:
                 files = {process.pidfd: process for process in self.processes if process.pid}
                 results = {process.result: process for process in self.processes if process.result != -1}
-                ready, _, _ = select.select([read, *self._also(), *files, *results], [], [], _STEP)
+                ready, _, _ = select.select([read, *self._also(), *files, *results], [], [], self._pause())
                 if read in ready:
                     chunk = os.read(read, 1 << 16)
                     if not chunk:
@@ -285,7 +306,7 @@ class Controller:
                         self._ended(files[file])
                     elif file != read and file not in files:
                         self._serve(file)
-                self.instances.advance()
+                self._await_store()
                 if self.policies is not None:
                     self.policies.advance(self)
                 if (line := self.root.advance(self.memory)) is not None:
@@ -300,6 +321,17 @@ class Controller:
         _, status = os.waitpid(self._stack, 0)
         self._stack = 0
         return text, os.waitstatus_to_exitcode(status)
+
+    def _pause(self) -> float:
+        """For how long it waits for what happens."""
+        return 0.0 if self.stores is not None and self.stores.busy() else _STEP
+
+    def _await_store(self) -> None:
+        """What needs the store, as far as it replies. Raises StateError."""
+        self.instances.advance()
+        for process in self.processes:
+            if process.waits is not None:
+                self._continue(process)
 
     def _also(self) -> list[int]:
         """The file by which requests come."""
@@ -333,7 +365,7 @@ class Controller:
     def _change(self, process: Process) -> None:
         """The process of a function has left, or there was none."""
         assert process.following is not None
-        (part,), process.following = process.following, None
+        (part,), process.following, process.waits = process.following, None, None
         control, bit = self.memory.control, 1 << process.part.number
         control.leave &= ~bit
         number, stack = process.part.number, self.memory.stack
@@ -409,16 +441,22 @@ class Controller:
     def _stop(self) -> None:
         """End all processes. Functions that have received the end of the input are waited for."""
         end = time.monotonic() + self.patience
-        while any(process.pid for process in self.processes) and time.monotonic() < end and not self._stack:
+        while any(process.pid or process.waits for process in self.processes) and not self._stack:
+            if time.monotonic() > end:
+                break
             waiting = [process for process in self.processes if process.pid]
             for process in waiting:
                 process.take()
             done = [process for process in waiting if select.select([process.pidfd], [], [], 0)[0]]
             for process in done:
                 self._ended(process)
+            try:
+                self._await_store()
+            except StateError:
+                break
             if not done:
-                self.memory.control.ending = int(all(at_end(self.memory, process) for process in waiting))
-                select.select([process.pidfd for process in waiting], [], [], _STEP)
+                self.memory.control.ending = int(all(self._at_end(process) for process in self.processes))
+                select.select([process.pidfd for process in waiting if process.pid], [], [], self._pause())
         self._stopping = True
         self.memory.control.ending = 1
         for pid in filter(None, [self._stack, *(process.pid for process in self.processes)]):
@@ -432,6 +470,10 @@ class Controller:
                 process.clone = None
             if process.pid:
                 self._ended(process)
+
+    def _at_end(self, process: Process) -> bool:
+        """Whether a function has nothing more to do. One that waits for a store has."""
+        return at_end(self.memory, process) if process.pid else process.waits is None
 
     def _joined(self, outcome: Outcome) -> Outcome:
         """The outcome with the reports of the functions and the figures of their isolation."""

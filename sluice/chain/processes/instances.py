@@ -5,6 +5,7 @@ that ended. The controller calls it; where state is stored, `Stores` does what n
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -26,6 +27,10 @@ class StateError(Exception):
     """The store of a chain's state cannot be used."""
 
 
+class AwayError(StateError):
+    """It does not reply now, or is being recovered: what was wanted of it may be tried again."""
+
+
 class Stores(Protocol):
     """The store of a chain's state, as the controller and the processes of functions use it."""
 
@@ -44,9 +49,13 @@ class Stores(Protocol):
         """Before a process starts for the first time: these parts of the traffic are its own."""
         ...
 
+    def begin(self) -> None:
+        """The chain runs from now on: no call holds its controller for long."""
+        ...
+
     def succeed(self, part: Part) -> tuple[int, int]:
         """Before a process starts in the place of one that ended: what that owned is its own. Returns the clock of the
-        last event that it committed, and the bytes of its file of rows then.
+        last event that it committed, and the bytes of its file of rows then. Raises AwayError: call it again then.
         """
         ...
 
@@ -59,7 +68,11 @@ class Stores(Protocol):
         ...
 
     def watch(self) -> None:
-        """Called again and again while the chain runs: recovers a store that failed."""
+        """Called again and again while the chain runs: a step to recover a store that failed."""
+        ...
+
+    def busy(self) -> bool:
+        """Whether there is a further step at once."""
         ...
 
     def figures(self) -> dict[str, int]:
@@ -136,12 +149,14 @@ class Instances:
             self.stores.watch()
         if self.stores is not None and self.memory.stack.clock + CLOCKS // 2 >= control.clock_limit:
             limit = self.memory.stack.clock + CLOCKS
-            self.stores.reserve(limit)
-            control.clock_limit = limit
+            with contextlib.suppress(AwayError):
+                self.stores.reserve(limit)
+                control.clock_limit = limit
 
     def takes_over(self, process: Process, killed: bool) -> bool:
         """A process of a function with state in a store has ended: prepares another one to continue from that. False if
-        its state is not in a store. killed: by another program, and not by an event that it cannot handle.
+        its state is not in a store. killed: by another program, and not by an event that it cannot handle. Raises
+        AwayError: call it again then.
         """
         part, control = process.part, self.memory.control
         if not control.stateful >> part.number & 1 or self.stores is None:

@@ -142,6 +142,8 @@ class Manager:
     _last: float | None = None
     _packets: dict[str, list[int]] = field(default_factory=lambda: {})
     _done: dict[int, int] = field(default_factory=lambda: {})
+    _cloned: set[tuple[str, int | None]] = field(default_factory=lambda: set())
+    """Stragglers whose clones have not caught up."""
 
     def advance(self, controller: Controller) -> None:
         """Called again and again while the chain runs."""
@@ -190,6 +192,8 @@ class Manager:
         name = known.function
         try:
             decision = policy(known)
+            stragglers = decision.stragglers if decision is not None else ()
+            self._cloned -= {one for one in self._cloned if one[0] == name and one[1] not in stragglers}
             if decision is None:
                 return
             if decision.instances is not None:
@@ -201,8 +205,12 @@ class Manager:
                         f"'{name}' has {wanted} instances by its policy; {moved} parts of its traffic move"
                     )
             for process in _of(controller, name):
-                if process.part.instance in decision.stragglers and process.pid and process.clone is None:
-                    self.decisions += clone(controller, process)
+                place = name, process.part.instance
+                if process.part.instance not in stragglers or place in self._cloned:
+                    continue
+                if process.pid and process.clone is None and clone(controller, process):
+                    self.decisions += 1
+                    self._cloned.add(place)
         except (RunError, StateError, OSError) as error:
             controller.notify(f"warning: what the policy of '{name}' decided cannot be done: {error}")
         except Exception as error:  # of the user's function; the chain goes on

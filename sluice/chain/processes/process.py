@@ -40,6 +40,8 @@ class Process:
     error: str | None = None
     missing: list[str] = field(default_factory=lambda: [])
     ended: bool = False
+    waits: tuple[int, bool] | None = None
+    """It has ended, and the next one waits for the store: see Controller."""
     removed: bool = False
     hangs: bool = False
     """Whether it did not return from an event, and was killed."""

@@ -13,6 +13,9 @@ from sluice.engine.box import RunError
 if TYPE_CHECKING:
     from sluice.chain.processes.controller import Controller
 
+OPENING = 10.0
+"""Seconds within which a further instance opens: all else waits for it."""
+
 
 def scale(controller: Controller, name: str, instances: int) -> int:
     """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
@@ -50,7 +53,7 @@ def _add_instance(controller: Controller, part: Part, vertex: int) -> None:
         controller.instances.rows.open(part)
     controller.instances.describe(part, vertex)
     controller.start(process)
-    controller.await_start(process)
+    controller.await_start(process, OPENING)
     control.absent &= ~(1 << part.number)
 
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 enum {
     BUFFER = 1 << 16,   /* of a worker's file */
@@ -107,12 +108,28 @@ void sl_group_isolate(struct sl_group *group)
     group->isolated = true;
 }
 
+/* Bytes of a spool's rows that are complete, by their heads. */
+static uint64_t complete_rows(int file, uint64_t size)
+{
+    struct stored head;
+    uint64_t at = 0;
+    while (size - at >= sizeof head && pread(file, &head, sizeof head, (off_t)at) == (ssize_t)sizeof head &&
+           head.size <= size - at - sizeof head)
+        at += sizeof head + head.size;
+    return at;
+}
+
 void sl_group_recover(struct sl_group *group, uint32_t worker)
 {
     for (struct rows *rows = group->rows; rows; rows = rows->next)
         if (rows->worker == worker && rows->spool && rows->complete) {
             int file = fileno(rows->spool);
-            bool cut = ftruncate(file, (off_t)rows->complete->bytes) == 0 && lseek(file, 0, SEEK_END) >= 0;
+            struct stat about = {0};
+            bool cut = fstat(file, &about) == 0;
+            uint64_t bytes = rows->complete->bytes, size = (uint64_t)about.st_size;
+            if (bytes > size)   /* a process that crashed may have written anything */
+                rows->complete->bytes = bytes = complete_rows(file, size);
+            cut = cut && ftruncate(file, (off_t)bytes) == 0 && lseek(file, 0, SEEK_END) >= 0;
             if (!cut && !rows->complete->failed)
                 rows->complete->failed = errno;
         }

@@ -15,6 +15,7 @@ enum {
     NODE = 500,           /* milliseconds within which a node of a cluster replies to a new connection */
     HOPS = 8,             /* redirections that are followed at once */
     REPLICATION = 200,    /* milliseconds within which replicas have an update */
+    FSYNC = 3000,         /* milliseconds within which their append-only files have it: they may be synchronized each second */
     REPLICATION_PAUSE = 1000,   /* for which they are not waited for when they had not */
 };
 
@@ -25,7 +26,7 @@ struct call {
     uint64_t floor;       /* no update with a lower identifier was pending when it was made, except in calls before it */
     uint64_t number;      /* among those of this process that the store counts (log.c); 0: it does not */
     bool recovered;
-    bool waits;           /* WAIT: with its reply, it and all calls before it are acknowledged */
+    bool waits;           /* WAIT or WAITAOF: with its reply, it and all calls before it are acknowledged */
 };
 
 /* Additions to one counter. */

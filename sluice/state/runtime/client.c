@@ -164,6 +164,7 @@ struct sl_store *sluice_client_open(const struct sluice_client_options *options,
         return NULL;
     client->options = *options;
     client->connection.fd = -1;
+    client->connection.pairs = options->disk;
     client->store = (struct sl_store){
         .call = client_call, .flush = client_flush, .finish = client_finish, .counts = client_counts, .fault = client_fault,
         .caches = options->caches, .instance = client->options.instance};

@@ -17,6 +17,7 @@ struct sluice_client_options {
     const char *user, *password;   /* NULL: no AUTH */
     const char *nodes;       /* of a cluster, as HOST:PORT,HOST:PORT,...; NULL: one server */
     uint32_t replicas;       /* that must have an update before it counts as acknowledged (WAIT); 0: none */
+    bool disk;               /* it must be on the disks of these, and of the server (WAITAOF) */
     const char *prefix;      /* of the server-side functions */
     const char *instance;    /* of the function */
     uint32_t epoch;          /* of the run, 1 to 65535: the first two bytes of identifiers */

@@ -20,12 +20,16 @@ uint64_t sluice_milliseconds(void) {
 }
 
 #if HIREDIS_MAJOR >= 1
-static void *refuse_array(const redisReadTask *task, size_t elements) {
+typedef size_t elements_type;
 #else
-static void *refuse_array(const redisReadTask *task, int elements) {
+typedef int elements_type;
 #endif
-    (void)task, (void)elements;
-    return NULL;   /* the reader reports that it is out of memory */
+
+/* The reply to WAITAOF is a pair; no other reply of ours is an array. NULL: the reader reports that it is out of memory. */
+static void *short_array(const redisReadTask *task, elements_type elements) {
+    const struct sluice_connection *connection = task->privdata;
+    bool accepted = connection->pairs && elements == 2 && !task->parent;
+    return accepted ? connection->defaults->createArray(task, elements) : NULL;
 }
 
 static void lost(struct sluice_connection *connection, const char *why) {
@@ -123,9 +127,11 @@ bool sluice_reader_open(struct sluice_connection *connection) {
     connection->reader = redisReaderCreate();
     if (!connection->reader)
         return false;
-    connection->functions = *connection->reader->fn;
+    connection->defaults = connection->reader->fn;
+    connection->functions = *connection->defaults;
+    connection->reader->privdata = connection;
     if (!connection->arrays)
-        connection->functions.createArray = refuse_array;
+        connection->functions.createArray = short_array;
     connection->reader->fn = &connection->functions;
     return true;
 }

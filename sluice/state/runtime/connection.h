@@ -12,8 +12,9 @@ enum { SLUICE_REPLY_MOST = 1 << 20 };   /* bytes of replies that wait to be read
 struct sluice_connection {
     int fd;                        /* -1: not connected */
     redisReader *reader;
-    redisReplyObjectFunctions functions;   /* the reader's, which makes no arrays unless `arrays`: no reply of ours has any */
-    bool arrays;
+    const redisReplyObjectFunctions *defaults;
+    redisReplyObjectFunctions functions;   /* the reader's, which makes no arrays unless `arrays`, or `pairs`: short ones */
+    bool arrays, pairs;
     char why[160];                 /* why it was lost, or could not be made */
 };
 

@@ -6,30 +6,50 @@
  * controller removes what a checkpoint of the store has. */
 #include "calls.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 size_t sluice_counts_key(const struct client *client, char *to, size_t size) {
     return (size_t)snprintf(to, size, "sluice-ts:{%.200s}%u", client->options.function, client->options.run);
 }
 
-/* Appends to the log. What is not there cannot be recovered: the store's count of calls says so then. */
-static void append(struct client *client, const char *bytes, size_t size) {
-    while (size && client->options.log >= 0) {
-        ssize_t written = write(client->options.log, bytes, size);
-        if (written <= 0) {
-            client->counts.unlogged++;
-            return;
+struct piece { const char *bytes; size_t size; };
+
+/* Appends a record of several pieces, or calls. Where not all of it is written (a full disk), the file ends as before: a
+ * record that is not whole would hide all that follow. The store's count of calls says then what cannot be recovered. */
+static void append(struct client *client, const struct piece *piece, unsigned count, uint64_t calls) {
+    int log = client->options.log;
+    struct stat before;
+    bool known = log >= 0 && fstat(log, &before) == 0, whole = known;
+    for (unsigned i = 0; i < count && whole; i++)
+        for (size_t at = 0; at < piece[i].size && whole;) {
+            ssize_t written = write(log, piece[i].bytes + at, piece[i].size - at);
+            whole = written > 0;
+            at += whole ? (size_t)written : 0;
         }
-        bytes += written;
-        size -= (size_t)written;
-    }
+    if (whole)
+        return;
+    client->counts.unlogged += calls;
+    if (known && ftruncate(log, before.st_size))
+        sluice_note_fault(client, "its write-ahead log cannot be cut", strerror(errno));
+}
+
+/* Calls that were written, and are not in the log. */
+static uint64_t calls_to_log(const struct client *client) {
+    uint64_t n = client->store.made;
+    for (size_t at = client->end; at > client->logged && n > client->store.acknowledged;)
+        at -= client->call[--n & (client->calls - 1)].bytes;
+    return client->store.made - n;
 }
 
 void sluice_log_calls(struct client *client) {
-    if (sluice_logs(client) && client->logged < client->end)
-        append(client, client->text + client->logged, client->end - client->logged);
+    if (sluice_logs(client) && client->logged < client->end) {
+        struct piece piece = {client->text + client->logged, client->end - client->logged};
+        append(client, &piece, 1, calls_to_log(client));
+    }
     client->logged = client->end;
 }
 
@@ -40,16 +60,18 @@ redisReply sluice_log_reply(struct client *client, const struct call *call, cons
                           : NULL;
     if (!end || !call->number)
         return alone;
-    char text[1 << 14], number[24];
+    char head[512], number[24];
+    const char *token = client->options.token;
+    size_t counts = (size_t)(end - reply->str) - 1;
     int digits = snprintf(number, sizeof number, "%llu", (unsigned long long)call->number);
-    int counts = (int)(end - reply->str) - 1;
-    int size = snprintf(text, sizeof text, "*4\r\n$2\r\nTS\r\n$%zu\r\n%s\r\n$%d\r\n%s\r\n$%d\r\n%.*s\r\n",
-                        strlen(client->options.token), client->options.token, digits, number, counts, counts,
-                        reply->str + 1);
-    if (size > 0 && (size_t)size < sizeof text)
-        append(client, text, (size_t)size);
-    else
+    int size = snprintf(head, sizeof head, "*4\r\n$2\r\nTS\r\n$%zu\r\n%s\r\n$%d\r\n%s\r\n$%zu\r\n", strlen(token), token,
+                        digits, number, counts);
+    if (size > 0 && (size_t)size < sizeof head) {
+        struct piece piece[] = {{head, (size_t)size}, {reply->str + 1, counts}, {"\r\n", 2}};
+        append(client, piece, 3, 1);
+    } else {
         client->counts.unlogged++;
+    }
     alone.str += end + 1 - reply->str;
     alone.len -= (__typeof__(alone.len))(end + 1 - reply->str);
     return alone;

@@ -63,6 +63,15 @@ static void acknowledge(struct client *client) {
     client->store.acknowledged = client->replied;
 }
 
+/* Do as many replicas and disks have the calls, by the reply to WAIT or WAITAOF, as the options say? */
+static bool is_safe(const struct client *client, const redisReply *reply) {
+    if (!client->options.disk)
+        return reply->type == REDIS_REPLY_INTEGER && reply->integer >= client->options.replicas;
+    bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2 && reply->element[0]->type == REDIS_REPLY_INTEGER &&
+                reply->element[1]->type == REDIS_REPLY_INTEGER;
+    return pair && reply->element[0]->integer >= 1 && reply->element[1]->integer >= client->options.replicas;
+}
+
 /* Takes a reply to the first call that has none. */
 static void take_reply(struct client *client, const redisReply *reply) {
     const struct call *call = &client->call[client->replied & (client->calls - 1)];
@@ -73,8 +82,8 @@ static void take_reply(struct client *client, const redisReply *reply) {
     client->replied++;
     client->impatient = false;
     if (call->waits) {
-        if (reply->type != REDIS_REPLY_INTEGER || reply->integer < client->options.replicas) {
-            client->counts.unreplicated++;   /* packets go on with one copy: the replicas may be away for long */
+        if (!is_safe(client, reply)) {
+            client->counts.unreplicated++;   /* packets go on with one copy, or none on a disk: that may last long */
             client->unreplicated = sluice_milliseconds();
         }
         acknowledge(client);

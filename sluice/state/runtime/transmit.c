@@ -72,15 +72,18 @@ bool sluice_grow(struct client *client, size_t bytes) {
     return true;
 }
 
-/* The calls so far are acknowledged once the replicas have them. Calls since the last WAIT are none to wait for. */
+/* The calls so far are acknowledged once the replicas have them, or disks do. Calls since the last WAIT are none to wait
+ * for. */
 static void cover(struct client *client) {
-    char text[64], number[12], most[12];
-    if (!client->options.replicas || client->covered == client->store.made ||
+    char text[80], number[12], most[12];
+    bool disk = client->options.disk;
+    if ((!client->options.replicas && !disk) || client->covered == client->store.made ||
         (client->unreplicated && sluice_milliseconds() - client->unreplicated < REPLICATION_PAUSE) || !sluice_grow(client, sizeof text))
         return;
     int digits = snprintf(number, sizeof number, "%u", client->options.replicas);
-    int places = snprintf(most, sizeof most, "%u", REPLICATION);
-    int size = snprintf(text, sizeof text, "*3\r\n$4\r\nWAIT\r\n$%d\r\n%s\r\n$%d\r\n%s\r\n", digits, number, places, most);
+    int places = snprintf(most, sizeof most, "%u", disk ? FSYNC : REPLICATION);
+    int size = snprintf(text, sizeof text, "%s$%d\r\n%s\r\n$%d\r\n%s\r\n",
+                        disk ? "*4\r\n$7\r\nWAITAOF\r\n$1\r\n1\r\n" : "*3\r\n$4\r\nWAIT\r\n", digits, number, places, most);
     memcpy(client->text + client->end, text, (size_t)size);
     client->end += (size_t)size;
     client->call[client->store.made++ & (client->calls - 1)] = (struct call){

@@ -426,7 +426,8 @@ end)
 -- was performed (TS), which a checkpoint has with the state. ARGV[1] is the process, ARGV[2] the call's number, ARGV[3]
 -- the function, ARGV[4] is 't' for a call for whose result a packet waits. Such a result follows TS: '@',
 -- PROCESS=NUMBER,..., and ';'. One that is transmitted again has TS as of the first time. '<': the store lost calls before
--- this one.
+-- this one. What a process has done that has ended is no longer needed once another one has inherited: of all of these
+-- there is the sum, '+', so that TS is as large as the processes are many, and grows with each call.
 redis.register_function('@PREFIX@_logged', function(keys, args)
     local counts, process, number = keys[1], args[1], tonumber(args[2])
     local before = tonumber(redis.call('HGET', counts, process) or '0')
@@ -447,9 +448,16 @@ redis.register_function('@PREFIX@_logged', function(keys, args)
     if args[4] ~= 't' then
         return result
     end
+    local function without_ended()
+        if args[3] == 'inherit' and own_args[1] ~= process then
+            redis.call('HINCRBY', counts, '+', redis.call('HGET', counts, own_args[1]) or 0)
+            redis.call('HDEL', counts, own_args[1], '@' .. own_args[1])
+        end
+    end
     local first = redis.call('HGET', counts, '@' .. process)
     local place = first and string.find(first, ' ', 1, true)
     if place and string.sub(first, 1, place - 1) == args[2] then
+        without_ended()
         return '@' .. string.sub(first, place + 1) .. ';' .. result
     end
     local all, items = redis.call('HGETALL', counts), {}
@@ -460,5 +468,6 @@ redis.register_function('@PREFIX@_logged', function(keys, args)
     end
     items = table.concat(items, ',')
     redis.call('HSET', counts, '@' .. process, args[2] .. ' ' .. items)
+    without_ended()
     return '@' .. items .. ';' .. result
 end)

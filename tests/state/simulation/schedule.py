@@ -27,7 +27,7 @@ from typing import Any
 from sluice.chain.description import function
 from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import FunctionBox, stack_box
-from sluice.chain.processes.instances import Instances
+from sluice.chain.processes.instances import AwayError, Instances
 from sluice.chain.processes.memory import SLOTS, Memory
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import IsolatedChain, Part
@@ -131,6 +131,7 @@ class Simulation:
         self.threads: dict[int, str] = {}
         self.processes: dict[int, int] = {}
         self.failures: list[str] = []
+        self.ended: list[Process] = []
         self.crashes = self.fails = self.swing = 0
         self.notices, self.noticed = self.name == "notices", 0
 
@@ -162,7 +163,7 @@ class Simulation:
             )
             settings = replace(SETTINGS, memory=1 << 20, prefault=False, store=self.store.attach(part))
             box = FunctionBox(own, settings, part.python, part.options, None, False)
-            if not box.receive(self.memory.mapping(part.number)):
+            if not box.receive(self.memory.mapping(part.number)) and not self.memory.control.ending:
                 self.failures.append(f"{part.label} ended before the input")
             elif box.failure():
                 self.failures.append(f"{part.label}: {box.failure()}")
@@ -182,6 +183,7 @@ class Simulation:
             kind = stack_box(chain, self.memory.mapping(None))
             with kind(own, SETTINGS, [], [{}], None) as box:
                 for first in range(0, len(given), BURST):
+                    self.network.simulated_pause()
                     burst = enumerate(given[first : first + BURST], first + 1)
                     box.burst([(packet, number * MILLISECOND, 1, None) for number, packet in burst])
                 box.finish()
@@ -202,8 +204,16 @@ class Simulation:
                 self.network.simulated_forget(fd)
         del self.threads[thread]
         self.crashes += 1
-        assert self.instances.takes_over(Process(part), killed=True)
-        self._start_part(part)
+        self.ended.append(Process(part))
+        self._take_over()
+
+    def _take_over(self) -> None:
+        """Start processes in the place of those that crashed, unless the store is being recovered."""
+        for process in list(self.ended):
+            with contextlib.suppress(AwayError):
+                assert self.instances.takes_over(process, killed=True)
+                self.ended.remove(process)
+                self._start_part(process.part)
 
     def _move(self) -> None:
         found = self.chain.instances_of(self.name)
@@ -268,7 +278,7 @@ class Simulation:
 
     def _schedule(self) -> None:
         for _ in range(TURNS):
-            if not self.threads or self.failures:
+            if not (self.threads or self.ended) or self.failures:
                 return
             self._step()
         raise ScheduleError(f"{', '.join(self.threads.values())}: at a stop")
@@ -288,6 +298,14 @@ class Simulation:
         for fd, _ in self._files():
             self.network.simulated_deliver(fd, 0)
             self.network.simulated_reply(fd)
+
+    def _end(self) -> None:
+        """Let instances end that have handled all, as the controller does: one may have begun after the last batch."""
+        stack, side = self.memory.stack, self.memory.functions
+        left = [part.number for part in self.chain.parts if self.processes[part.number] in self.threads]
+        if not self.ended and "stack" not in self.threads.values():
+            done = all(side[one].running and side[one].done == stack.queue[one].count for one in left)
+            self.memory.control.ending = int(done)
 
     def _step(self) -> None:
         choose = self.random
@@ -332,6 +350,8 @@ class Simulation:
         if self.network.simulated_run(thread):
             del self.threads[thread]
         self.instances.advance()
+        self._take_over()
+        self._end()
 
 
 def connected(location: Location) -> socket.socket:

@@ -280,6 +280,7 @@ class WorkerBoxes(Box):
             outcome.groups_moved = self._shared.moved
         if self._shared.path:
             outcome.divided = self._shared.homes.divided
+            outcome.unlearned = self._shared.homes.unlearned()
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.cli.common.summary import outcome_json, summary
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
 from sluice.engine.dispatch import Dispatch, LearningDispatch
 from sluice.engine.functions import find_functions
@@ -28,7 +29,9 @@ from tests.support.capture import pcap
 from tests.support.conserve import check_conservation
 from tests.support.packets import UDP, eth, fragments4, ip4, udp
 
-GTP, SESSION = 2152, 7000
+GTP = 2152
+KEYS_MOST = 1 << 19
+"""Of homes_scan.c."""
 
 
 class session_hdr(layout):
@@ -48,7 +51,7 @@ def session_parser() -> Any:
 
 @cache
 def stack() -> CompiledStack:
-    made = Stack("homes_out", depth=16)
+    made = Stack("homes_out", depth=60)
     made.eth, made.ip, made.udp, made.gtp = ethernet_parser(), ipv4_parser(), udp_parser(), gtp_parser()
     made.session = session_parser()
     made += (made.eth >> made.ip) + Pred(made.eth.header.type == 0x0800)
@@ -185,3 +188,33 @@ def test_of_a_stream_it_gives_them_unless_it_says_otherwise(given: list[tuple[in
         one, several = run(path, 0), run(packed, 3)
     assert several[1].divided or one[0] == several[0]
     check_conservation(stack().program, several[1].counters)
+
+
+def test_keys_beyond_the_room_are_counted(tmp_path: Path) -> None:
+    """More connections than the look at a file has room for; as a stream, some lines of keys are full."""
+    frame = eth(between(1, 2))
+    head = struct.pack("<IIII", 1000, 0, len(frame), len(frame)) + frame
+    at = len(head) - len(frame) + 14 + 12  # of the addresses
+    many = bytearray(head * (KEYS_MOST + 1000))
+    for number in range(KEYS_MOST + 1000):
+        struct.pack_into(">I", many, number * len(head) + at, 0x0A000000 | number)
+    path = tmp_path / "many.pcap"
+    path.write_bytes(pcap([], []) + many)
+    packed = path.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), 1))
+    of_file, of_stream = run(path, 2)[1], run(packed, 2)[1]
+    assert of_file.unlearned["not_scanned"] == 1000 and of_file.unlearned["left_out"] == 0
+    assert of_stream.unlearned["not_scanned"] == 0 and of_stream.unlearned["forgotten"] > 0
+    assert "1,000 packets with keys beyond the room" in summary(of_file)
+    assert outcome_json(of_file)["keys_not_learned"] == of_file.unlearned
+
+
+def test_a_17th_key_of_a_packet_is_counted(learning: LearningDispatch) -> None:
+    """Each tunnel has a key, and so has the connection inside."""
+    packet = between(50, 60)
+    for tunnel in range(15):
+        packet = tunnelled(70 + tunnel, 90 + tunnel, packet)
+    learning.worker(eth(packet))
+    assert learning.unlearned == {"forgotten": 0, "left_out": 0, "not_scanned": 0}
+    learning.worker(eth(tunnelled(1, 2, tunnelled(3, 4, packet))))
+    assert learning.unlearned["left_out"] == 2

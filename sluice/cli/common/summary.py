@@ -26,6 +26,7 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         **({"packets_by_worker": outcome.by_worker} if outcome.by_worker else {}),
         **({"groups_moved": outcome.groups_moved} if outcome.groups_moved is not None else {}),
         **({"packets_divided": outcome.divided} if outcome.divided is not None else {}),
+        **({"keys_not_learned": outcome.unlearned} if outcome.unlearned else {}),
         **({"lost_by_crashes": outcome.lost_by_crashes} if outcome.lost_by_crashes else {}),
         **({"received": outcome.received} if outcome.received else {}),
         "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
@@ -39,6 +40,11 @@ _BOX_REASONS = (
     ("too deep", "packets nested too deeply"),
 )
 
+_UNLEARNED = (
+    ("forgotten", "keys forgotten, as others needed their room: later packets with them may go to another worker"),
+    ("left_out", "keys left out of packets with more than 16: connections with them may be divided among workers"),
+    ("not_scanned", "packets with keys beyond the room for those of files: their connections may be divided"),
+)
 _UNSEEN = (
     ("unseen_overload", "packets passed without the functions, as they came faster than the box processed them"),
     ("unseen_fault_passed", "packets passed without the functions, after one had failed"),
@@ -68,6 +74,7 @@ def summary(outcome: Outcome) -> str:
         lines.append(f"groups of connections that moved to another worker: {outcome.groups_moved:,}")
     if outcome.divided:
         lines.append(f"packets of connections that several workers have: {outcome.divided:,}")
+    lines += [f"{outcome.unlearned[key]:,} {text}" for key, text in _UNLEARNED if outcome.unlearned.get(key)]
     if outcome.lost_by_crashes.get("crashes"):
         lost = outcome.lost_by_crashes
         lines.append(

@@ -58,7 +58,7 @@ static inline void sl_iso_touch(const struct sl_event *event, struct sl_mirrors 
 static inline size_t sl_iso_record_of(const struct sl_event *event, struct sl_iso_record *record) {
     const struct sl_layer_info *owner = event->owner;
     const struct sl_iso_program *program = sl_iso_receiver.program;
-    const struct sl_instance *instance = event->instance;
+    struct sl_instance *instance = event->instance;
     uint32_t words = owner->half_words * (owner->oriented ? 2u : 1u), place = 0;
     bool armed = false;
     if (words + owner->fields + program->timers > SL_ISO_RECORD_WORDS) {

@@ -180,6 +180,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
             workers=options.workers,
             isolated=options.isolate,
             groups=options.groups,
+            dispatch=options.dispatch,
             failed=files.failed,
             observed=options,
             begin=files.begin,

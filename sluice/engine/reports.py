@@ -53,6 +53,8 @@ class Outcome:
     how often a group of connections went to another worker; None if groups do not move. divided: packets whose keys
     several workers have; None if none can have several. unlearned: what was not learned of such keys, by reason
     (struct sl_homes): keys that were `forgotten` or `left_out`, and packets of files that were `not_scanned`.
+    dispatched: who divided the packets of interfaces among workers (`kernel` or `box`), and why not the kernel, or "".
+    handed_over: packets that the kernel left to a worker, which passed them to others.
     """
 
     packets: int
@@ -71,4 +73,6 @@ class Outcome:
     groups_moved: int | None = None
     divided: int | None = None
     unlearned: dict[str, int] = field(default_factory=lambda: {})
+    dispatched: tuple[str, str] | None = None
+    handed_over: int = 0
     lost_by_crashes: dict[str, int] = field(default_factory=lambda: {})

@@ -61,14 +61,15 @@ class _UndecidedError(Exception):
 class Fanout:
     """A program for the kernel, without the secret of the hash and the number of workers."""
 
-    code: bytes
+    code: str
+    """Its bytes, in hexadecimal."""
     secret: int
     workers: int
     """Where these are."""
 
     def program(self, secret: int, workers: int) -> bytes:
         """The program, complete."""
-        return patched(patched(self.code, self.secret, secret), self.workers, workers)
+        return patched(patched(bytes.fromhex(self.code), self.secret, secret), self.workers, workers)
 
 
 def fanout(program: Program) -> Fanout:
@@ -152,7 +153,7 @@ class _Writer:
         self._constant(0, UNDECIDED)
         self.out.exit()
         code, places = self.out.finish()
-        return Fanout(code, places[secret], places[workers])
+        return Fanout(code.hex(), places[secret], places[workers])
 
     # --- the frame ---
 

@@ -181,7 +181,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             settings = replace(settings, store=state.store, state_file=state.state_file)
             outcome = run_file(
                 compiled, wanted, settings, inputs, output=options.output, workers=options.workers, rotation=rotation,
-                observed=options, groups=options.groups,
+                observed=options, groups=options.groups, dispatch=options.dispatch,
             )  # fmt: skip
             return with_state(options, state.finished(outcome), state.text)
 

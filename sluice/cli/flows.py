@@ -126,6 +126,8 @@ def action(options: argparse.Namespace) -> int:
     inputs = inputs_of(options)
     if options.jobs or options.ray:
         return _run_jobs(options, inputs)
+    if options.split:
+        raise UsageError(f"--split {options.split}: divides the tasks of --jobs and --ray: give one of these, too")
     with printed_apart(None, apart=not options.out) as stdout:
         outcome = _run(options, inputs, stdout)
     status = _finish(outcome, options, named(inputs))
@@ -178,6 +180,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
             workers=options.workers,
             isolated=options.isolate,
             groups=options.groups,
+            dispatch=options.dispatch,
             failed=files.failed,
             observed=options,
             begin=files.begin,
@@ -209,11 +212,12 @@ def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
         assert schema is not None
         with log_file(options, options.out or stdout or "-", schema) as file:
             plain = argparse.Namespace(**{**vars(options), **_ONLY_HERE})
-            prepare, take = partial(_prepare_sets, plain, log), Taking(file).take
-            if options.ray:
-                done = RayJobs(prepare, take, options.ray).run(sets)
-            else:
-                done = Jobs(prepare, take, min(options.jobs, len(sets))).run(sets)
+            prepare = partial(_prepare_sets, plain, log)
+            with Taking(file) as taking:
+                if options.ray:
+                    done = RayJobs(prepare, taking.take, options.ray).run(sets)
+                else:
+                    done = Jobs(prepare, taking.take, min(options.jobs, len(sets))).run(sets)
     interrupted = len(done) < len(sets)
     done = of_whole_sets(done)
     outcome = joined(done, len(whole) + interrupted, time.monotonic() - begin)

@@ -181,6 +181,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
                 workers=options.workers,
                 isolated=options.isolate,
                 groups=options.groups,
+                dispatch=options.dispatch,
                 rotation=rotation,
                 failed=files.failed,
                 observed=options,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from sluice.codegen.bpf.fanout import Fanout, UnsuitableError, fanout
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.c.names import boolean, identifier
 from sluice.codegen.events.boxed import function_texts, further_words, numbered, watch_words
@@ -36,7 +37,8 @@ class Generated:
     counters: (layer, name) by number. events: (layer, event) by number, for batches. roots: by the same number, the
     event of the stack that the event is based on. columns, column_roots: the same for events that Python takes many at
     once. timeouts: seconds by number. natives: modules to compile and link with the text. sources: paths of C files of
-    functions, also to be compiled and linked. libraries: that functions are linked with.
+    functions, also to be compiled and linked. libraries: that functions are linked with. fanout: the choice of workers for
+    the kernel, or why it cannot choose them.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Generated:
     natives: tuple[NativeModule, ...] = ()
     sources: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    fanout: Fanout | str = "it has no key of packets"
 
 
 def generate(program: Program, functions: Functions, weak: bool = False) -> Generated:
@@ -121,7 +124,15 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         natives=program.natives,
         sources=functions.sources,
         libraries=functions.libraries,
+        fanout=_fanout(program),
     )
+
+
+def _fanout(program: Program) -> Fanout | str:
+    try:
+        return fanout(program)
+    except UnsuitableError as error:
+        return str(error)
 
 
 def stack_names(program: Program, functions: Functions, weak: bool = False) -> StackNames:

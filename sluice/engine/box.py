@@ -301,7 +301,7 @@ class Box:
         """
         inputs = Inputs.of(given)
         try:
-            source = Source.open(self._library, inputs)
+            source = self._open_source(inputs)
         except InputError as error:
             raise RunError(str(error)) from error
         try:
@@ -345,6 +345,10 @@ class Box:
             refused=self.refused(),
             takes=[link_type for link_type, _ in self.stack.program.roots if link_type is not None],
         )
+
+    def _open_source(self, inputs: Inputs) -> Source:
+        """Open the inputs. Raises InputError."""
+        return Source.open(self._library, inputs)
 
     def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
         """Open what packets are forwarded to. Raises InputError."""

@@ -33,13 +33,28 @@ class Dispatch:
 class PathKeys(ctypes.Structure):
     """struct sl_path_keys."""
 
-    _fields_ = (("hash", ctypes.c_uint64 * 16), ("use", ctypes.c_uint8 * 16), ("count", ctypes.c_uint))
+    _fields_ = (
+        ("hash", ctypes.c_uint64 * 16),
+        ("use", ctypes.c_uint8 * 16),
+        ("count", ctypes.c_uint),
+        ("left_out", ctypes.c_uint),
+    )
 
 
 class Homes(ctypes.Structure):
     """struct sl_homes."""
 
-    _fields_ = (("lines", ctypes.c_void_p), ("divided", ctypes.c_uint64), ("forgotten", ctypes.c_uint64))
+    _fields_ = (
+        ("lines", ctypes.c_void_p),
+        ("divided", ctypes.c_uint64),
+        ("forgotten", ctypes.c_uint64),
+        ("left_out", ctypes.c_uint64),
+        ("not_scanned", ctypes.c_uint64),
+    )
+
+    def unlearned(self) -> dict[str, int]:
+        """What was not learned, by reason."""
+        return {name: getattr(self, name) for name in ("forgotten", "left_out", "not_scanned")}
 
 
 class LearningDispatch(Dispatch):
@@ -68,6 +83,11 @@ class LearningDispatch(Dispatch):
     @property
     def divided(self) -> int:
         return self._homes.divided
+
+    @property
+    def unlearned(self) -> dict[str, int]:
+        """What was not learned so far, by reason."""
+        return self._homes.unlearned()
 
     def close(self) -> None:
         """Give the memory back."""

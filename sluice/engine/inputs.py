@@ -149,6 +149,7 @@ class _Options(ctypes.Structure):
         ("rotate_files", ctypes.c_uint32),
         ("dpdk_library", ctypes.c_char_p),
         ("dpdk_options", ctypes.c_char_p),
+        ("fanout", ctypes.c_void_p),
     )
 
 
@@ -213,8 +214,10 @@ class Source:
             getattr(library, f"sl_source_{name}").restype = {"fault": ctypes.c_char_p, "close": ctypes.c_int}.get(name)
 
     @classmethod
-    def open(cls, library: Any, inputs: Inputs) -> Source:
-        """Open the sources of packets. Raises InputError."""
+    def open(cls, library: Any, inputs: Inputs, fanout: int | None = None) -> Source:
+        """Open the sources of packets. fanout: the address of a struct sl_fanout, by which several sources divide the
+        packets of interfaces among themselves. Raises InputError.
+        """
         names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
         array = (ctypes.c_char_p * len(names))(*names)
         options = _Options(
@@ -226,6 +229,7 @@ class Source:
             inputs.forwarding,
             dpdk_library=_dpdk_library(inputs),
             dpdk_options=os.fsencode(inputs.dpdk) or None,
+            fanout=fanout,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))

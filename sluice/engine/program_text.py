@@ -11,6 +11,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, cast
 
+from sluice.codegen.bpf.fanout import Fanout
 from sluice.codegen.stack import Generated
 from sluice.ir.expression import Reg
 from sluice.ir.graph import (
@@ -30,8 +31,8 @@ from sluice.ir.instruction import End
 from sluice.lang.where import Where
 
 _CLASSES: tuple[type, ...] = (
-    Block, End, EventShape, Generated, Graph, InstanceLayout, KeyPart, LayerProgram, NativeModule, NativeShape, Program,
-    Reg, Rules, State, Where,
+    Block, End, EventShape, Fanout, Generated, Graph, InstanceLayout, KeyPart, LayerProgram, NativeModule, NativeShape,
+    Program, Reg, Rules, State, Where,
 )  # fmt: skip
 STORED = {each.__name__: each for each in _CLASSES}
 

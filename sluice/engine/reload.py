@@ -209,7 +209,7 @@ class Reloading:
         pid, status = os.waitpid(self.child, os.WNOHANG)
         now = time.monotonic()
         if not pid and now >= self.due and self.box.drive.trial:
-            self.box.drive.trial = 0
+            self._end_copies()
             self.end.shutdown(socket.SHUT_WR)
         if not pid and now < self.due + PATIENCE:
             return False
@@ -227,9 +227,15 @@ class Reloading:
         self.packets = int(count)
         return True
 
+    def _end_copies(self) -> None:
+        """From now on, no thread sends copies of packets to the trial."""
+        if self.box.drive.trial:
+            with self._paused():
+                self.box.drive.trial = 0
+
     def abandon(self, kills: bool = True) -> None:
         """End the trial."""
-        self.box.drive.trial = 0
+        self._end_copies()
         if self.child and kills:
             os.kill(self.child, signal.SIGKILL)
             os.waitpid(self.child, 0)

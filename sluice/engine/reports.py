@@ -51,7 +51,10 @@ class Outcome:
     that could not be transmitted was refused, or None. by_worker: packets of each of several workers. lost_by_crashes:
     of isolated workers, the number of `crashes`, and of the `packets` and `flows` that were lost by them. groups_moved:
     how often a group of connections went to another worker; None if groups do not move. divided: packets whose keys
-    several workers have; None if none can have several.
+    several workers have; None if none can have several. unlearned: what was not learned of such keys, by reason
+    (struct sl_homes): keys that were `forgotten` or `left_out`, and packets of files that were `not_scanned`.
+    dispatched: who divided the packets of interfaces among workers (`kernel` or `box`), and why not the kernel, or "".
+    handed_over: packets that the kernel left to a worker, which passed them to others.
     """
 
     packets: int
@@ -69,4 +72,7 @@ class Outcome:
     by_worker: list[int] = field(default_factory=lambda: [])
     groups_moved: int | None = None
     divided: int | None = None
+    unlearned: dict[str, int] = field(default_factory=lambda: {})
+    dispatched: tuple[str, str] | None = None
+    handed_over: int = 0
     lost_by_crashes: dict[str, int] = field(default_factory=lambda: {})

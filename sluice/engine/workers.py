@@ -16,6 +16,7 @@ from mmap import mmap
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.dispatch import Homes
+from sluice.engine.fanout import FanoutSource, why_not
 from sluice.engine.forwarding import Forwarding, WorkerForwarding
 from sluice.engine.inputs import MESSAGE_SIZE, InputError, Inputs, Source
 from sluice.engine.reports import Busy
@@ -66,6 +67,11 @@ class _Workers(ctypes.Structure):
         ("path", ctypes.c_void_p),
         ("homes", Homes),
         ("only", ctypes.c_uint32),
+        ("sources", ctypes.c_void_p),
+        ("reader", ctypes.c_void_p),
+        ("received", ctypes.c_uint64),
+        ("handed_over", ctypes.c_uint64),
+        ("stopping", ctypes.c_uint32),
     )
 
 
@@ -146,6 +152,9 @@ class WorkerBoxes(Box):
 
     only: the number of the one worker whose packets are processed, as other processes have the other workers, with the
     same settings.seed; None for all.
+
+    dispatch: who divides the packets among workers: `box`, one thread that receives them; `kernel`, of interfaces, for
+    which each worker has a socket of its own; `auto`: the kernel where it can, if each worker has one group.
     """
 
     workers: int = 2
@@ -154,6 +163,7 @@ class WorkerBoxes(Box):
     isolated: bool = False
     groups: int = 1
     only: int | None = None
+    dispatch: str = "box"
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -211,6 +221,28 @@ class WorkerBoxes(Box):
         counters = ctypes.addressof(ctypes.c_char.in_dll(self._library, f"{self._prefix}_counters"))
         return _Isolation(counters, len(generated.counters), len(functions), counts, names)
 
+    def _open_source(self, inputs: Inputs) -> Source:
+        self._shared.sources = None
+        self._dispatched = ("box", "") if inputs.live and self.workers > 1 else None
+        fanout = self.stack.generated.fanout
+        why = why_not(fanout, inputs, self.isolated)
+        if self.workers == 1 or self.dispatch == "box":
+            return super()._open_source(inputs)
+        if why is None and not isinstance(fanout, str) and self.groups == 1:
+            try:
+                seed = self._options.seed
+                source = FanoutSource.of_workers(self._library, inputs, fanout, self.workers, seed)
+            except InputError as error:
+                why = str(error)
+            else:
+                self._shared.sources = ctypes.addressof(source.handles)
+                self._dispatched = "kernel", ""
+                return source
+        if self.dispatch == "kernel":
+            raise InputError(f"--dispatch kernel: {why or 'groups of connections do not move'}")
+        self._dispatched = ("box", why or "") if self._dispatched else None
+        return super()._open_source(inputs)
+
     def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
         forwarding = WorkerForwarding(self._library, inputs, source, self._drive, self.workers, self._shared)
         self._shared.ports = ctypes.cast(forwarding.array, ctypes.c_void_p) if inputs.forwarding else None
@@ -239,7 +271,11 @@ class WorkerBoxes(Box):
         if not self._library.sl_workers_start(reference, ctypes.byref(self._drive)):
             hand = self._library.sl_workers_secrets
             hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
+            if self._shared.sources:
+                self.pause()  # a worker writes to the rings of the others
             hand(reference, kind, _Bytes(data, len(data), len(data)))
+            if self._shared.sources:
+                self.resume()
 
     def pause(self) -> None:
         """Wait until no worker does anything. For the thread that drives the box, between two bursts.
@@ -274,12 +310,15 @@ class WorkerBoxes(Box):
         first = self.stack.generated.counters.index(("box", "packets"))
         outcome.lost_by_crashes = self.crashes
         outcome.failure = outcome.failure or self._isolation.message.decode(errors="replace") or None
+        outcome.dispatched = self._dispatched
+        outcome.handed_over = self._shared.handed_over
         outcome.by_worker = [self._library.sl_box_counters(handle)[first] for handle in self._handles]
         if self.groups > 1:
             outcome.by_worker = self._shared.by_thread[: self.workers]
             outcome.groups_moved = self._shared.moved
         if self._shared.path:
             outcome.divided = self._shared.homes.divided
+            outcome.unlearned = self._shared.homes.unlearned()
         if self._shared.failed and not self._stopped:  # it was no signal
             outcome.stopped = False
         return outcome

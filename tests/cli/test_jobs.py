@@ -1,6 +1,7 @@
 """sluice flows --jobs: many captures, each processed separately, some at a time."""
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -15,9 +16,13 @@ import pytest
 
 from sluice.cli import flows
 from sluice.cli.common.errors import CommandError
-from sluice.cli.common.jobs import Jobs, Report, Work, joined
+from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined, of_whole_sets
+from sluice.cli.common.set_rows import Taking
 from sluice.engine.box import Outcome
 from sluice.report.capture_sets import CaptureSet
+from sluice.report.formats.find import JSON
+from sluice.report.rotation import Limits, Rotating
+from sluice.report.schema import Schema
 from tests.cli.conftest import DATAGRAMS, FIRST, Command
 from tests.support.capture import pcap
 from tests.support.packets import UDP, eth, fragments4, ip4, udp
@@ -94,6 +99,8 @@ def test_a_capture_is_divided_among_as_many_tasks_as_there_can_be_workers(
 ) -> None:
     done = sluice("flows", "-r", folder / "one", "--jobs", "2", "--split", "65")
     assert done.status == 2 and "--split 65: give from 1 to 64" in done.err
+    alone = sluice("flows", "-r", folder / "one", "--split", "2")
+    assert alone.status == 2 and "--split 2: divides the tasks of --jobs and --ray" in alone.err
     monkeypatch.setattr(flows, "SPLIT_LEAST", 0)
     options = argparse.Namespace(split=None, jobs=200)
     assert flows._shares(options, CaptureSet(("x.pcap",)), 1) == 64  # pyright: ignore[reportPrivateUsage]
@@ -197,3 +204,21 @@ def test_a_process_that_dies_between_two_sets_takes_none_with_it() -> None:
 def test_after_an_interrupt_no_other_set_begins() -> None:
     outcome, found = taken("waits")
     assert found == ["a\n", "b\n"] and outcome.interrupted and outcome.failure is None
+
+
+def test_rows_of_shares_are_kept_when_others_do_not_come(tmp_path: Path) -> None:
+    """As after Ctrl-C: of the first capture one share has ended, of the second one two of three."""
+    out = tmp_path / "out.jsonl"
+    one, two = (CaptureSet((name,)).divided(3) for name in ("a", "b"))
+    ended = (one[0], 1), (two[0], 9), (two[1], 5)
+    with contextlib.closing(Rotating(str(out), Schema("flow", {}), JSON, Limits())) as file:
+        with Taking(file) as taking:
+            for share, first in ended:
+                rows_of = tmp_path / "rows"
+                rows_of.write_text(f'{{"first_ts":{first}}}\n{{"first_ts":')
+                taking.take(share, rows_of)
+    assert rows(out.read_text()) == [
+        {"capture": "a", "first_ts": 1}, {"capture": "b", "first_ts": 5}, {"capture": "b", "first_ts": 9}
+    ]  # fmt: skip
+    whole = of_whole_sets([Done(share, Outcome(1, {}, {"flows": 1})) for share in (one[0], two[1], two[2])])
+    assert [done.outcome.reports["flows"] for done in whole] == [1, 2]

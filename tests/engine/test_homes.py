@@ -14,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sluice.cli.common.summary import outcome_json, summary
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
+from sluice.engine.c_function import read_c_function
 from sluice.engine.dispatch import Dispatch, LearningDispatch
 from sluice.engine.functions import find_functions
 from sluice.engine.workers import WorkerBoxes
@@ -28,7 +30,9 @@ from tests.support.capture import pcap
 from tests.support.conserve import check_conservation
 from tests.support.packets import UDP, eth, fragments4, ip4, udp
 
-GTP, SESSION = 2152, 7000
+GTP = 2152
+KEYS_MOST = 1 << 19
+"""Of homes_scan.c."""
 
 
 class session_hdr(layout):
@@ -46,9 +50,23 @@ def session_parser() -> Any:
     return session
 
 
+HEAVY = """
+#include "sluice.h"
+#include <time.h>
+SLUICE_PARAMETER(each, number, 0, "microseconds of each packet")
+SLUICE_ON(udp, packet) {
+    struct timespec begin, now;
+    clock_gettime(CLOCK_MONOTONIC, &begin);
+    do clock_gettime(CLOCK_MONOTONIC, &now);
+    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - begin.tv_nsec) <
+           SLUICE_PARAMETER_OF(event->box, each) * 1000);
+}
+"""
+
+
 @cache
 def stack() -> CompiledStack:
-    made = Stack("homes_out", depth=16)
+    made = Stack("homes_out", depth=60)
     made.eth, made.ip, made.udp, made.gtp = ethernet_parser(), ipv4_parser(), udp_parser(), gtp_parser()
     made.session = session_parser()
     made += (made.eth >> made.ip) + Pred(made.eth.header.type == 0x0800)
@@ -56,7 +74,8 @@ def stack() -> CompiledStack:
     made += (made.ip >> made.session) + Pred(made.ip.header.protocol == 200)
     made += (made.udp >> made.gtp) + Pred(made.udp.header.dport == GTP)
     made += (made.gtp >> made.ip) + Pred(made.gtp.header.MT == 255)
-    return compile_stack(made, tuple(find_functions(["flow_log"]).c))
+    heavy = read_c_function("heavy", HEAVY, "heavy.c")
+    return compile_stack(made, (*find_functions(["flow_log"]).c, heavy))
 
 
 def host(number: int) -> bytes:
@@ -79,7 +98,7 @@ def session(one: int, other: int, to: int, mine: int = 0) -> bytes:
 
 def run(path: Path, workers: int) -> tuple[list[str], Outcome]:
     with tempfile.NamedTemporaryFile() as out:
-        bounds, options = Settings(seed=5, timeouts=False), [{"out": out.name}]
+        bounds, options = Settings(seed=5, timeouts=False), [{"out": out.name}, {}]
         made = (
             WorkerBoxes(stack(), bounds, [], options, workers=workers) if workers else Box(stack(), bounds, [], options)
         )
@@ -185,3 +204,65 @@ def test_of_a_stream_it_gives_them_unless_it_says_otherwise(given: list[tuple[in
         one, several = run(path, 0), run(packed, 3)
     assert several[1].divided or one[0] == several[0]
     check_conservation(stack().program, several[1].counters)
+
+
+def test_keys_beyond_the_room_are_counted(tmp_path: Path) -> None:
+    """More connections than the look at a file has room for; as a stream, some lines of keys are full."""
+    frame = eth(between(1, 2))
+    head = struct.pack("<IIII", 1000, 0, len(frame), len(frame)) + frame
+    at = len(head) - len(frame) + 14 + 12  # of the addresses
+    many = bytearray(head * (KEYS_MOST + 1000))
+    for number in range(KEYS_MOST + 1000):
+        struct.pack_into(">I", many, number * len(head) + at, 0x0A000000 | number)
+    path = tmp_path / "many.pcap"
+    path.write_bytes(pcap([], []) + many)
+    packed = path.with_suffix(".gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), 1))
+    of_file, of_stream = run(path, 2)[1], run(packed, 2)[1]
+    assert of_file.unlearned["not_scanned"] == 1000 and of_file.unlearned["left_out"] == 0
+    assert of_stream.unlearned["not_scanned"] == 0 and of_stream.unlearned["forgotten"] > 0
+    assert "1,000 packets with keys beyond the room" in summary(of_file)
+    assert outcome_json(of_file)["keys_not_learned"] == of_file.unlearned
+
+
+def test_a_17th_key_of_a_packet_is_counted(learning: LearningDispatch) -> None:
+    """Each tunnel has a key, and so has the connection inside."""
+    packet = between(50, 60)
+    for tunnel in range(15):
+        packet = tunnelled(70 + tunnel, 90 + tunnel, packet)
+    learning.worker(eth(packet))
+    assert learning.unlearned == {"forgotten": 0, "left_out": 0, "not_scanned": 0}
+    learning.worker(eth(tunnelled(1, 2, tunnelled(3, 4, packet))))
+    assert learning.unlearned["left_out"] == 2
+
+
+def test_groups_move_with_connections_that_are_in_two_tunnels(tmp_path: Path) -> None:
+    """Of a stream, whose keys are learned from packets: a key names a group, which takes its connections along."""
+    learning = LearningDispatch(stack(), 8, seed=5)
+    frames: list[bytes] = []
+    for number in range(1, 200):
+        there = eth(tunnelled(1000 + number, 2000 + number, between(number, 600 + number)))
+        back = eth(tunnelled(3000 + number, 4000 + number, between(600 + number, number)))
+        if learning.worker(there) % 2 == 0:
+            assert learning.worker(there) == learning.worker(back)
+            frames += [there, back]
+    learning.close()
+    path = tmp_path / "skewed.pcap.gz"
+    path.write_bytes(gzip.compress(pcap([frames[n * 7 % len(frames)] for n in range(9_000)]), 1))
+    found: list[tuple[list[str], Outcome]] = []
+    for groups in (0, 4):
+        out = tmp_path / str(groups)
+        options = [{"out": str(out)}, {"each": "30" if groups else "0"}]
+        bounds = Settings(seed=5, timeouts=False)
+        made = (
+            WorkerBoxes(stack(), bounds, [], options, workers=2, groups=groups)
+            if groups
+            else Box(stack(), bounds, [], options)
+        )
+        with made as box:
+            outcome = box.run(path)
+        found.append((out.read_text().splitlines(), outcome))
+    (one, whole), (several, moved) = found
+    assert one == several and whole.counters == moved.counters
+    assert (moved.groups_moved or 0) >= 1 and moved.divided == 0
+    assert min(moved.by_worker) > 500 and sum(moved.by_worker) == 9_000

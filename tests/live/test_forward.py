@@ -136,12 +136,13 @@ def test_packets_pass_are_changed_and_connections_are_reset(wire: Wire, folder: 
     assert packets_of(written) == received["forwarded"]
 
 
-def test_two_workers_forward(wire: Wire, folder: Path) -> None:
+@pytest.mark.parametrize("dispatch", ["box", "kernel"])
+def test_two_workers_forward(wire: Wire, folder: Path, dispatch: str) -> None:
     """Connections of several hosts, at once: each is on one worker, which transmits its packets in their order."""
     hosts = [f"10.79.0.{number}" for number in range(11, 19)]
     for host in hosts:
         ip("-n", wire.client, "addr", "add", f"{host}/24", "dev", "c0")
-    with run(wire, folder, "shield.c", "--workers", "2") as running:
+    with run(wire, folder, "shield.c", "--workers", "2", "--dispatch", dispatch) as running:
         site, refused = serve(wire, 8080), serve(wire, 8023)
         try:
             with ThreadPoolExecutor(4) as pool:
@@ -156,6 +157,7 @@ def test_two_workers_forward(wire: Wire, folder: Path) -> None:
                 server.server_close()
         summary = running.stop()
     received, reports, by_worker = summary["received"], summary["reports"], summary["packets_by_worker"]
+    assert summary["dispatch"]["by"] == dispatch
     assert min(by_worker) > 100 and sum(by_worker) == summary["packets"] - received["dropped_workers"]
     sent = summary["packets"] - received["dropped_workers"] - reports["packets_dropped"] + reports["packets_sent"]
     assert (received["forwarded"], received["not_forwarded"]) == (sent, 0)

@@ -200,13 +200,13 @@ def of_whole_sets(done: Sequence[Done]) -> list[Done]:
     """The outcomes of sets from those of their shares, which follow each other and have all read all packets."""
     whole: list[Done] = []
     for one in done:
-        if not (one.captures.share and whole):
+        if not (one.captures.share and whole and whole[-1].captures.files == one.captures.files):
             whole.append(one)
             continue
         first, further = whole[-1].outcome, one.outcome
         both = joined([whole[-1], one], 2, max(first.seconds, further.seconds))
         both.packets = max(first.packets, further.packets)
-        both.divided = first.divided  # each task has seen all of them
+        both.divided, both.unlearned = first.divided, first.unlearned  # each task has seen all of them
         both.failure, both.fault = first.failure or further.failure, first.fault or further.fault
         whole[-1] = Done(whole[-1].captures, both)
     return whole
@@ -216,12 +216,14 @@ def joined(done: Sequence[Done], sets: int, seconds: float) -> Outcome:
     """The sum of the outcomes of all sets. sets: how many there were."""
     counters: dict[str, Counter[str]] = {}
     reports: Counter[str] = Counter()
+    unlearned: Counter[str] = Counter()
     refused: Counter[int] = Counter()
     takes: set[int] = set()
     for one in done:
         for layer, values in one.outcome.counters.items():
             counters.setdefault(layer, Counter[str]()).update(values)
         reports.update(one.outcome.reports)
+        unlearned.update(one.outcome.unlearned)
         refused.update(one.outcome.refused)
         takes.update(one.outcome.takes)
     failed = sum(bool(one.outcome.fault or one.outcome.failure) for one in done)
@@ -238,4 +240,5 @@ def joined(done: Sequence[Done], sets: int, seconds: float) -> Outcome:
         refused=dict(refused),
         takes=sorted(takes),
         divided=sum(divided) if divided else None,
+        unlearned=dict(unlearned),
     )

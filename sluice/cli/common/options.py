@@ -194,6 +194,13 @@ def _store(text: str) -> Location:
 def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
     """The option --workers. isolates: also --isolate, for workers that are processes."""
     parser.add_argument(
+        "--dispatch",
+        choices=("auto", "box", "kernel"),
+        default="auto",
+        help="who divides the packets of interfaces among workers: a thread of the box, or the kernel, which can for "
+        "some stacks (default auto: the kernel where it can, unless --groups is given)",
+    )
+    parser.add_argument(
         "--groups",
         type=number_between("a number of groups", 1, 64),
         metavar="N",

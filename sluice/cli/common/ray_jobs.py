@@ -76,6 +76,8 @@ class RayJobs:
             except KeyboardInterrupt:
                 for outcome in running:
                     ray.cancel(outcome, force=True)
+                for number in sorted(rows.keys() & self._done.keys()):  # others before them will not end
+                    self._write(ray, Path(folder) / "rows", sets[number], number, rows.pop(number))
         return [Done(sets[number], self._done[number]) for number in sorted(self._done)]
 
     def _write(self, ray: Any, path: Path, captures: CaptureSet, number: int, rows: Any) -> None:

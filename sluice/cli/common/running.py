@@ -17,6 +17,7 @@ from sluice.cli.common.privileges import give_up_privileges
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
+from sluice.engine.fanout import why_not
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs, Rotation, is_interface
 from sluice.engine.workers import WorkerBoxes, refusal
@@ -149,19 +150,22 @@ def run_file(
     isolated: bool = False,
     groups: int | None = None,
     only: int | None = None,
+    dispatch: str = "box",
 ) -> Outcome:
     """Run a box over inputs. Progress goes to `report_to`, else to a terminal, unless a function writes rows to it.
 
     output: the capture file for transmitted packets; rotation: of it. workers: the number of boxes that share the
-    packets; isolated: each in a process; groups: by worker; only: the one that this process has
-    (WorkerBoxes). failed: stops the run if it returns True.
+    packets; isolated: each in a process; groups: by worker; only: the one that this process has; dispatch: who divides
+    the packets of interfaces among them (WorkerBoxes). failed: stops the run if it returns True.
     box: the class of a single one. observed: the options by which the run is shown while it lasts (observing.py), and
     of its rights (privileges.py). begin: starts threads, once these rights were given up. Raises BrokenPipeError if the
     reader of the output is gone.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
-        opened = _open(compiled, wanted, settings, inputs, output, workers, rotation, box, isolated, groups, only)
+        opened = _open(
+            compiled, wanted, settings, inputs, output, workers, rotation, box, isolated, groups, only, dispatch
+        )
     except KeyboardInterrupt:
         return stopped_early(wanted)
     with opened, shown as progress, observing(opened, observed) as observer:
@@ -197,11 +201,15 @@ def _open(
     isolated: bool,
     groups: int | None,
     only: int | None,
+    dispatch: str,
 ) -> Box:
+    if workers == 1 and dispatch == "kernel":
+        raise UsageError("--dispatch kernel: it divides packets among several workers: give --workers, too")
     if workers == 1 and not isolated:
         return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
+    by_kernel = _by_kernel(compiled, inputs, isolated, groups, dispatch)
     return WorkerBoxes(
         compiled,
         settings,
@@ -212,9 +220,20 @@ def _open(
         ordered=ordered,
         drops=inputs.live,
         isolated=isolated,
-        groups=groups or (GROUPS if inputs.endless else 1),
+        groups=groups or (GROUPS if inputs.endless and not by_kernel else 1),
         only=only,
+        dispatch=dispatch,
     )
+
+
+def _by_kernel(compiled: CompiledStack, inputs: Inputs, isolated: bool, groups: int | None, dispatch: str) -> bool:
+    """Whether the kernel may divide packets among workers. Raises UsageError if that is asked for in vain."""
+    if dispatch == "kernel" and groups and groups > 1:
+        raise UsageError(f"--dispatch kernel: groups of connections do not move then: leave out --groups {groups}")
+    why = why_not(compiled.generated.fanout, inputs, isolated)
+    if dispatch == "kernel" and why:
+        raise UsageError(f"--dispatch kernel: {why}: give --dispatch box, or leave it out")
+    return why is None and dispatch != "box" and groups is None
 
 
 def check_workers(

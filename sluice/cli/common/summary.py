@@ -24,8 +24,10 @@ def outcome_json(outcome: Outcome) -> dict[str, object]:
         "failure": outcome.failure,
         "stopped": outcome.stopped,
         **({"packets_by_worker": outcome.by_worker} if outcome.by_worker else {}),
+        **({"dispatch": _dispatch(outcome)} if outcome.dispatched else {}),
         **({"groups_moved": outcome.groups_moved} if outcome.groups_moved is not None else {}),
         **({"packets_divided": outcome.divided} if outcome.divided is not None else {}),
+        **({"keys_not_learned": outcome.unlearned} if outcome.unlearned else {}),
         **({"lost_by_crashes": outcome.lost_by_crashes} if outcome.lost_by_crashes else {}),
         **({"received": outcome.received} if outcome.received else {}),
         "refused_link_types": {str(number): packets for number, packets in outcome.refused.items()},
@@ -39,6 +41,11 @@ _BOX_REASONS = (
     ("too deep", "packets nested too deeply"),
 )
 
+_UNLEARNED = (
+    ("forgotten", "keys forgotten, as others needed their room: later packets with them may go to another worker"),
+    ("left_out", "keys left out of packets with more than 16: connections with them may be divided among workers"),
+    ("not_scanned", "packets with keys beyond the room for those of files: their connections may be divided"),
+)
 _UNSEEN = (
     ("unseen_overload", "packets passed without the functions, as they came faster than the box processed them"),
     ("unseen_fault_passed", "packets passed without the functions, after one had failed"),
@@ -64,10 +71,13 @@ def summary(outcome: Outcome) -> str:
         lines[-1 - bool(box.get("too deep"))] += f": {_link_types(outcome.refused)}"
     if outcome.by_worker:
         lines.append(f"packets by worker: {', '.join(f'{packets:,}' for packets in outcome.by_worker)}")
+    if outcome.dispatched is not None:
+        lines.append(_dispatched(outcome, *outcome.dispatched))
     if outcome.groups_moved:
         lines.append(f"groups of connections that moved to another worker: {outcome.groups_moved:,}")
     if outcome.divided:
         lines.append(f"packets of connections that several workers have: {outcome.divided:,}")
+    lines += [f"{outcome.unlearned[key]:,} {text}" for key, text in _UNLEARNED if outcome.unlearned.get(key)]
     if outcome.lost_by_crashes.get("crashes"):
         lost = outcome.lost_by_crashes
         lines.append(
@@ -88,6 +98,18 @@ def summary(outcome: Outcome) -> str:
     lines += [f"{outcome.received[key]:,} {text}" for key, text in _UNSEEN if outcome.received.get(key)]
     lines += [f"{name}: {value:,}" for name, value in outcome.reports.items()]
     return "\n".join(lines)
+
+
+def _dispatch(outcome: Outcome) -> dict[str, object]:
+    assert outcome.dispatched is not None
+    by, why = outcome.dispatched
+    return {"by": by, **({"handed_over": outcome.handed_over} if by == "kernel" else {"reason": why or None})}
+
+
+def _dispatched(outcome: Outcome, by: str, why: str) -> str:
+    if by == "kernel":
+        return f"packets were divided among workers by the kernel; {outcome.handed_over:,} handed over by a worker"
+    return "packets were divided among workers by the box" + (f", not by the kernel: {why}" if why else "")
 
 
 def _duration(seconds: float) -> str:

@@ -298,7 +298,7 @@ def worker(names: StackNames) -> list[str]:
         f"void {names.prefix}_path(const struct sl_frame *frame, uint64_t seed, struct sl_path_keys *keys)",
         "{",
         "    uint64_t secret = sl_dispatch_secret(seed);",
-        "    keys->count = 0;",
+        "    keys->count = keys->left_out = 0;",
         *_with_slots(names, graphs, "path_{}(&slots, secret, keys, {}, 0);", ";"),
         "}",
     ]

@@ -35,8 +35,10 @@ static inline void sl_path_key(struct sl_path_keys *keys, enum sl_key_use use, u
             keys->use[i] = use < keys->use[i] ? use : keys->use[i];
             return;
         }
-    if (keys->count == SL_PATH_KEYS_MOST)
-        return;   /* deeper than tunnels are nested */
+    if (keys->count == SL_PATH_KEYS_MOST) {
+        keys->left_out++;
+        return;
+    }
     keys->hash[keys->count] = hash;
     keys->use[keys->count++] = use;
 }

@@ -18,6 +18,7 @@ struct sl_path_keys {
     uint64_t hash[SL_PATH_KEYS_MOST];   /* keyed, and different for keys of different layers */
     uint8_t use[SL_PATH_KEYS_MOST];     /* enum sl_key_use */
     unsigned count;
+    unsigned left_out;   /* further keys, which there was no room for */
 };
 
 #endif

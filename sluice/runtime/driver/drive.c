@@ -263,6 +263,24 @@ static bool drain(int32_t got, uint64_t *since)
     return now - *since < drain_most && (got > 0 || now - *since < drain_idle);
 }
 
+/* While workers receive packets themselves: progress, and the end of the run. */
+static enum sl_driven look_at_workers(struct sl_drive *drive, struct pace *pace)
+{
+    struct timespec pause = {0, (long)wait_most};
+    bool stopped = false;
+    while (!stopped && !__atomic_load_n(&drive->stop, __ATOMIC_RELAXED)) {
+        if (sl_workers_failed_source(drive->workers))
+            return SL_DRIVEN_FAULT;
+        nanosleep(&pause, NULL);
+        uint64_t before = drive->packets;
+        drive->packets = sl_workers_received(drive->workers);
+        if (drive->packets == before)
+            fflush(NULL);   /* as idle() */
+        stopped = report(drive, pace) || sl_workers_failed(drive->workers);
+    }
+    return SL_DRIVEN_STOPPED;
+}
+
 enum sl_driven sl_drive(struct sl_drive *drive)
 {
     struct sl_frame frames[READ];
@@ -270,8 +288,12 @@ enum sl_driven sl_drive(struct sl_drive *drive)
     bool stopped = false, buffered = true;
     uint64_t stopping = 0;
     int32_t got = 1;
+    if (drive->workers)
+        drive->workers->reader = drive;
     if (drive->workers && sl_workers_start(drive->workers, drive))
         return SL_DRIVEN_STOPPED;
+    if (drive->workers && drive->workers->sources)
+        return look_at_workers(drive, &pace);
     sl_source_on_secrets(drive->in, hand_secrets, drive);
     while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, &stopping))) {
         uint64_t clock = sl_source_clock(drive->in);   /* read first: packets that arrive later have later times */
@@ -317,6 +339,8 @@ void sl_drive_finish(struct sl_drive *drive)
     if (drive->workers) {
         if (!sl_workers_start(drive->workers, drive))
             sl_workers_finish(drive->workers, waiting, drive);
+        if (drive->workers->sources)
+            drive->packets = sl_workers_received(drive->workers);
         return;
     }
     while (more) {

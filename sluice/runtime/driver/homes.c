@@ -100,5 +100,6 @@ unsigned sl_homes_choose(struct sl_homes *homes, const struct sl_path_keys *keys
             store(homes, keys->hash[i], worker, flags);
     }
     homes->divided += divided;
+    homes->left_out += keys->left_out;
     return worker;
 }

@@ -29,7 +29,9 @@ struct sl_homes_line {
 struct sl_homes {
     struct sl_homes_line *lines;
     uint64_t divided;     /* packets with keys of two workers */
-    uint64_t forgotten;   /* keys that another one needed the room of */
+    /* What was not learned: keys that another one needed the room of; keys of packets with more than SL_PATH_KEYS_MOST;
+     * packets of files with a key for which homes_scan.c had no room. */
+    uint64_t forgotten, left_out, not_scanned;
 };
 
 /* False without memory. */

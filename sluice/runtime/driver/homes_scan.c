@@ -18,6 +18,7 @@ struct sl_homes_scan {
     unsigned workers;
     uint64_t seed;
     uint32_t count;
+    uint64_t not_scanned;   /* packets with a key that there was no room for */
     struct key *keys;       /* KEYS_MOST, in the order in which they were seen */
     uint32_t *buckets;      /* BUCKETS: the number of a key, plus 1; at the place that its hash gives, or further on */
 };
@@ -53,10 +54,11 @@ static uint32_t root_of(struct sl_homes_scan *scan, uint32_t number)
     return number;
 }
 
-/* Joins the keys of a packet. False without room for a new one. */
-static bool join(struct sl_homes_scan *scan, const struct sl_path_keys *keys, unsigned worker)
+/* Joins the keys of a packet. One without room is left to be learned from the packets on the way. */
+static void join(struct sl_homes_scan *scan, const struct sl_path_keys *keys, unsigned worker)
 {
     uint32_t root = UINT32_MAX;
+    bool room = true;
     for (unsigned i = 0; i < keys->count; i++) {
         if (keys->use[i] == SL_KEY_PASSING)
             continue;
@@ -64,8 +66,10 @@ static bool join(struct sl_homes_scan *scan, const struct sl_path_keys *keys, un
         if (!*bucket) {
             if (keys->use[i] == SL_KEY_FURTHER)
                 continue;   /* no instance has it */
-            if (scan->count == KEYS_MOST)
-                return false;
+            if (scan->count == KEYS_MOST) {
+                room = false;
+                continue;
+            }
             scan->keys[scan->count] = (struct key){keys->hash[i], scan->count, (uint16_t)worker, keys->use[i]};
             *bucket = ++scan->count;
         }
@@ -77,26 +81,25 @@ static bool join(struct sl_homes_scan *scan, const struct sl_path_keys *keys, un
         }
         root = other;
     }
-    return true;
+    scan->not_scanned += !room;
 }
 
 bool sl_homes_scan_step(struct sl_homes_scan *scan, struct sl_source *in, uint64_t most)
 {
     struct sl_frame frames[BURST];
-    bool room = true;
-    for (uint64_t done = 0; done < most && room;) {
+    for (uint64_t done = 0; done < most;) {
         int32_t got = sl_source_receive(in, frames, BURST);
         if (got <= 0)
             return false;
-        for (int32_t i = 0; i < got && room; i++) {
+        for (int32_t i = 0; i < got; i++) {
             struct sl_path_keys keys;
             scan->path(&frames[i], scan->seed, &keys);
-            room = join(scan, &keys, scan->worker(&frames[i], scan->workers, scan->seed));
+            join(scan, &keys, scan->worker(&frames[i], scan->workers, scan->seed));
         }
         done += (uint32_t)got;
         sl_source_release(in);
     }
-    return room;
+    return true;
 }
 
 bool sl_homes_scan_close(struct sl_homes_scan *scan, struct sl_homes *homes)
@@ -104,6 +107,8 @@ bool sl_homes_scan_close(struct sl_homes_scan *scan, struct sl_homes *homes)
     bool opened = !homes || homes->lines || sl_homes_open(homes);
     for (uint32_t i = 0; homes && opened && i < scan->count; i++)
         sl_homes_put(homes, scan->keys[i].hash, scan->keys[root_of(scan, i)].worker, (enum sl_key_use)scan->keys[i].use);
+    if (homes)
+        homes->not_scanned += scan->not_scanned;
     free(scan->keys);
     free(scan->buckets);
     free(scan);

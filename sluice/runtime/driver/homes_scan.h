@@ -21,8 +21,8 @@ struct sl_homes_scan;
 /* NULL without memory. */
 struct sl_homes_scan *sl_homes_scan_open(sl_worker_function worker, sl_path_function path, unsigned workers, uint64_t seed);
 
-/* Reads at most so many packets, and at least one burst. False at the end of the source, and once there are more keys than
- * struct sl_homes has room for: those after them are learned from the packets on the way. */
+/* Reads at most so many packets, and at least one burst. False at the end of the source. There is room for half as many keys
+ * as struct sl_homes has places; packets with others are counted, and these keys are learned from the packets on the way. */
 bool sl_homes_scan_step(struct sl_homes_scan *scan, struct sl_source *in, uint64_t most);
 
 /* Gives what was found to `homes`, which is opened where it is not, and frees the scan. homes may be NULL. False without

@@ -17,15 +17,14 @@ static void sleep_for(uint64_t nanoseconds)
     nanosleep(&time, NULL);
 }
 
-static uint64_t now(void)
+uint64_t sl_worker_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* A function failed: the reader stops, and so the others end. */
-static void look_for_failure(struct sl_worker *w)
+void sl_worker_look_for_failure(struct sl_worker *w)
 {
     if (w->drive.on_fault == SL_DRIVE_STOP && sl_box_failure(w->box)[0])
         __atomic_store_n(&w->workers->failed, 1, __ATOMIC_RELEASE);
@@ -68,10 +67,10 @@ static void count_run(struct sl_worker *w, uint32_t thread, uint64_t begin, uint
     struct sl_workers *workers = w->workers;
     workers->by_thread[thread] += packets;
     if (begin)
-        __atomic_store_n(&w->spent, w->spent + (now() - begin), __ATOMIC_RELAXED);
+        __atomic_store_n(&w->spent, w->spent + (sl_worker_now() - begin), __ATOMIC_RELAXED);
 }
 
-static void end_box(struct sl_worker *w, bool abandoned)
+void sl_worker_end(struct sl_worker *w, bool abandoned)
 {
     if (!abandoned) {
         if (w->workers->group)
@@ -85,8 +84,7 @@ static void end_box(struct sl_worker *w, bool abandoned)
     __atomic_store_n(&w->done, 1, __ATOMIC_RELEASE);
 }
 
-/* Processes what a ring has, at most a burst; ends the box once the ring has ended. False if there was nothing to do. */
-static bool serve(struct sl_worker *w, uint32_t thread)
+bool sl_worker_serve(struct sl_worker *w, uint32_t thread)
 {
     struct sl_frame *frames;
     enum sl_ring_kind kind;
@@ -95,15 +93,15 @@ static bool serve(struct sl_worker *w, uint32_t thread)
     uint32_t count = sl_ring_run(w->ring, BURST, &frames, &kind);
     if (count) {
         struct sl_busy *busy = w->workers->busy ? &w->workers->busy[thread] : NULL;
-        uint64_t begin = sl_busy_begin(busy), moves = w->workers->thread_count ? now() : 0;
+        uint64_t begin = sl_busy_begin(busy), moves = w->workers->thread_count ? sl_worker_now() : 0;
         uint32_t packets = kind == SL_RING_PACKET ? count : 0;
         do_run(w, frames, count, kind);
         sl_busy_end(busy, begin, packets);
         count_run(w, thread, moves, packets);
         sl_ring_take(w->ring, count);
-        look_for_failure(w);
+        sl_worker_look_for_failure(w);
     } else if (ended && !w->done) {
-        end_box(w, ended == SL_RING_ABANDONED);
+        sl_worker_end(w, ended == SL_RING_ABANDONED);
     }
     return count;
 }
@@ -133,7 +131,7 @@ void *sl_worker_process(void *of)
 {
     struct sl_worker *w = of;
     for (unsigned looks = 0; !w->done;) {
-        if (serve(w, w->number)) {
+        if (sl_worker_serve(w, w->number)) {
             looks = 0;
             continue;
         }
@@ -159,8 +157,7 @@ static bool has(const struct sl_worker_thread *thread, struct sl_worker *w)
     return false;
 }
 
-/* Waits until the reader resumes. */
-static void pause_thread(struct sl_worker_thread *thread)
+void sl_worker_pause(struct sl_worker_thread *thread)
 {
     __atomic_store_n(&thread->paused, 1, __ATOMIC_RELEASE);
     while (__atomic_load_n(&thread->workers->pauses, __ATOMIC_ACQUIRE))
@@ -179,7 +176,7 @@ void *sl_worker_thread(void *of)
         bool any = false;
         for (uint32_t i = 0; i < workers->count; i++) {
             struct sl_worker *w = &workers->threads[i];
-            any = (has(thread, w) && serve(w, thread->number)) || any;
+            any = (has(thread, w) && sl_worker_serve(w, thread->number)) || any;
             done += __atomic_load_n(&w->done, __ATOMIC_ACQUIRE);
         }
         if (done == workers->count)
@@ -187,7 +184,7 @@ void *sl_worker_thread(void *of)
         if (any) {
             looks = 0;
         } else if (pauses) {
-            pause_thread(thread);
+            sl_worker_pause(thread);
         } else {
             for (uint32_t i = 0; i < workers->count && looks >= SPINS; i++)
                 if (has(thread, &workers->threads[i]))

@@ -1,4 +1,4 @@
-/* One worker of several: for workers.c, worker.c, balance.c, isolation.c and isolated_worker.c only. */
+/* One worker of several: for workers.c, worker.c, own_source.c, balance.c, isolation.c and isolated_worker.c only. */
 #ifndef SL_WORKER_H
 #define SL_WORKER_H
 
@@ -23,6 +23,10 @@ struct sl_worker {
     uint32_t wanted;    /* the thread that is to have it, set by the reader */
     uint64_t spent;     /* nanoseconds with its packets, where boxes move */
     uint64_t spent_before, spent_since;   /* the reader's: `spent` at the last balance, and the difference then */
+    /* Of a worker that receives packets itself; else NULL and 0: */
+    struct sl_source *source;
+    uint64_t received;
+    uint32_t source_failed;
     /* Of a process; 0 of a thread: */
     pid_t process;
     uint32_t crashes;
@@ -44,6 +48,25 @@ struct sl_worker_thread {
  * sl_worker. */
 void *sl_worker_thread(void *of);
 void *sl_worker_process(void *of);
+
+/* The same for a thread that receives packets itself (own_source.c), with one box. */
+void *sl_worker_receives(void *of);
+
+/* Processes what the worker's ring has, at most a burst; ends the box once the ring has ended. False if there was nothing to
+ * do. thread: the number of the calling thread. */
+bool sl_worker_serve(struct sl_worker *w, uint32_t thread);
+
+/* The box ends; abandoned: without an end of its instances. */
+void sl_worker_end(struct sl_worker *w, bool abandoned);
+
+/* The thread does nothing until the reader resumes. */
+void sl_worker_pause(struct sl_worker_thread *thread);
+
+/* If a function failed, the reader stops, and so the others end. */
+void sl_worker_look_for_failure(struct sl_worker *w);
+
+/* Nanoseconds of the monotonic clock. */
+uint64_t sl_worker_now(void);
 
 /* Moves a box from a thread that is busy to one that is not, if it is time to. For the reader. */
 void sl_workers_balance(struct sl_workers *workers);

@@ -54,13 +54,15 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
             w->drive.on_fault = drive->on_fault;
         }
         w->owner = w->wanted = i % threads;
+        w->source = workers->sources ? workers->sources[i] : NULL;
         result = !w->ring ? ENOMEM : isolation ? sl_isolation_start(w, sl_worker_process) : 0;
         w->runs = !result;
     }
     for (uint32_t i = 0; i < threads && !isolation && !result; i++) {
         struct sl_worker_thread *thread = &workers->pool[i];
         *thread = (struct sl_worker_thread){.workers = workers, .number = i};
-        result = pthread_create(&thread->thread, NULL, sl_worker_thread, thread);
+        void *(*run)(void *of) = workers->sources ? sl_worker_receives : sl_worker_thread;
+        result = pthread_create(&thread->thread, NULL, run, thread);
         thread->runs = !result;
     }
     for (uint32_t i = 0; i < workers->count && result && workers->threads && workers->pool; i++) {
@@ -87,7 +89,8 @@ const char *sl_workers_pause(struct sl_workers *workers)
         return "isolated workers cannot be paused, and their functions not be replaced: end the run and start it again";
     for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
         struct sl_worker *w = &workers->threads[i];
-        sl_ring_publish(w->ring);
+        if (!workers->sources)   /* else a worker writes to the rings */
+            sl_ring_publish(w->ring);
         while (__atomic_load_n(&w->owner, __ATOMIC_ACQUIRE) != w->wanted)   /* no box is between two threads */
             sleep_for(SLEEP_LEAST);
     }
@@ -236,6 +239,22 @@ void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secr
         put(workers, &workers->threads[i], SL_RING_SECRETS, &frame, true, true);
 }
 
+uint64_t sl_workers_received(const struct sl_workers *workers)
+{
+    uint64_t received = workers->received;
+    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
+        received += __atomic_load_n(&workers->threads[i].received, __ATOMIC_RELAXED);
+    return received;
+}
+
+struct sl_source *sl_workers_failed_source(const struct sl_workers *workers)
+{
+    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
+        if (__atomic_load_n(&workers->threads[i].source_failed, __ATOMIC_ACQUIRE))
+            return workers->sources[i];
+    return NULL;
+}
+
 bool sl_workers_failed(const struct sl_workers *workers)
 {
     return __atomic_load_n(&workers->failed, __ATOMIC_ACQUIRE) || workers->memory_failed;
@@ -244,6 +263,10 @@ bool sl_workers_failed(const struct sl_workers *workers)
 /* Ends the rings. */
 static void end_rings(struct sl_workers *workers, bool abandoned)
 {
+    if (workers->sources) {   /* each worker ends when it has received all */
+        __atomic_store_n(&workers->stopping, abandoned ? SL_RING_ABANDONED : SL_RING_ENDED, __ATOMIC_RELEASE);
+        return;
+    }
     for (uint32_t i = 0; i < workers->count; i++) {
         struct sl_worker *w = &workers->threads[i];
         if (!w->runs)
@@ -268,6 +291,7 @@ static void join(struct sl_workers *workers)
         workers->no_port += w->drive.no_port;
         workers->no_checksum += w->drive.no_checksum;
         workers->unseen_fault += w->drive.unseen_fault;
+        workers->received += w->received;
         if (workers->isolation)
             continue;   /* what the driver has allocated was in its process */
         sl_packet_ring_close(w->ring);

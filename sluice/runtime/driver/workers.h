@@ -71,6 +71,14 @@ struct sl_workers {
     /* The caller's: packets of other boxes than number `only` - 1 only advance the time, as other processes have these boxes, with
      * the same seed. 0: all are processed. */
     uint32_t only;
+    /* The caller's, by worker: where it receives packets itself, as the kernel divides them by the same hash (io/fanout.h). The
+     * first one hands over those on which the kernel cannot decide. No groups of boxes, no processes. NULL: the reader passes
+     * all packets to them. */
+    struct sl_source *const *sources;
+    struct sl_drive *reader;       /* the driver's own, with `sources` */
+    uint64_t received;             /* by workers that have ended */
+    uint64_t handed_over;          /* packets */
+    uint32_t stopping;             /* enum sl_ring_ended */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */
@@ -90,6 +98,12 @@ void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secr
  * possible: processes have boxes of their own, which this process cannot use. */
 const char *sl_workers_pause(struct sl_workers *workers);
 void sl_workers_resume(struct sl_workers *workers, const struct sl_drive *drive);
+
+/* Packets that workers have received themselves, so far. */
+uint64_t sl_workers_received(const struct sl_workers *workers);
+
+/* The source of a worker that cannot receive any more; NULL: none. */
+struct sl_source *sl_workers_failed_source(const struct sl_workers *workers);
 
 /* Whether the run is to end, as a function failed. */
 bool sl_workers_failed(const struct sl_workers *workers);

@@ -2,6 +2,7 @@
  * hands a block to user space when it is full or RETIRE milliseconds old (packet_mmap in the kernel's documentation).
  * Frames point into the ring; packets are not copied. */
 #define _GNU_SOURCE
+#include "io/fanout.h"
 #include "io/filter.h"
 #include "io/interface.h"
 #include "io/source.h"
@@ -328,27 +329,28 @@ static int find_interface(struct packet_source *s)
     return 0;
 }
 
-static int attach_program(struct packet_source *s, struct sock_filter *instructions, unsigned count)
+static int attach_program(int socket, struct sock_filter *instructions, unsigned count)
 {
     struct sock_fprog program = {(unsigned short)count, instructions};
-    return setsockopt(s->socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
+    return setsockopt(socket, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program);
 }
 
-/* Attaches the capture filter, or, without one, the snap length, before packets are received. Frames whose VLAN tag the
+/* Attaches the capture filter, or, without one, the snap length. Frames whose VLAN tag the
  * kernel has taken off all pass: the filter is evaluated again when the tag is restored. If the kernel refuses the
  * program, as it refuses long ones, or the link types of packets differ, all packets are filtered in this process. */
-static int attach_filter(struct packet_source *s, const struct sl_source_options *options)
+static int attach_filter(struct packet_source *s, int socket, const struct sl_source_options *options)
 {
     enum { BEFORE = 3 };
     const uint32_t snap_length = options->snap_length ? options->snap_length : 262144;
     struct sock_filter cut = {BPF_RET | BPF_K, 0, 0, snap_length};
     const void *instructions;
     unsigned count;
-    if (options->snap_length && attach_program(s, &cut, 1))
+    if (options->snap_length && attach_program(socket, &cut, 1))
         return refuse(s, "the snap length cannot be set");
     if (!options->filter)
         return 0;
-    s->base.filter = sl_filter_open(options->filter, options->snap_length, s->base.fault, sizeof s->base.fault);
+    if (!s->base.filter)
+        s->base.filter = sl_filter_open(options->filter, options->snap_length, s->base.fault, sizeof s->base.fault);
     if (!s->base.filter)
         return -1;
     if (!s->index || !(count = sl_filter_program(s->base.filter, s->link_type, &instructions)))
@@ -360,7 +362,7 @@ static int attach_filter(struct packet_source *s, const struct sl_source_options
     whole[1] = (struct sock_filter){BPF_JMP | BPF_JEQ | BPF_K, 1, 0, 0};
     whole[2] = cut;
     memcpy(whole + BEFORE, instructions, count * sizeof *whole);
-    s->base.filtered_in_kernel = attach_program(s, whole, BEFORE + count) == 0;
+    s->base.filtered_in_kernel = attach_program(socket, whole, BEFORE + count) == 0;
     free(whole);
     return 0;
 }
@@ -373,7 +375,7 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
     s->blocks = (unsigned)(bytes / BLOCK < 4 ? 4 : bytes / BLOCK > 16384 ? 16384 : bytes / BLOCK);
     struct tpacket_req3 ring = {.tp_block_size = BLOCK, .tp_block_nr = s->blocks, .tp_frame_size = SLOT,
                                 .tp_frame_nr = s->blocks * (BLOCK / SLOT), .tp_retire_blk_tov = options->forwarding ? RETIRE_FORWARDING : RETIRE};
-    if (attach_filter(s, options))
+    if (attach_filter(s, s->socket, options))
         return -1;
     if (setsockopt(s->socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version) ||
         setsockopt(s->socket, SOL_PACKET, PACKET_RESERVE, &reserve, sizeof reserve) ||
@@ -386,8 +388,35 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
     return 0;
 }
 
+/* Lets packets pass again, as the options say. */
+static int let_pass(struct packet_source *s, int socket, const struct sl_source_options *options)
+{
+    int unused = 0;
+    if (setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused))
+        return refuse(s, "the filter cannot be detached");
+    return attach_filter(s, socket, options);
+}
+
+/* Joins the sockets that divide the packets of the interface. Each of them lets no packet pass before it has joined, and the
+ * first one, which gets all, before the last one has. */
+static int join_fanout(struct packet_source *s, const struct sl_source_options *options)
+{
+    struct sl_fanout *fanout = options->fanout;
+    struct sl_fanout_group *group = sl_fanout_group_of(fanout, s->index);
+    if (!group || sl_fanout_join(fanout, group, s->socket))
+        return refuse(s, "the kernel does not divide its packets among sockets");
+    if (group->first != s->socket && let_pass(s, s->socket, options))
+        return -1;
+    return group->joined == fanout->members ? let_pass(s, group->first, options) : 0;
+}
+
 static int attach(struct packet_source *s, const struct sl_source_options *options)
 {
+    struct sock_filter none = {BPF_RET | BPF_K, 0, 0, 0};
+    if (options->fanout && (s->link_type != 1 || !s->index))
+        return sl_source_fail(&s->base, "the kernel divides packets of Ethernet interfaces only");
+    if (options->fanout && attach_program(s->socket, &none, 1))
+        return refuse(s, "the filter cannot be attached");
     s->forwarding = options->forwarding;
 #ifdef PACKET_IGNORE_OUTGOING
     int ignored = 1;   /* saves their copies; a kernel before 4.20 has no such option */
@@ -402,7 +431,7 @@ static int attach(struct packet_source *s, const struct sl_source_options *optio
         setsockopt(s->socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return refuse(s, "cannot be made promiscuous");
     s->missed_before = missed(s);
-    return 0;
+    return options->fanout ? join_fanout(s, options) : 0;
 }
 
 /* A source with its socket; NULL, with the message. */

@@ -38,6 +38,7 @@ enum {
 };
 
 struct sl_source;
+struct sl_fanout;
 struct sl_filter;
 struct pollfd;
 
@@ -56,6 +57,7 @@ struct sl_source_options {
                                  * linker searches for */
     const char *dpdk_options;   /* dpdk: options of its environment abstraction layer, in place of the default ones; NULL:
                                  * these, which need no hugepages */
+    struct sl_fanout *fanout;   /* af_packet: the source gets a part of the interface's packets (fanout.h); NULL: all */
 };
 
 /* The counters of a source. */

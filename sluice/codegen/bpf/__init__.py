@@ -1,0 +1,1 @@
+"""Programs of the kernel (eBPF): the choice of a packet's worker."""

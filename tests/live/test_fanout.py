@@ -1,0 +1,237 @@
+"""`--dispatch kernel`: the kernel divides packets among workers as NAME_worker does, and rows are those of one box."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sluice.codegen.bpf.fanout import UNDECIDED, Fanout
+from sluice.engine.box import CompiledStack, compile_stack
+from sluice.engine.dispatch import Dispatch
+from sluice.engine.fanout import secret_of
+from sluice.engine.functions import find_functions
+from sluice.stacks.find import find_stack
+from tests.live.veth import Veth, why_not
+from tests.support.capture import pcap
+from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
+
+PATIENCE = 60.0
+WORKERS = 3
+STACK = """
+from sluice.lang import Pred, Stack
+from sluice.protocols.ethernet import ethernet_parser
+from sluice.protocols.ipv4 import ipv4_parser
+from sluice.protocols.ipv6 import ipv6_parser
+from sluice.protocols.tcp import tcp_parser
+from sluice.protocols.udp import udp_parser
+from sluice.protocols.vlan import vlan_parser
+
+s = Stack("divided")
+s.eth, s.vlan, s.ipv4, s.ipv6 = ethernet_parser(), vlan_parser(), ipv4_parser(), ipv6_parser()
+s.udp, s.tcp = udp_parser(), tcp_parser()
+typed, ip = s.eth | s.vlan, s.ipv4 | s.ipv6
+s += (typed >> s.ipv4) + Pred(typed.offers.ethertype == 0x0800)
+s += (typed >> s.ipv6) + Pred(typed.offers.ethertype == 0x86DD)
+s += (typed >> s.vlan) + Pred(typed.offers.ethertype == 0x8100)
+s += (ip >> s.tcp) + Pred(ip.offers.protocol == 6)
+s += (ip >> s.udp) + Pred(ip.offers.protocol == 17)
+"""
+_LOAD, _TEST_RUN = 5, 10
+_SOCKET_FILTER = 1
+_BPF = {"x86_64": 321, "aarch64": 280}.get(os.uname().machine, 0)
+_libc = ctypes.CDLL(None, use_errno=True)
+
+pytestmark = pytest.mark.skipif(bool(why_not()) or not _BPF, reason=why_not() or "no number of bpf(2) for this machine")
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("fanout") / "stack.py"
+    made.write_text(STACK)
+    return made
+
+
+@cache
+def compiled(path: Path) -> CompiledStack:
+    return compile_stack(find_stack(str(path)), tuple(find_functions(["flow_log"]).c))
+
+
+def bpf(command: int, request: bytes) -> tuple[int, bytes]:
+    memory = ctypes.create_string_buffer(request, 128)
+    result = _libc.syscall(_BPF, command, memory, len(memory))
+    return result, memory.raw
+
+
+class Program:
+    """A program in the kernel, which is run on packets as if they were received."""
+
+    def __init__(self, code: bytes) -> None:
+        held, licence = ctypes.create_string_buffer(code, len(code)), ctypes.create_string_buffer(b"GPL")
+        places = ctypes.addressof(held), ctypes.addressof(licence)
+        self.descriptor, _ = bpf(_LOAD, struct.pack("=IIQQ", _SOCKET_FILTER, len(code) // 8, *places))
+        assert self.descriptor >= 0, os.strerror(ctypes.get_errno())
+
+    def worker(self, frame: bytes) -> int:
+        held = ctypes.create_string_buffer(frame, len(frame))
+        request = struct.pack("=IIIIQQII", self.descriptor, 0, len(frame), 0, ctypes.addressof(held), 0, 1, 0)
+        result, answer = bpf(_TEST_RUN, request)
+        assert result == 0, os.strerror(ctypes.get_errno())
+        return struct.unpack_from("=I", answer, 4)[0]
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def connection(number: int) -> list[bytes]:
+    """Packets of one connection in both directions: of TCP or UDP, in IPv4 or IPv6, tagged or not, some in fragments,
+    some with options on which the program does not decide.
+    """
+    chosen = random.Random(number)
+    six, tags, kind = number % 3 == 2, (5,) * (number % 5 == 4), chosen.choice((TCP, UDP))
+    src, dst = (bytes([0x20 if six else 10, *chosen.randbytes(15 if six else 3)]) for _ in range(2))
+    port = 1024 + number
+    found: list[bytes] = []
+    for turn in range(6):
+        ends, ports = ((src, dst), (port, 80)) if turn % 2 == 0 else ((dst, src), (80, port))
+        text = bytes(8 * chosen.randrange(1, 20))
+        flags = "S" if turn == 0 else "SA" if turn == 1 else "A"
+        body = udp(*ports, text) if kind == UDP else tcp(*ports, 1, flags, b"" if turn < 2 else text)
+        options = bytes([7, 3, 4, 0]) if number % 7 == 3 and not six else b""
+        if kind == UDP and turn == 2 and not options and not six:
+            parts = [ip4(part, kind, *ends, id=number, offset=at, more=more) for at, part, more in cuts(body, 8)]
+        elif six:
+            parts = [ip6(body, kind, *ends)]
+        else:
+            parts = [ip4(body, kind, *ends, options=options)]
+        found += [eth(part, *tags) for part in parts]
+    return found
+
+
+def frames(connections: int) -> list[bytes]:
+    """Their packets alternate."""
+    waiting = [connection(number) for number in range(connections)]
+    return [each.pop(0) for _ in range(max(map(len, waiting))) for each in waiting if each]
+
+
+def test_the_program_decides_as_the_function(path: Path) -> None:
+    fanout = compiled(path).generated.fanout
+    assert isinstance(fanout, Fanout)
+    chosen, dealt = random.Random(1), Dispatch(compiled(path), 16, seed=99)
+    program = Program(fanout.program(secret_of(99), 16))
+    try:
+        found: set[int] = set()
+        undecided = 0
+        given = frames(200)
+        ends = chosen.randbytes(16), chosen.randbytes(16)
+        given += [eth(ip6(fragment_header(bytes(24), UDP, 1, 0, True), FRAGMENT, *ends))]
+        # the kernel itself refuses to run a program on less than a network header
+        given += [frame[:size] for frame in given for size in [chosen.randrange(54, len(frame) + 99)]]
+        given += [frame[:14] + chosen.randbytes(chosen.randrange(60, 90)) for frame in given]
+        for frame in given:
+            kernel, own = program.worker(frame), dealt.worker(frame)
+            assert kernel in (own, UNDECIDED), frame.hex()
+            undecided += kernel != own
+            found.add(kernel)
+        assert len(found) == 16
+        plain = [eth(ip4(tcp(n, 80, 1, "A"), TCP, chosen.randbytes(4), chosen.randbytes(4))) for n in range(200)]
+        assert [program.worker(frame) for frame in plain] == [dealt.worker(frame) for frame in plain]
+        assert 0 < undecided < len(given) // 3
+    finally:
+        program.close()
+
+
+@pytest.fixture
+def wire() -> Generator[Veth]:
+    with Veth("fanout") as made:
+        yield made
+
+
+class Live:
+    """`sluice flows` at the server's end of a wire."""
+
+    def __init__(self, wire: Veth, folder: Path, *words: str) -> None:
+        self.errors, self.rows = folder / "errors", folder / "rows.jsonl"
+        command = [sys.executable, "-m", "sluice", "flows", "-i", "s0", "--json", "-o", str(self.rows), *words]
+        with self.errors.open("w") as errors:
+            self.process = wire.start(wire.server, command, stdout=subprocess.PIPE, stderr=errors)
+        end = time.monotonic() + 10 * PATIENCE
+        while "receiving from" not in self.errors.read_text():
+            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
+            time.sleep(0.05)
+
+    def stop(self) -> dict[str, Any]:
+        self.process.terminate()
+        text, _ = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0, self.errors.read_text()
+        return json.loads(text)
+
+
+def send(wire: Veth, given: list[bytes]) -> None:
+    def out() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0) as end:
+            end.bind(("c0", 0))
+            for frame in given:
+                end.send(frame)
+
+    wire.within(wire.client, out)
+
+
+def rows(path: Path) -> list[str]:
+    """Rows without times and without the number of the instance, which depends on the worker."""
+    found: list[str] = []
+    for line in path.read_text().splitlines():
+        row = {name: value for name, value in json.loads(line).items() if name not in ("first_ts", "last_ts", "flow")}
+        found.append(json.dumps(row, sort_keys=True))
+    return sorted(found)
+
+
+def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: Path) -> None:
+    """Also with a filter, which the kernel evaluates for each socket; a tag that it takes off is restored."""
+    given = frames(150)
+    capture = tmp_path / "all.pcap"
+    capture.write_bytes(pcap(given, [1000.0] * len(given)))
+    alone = tmp_path / "alone.jsonl"
+    command = [sys.executable, "-m", "sluice", "flows", "--stack", str(path), "-r", str(capture), "--json", "-o", alone]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    only = ("--filter", "ether src 02:00:00:00:00:02 or (vlan and ether src 02:00:00:00:00:02)")
+    live = Live(wire, tmp_path, "--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", *only)
+    try:
+        send(wire, given)
+        summary = live.stop()
+    finally:
+        live.process.kill()
+    one = json.loads(done.stdout)
+    assert rows(live.rows) == rows(alone)
+    assert (summary["packets"], summary["layers"]) == (one["packets"], one["layers"])
+    assert summary["dispatch"]["by"] == "kernel" and summary["dispatch"]["handed_over"] > 0
+    assert min(summary["packets_by_worker"]) > len(given) // 10
+    assert sum(summary["packets_by_worker"]) == len(given) and summary["received"]["dropped_workers"] == 0
+    assert summary["received"]["vlan_restored"] > 0
+
+
+def test_the_box_divides_packets_where_the_kernel_cannot(wire: Veth, tmp_path: Path) -> None:
+    """tcp_ip has tunnels, of IP in IP."""
+    refused = [sys.executable, "-m", "sluice", "flows", "-i", "s0", "--workers", "2", "--dispatch", "kernel"]
+    with wire.start(wire.server, refused, stderr=subprocess.PIPE) as done:
+        _, said = done.communicate(timeout=10 * PATIENCE)
+    assert done.returncode == 2 and "--dispatch kernel: a packet may have keys of several workers" in said
+    live = Live(wire, tmp_path, "--stack", "tcp_ip", "--workers", "2")
+    try:
+        summary = live.stop()
+    finally:
+        live.process.kill()
+    assert summary["dispatch"]["by"] == "box" and "keys of several workers" in summary["dispatch"]["reason"]

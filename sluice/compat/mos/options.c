@@ -22,13 +22,13 @@ static int get_fragments(const struct mos_buffer *buffer, void *value, socklen_t
     size_t room = *len / sizeof *out, count = 0;
     const uint64_t next = mos_buffer_next(buffer);
     if (room && buffer->bytes && next > buffer->base)
-        out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(next - buffer->base)};
+        out[count++] = (struct tcp_ring_fragment){buffer->base, (uint32_t)(next - buffer->base)};
     const struct sl_piece *extent = buffer->bytes ? mos_buffer_extents(buffer) : NULL;
     for (; extent && count < room; extent = sl_piece_next(extent)) {
         const uint64_t at = extent->node.position - buffer->origin;
         uint64_t from = sl_max(at, buffer->base), to = at + extent->length;
         if (from < to && extent->kind != SL_PIECE_PHANTOM)
-            out[count++] = (struct tcp_ring_fragment){(uint32_t)from, (uint32_t)(to - from)};
+            out[count++] = (struct tcp_ring_fragment){from, (uint32_t)(to - from)};
     }
     *len = (socklen_t)(count * sizeof *out);
     return 0;
@@ -91,6 +91,20 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
     }
 }
 
+/* The receive buffer of a side; a flow's is made as large at once. */
+static int set_size(struct mos_socket *socket, int side, int size)
+{
+    struct mos_flow *flow = flow_of(socket);
+    const int before = socket->buffer[side];
+    if (size < 0)
+        return failed(EINVAL);
+    socket->buffer[side] = size;
+    if (!flow || mos_flow_set_buffers(flow))
+        return 0;
+    socket->buffer[side] = before;
+    return failed(ENOMEM);
+}
+
 int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len)
 {
     if (level != SOL_MONSOCKET)
@@ -103,11 +117,7 @@ int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *valu
     int number = *(const int *)value;
     switch (name) {
     case MOS_CLIBUF:
-    case MOS_SVRBUF:
-        if (number < 0)
-            return failed(EINVAL);
-        socket->buffer[name == MOS_SVRBUF] = number;
-        break;
+    case MOS_SVRBUF: return set_size(socket, name == MOS_SVRBUF, number);
     case MOS_CLIOVERLAP:
     case MOS_SVROVERLAP:
         if (number != MOS_OVERLAP_POLICY_FIRST && number != MOS_OVERLAP_POLICY_LAST)

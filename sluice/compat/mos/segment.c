@@ -113,12 +113,28 @@ static void raise_error(struct mos_flow *flow, unsigned to, uint64_t end, bool b
     }
 }
 
+/* There is no memory for what comes before `end`: readers lose it. */
+static void lose(struct mos_flow *flow, struct mos_buffer *buffer, uint64_t end)
+{
+    if (end > buffer->base)
+        flow->context->losses.unbuffered += end - buffer->base;
+    buffer->base = sl_max(buffer->base, end);
+}
+
 /* Bytes reach the receive buffer of end `to`. False when they are not to be received. */
 static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s, bool beyond)
 {
     static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
     struct mos_buffer *buffer = &flow->buffer[to];
-    if (buffer->size) {
+    if (buffer->size && !mos_buffer_reserve(buffer)) {
+        raise_error(flow, to, s->stop, true);   /* its callback may set a smaller one, */
+        if (buffer->size && !mos_buffer_reserve(buffer)) {
+            if (!beyond)
+                lose(flow, buffer, s->stop);
+            return !beyond;
+        }
+    }
+    if (buffer->size) {   /* or none */
         if (beyond || mos_buffer_base_for(buffer, s->stop) > buffer->base)
             raise_error(flow, to, s->stop, beyond);
         if (beyond && mos_buffer_base_for(buffer, s->stop) > buffer->base)
@@ -138,6 +154,13 @@ static bool reads_otherwise(const struct mos_packet *packet, const struct segmen
            packet->tcp[13] != s->flags;
 }
 
+/* A SYN with which the stack would begin another connection in place of the flow, in the middle of a segment of it. */
+static bool begins_another(const struct mos_flow *flow, const struct mos_segment *known)
+{
+    const bool over = known->fin || known->its_fin || flow->was_reset;
+    return over && (flow->context->packet.tcp[13] & (MOS_SYN | MOS_ACK)) == MOS_SYN;
+}
+
 static bool forward_dropped(struct mos_flow *flow)
 {
     flow->context->packet.there = false;
@@ -152,6 +175,7 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     const bool changed = packet->again == MOS_CHANGED;   /* its sender's part was done */
     flow->sender = from;
+    flow->was_reset |= known->reset;
     if (flow->offload == MOS_EXT_DROP) {
         packet->dropped = true;
         return forward_dropped(flow);
@@ -174,6 +198,8 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
         if (packet->changed) {
             mos_translated_note(flow);
             if (reads_otherwise(packet, &s, payload_wire)) {
+                if (begins_another(flow, known))
+                    return forward_dropped(flow);
                 mos_packet_again(flow, from, MOS_CHANGED);   /* the receiver gets that one */
                 return false;
             }
@@ -192,6 +218,36 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     }
     packet->there = false;
     packet->flow = NULL;
+    return true;
+}
+
+/* Does a segment with payload, number `number`, only append bytes to the receive buffer of end `to`: without an error, and
+ * with nothing out of order before or after it? */
+static bool appends(struct mos_flow *flow, unsigned to, uint32_t number, uint32_t length, const struct mos_segment *known)
+{
+    struct mos_buffer *buffer = &flow->buffer[to];
+    const uint64_t next = mos_buffer_next(buffer), base = mos_buffer_base_for(buffer, next + length);
+    if (!buffer->has_begun || buffer->fin != MOS_NO_FIN || buffer->most != UINT64_MAX || known->outside ||
+        mos_buffer_offset(buffer, number) != (int64_t)next || mos_buffer_extents(buffer) || !mos_buffer_reserve(buffer) ||
+        (known->bounded && (int32_t)(number + length - known->high) > 0))
+        return false;
+    for (unsigned i = 0; i < flow->view_count; i++)
+        if (reads(flow->views[i], to) && mos_reader_loses(&flow->views[i]->reader[to], base))
+            return false;
+    return true;
+}
+
+bool mos_segment_append(struct mos_flow *flow, unsigned from, const struct sl_frame *frame, uint32_t header,
+                        sl_bytes segment, const struct mos_segment *known)
+{
+    struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    const uint32_t length = segment.length - header;
+    if (segment.captured < segment.length || !appends(flow, from ^ 1, number_at(segment.at + 4), length, known) ||
+        !mos_packet_pass(flow->context, frame))
+        return false;
+    flow->sender = from;
+    flow->next = mos_buffer_next(buffer);
+    mos_buffer_append(buffer, length, segment.at + header);
     return true;
 }
 
@@ -227,6 +283,8 @@ void mos_segments_given_up(struct mos_flow *flow, unsigned from, uint64_t offset
     struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     if (cause == TIMEOUT || cause == CLOSE)
         buffer->most = sl_min(buffer->most, offset);   /* nothing after the hole has been in order */
-    else if (cause != CUT)
+    else if (cause != CUT) {
         buffer->base = sl_max(buffer->base, offset + length);
+        flow->context->losses.given_up += length;
+    }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.compat.mos.programs import configuration, run
+from tests.compat.mos.programs import configuration, forwarded, run
 from tests.support.capture import pcap
 from tests.support.connection import Host, goodbye, handshake, pair
 
@@ -20,16 +20,6 @@ def extensions(folder: Path, scenario: str, packets: list[bytes], **items: int) 
     capture = folder / "in.pcap"
     capture.write_bytes(pcap(packets))
     return run("extensions", [str(configuration(folder, capture, folder / "out.pcap", **items)), scenario]).splitlines()
-
-
-def forwarded(folder: Path) -> list[bytes]:
-    """The packets that left."""
-    data, at, found = (folder / "out.pcap").read_bytes(), 24, list[bytes]()
-    while at < len(data):
-        length = int.from_bytes(data[at + 8 : at + 12], "little")
-        found.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return found
 
 
 def test_a_context_is_told_before_its_first_callback(tmp_path: Path) -> None:

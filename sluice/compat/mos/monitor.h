@@ -119,6 +119,8 @@ struct mos_flow {
     struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
     struct mos_queue *queue;
     uint64_t deadline, next;      /* next: of the receiver of the current segment, before it */
+    uint32_t expects;             /* the number that it expects, before that segment */
+    event_t received;             /* the receiver's set, which is to be raised when the segment is in the sequence */
     struct mos_address ends[2];   /* client, server */
     bool six;                     /* over IPv6 */
     struct mos_end end[2];

@@ -81,7 +81,7 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
     struct mos_end *end = &flow->end[from ^ 1];
     const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     const uint8_t before = end->state;
-    event_t set = MOS_ON_PKT_IN | (sent & MOS_ON_REXMIT);
+    event_t set = MOS_ON_PKT_IN | (sent & MOS_ON_REXMIT);   /* of a SYN */
     if (s->flags & MOS_RST) {
         if (s->reset)
             end->state = MOS_CLOSED;
@@ -94,9 +94,14 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
         if (s->fin && mos_buffer_next_with(buffer, s->from, s->stop) >= buffer->fin)
             mos_end_receives_fin(end);
     }
-    if (s->from < s->stop ? mos_buffer_knows(buffer, s->from, s->stop) : s->stale && flow->context->packet.payload_wire)
-        set |= MOS_ON_REXMIT;
     return set | state_change(end, before);
+}
+
+/* Has the receiver got payload of it before? */
+static bool repeats(const struct mos_flow *flow, unsigned from, const struct segment *s)
+{
+    return s->from < s->stop ? mos_buffer_knows(&flow->buffer[from ^ 1], s->from, s->stop)
+                             : s->stale && flow->context->packet.payload_wire;
 }
 
 /* Does a monitor want the bytes that an end receives? */
@@ -161,6 +166,19 @@ static bool begins_another(const struct mos_flow *flow, const struct mos_segment
     return over && (flow->context->packet.tcp[13] & (MOS_SYN | MOS_ACK)) == MOS_SYN;
 }
 
+/* The set of the receiver's end, once that has received the current packet. */
+static void raise_received(struct mos_flow *flow)
+{
+    struct mos_packet *packet = &flow->context->packet;
+    packet->there = mos_flow_is_watched(flow);
+    packet->flow = flow;
+    if (packet->there)
+        mos_flow_raise(flow, flow->sender ^ 1, MOS_AT_RCV, flow->received);
+    flow->received = 0;
+    packet->there = false;
+    packet->flow = NULL;
+}
+
 static bool forward_dropped(struct mos_flow *flow)
 {
     flow->context->packet.there = false;
@@ -175,6 +193,7 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     const bool changed = packet->again == MOS_CHANGED;   /* its sender's part was done */
     flow->sender = from;
+    flow->received = 0;
     flow->was_reset |= known->reset;
     if (flow->offload == MOS_EXT_DROP) {
         packet->dropped = true;
@@ -183,6 +202,7 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     packet->flow = flow;
     const bool first_is_reset = packet->tcp[13] & MOS_RST && !buffer->sequence->based;   /* which numbers no stream */
     mos_buffer_begins_at(buffer, first_is_reset ? number_at(packet->tcp + 4) : known->base);
+    flow->expects = (uint32_t)(buffer->sequence->based ? buffer->sequence->next : buffer->origin);
     if (known->fin && mos_buffer_offset(buffer, known->end - 1) >= (int64_t)mos_buffer_next(buffer))
         buffer->fin = (uint64_t)mos_buffer_offset(buffer, known->end - 1);   /* one before that is no news to the receiver */
     struct segment s = read_segment(flow, from, known);
@@ -206,18 +226,19 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
             s = read_segment(flow, from, known);   /* it lies elsewhere */
         }
     }
-    set = update_receiver(flow, from, &s, known, set);
-    packet->there = watched;
-    if (watched)
-        mos_flow_raise(flow, from ^ 1, MOS_AT_RCV, set);
+    flow->received = update_receiver(flow, from, &s, known, set);
     flow->next = mos_buffer_next(buffer);
+    packet->there = watched;
+    if (watched && repeats(flow, from, &s))
+        mos_flow_raise(flow, from ^ 1, MOS_AT_RCV, MOS_ON_REXMIT);   /* while the buffer holds the old bytes */
     if (s.from < s.stop && !(s.flags & MOS_RST) && !known->outside) {
         const bool beyond = known->bounded && (int32_t)(s.number + packet->payload_wire - known->high) > 0;
-        if (!receive(flow, from ^ 1, &s, beyond))
+        if (!receive(flow, from ^ 1, &s, beyond)) {
+            raise_received(flow);
             return forward_dropped(flow);
+        }
     }
     packet->there = false;
-    packet->flow = NULL;
     return true;
 }
 
@@ -272,6 +293,8 @@ void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_
         for (unsigned i = 0; i < flow->view_count; i++)
             mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
     }
+    if (flow->received)
+        raise_received(flow);
     if (mos_buffer_next(buffer) > flow->next)
         raise_new_data(flow, to);
     mos_flow_settle(flow);

@@ -99,6 +99,17 @@ def test_rule_3_a_packet_is_changed_at_snd_only_and_the_receiver_sees_it_so(
     assert payloads_of(tmp_path / "out.pcap") == sent
 
 
+def test_rule_3_the_receiver_has_the_bytes_of_the_packet(tmp_path: Path) -> None:
+    """At MOS_HK_RCV the stack of its side is updated, its buffer too; a retransmission was raised before that."""
+    client, _, packets = talk(b"abc")
+    packets += [client.at(6, b"ghi"), client.at(3, b"def"), client.at(3, b"DEF")]
+    lines = of(rules(tmp_path, packets, "rcv", "peek"), "RCV 1 svr PKT_IN", "RCV 1 svr REXMIT", "read", "held")[-8:]
+    assert [line.split()[3] if line.startswith("RCV") else line.split()[-1] for line in lines] == [
+        *("PKT_IN", "abc", "PKT_IN", "PKT_IN", "defghi"),
+        *("REXMIT", "DEF", "PKT_IN"),
+    ]
+
+
 def test_rule_3_both_ends_close_at_once(tmp_path: Path) -> None:
     """RFC 9293, figure 13: each end is CLOSING behind the other's FIN, and TIME_WAIT behind its acknowledgement."""
     client, server, packets = talk()

@@ -2,7 +2,7 @@
  * snd rcv null raw orphan: what to register; two: two monitors; data, drain: read, all at NEW_DATA or at ERROR;
  * drop, chomp, insert: change packets with payload; stop: at the first payload; close: sockets, in their
  * callbacks; scribble: in what getlastpkt gave; reopen: makes a SYN of payload after a FIN; resize: to what has no
- * memory; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a timer; user, errors. */
+ * memory; peek: at MOS_HK_RCV; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a timer; user, errors. */
 #include <mos_api.h>
 #include <mtcp_api.h>
 
@@ -255,6 +255,8 @@ static void on_rcv(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
         change(mctx, sock, side);
     if (event == MOS_ON_REXMIT)
         print_held(mctx, sock, side);
+    if (event == MOS_ON_PKT_IN && has("peek"))
+        read_all(mctx, sock, side);
 }
 
 static void resize(mctx_t mctx, int sock, int side)

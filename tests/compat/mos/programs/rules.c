@@ -2,7 +2,7 @@
  * snd rcv null raw orphan: what to register; two: two monitors; data, drain: read, all at NEW_DATA or at ERROR;
  * drop, chomp, insert: change packets with payload; stop: at the first payload; close: sockets, in their
  * callbacks; scribble: in what getlastpkt gave; reopen: makes a SYN of payload after a FIN; resize: to what has no
- * memory; peek: at MOS_HK_RCV; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a timer; user, errors. */
+ * memory; peek, fragments: at MOS_HK_RCV; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a timer; user, errors. */
 #include <mos_api.h>
 #include <mtcp_api.h>
 
@@ -247,6 +247,24 @@ static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
     }
 }
 
+/* As mOS counts them: room in bytes, then how many there are, with one of no bytes after them. */
+static void print_fragments(mctx_t mctx, int sock)
+{
+    struct tcp_ring_fragment list[4];
+    struct tcp_buf_info info;
+    socklen_t length = sizeof list, one = sizeof list[0] - 1, size = sizeof info;
+    printf("fragments %d", mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, MOS_FRAGINFO_SVRBUF, list, &length));
+    for (socklen_t i = 0; i < length; i++)
+        printf(" %llu+%u", (unsigned long long)list[i].offset, list[i].len);
+    printf(" end %u", length < 4 ? list[length].len : 0);
+    printf(" room %d", mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, MOS_FRAGINFO_SVRBUF, list, &one));
+    printf(" errno=%d", errno);
+    if (mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, MOS_INFO_SVRBUF, &info, &size) == 0)
+        printf(" info %u %u %u", info.last_byte_read - info.init_seq, info.next_byte_expected - info.init_seq,
+               info.last_byte_received - info.init_seq);
+    printf("\n");
+}
+
 static void on_rcv(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
 {
     (void)arg;
@@ -257,6 +275,8 @@ static void on_rcv(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
         print_held(mctx, sock, side);
     if (event == MOS_ON_PKT_IN && has("peek"))
         read_all(mctx, sock, side);
+    if (event == MOS_ON_PKT_IN && side == MOS_SIDE_SVR && has("fragments"))
+        print_fragments(mctx, sock);
 }
 
 static void resize(mctx_t mctx, int sock, int side)

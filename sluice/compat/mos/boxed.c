@@ -70,13 +70,20 @@ static struct mos_context *mos_boxed_segment(const struct sl_event *event)
     return context->packet.again || mos_packet_begin(context, sl_packet_frame(event), event->unit) ? context : NULL;
 }
 
-/* A segment of a flow, of which only the time is of interest: of neither a SYN, a FIN nor a reset, and after none. */
+/* A segment of a flow, of neither a SYN, a FIN nor a reset, and after none, in which no program sees more than
+ * new data. */
 static bool mos_boxed_passes(const struct sl_event *event, struct mos_flow *flow, const struct mos_segment *known)
 {
-    enum { FLAGS = 13 };
+    enum { OFFSET = 12, FLAGS = 13 };
     struct mos_context *context = flow->context;
+    const sl_bytes tcp = event->unit;
+    const uint32_t header = (uint32_t)(tcp.at[OFFSET] >> 4) * 4;
     if (!flow->plain || context->looks || known->fin || context->packet.again ||
-        event->unit.at[FLAGS] & (MOS_SYN | MOS_FIN | MOS_RST) || !mos_packet_pass(context, sl_packet_frame(event)))
+        tcp.at[FLAGS] & (MOS_SYN | MOS_FIN | MOS_RST))
+        return false;
+    if (flow->buffer[event->side ^ 1].size && tcp.length > header)
+        return mos_segment_append(flow, event->side, sl_packet_frame(event), header, tcp, known);
+    if (!mos_packet_pass(context, sl_packet_frame(event)))
         return false;
     flow->sender = event->side;
     mos_flow_wait(flow);

@@ -101,7 +101,10 @@ bool mos_packet_pass(struct mos_context *context, const struct sl_frame *frame)
     struct mos_run *run = context->run;
     struct mos_burst *burst = &run->burst;
     const size_t i = (size_t)(frame - burst->frames);
-    if (burst->timed != i || run->forwards || context->raw || context->closed || !mos_time_passes(run->contexts, run->count, frame->time))
+    if (run->forwards || context->raw || context->closed)
+        return false;
+    const bool reached = burst->timed == i + 1 && burst->left == i;   /* by mos_burst_reaches */
+    if (!reached && (burst->timed != i || !mos_time_passes(run->contexts, run->count, frame->time)))
         return false;
     run->now = sl_max(run->now, frame->time);
     context->packet.source = NULL;

@@ -223,9 +223,12 @@ static int opposite(int device)
     return other && other->to ? (int)(other - mos_configuration.devices) : device;
 }
 
-/* The sequence number that the other end expects from this one next. */
+/* The sequence number that the other end expects from this one next: of the current packet's sender, the one before that
+ * packet, which does not reach it. */
 static uint32_t expected_from(const struct mos_flow *flow, unsigned from)
 {
+    if (from == flow->sender)
+        return flow->end[from].sent ? flow->expects : 0;
     const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     return flow->end[from].sent ? (uint32_t)(buffer->sequence->based ? buffer->sequence->next : buffer->origin) : 0;
 }

@@ -26,8 +26,9 @@ static void enter_queue(struct mos_flow *flow, struct mos_queue *queue)
     flow->deadline = queue->after > SL_NEVER - now ? SL_NEVER : now + queue->after;
 }
 
-void mos_flow_set_buffers(struct mos_flow *flow)
+bool mos_flow_set_buffers(struct mos_flow *flow)
 {
+    bool done = true;
     for (unsigned side = 0; side < 2; side++) {
         struct mos_buffer *buffer = &flow->buffer[side];
         uint32_t size = 0;
@@ -36,11 +37,12 @@ void mos_flow_set_buffers(struct mos_flow *flow)
                 size = (uint32_t)sl_max(size, (uint64_t)flow->views[i]->buffer[side]);
                 buffer->last = flow->views[i]->overlap[side] == MOS_OVERLAP_POLICY_LAST;
             }
-        mos_buffer_resize(buffer, size);
+        done &= mos_buffer_resize(buffer, size);
         for (unsigned i = 0; i < flow->view_count; i++)   /* what was not kept is not lost */
             mos_reader_follow(&flow->views[i]->reader[side], buffer->base, buffer->bytes != NULL);
     }
     flow->plain = false;   /* until it is settled */
+    return done;
 }
 
 void mos_flow_stop(struct mos_socket *view, int side)
@@ -71,8 +73,10 @@ void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct
     if (count && context->flows >= (uint64_t)mos_configuration.conf.max_concurrency)   /* the longest quiet gives way */
         mos_flow_end(context->time_wait.first ? context->time_wait.first : context->open.first, 0);
     struct mos_flow *flow = count ? calloc(1, sizeof *flow + count * sizeof *flow->views) : NULL;
-    if (!flow)
+    if (!flow) {
+        context->losses.flows += count;
         return;
+    }
     flow->context = context;
     flow->place = place;
     flow->instance = instance;
@@ -84,8 +88,10 @@ void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct
     flow->end[1].state = MOS_LISTEN;
     for (unsigned i = 0; i < count; i++) {
         struct mos_socket *view = mos_socket_new(context, MOS_SOCK_MONITOR_STREAM_ACTIVE);
-        if (!view)
-            continue;   /* that monitor is not notified of it */
+        if (!view) {
+            context->losses.flows++;   /* that monitor is not notified of it */
+            continue;
+        }
         view->flow = flow;
         view->monitor = takers[i];
         memcpy(view->buffer, takers[i]->buffer, sizeof view->buffer);
@@ -164,8 +170,7 @@ void mos_flow_settle(struct mos_flow *flow)
     struct mos_queue *wait = &flow->context->time_wait;
     if (!is_over(&flow->end[0]) || !is_over(&flow->end[1])) {
         mos_flow_wait(flow);
-        flow->plain = flow->end[0].state == MOS_ESTABLISHED && flow->end[1].state == MOS_ESTABLISHED && !flow->offload &&
-                      !flow->buffer[0].size && !flow->buffer[1].size;
+        flow->plain = flow->end[0].state == MOS_ESTABLISHED && flow->end[1].state == MOS_ESTABLISHED && !flow->offload;
         return;
     }
     bool waits = flow->end[0].state == MOS_TIME_WAIT || flow->end[1].state == MOS_TIME_WAIT;

@@ -223,9 +223,32 @@ void mos_loop_open(void)
         fputs("libsluice_mos: not enough memory for translated addresses\n", stderr);
 }
 
+static void report(uint64_t count, const char *what)
+{
+    if (count)
+        fprintf(stderr, "libsluice_mos: %llu %s\n", (unsigned long long)count, what);
+}
+
+/* Of all contexts. */
+static void report_losses(void)
+{
+    struct mos_losses all = {0};
+    for (unsigned i = 0; i < loop.run_count; i++)
+        for (unsigned own = 0; own < loop.runs[i].count; own++) {
+            const struct mos_losses *losses = &loop.runs[i].contexts[own]->losses;
+            all.given_up += losses->given_up;
+            all.unbuffered += losses->unbuffered;
+            all.flows += losses->flows;
+        }
+    report(all.given_up, "bytes of streams were given up, as too many pieces or bytes were out of order");
+    report(all.unbuffered, "bytes of streams were lost: no memory for receive buffers; set a smaller rmem_size");
+    report(all.flows, "flows were not seen by a monitor: no memory; set a smaller max_concurrency");
+}
+
 void mos_loop_run(void)
 {
     const bool stopped = loop.run_count > 1 && loop.input_count ? run_workers() : run_here();
+    report_losses();
     mos_inputs_report(stopped);
     for (unsigned i = 0; i < loop.run_count; i++)
         mos_outputs_close(&loop.runs[i].outputs);

@@ -119,6 +119,8 @@ struct mos_flow {
     struct mos_flow *older, *newer;   /* in its queue, by the time of the last packet */
     struct mos_queue *queue;
     uint64_t deadline, next;      /* next: of the receiver of the current segment, before it */
+    uint32_t expects;             /* the number that it expects, before that segment */
+    event_t received;             /* the receiver's set, which is to be raised when the segment is in the sequence */
     struct mos_address ends[2];   /* client, server */
     bool six;                     /* over IPv6 */
     struct mos_end end[2];
@@ -126,7 +128,8 @@ struct mos_flow {
     struct mos_translated *translated;   /* by what else its packets are known */
     struct mos_indexed *indexed;  /* by its ends, once the context has an index */
     int offload;                  /* enum mos_ext_offload, or 0 */
-    bool plain;                   /* established at both ends, without buffers, and not offloaded */
+    bool plain;                   /* established at both ends, and not offloaded */
+    bool was_reset;               /* as its TCP says, which its ends need not believe */
     unsigned sender;              /* of the last packet: 0 the client, 1 the server; as in the stack's instance */
     unsigned view_count;
     struct mos_socket *views[];   /* one for each monitor that took it */
@@ -141,6 +144,11 @@ struct mos_segment;
 bool mos_segment(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
                  struct sl_sequence *sequences, unsigned side, const struct mos_segment *known);
 bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_segment *known);   /* of a flow (segment.c) */
+
+/* The payload after `header` bytes of a segment of an established flow is received, without becoming the current packet: no
+ * program looks at that. False, and nothing is done, where it is more than the next bytes. */
+bool mos_segment_append(struct mos_flow *flow, unsigned from, const struct sl_frame *frame, uint32_t header,
+                        sl_bytes segment, const struct mos_segment *known);
 
 /* The segment is in the sequence. The flow may end. */
 void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_sequence_rules *rules);
@@ -168,7 +176,7 @@ void mos_flow_wait(struct mos_flow *flow);     /* it waits for its next segment 
 void mos_flow_settle(struct mos_flow *flow);   /* it waits for its next segment; or ends, with both ends closed */
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
-void mos_flow_set_buffers(struct mos_flow *flow);                 /* as its views' options say */
+bool mos_flow_set_buffers(struct mos_flow *flow);   /* as its views' options say; false: no memory for that */
 
 /* --- flows by their ends (flow_index.c): only where a program looks for one --- */
 
@@ -201,6 +209,13 @@ enum { MOS_CONTEXTS = 64 };
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_hosts;   /* endpoint.h */
 
+/* What programs do not get, of which the end of the run says how much. */
+struct mos_losses {
+    uint64_t given_up;            /* bytes of streams: the first hole, where a bound of the stack was reached */
+    uint64_t unbuffered;          /* bytes of streams without memory for their receive buffer */
+    uint64_t flows;               /* of monitors, without memory */
+};
+
 struct mos_context {
     struct mtcp_context public;   /* first, so that it is the program's mctx_t */
     struct sl_box *box;
@@ -214,6 +229,7 @@ struct mos_context {
     unsigned raw;                 /* monitors of single packets */
     bool looks;                   /* has registered for packets of established flows without a FIN */
     bool passed;                  /* the current segment concerns no program */
+    struct mos_losses losses;
     uint8_t *shown;               /* what mtcp_getlastpkt gave of it: a copy, of MOS_SHOWN_ROOM bytes */
     struct mos_queue open, time_wait;
     uint8_t *again;               /* a packet that returns to the stack, of UINT16_MAX bytes */

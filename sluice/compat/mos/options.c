@@ -16,21 +16,30 @@ static struct mos_flow *flow_of(const struct mos_socket *socket)
     return socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? socket->flow : NULL;
 }
 
+/* *len: bytes that there is room for, and then, as in mOS, how many fragments are there; one of no bytes follows them where
+ * there is room for it. */
 static int get_fragments(const struct mos_buffer *buffer, void *value, socklen_t *len)
 {
     struct tcp_ring_fragment *out = value;
-    size_t room = *len / sizeof *out, count = 0;
+    const size_t room = *len / sizeof *out;
+    size_t count = 0;
+    if (!room)
+        return failed(EINVAL);
+    if (!buffer->size)
+        return failed(ENODATA);   /* it was set to keep none */
     const uint64_t next = mos_buffer_next(buffer);
-    if (room && buffer->bytes && next > buffer->base)
-        out[count++] = (struct tcp_ring_fragment){(uint32_t)buffer->base, (uint32_t)(next - buffer->base)};
+    if (buffer->bytes && next > buffer->base)
+        out[count++] = (struct tcp_ring_fragment){buffer->base, (uint32_t)(next - buffer->base)};
     const struct sl_piece *extent = buffer->bytes ? mos_buffer_extents(buffer) : NULL;
     for (; extent && count < room; extent = sl_piece_next(extent)) {
         const uint64_t at = extent->node.position - buffer->origin;
         uint64_t from = sl_max(at, buffer->base), to = at + extent->length;
         if (from < to && extent->kind != SL_PIECE_PHANTOM)
-            out[count++] = (struct tcp_ring_fragment){(uint32_t)from, (uint32_t)(to - from)};
+            out[count++] = (struct tcp_ring_fragment){from, (uint32_t)(to - from)};
     }
-    *len = (socklen_t)(count * sizeof *out);
+    if (count < room)
+        out[count] = (struct tcp_ring_fragment){0, 0};
+    *len = (socklen_t)count;
     return 0;
 }
 
@@ -70,11 +79,11 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
         return -1;
     if (!value || !len)
         return failed(EFAULT);
-    if (name >= MOS_CLIBUF && name <= MOS_SVROVERLAP)
+    if (name == MOS_CLIBUF || name == MOS_SVRBUF || name == MOS_CLIOVERLAP || name == MOS_SVROVERLAP)
         return get_setting(socket, name, value, len);
     struct mos_flow *flow = flow_of(socket);
     if (!flow)
-        return failed(ENOTCONN);
+        return failed(socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? ENOTCONN : ENOTSOCK);
     switch (name) {
     case MOS_FRAGINFO_CLIBUF:
     case MOS_FRAGINFO_SVRBUF: return get_fragments(&flow->buffer[name == MOS_FRAGINFO_SVRBUF], value, len);
@@ -91,6 +100,20 @@ int mtcp_getsockopt(mctx_t mctx, int sock, int level, int name, void *value, soc
     }
 }
 
+/* The receive buffer of a side; a flow's is made as large at once. */
+static int set_size(struct mos_socket *socket, int side, int size)
+{
+    struct mos_flow *flow = flow_of(socket);
+    const int before = socket->buffer[side];
+    if (size < 0)
+        return failed(EINVAL);
+    socket->buffer[side] = size;
+    if (!flow || mos_flow_set_buffers(flow))
+        return 0;
+    socket->buffer[side] = before;
+    return failed(ENOMEM);
+}
+
 int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *value, socklen_t len)
 {
     if (level != SOL_MONSOCKET)
@@ -103,11 +126,7 @@ int mtcp_setsockopt(mctx_t mctx, int sock, int level, int name, const void *valu
     int number = *(const int *)value;
     switch (name) {
     case MOS_CLIBUF:
-    case MOS_SVRBUF:
-        if (number < 0)
-            return failed(EINVAL);
-        socket->buffer[name == MOS_SVRBUF] = number;
-        break;
+    case MOS_SVRBUF: return set_size(socket, name == MOS_SVRBUF, number);
     case MOS_CLIOVERLAP:
     case MOS_SVROVERLAP:
         if (number != MOS_OVERLAP_POLICY_FIRST && number != MOS_OVERLAP_POLICY_LAST)

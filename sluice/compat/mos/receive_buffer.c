@@ -81,16 +81,16 @@ uint64_t mos_buffer_farthest(const struct mos_buffer *buffer)
 
 /* --- bytes --- */
 
-void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
+bool mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
 {
     if (size == buffer->size)
-        return;
+        return true;
     uint8_t *bytes = NULL;
     uint64_t end = mos_buffer_farthest(buffer), base = buffer->base;
     if (size && buffer->bytes) {
         bytes = malloc(size);
         if (!bytes)
-            return;
+            return false;
         base = end > base + size ? end - size : base;
         for (uint64_t at = base; at < end; at++)
             bytes[at % size] = buffer->bytes[at % buffer->size];
@@ -99,6 +99,14 @@ void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
     buffer->bytes = bytes;
     buffer->size = size;
     buffer->base = bytes ? base : end;
+    return true;
+}
+
+bool mos_buffer_reserve(struct mos_buffer *buffer)
+{
+    if (!buffer->bytes && buffer->size)
+        buffer->bytes = malloc(buffer->size);
+    return buffer->bytes;
 }
 
 static void copy_in(struct mos_buffer *buffer, uint64_t from, uint64_t to, const uint8_t *bytes)
@@ -114,9 +122,7 @@ static void copy_in(struct mos_buffer *buffer, uint64_t from, uint64_t to, const
 
 void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, const uint8_t *bytes)
 {
-    if (!buffer->size || from >= to)
-        return;
-    if (!buffer->bytes && !(buffer->bytes = malloc(buffer->size)))
+    if (from >= to || !mos_buffer_reserve(buffer))
         return;
     buffer->base = mos_buffer_base_for(buffer, to);
     if (from < buffer->base) {
@@ -140,6 +146,14 @@ void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, cons
             break;
         at = sl_max(at, end_of(buffer, piece));
     }
+}
+
+void mos_buffer_append(struct mos_buffer *buffer, uint32_t length, const uint8_t *bytes)
+{
+    const uint64_t from = mos_buffer_next(buffer), to = from + length;
+    buffer->base = mos_buffer_base_for(buffer, to);
+    const uint64_t kept = sl_max(from, buffer->base);
+    copy_in(buffer, kept, to, bytes + (kept - from));
 }
 
 uint64_t mos_buffer_there(const struct mos_buffer *buffer, uint64_t offset)

@@ -42,8 +42,11 @@ static inline int64_t mos_buffer_offset(const struct mos_buffer *buffer, uint32_
     return (int64_t)(next - buffer->origin) + (int32_t)(number - (uint32_t)next);
 }
 
-/* Another size; of what is kept as much as fits, the newest. Without memory it stays as it was. */
-void mos_buffer_resize(struct mos_buffer *buffer, uint32_t size);
+/* Another size; of what is kept as much as fits, the newest. False without memory: it stays as it was. */
+bool mos_buffer_resize(struct mos_buffer *buffer, uint32_t size);
+
+/* Memory for its size; false where there is none. */
+bool mos_buffer_reserve(struct mos_buffer *buffer);
 
 /* Everything before it was received or given up. */
 static inline uint64_t mos_buffer_next(const struct mos_buffer *buffer) {
@@ -64,8 +67,11 @@ static inline uint64_t mos_buffer_base_for(const struct mos_buffer *buffer, uint
 }
 
 /* Keeps the bytes of [from, to): where some are known the copy that the policy says. What lies before the lowest offset
- * that is kept then is forgotten. What was received does not change: the sequence says it. */
+ * that is kept then is forgotten. What was received does not change: the sequence says it. Its memory was reserved. */
 void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, const uint8_t *bytes);
+
+/* The same for the next bytes, where nothing is out of order. */
+void mos_buffer_append(struct mos_buffer *buffer, uint32_t length, const uint8_t *bytes);
 
 /* Holes before the lowest offset that is kept are given up: what would fill them cannot be kept. */
 void mos_buffer_skip(struct mos_buffer *buffer, const struct sl_sequence_rules *rules, struct sl_pool *pool);

@@ -81,7 +81,7 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
     struct mos_end *end = &flow->end[from ^ 1];
     const struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     const uint8_t before = end->state;
-    event_t set = MOS_ON_PKT_IN | (sent & MOS_ON_REXMIT);
+    event_t set = MOS_ON_PKT_IN | (sent & MOS_ON_REXMIT);   /* of a SYN */
     if (s->flags & MOS_RST) {
         if (s->reset)
             end->state = MOS_CLOSED;
@@ -94,9 +94,14 @@ static event_t update_receiver(struct mos_flow *flow, unsigned from, const struc
         if (s->fin && mos_buffer_next_with(buffer, s->from, s->stop) >= buffer->fin)
             mos_end_receives_fin(end);
     }
-    if (s->from < s->stop ? mos_buffer_knows(buffer, s->from, s->stop) : s->stale && flow->context->packet.payload_wire)
-        set |= MOS_ON_REXMIT;
     return set | state_change(end, before);
+}
+
+/* Has the receiver got payload of it before? */
+static bool repeats(const struct mos_flow *flow, unsigned from, const struct segment *s)
+{
+    return s->from < s->stop ? mos_buffer_knows(&flow->buffer[from ^ 1], s->from, s->stop)
+                             : s->stale && flow->context->packet.payload_wire;
 }
 
 /* Does a monitor want the bytes that an end receives? */
@@ -113,12 +118,28 @@ static void raise_error(struct mos_flow *flow, unsigned to, uint64_t end, bool b
     }
 }
 
+/* There is no memory for what comes before `end`: readers lose it. */
+static void lose(struct mos_flow *flow, struct mos_buffer *buffer, uint64_t end)
+{
+    if (end > buffer->base)
+        flow->context->losses.unbuffered += end - buffer->base;
+    buffer->base = sl_max(buffer->base, end);
+}
+
 /* Bytes reach the receive buffer of end `to`. False when they are not to be received. */
 static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s, bool beyond)
 {
     static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
     struct mos_buffer *buffer = &flow->buffer[to];
-    if (buffer->size) {
+    if (buffer->size && !mos_buffer_reserve(buffer)) {
+        raise_error(flow, to, s->stop, true);   /* its callback may set a smaller one, */
+        if (buffer->size && !mos_buffer_reserve(buffer)) {
+            if (!beyond)
+                lose(flow, buffer, s->stop);
+            return !beyond;
+        }
+    }
+    if (buffer->size) {   /* or none */
         if (beyond || mos_buffer_base_for(buffer, s->stop) > buffer->base)
             raise_error(flow, to, s->stop, beyond);
         if (beyond && mos_buffer_base_for(buffer, s->stop) > buffer->base)
@@ -138,6 +159,26 @@ static bool reads_otherwise(const struct mos_packet *packet, const struct segmen
            packet->tcp[13] != s->flags;
 }
 
+/* A SYN with which the stack would begin another connection in place of the flow, in the middle of a segment of it. */
+static bool begins_another(const struct mos_flow *flow, const struct mos_segment *known)
+{
+    const bool over = known->fin || known->its_fin || flow->was_reset;
+    return over && (flow->context->packet.tcp[13] & (MOS_SYN | MOS_ACK)) == MOS_SYN;
+}
+
+/* The set of the receiver's end, once that has received the current packet. */
+static void raise_received(struct mos_flow *flow)
+{
+    struct mos_packet *packet = &flow->context->packet;
+    packet->there = mos_flow_is_watched(flow);
+    packet->flow = flow;
+    if (packet->there)
+        mos_flow_raise(flow, flow->sender ^ 1, MOS_AT_RCV, flow->received);
+    flow->received = 0;
+    packet->there = false;
+    packet->flow = NULL;
+}
+
 static bool forward_dropped(struct mos_flow *flow)
 {
     flow->context->packet.there = false;
@@ -152,6 +193,8 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     const bool changed = packet->again == MOS_CHANGED;   /* its sender's part was done */
     flow->sender = from;
+    flow->received = 0;
+    flow->was_reset |= known->reset;
     if (flow->offload == MOS_EXT_DROP) {
         packet->dropped = true;
         return forward_dropped(flow);
@@ -159,6 +202,7 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
     packet->flow = flow;
     const bool first_is_reset = packet->tcp[13] & MOS_RST && !buffer->sequence->based;   /* which numbers no stream */
     mos_buffer_begins_at(buffer, first_is_reset ? number_at(packet->tcp + 4) : known->base);
+    flow->expects = (uint32_t)(buffer->sequence->based ? buffer->sequence->next : buffer->origin);
     if (known->fin && mos_buffer_offset(buffer, known->end - 1) >= (int64_t)mos_buffer_next(buffer))
         buffer->fin = (uint64_t)mos_buffer_offset(buffer, known->end - 1);   /* one before that is no news to the receiver */
     struct segment s = read_segment(flow, from, known);
@@ -174,24 +218,57 @@ bool mos_segment_pass(struct mos_flow *flow, unsigned from, const struct mos_seg
         if (packet->changed) {
             mos_translated_note(flow);
             if (reads_otherwise(packet, &s, payload_wire)) {
+                if (begins_another(flow, known))
+                    return forward_dropped(flow);
                 mos_packet_again(flow, from, MOS_CHANGED);   /* the receiver gets that one */
                 return false;
             }
             s = read_segment(flow, from, known);   /* it lies elsewhere */
         }
     }
-    set = update_receiver(flow, from, &s, known, set);
-    packet->there = watched;
-    if (watched)
-        mos_flow_raise(flow, from ^ 1, MOS_AT_RCV, set);
+    flow->received = update_receiver(flow, from, &s, known, set);
     flow->next = mos_buffer_next(buffer);
+    packet->there = watched;
+    if (watched && repeats(flow, from, &s))
+        mos_flow_raise(flow, from ^ 1, MOS_AT_RCV, MOS_ON_REXMIT);   /* while the buffer holds the old bytes */
     if (s.from < s.stop && !(s.flags & MOS_RST) && !known->outside) {
         const bool beyond = known->bounded && (int32_t)(s.number + packet->payload_wire - known->high) > 0;
-        if (!receive(flow, from ^ 1, &s, beyond))
+        if (!receive(flow, from ^ 1, &s, beyond)) {
+            raise_received(flow);
             return forward_dropped(flow);
+        }
     }
     packet->there = false;
-    packet->flow = NULL;
+    return true;
+}
+
+/* Does a segment with payload, number `number`, only append bytes to the receive buffer of end `to`: without an error, and
+ * with nothing out of order before or after it? */
+static bool appends(struct mos_flow *flow, unsigned to, uint32_t number, uint32_t length, const struct mos_segment *known)
+{
+    struct mos_buffer *buffer = &flow->buffer[to];
+    const uint64_t next = mos_buffer_next(buffer), base = mos_buffer_base_for(buffer, next + length);
+    if (!buffer->has_begun || buffer->fin != MOS_NO_FIN || buffer->most != UINT64_MAX || known->outside ||
+        mos_buffer_offset(buffer, number) != (int64_t)next || mos_buffer_extents(buffer) || !mos_buffer_reserve(buffer) ||
+        (known->bounded && (int32_t)(number + length - known->high) > 0))
+        return false;
+    for (unsigned i = 0; i < flow->view_count; i++)
+        if (reads(flow->views[i], to) && mos_reader_loses(&flow->views[i]->reader[to], base))
+            return false;
+    return true;
+}
+
+bool mos_segment_append(struct mos_flow *flow, unsigned from, const struct sl_frame *frame, uint32_t header,
+                        sl_bytes segment, const struct mos_segment *known)
+{
+    struct mos_buffer *buffer = &flow->buffer[from ^ 1];
+    const uint32_t length = segment.length - header;
+    if (segment.captured < segment.length || !appends(flow, from ^ 1, number_at(segment.at + 4), length, known) ||
+        !mos_packet_pass(flow->context, frame))
+        return false;
+    flow->sender = from;
+    flow->next = mos_buffer_next(buffer);
+    mos_buffer_append(buffer, length, segment.at + header);
     return true;
 }
 
@@ -216,6 +293,8 @@ void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_
         for (unsigned i = 0; i < flow->view_count; i++)
             mos_reader_follow(&flow->views[i]->reader[to], buffer->base, reads(flow->views[i], to));
     }
+    if (flow->received)
+        raise_received(flow);
     if (mos_buffer_next(buffer) > flow->next)
         raise_new_data(flow, to);
     mos_flow_settle(flow);
@@ -227,6 +306,8 @@ void mos_segments_given_up(struct mos_flow *flow, unsigned from, uint64_t offset
     struct mos_buffer *buffer = &flow->buffer[from ^ 1];
     if (cause == TIMEOUT || cause == CLOSE)
         buffer->most = sl_min(buffer->most, offset);   /* nothing after the hole has been in order */
-    else if (cause != CUT)
+    else if (cause != CUT) {
         buffer->base = sl_max(buffer->base, offset + length);
+        flow->context->losses.given_up += length;
+    }
 }

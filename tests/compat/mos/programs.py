@@ -120,3 +120,13 @@ def rules(
     capture = folder / "in.pcap"
     capture.write_bytes(pcap(packets, times, link_type))
     return run("rules", [str(configuration(folder, capture, folder / "out.pcap", **items)), *what]).splitlines()
+
+
+def forwarded(folder: Path) -> list[bytes]:
+    """The packets that left for out.pcap."""
+    data, at, found = (folder / "out.pcap").read_bytes(), 24, list[bytes]()
+    while at < len(data):
+        length = int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return found

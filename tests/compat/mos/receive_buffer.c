@@ -36,7 +36,8 @@ static void insert(uint64_t offset, uint64_t units)
     struct sl_packet_data direct = {0};
     const uint32_t number = ORIGIN + (uint32_t)offset;
     sl_sequence_begin(&sequence, &rules, &pool, number, 0);
-    const sl_bytes data = {NULL, (uint32_t)units, (uint32_t)units};
+    static const uint8_t bytes[UINT16_MAX];   /* not stored */
+    const sl_bytes data = {bytes, (uint32_t)units, (uint32_t)units};
     CHECK(sl_sequence_insert(&sequence, &rules, &pool, &direct, sl_sequence_position(&sequence, &rules, number), data, units));
 }
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.compat.mos.programs import configuration, run
+import pytest
+
+from tests.compat.mos.programs import configuration, forwarded, run
 from tests.support.capture import pcap
 from tests.support.connection import Host, goodbye, handshake, pair
 
@@ -20,16 +22,6 @@ def extensions(folder: Path, scenario: str, packets: list[bytes], **items: int) 
     capture = folder / "in.pcap"
     capture.write_bytes(pcap(packets))
     return run("extensions", [str(configuration(folder, capture, folder / "out.pcap", **items)), scenario]).splitlines()
-
-
-def forwarded(folder: Path) -> list[bytes]:
-    """The packets that left."""
-    data, at, found = (folder / "out.pcap").read_bytes(), 24, list[bytes]()
-    while at < len(data):
-        length = int.from_bytes(data[at + 8 : at + 12], "little")
-        found.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return found
 
 
 def test_a_context_is_told_before_its_first_callback(tmp_path: Path) -> None:
@@ -52,13 +44,16 @@ def test_a_flow_is_found_by_its_ends(tmp_path: Path) -> None:
     assert lines[:4] == ["found 1", "turned -1 errno=2", "of a flow -1 errno=22", "family -1 errno=97"]
 
 
-def test_both_ends_are_reset_with_the_numbers_that_they_expect(tmp_path: Path) -> None:
+@pytest.mark.parametrize("hook", ["", " received"])
+def test_both_ends_are_reset_with_the_numbers_that_they_expect(hook: str, tmp_path: Path) -> None:
+    """At both hooks: the packet does not reach the receiver."""
     _, _, packets = talk(b"abc", b"last", b"more")
-    lines = extensions(tmp_path, "reset", packets)
-    assert lines == [
-        *("data 1 [abc]", "reset without a packet -1 errno=61"),
-        *("reset 0", "end 1 after 5 packets"),
-    ]
+    lines = extensions(tmp_path, f"reset{hook}", packets)
+    assert lines == (
+        ["data 1 [abc]", "reset 0", "data 1 [last]", "end 1 after 5 packets"]
+        if hook
+        else ["data 1 [abc]", "reset without a packet -1 errno=61", "reset 0", "end 1 after 5 packets"]
+    )
     out = forwarded(tmp_path)
     assert out[:4] == packets[:4] and out[6:] == packets[5:]
     to_server, to_client = (packet[34:] for packet in out[4:6])

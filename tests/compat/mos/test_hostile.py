@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.compat.mos.programs import configuration, program, rules, run
+from tests.compat.mos.programs import EXTRA, configuration, forwarded, program, rules, run
 from tests.support.capture import pcap
 from tests.support.connection import handshake, pair
 from tests.support.packets import UDP, eth, ip4, scale, udp
@@ -50,6 +50,30 @@ def test_whatever_arrives(seed: int, tmp_path: Path) -> None:
     rules(tmp_path, packets, *ALL, change, f"buffer={buffer}", times=times[: len(packets)])
 
 
+@pytest.mark.parametrize("seed", range(24, 32))
+def test_a_stream_is_the_same_whether_its_packets_are_looked_at(seed: int, tmp_path: Path) -> None:
+    """Bytes that only follow those before them take a shorter path where no callback sees their packets."""
+    rng = random.Random(seed)
+    client, server = pair()
+    packets, sent = handshake(client, server), set[int]()
+    for _ in range(60):
+        size = rng.randrange(1, 40)
+        following = next(at for at in range(len(sent) + 1) if at not in sent)
+        offset = rng.choice([*[following] * 4, following + rng.randrange(30), max(0, following - rng.randrange(60))])
+        packets.append(client.at(offset, bytes(rng.choice(b"abcdef") for _ in range(size)), rng.choice(["A", "PA"])))
+        sent |= set(range(offset, offset + size))
+        if rng.random() < 0.3:
+            window = rng.choice([10, 60, 65535])
+            packets.append(server.send("A", ack=client.isn + 1 + following, window=window))
+    packets.append(client.at(max(sent) + 1, b"", "FA"))
+    what = ["data", f"buffer={rng.choice([16, 40, 100, 8192])}", *rng.choice([[], ["overlap"], ["drain"], ["two"]])]
+    (tmp_path / "in.pcap").write_bytes(pcap(packets))
+    path = configuration(tmp_path, tmp_path / "in.pcap")
+    seen, looked = (run("rules", [str(path), *what, *more]).splitlines() for more in ((), ("snd", "rcv")))
+    kinds = {"read", "lost", "NULL"}
+    assert seen and seen == [line for line in looked if line.split()[0] in kinds]
+
+
 def test_ranges_out_of_order_are_bounded(tmp_path: Path) -> None:
     """Each second byte of 2000: the first holes are given up, and reading goes on behind them."""
     client, server = pair()
@@ -86,6 +110,15 @@ def test_flows_that_ended_leave_room(tmp_path: Path) -> None:
     assert "still here" in out and "ORPHAN" not in out
 
 
+def in_little_memory(folder: Path, packets: list[bytes], *what: str) -> subprocess.CompletedProcess[str]:
+    """rules.c with a gigabyte of addresses."""
+    (folder / "in.pcap").write_bytes(pcap(packets))
+    command = [str(program("rules")), str(configuration(folder, folder / "in.pcap")), *what]
+    limited = ["sh", "-c", 'ulimit -v 1000000 && exec "$@"', "sh", *command]
+    limited = command if any("sanitize" in word for word in EXTRA) else limited  # which take terabytes
+    return subprocess.run(limited, capture_output=True, text=True, check=True, timeout=60)
+
+
 def test_a_hole_that_was_given_up_is_not_read(tmp_path: Path) -> None:
     """257 pieces out of order: what was not received is told as lost, and is not in what is read."""
     client, server = pair()
@@ -93,6 +126,8 @@ def test_a_hole_that_was_given_up_is_not_read(tmp_path: Path) -> None:
     lines = rules(tmp_path, packets, "data")
     assert [line.split()[1] for line in lines if line.startswith("lost")] == ["1000"]
     assert set("".join(line.split()[-1] for line in lines if line.startswith("read"))) == {"x"}
+    done = in_little_memory(tmp_path, packets, "data")
+    assert "1000 bytes of streams were given up" in done.stderr
 
 
 @pytest.mark.parametrize("window", [0, 1000])
@@ -140,3 +175,40 @@ def test_no_input_is_overwritten(tmp_path: Path) -> None:
     done = subprocess.run([str(program("rules")), str(path), "snd"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and "forwarded to it would overwrite it" in done.stderr
     assert b.read_bytes() == before
+
+
+@pytest.mark.parametrize("server_first", [False, True])
+def test_a_callback_does_not_begin_a_connection_in_place_of_one(server_first: bool, tmp_path: Path) -> None:
+    """A segment after a FIN that a callback makes a SYN with another number: its flow goes on, and ends once."""
+    client, server = pair()
+    packets = [*handshake(client, server), client.send("FA"), server.send("A")]
+    packets += [client.at(0, b"made a SYN") if server_first else server.data(b"made a SYN"), server.data(b"answer")]
+    packets += [server.send("FA"), client.send("A"), *handshake(*pair(port=40001))]
+    lines = rules(tmp_path, packets, "reopen", "snd", "rcv")
+    assert "change 0 errno=0" in lines
+    assert sum("CONN_START" in line for line in lines) == 4 and sum("CONN_END" in line for line in lines) == 4
+    written = forwarded(tmp_path)
+    assert len(written) == len(packets) and written[5][47] == 2 and written[5][38:42] == bytes.fromhex("12345678")
+
+
+@pytest.mark.skipif(any("sanitize" in word for word in EXTRA), reason="sanitizers take terabytes of addresses")
+def test_without_memory_for_a_buffer_its_bytes_are_reported_as_lost(tmp_path: Path) -> None:
+    """MOS_ON_ERROR, then an error of mtcp_peek; what comes after that is lost, too. In the end it is counted."""
+    client, server = pair()
+    packets = [*handshake(client, server), client.data(b"first"), client.data(b"more")]
+    done = in_little_memory(tmp_path, packets, "data", "buffer=2147483647")
+    lines = done.stdout.splitlines()
+    assert [line.split()[3] for line in lines if line.startswith("NULL")] == ["ERROR", "NEW_DATA"] * 2
+    assert [line for line in lines if line.startswith("lost")] == ["lost 5 errno=61", "lost 4 errno=61"]
+    assert "9 bytes of streams were lost: no memory for receive buffers" in done.stderr
+
+
+@pytest.mark.skipif(any("sanitize" in word for word in EXTRA), reason="sanitizers take terabytes of addresses")
+def test_a_callback_may_set_a_smaller_buffer_where_there_is_no_memory(tmp_path: Path) -> None:
+    """Nothing is lost; and a size without memory is refused."""
+    client, server = pair()
+    packets = [*handshake(client, server), client.data(b"first"), client.data(b"more")]
+    done = in_little_memory(tmp_path, packets, "data", "enlarge", "resize", "buffer=2147483647")
+    lines = done.stdout.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("read")] == ["first", "more"]
+    assert "resize -1 errno=12 size 65536" in lines and "lost" not in done.stdout + done.stderr

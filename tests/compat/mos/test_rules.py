@@ -43,7 +43,7 @@ def test_rule_1_raw_sockets_hear_of_every_ip_packet_that_their_filter_accepts(tm
 def test_rule_2_only_a_syn_makes_a_flow_and_what_has_none_is_an_orphan(tmp_path: Path) -> None:
     _, _, packets = talk(b"abc")
     lines = rules(tmp_path, packets[1:], "orphan", "snd")
-    assert lines == [f"NULL 0 both ORPHAN errno=107 errno=107 packet 0 {n}" for n in (0, 0, 3)]
+    assert lines == [f"NULL 0 both ORPHAN errno=88 errno=88 packet 0 {n}" for n in (0, 0, 3)]
     lines = rules(tmp_path, packets, "orphan")
     assert lines == []
 
@@ -51,7 +51,7 @@ def test_rule_2_only_a_syn_makes_a_flow_and_what_has_none_is_an_orphan(tmp_path:
 def test_rule_2_packets_behind_the_end_of_a_flow_are_orphans(tmp_path: Path) -> None:
     client, server, packets = talk()
     packets += [*goodbye(client, server), client.send("A")]
-    assert rules(tmp_path, packets, "orphan") == ["NULL 0 both ORPHAN errno=107 errno=107 packet 0 0"]
+    assert rules(tmp_path, packets, "orphan") == ["NULL 0 both ORPHAN errno=88 errno=88 packet 0 0"]
 
 
 def test_rule_3_the_senders_side_first_then_the_receivers(tmp_path: Path) -> None:
@@ -97,6 +97,31 @@ def test_rule_3_a_packet_is_changed_at_snd_only_and_the_receiver_sees_it_so(
     assert of(lines, "change") == (["change 0 errno=0"] if how == "drop" else ["change 0 errno=0", "change -1 errno=1"])
     assert [line.split()[-1] for line in of(lines, "read")] == read
     assert payloads_of(tmp_path / "out.pcap") == sent
+
+
+def test_rule_3_the_receiver_has_the_bytes_of_the_packet(tmp_path: Path) -> None:
+    """At MOS_HK_RCV the stack of its side is updated, its buffer too; a retransmission was raised before that."""
+    client, _, packets = talk(b"abc")
+    packets += [client.at(6, b"ghi"), client.at(3, b"def"), client.at(3, b"DEF")]
+    lines = of(rules(tmp_path, packets, "rcv", "peek"), "RCV 1 svr PKT_IN", "RCV 1 svr REXMIT", "read", "held")[-8:]
+    assert [line.split()[3] if line.startswith("RCV") else line.split()[-1] for line in lines] == [
+        *("PKT_IN", "abc", "PKT_IN", "PKT_IN", "defghi"),
+        *("REXMIT", "DEF", "PKT_IN"),
+    ]
+
+
+def test_fragments_are_counted_and_a_buffer_has_sequence_numbers(tmp_path: Path) -> None:
+    client, _, packets = talk(b"abc")
+    packets += [client.at(6, b"ghi"), client.at(12, b"mn"), client.at(3, b"def")]
+    lines = of(rules(tmp_path, packets, "rcv", "fragments"), "fragments")
+    assert [line.partition(" room -1 errno=22 ")[::2] for line in lines[2:]] == [
+        ("fragments 0 0+3 end 0", "info 0 4 3"),
+        ("fragments 0 0+3 6+3 end 0", "info 0 4 9"),
+        ("fragments 0 0+3 6+3 12+2 end 0", "info 0 4 14"),
+        ("fragments 0 0+9 12+2 end 0", "info 0 10 14"),
+    ]
+    without = of(rules(tmp_path, packets, "rcv", "fragments", "buffer=0"), "fragments")
+    assert all(line.startswith("fragments -1") for line in without)
 
 
 def test_rule_3_both_ends_close_at_once(tmp_path: Path) -> None:

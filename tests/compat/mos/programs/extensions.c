@@ -84,7 +84,7 @@ static void on_packet(mctx_t mctx, int sock, int side, event_t event, filter_arg
     packets++;
     if (is("hash"))
         printf("hash %d\n", info.hash == GetRSSHash(info.iph->daddr, info.iph->saddr, info.tcph->dest, info.tcph->source));
-    if (is("reset") && info.payloadlen == 4)
+    if ((is("reset") || is("reset received")) && info.payloadlen == 4)
         say("reset", mos_ext_reset(mctx, sock));
     if (is("deregister") && packets == 2)
         say("deregister", mtcp_register_callback(mctx, sock, MOS_ON_CONN_NEW_DATA, MOS_NULL, NULL));
@@ -179,7 +179,7 @@ int main(int argc, char **argv)
             if (mtcp_register_callback(mctx, monitor, events[i], MOS_NULL, on_tls))
                 return 2;
     } else if (mtcp_register_callback(mctx, monitor, MOS_ON_CONN_NEW_DATA, MOS_NULL, on_data) ||
-               mtcp_register_callback(mctx, monitor, MOS_ON_PKT_IN, MOS_HK_SND, on_packet) ||
+               mtcp_register_callback(mctx, monitor, MOS_ON_PKT_IN, is("reset received") ? MOS_HK_RCV : MOS_HK_SND, on_packet) ||
                mtcp_register_callback(mctx, monitor, MOS_ON_CONN_START, MOS_HK_SND, on_begin) ||
                mtcp_register_callback(mctx, monitor, MOS_ON_CONN_END, MOS_HK_RCV, on_end)) {
         return 2;

@@ -1,8 +1,8 @@
 /* Says what every callback sees, and tries what may not be done; `rules CONFIG WHAT...` with WHAT of
  * snd rcv null raw orphan: what to register; two: two monitors; data, drain: read, all at NEW_DATA or at ERROR;
  * drop, chomp, insert: change packets with payload; stop: at the first payload; close: sockets, in their
- * callbacks; scribble: in what getlastpkt gave; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a
- * timer; user, errors. */
+ * callbacks; scribble: in what getlastpkt gave; reopen: makes a SYN of payload after a FIN; resize: to what has no
+ * memory; peek, fragments: at MOS_HK_RCV; buffer=N, overlap, enlarge, peers, timer, contexts: a second one, with a timer; user, errors. */
 #include <mos_api.h>
 #include <mtcp_api.h>
 
@@ -75,6 +75,25 @@ static void say(mctx_t mctx, const char *hook, int sock, int side, event_t event
     printf("\n");
 }
 
+static int state_of(mctx_t mctx, int sock, int name)
+{
+    int state = 0;
+    socklen_t length = sizeof state;
+    return mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, name, &state, &length) ? -1 : state;
+}
+
+/* After a FIN of the client's: a SYN with another number. */
+static int reopen(mctx_t mctx, int sock, int side)
+{
+    enum { SEQ = 4, FLAGS = 13 };
+    byte number[4] = {0x12, 0x34, 0x56, 0x78}, syn = 2;
+    if (state_of(mctx, sock, MOS_TCP_STATE_CLI) < TCP_FIN_WAIT_1)
+        return 0;
+    if (mtcp_setlastpkt(mctx, sock, side, SEQ, number, sizeof number, MOS_TCP_HDR | MOS_OVERWRITE))
+        return -1;
+    return mtcp_setlastpkt(mctx, sock, side, FLAGS, &syn, 1, MOS_TCP_HDR | MOS_OVERWRITE | MOS_UPDATE_TCP_CHKSUM);
+}
+
 static void change(mctx_t mctx, int sock, int side)
 {
     struct pkt_info packet;
@@ -82,7 +101,9 @@ static void change(mctx_t mctx, int sock, int side)
     int result = 0, sums = MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM;
     if (mtcp_getlastpkt(mctx, sock, side, &packet) || !packet.payloadlen)
         return;
-    if (has("drop"))
+    if (has("reopen"))
+        result = reopen(mctx, sock, side);
+    else if (has("drop"))
         result = mtcp_setlastpkt(mctx, sock, side, 0, NULL, 0, MOS_DROP);
     else if (has("chomp"))
         result = mtcp_setlastpkt(mctx, sock, side, 1, NULL, 2, MOS_TCP_PAYLOAD | MOS_CHOMP | sums);
@@ -226,6 +247,24 @@ static void on_snd(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
     }
 }
 
+/* As mOS counts them: room in bytes, then how many there are, with one of no bytes after them. */
+static void print_fragments(mctx_t mctx, int sock)
+{
+    struct tcp_ring_fragment list[4];
+    struct tcp_buf_info info;
+    socklen_t length = sizeof list, one = sizeof list[0] - 1, size = sizeof info;
+    printf("fragments %d", mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, MOS_FRAGINFO_SVRBUF, list, &length));
+    for (socklen_t i = 0; i < length; i++)
+        printf(" %llu+%u", (unsigned long long)list[i].offset, list[i].len);
+    printf(" end %u", length < 4 ? list[length].len : 0);
+    printf(" room %d", mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, MOS_FRAGINFO_SVRBUF, list, &one));
+    printf(" errno=%d", errno);
+    if (mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, MOS_INFO_SVRBUF, &info, &size) == 0)
+        printf(" info %u %u %u", info.last_byte_read - info.init_seq, info.next_byte_expected - info.init_seq,
+               info.last_byte_received - info.init_seq);
+    printf("\n");
+}
+
 static void on_rcv(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
 {
     (void)arg;
@@ -234,6 +273,20 @@ static void on_rcv(mctx_t mctx, int sock, int side, event_t event, filter_arg_t 
         change(mctx, sock, side);
     if (event == MOS_ON_REXMIT)
         print_held(mctx, sock, side);
+    if (event == MOS_ON_PKT_IN && has("peek"))
+        read_all(mctx, sock, side);
+    if (event == MOS_ON_PKT_IN && side == MOS_SIDE_SVR && has("fragments"))
+        print_fragments(mctx, sock);
+}
+
+static void resize(mctx_t mctx, int sock, int side)
+{
+    int size = 2147483647;
+    socklen_t length = sizeof size;
+    const int name = side ? MOS_SVRBUF : MOS_CLIBUF, result = mtcp_setsockopt(mctx, sock, SOL_MONSOCKET, name, &size, sizeof size);
+    printf("resize %d errno=%d", result, errno);
+    mtcp_getsockopt(mctx, sock, SOL_MONSOCKET, name, &size, &length);
+    printf(" size %d\n", size);
 }
 
 static void on_null(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)
@@ -250,6 +303,8 @@ static void on_null(mctx_t mctx, int sock, int side, event_t event, filter_arg_t
     }
     if (event == MOS_ON_CONN_NEW_DATA && has("data"))
         read_all(mctx, sock, side);
+    if (event == MOS_ON_CONN_NEW_DATA && has("resize"))
+        resize(mctx, sock, side);
 }
 
 static void on_raw(mctx_t mctx, int sock, int side, event_t event, filter_arg_t *arg)

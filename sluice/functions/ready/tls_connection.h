@@ -90,6 +90,14 @@ static inline bool tls_connection_looks(const struct tls_connection *tls, unsign
     return !tls->look[number].over && !tls_connection_has_begun(tls, number) && tls->owner->may_begin(tls->user, number);
 }
 
+/* Whether nothing of the following bytes is for TLS: each side is shut, or TLS is not searched for. */
+static inline bool tls_connection_is_over(const struct tls_connection *tls) {
+    for (unsigned i = 0; i < 2; i++)
+        if (tls_connection_has_begun(tls, i) ? !tls->opener.side[i].why : tls_connection_looks(tls, i))
+            return false;
+    return true;
+}
+
 /* Another TLS may begin with the next byte of each side, as in a tunnel. */
 static inline void tls_connection_look_again(struct tls_connection *tls) {
     for (unsigned i = 0; i < 2; i++)

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule
+from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule, run
 from tests.functions.logs.boxes import connection as logged
 from tests.functions.logs.http2 import (
     CLIENT,
@@ -31,6 +31,7 @@ from tests.functions.logs.http2 import (
 )
 from tests.functions.logs.test_http2 import CAPTURE, talks
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
+from tests.support.corpus import corpus
 
 pytestmark = [needs_ids, needs_nghttp2]
 
@@ -222,6 +223,18 @@ def test_the_packets_of_an_alert_within_tls(tmp_path: Path) -> None:
     assert sorted(found.sids) == EXPECTED
     size = len((tmp_path / "out.pcap").read_bytes())
     assert 24 < size < sum(16 + len(one) for one in connection(talk))  # those that complete a match, once each
+
+
+@needs_libcrypto
+@pytest.mark.corpus
+def test_the_capture_of_a_browser() -> None:
+    """Chrome with HTTP/2 in TLS; the secrets are in the file."""
+    capture = corpus() / "FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng"
+    rules = rule('content:"GET"; http_method;') + rule('content:"200"; http_stat_code;', sid=2)
+    rows = run(lambda box: box.run(capture), rules).rows
+    assert [(row["alert"]["signature_id"], row["http"].get("hostname")) for row in rows] == [
+        (1, "cloudflare-quic.com"), (2, None)
+    ]  # fmt: skip
 
 
 @needs_openssl

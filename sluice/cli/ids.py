@@ -49,7 +49,7 @@ from sluice.functions.detect.errors import DetectionError
 from sluice.functions.detect.rules import RuleSet, read_files
 from sluice.stacks.find import DEFAULT
 
-ROUTINE = frozenset({"ids_alerts", "ids_http_messages", "ids_logged", "ids_blocked"})
+ROUTINE = frozenset({"ids_alerts", "ids_http_messages", "ids_logged", "ids_blocked", "ids_tls_opened"})
 """Counters of `ids` that are no bounds."""
 
 

@@ -19,7 +19,7 @@ struct quic_crypto {
 
 /* Keys that protect the packets of one direction at one level. */
 struct quic_keys {
-    uint8_t cipher;                 /* enum tls_aead; TLS_AEAD_UNKNOWN: there are none */
+    uint8_t cipher;                 /* enum tls_kind; TLS_AEAD_UNKNOWN: there are none */
     uint8_t key[TLS_KEY_MOST], iv[TLS_IV], hp[TLS_KEY_MOST];
 };
 
@@ -84,7 +84,7 @@ static const struct quic_version *quic_version_of(uint64_t number) {
 }
 
 /* The keys that follow from a secret (RFC 9001, 5.1), for a cipher whose keys are as long as its hash lets them be. */
-static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *version, enum tls_aead cipher,
+static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *version, enum tls_kind cipher,
                          const struct key_secret *secret, struct quic_keys *keys) {
     uint8_t size = cipher == TLS_AES_128_GCM ? 16 : 32;
     keys->cipher = TLS_AEAD_UNKNOWN;
@@ -135,7 +135,7 @@ struct quic_packet {
 /* Opens the packet into `out`, which has room for all of it; how many bytes that is, or -1: it is not authentic. */
 static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *keys, const struct quic_packet *packet,
                          uint8_t *out) {
-    void *context = crypto->tls.aead[keys->cipher];
+    void *context = crypto->tls.cipher[keys->cipher];
     uint8_t nonce[TLS_IV], tag[TLS_TAG];
     memcpy(nonce, keys->iv, sizeof nonce);
     for (unsigned i = 0; i < 8; i++)
@@ -158,7 +158,7 @@ static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *key
  * that is in front of them, and of the id (RFC 9001, 5.8). */
 static bool quic_retry_is_authentic(struct quic_crypto *crypto, const struct quic_version *version, const uint8_t *id,
                                     uint8_t id_length, const uint8_t *packet, uint32_t length) {
-    void *context = crypto->tls.aead[TLS_AES_128_GCM];
+    void *context = crypto->tls.cipher[TLS_AES_128_GCM];
     uint8_t tag[TLS_TAG], none[TLS_TAG];
     int some = 0;
     if (length < TLS_TAG)

@@ -5,6 +5,7 @@
 
 #include "file_http2.h"
 #include "http_side.h"
+#include "tls_connection.h"
 
 enum { FILE_REQUESTS = 256 };   /* requests of a connection without a response, at most */
 
@@ -32,6 +33,7 @@ struct file_http {
     struct http2_library *library;    /* without one, HTTP/2 is not read */
     struct file_http2 *two;           /* NULL until HTTP/2 begins */
     bool upgraded;                    /* to HTTP/2, after messages of HTTP/1 */
+    struct tls_connection *tls;       /* that may begin in a tunnel; NULL without secrets */
 };
 
 static inline unsigned file_http_side(const struct file_http *http, const struct http_side *side) { return side == &http->side[1]; }
@@ -211,14 +213,27 @@ static inline void file_http_complete(struct http_side *side) {
         return;
     bool connected = http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2;
     bool upgraded = file_http_is_h2c(side, message) && file_http_upgrade(http);
-    if ((message->status == 101 && !upgraded) || connected)
+    if ((message->status == 101 && !upgraded) || connected) {
         http->side[0].state = http->side[1].state = HTTP_TUNNEL;
+        if (http->tls)
+            tls_connection_look_again(http->tls);
+    }
     file_http_pop(http);
     http->answered = true;
 }
 
-static const struct http_owner file_http_owner = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, file_http_frames, NULL};
-static const struct http_owner file_http_owner_of_1 = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, NULL, NULL};
+/* Bytes after the messages of CONNECT. Those of a proxy within TLS have been opened already, and are not read. */
+static inline void file_http_tunnelled(struct http_side *side, const uint8_t *at, uint32_t length) {
+    struct file_http *http = side->user;
+    unsigned number = file_http_side(http, side);
+    if (http->tls && !tls_connection_has_begun(http->tls, number))
+        tls_connection_bytes(http->tls, number, at, length, sl_box_time(http->box));
+}
+
+static const struct http_owner file_http_owner = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, file_http_frames,
+                                                   file_http_tunnelled};
+static const struct http_owner file_http_owner_of_1 = {file_http_begin, file_http_headed, file_http_complete, file_http_piece, NULL,
+                                                        file_http_tunnelled};
 
 /* `library`: without its functions, HTTP/2 is not read. */
 static inline void file_http_open(struct file_http *http, struct sl_box *box, struct file_box *files, const struct log_flow *flow,
@@ -251,6 +266,9 @@ static inline void file_http_settle(struct file_http *http) {
             again = true;
         }
     }
+    for (unsigned i = 0; i < 2; i++)
+        if (http->side[i].state == HTTP_TUNNEL && http->side[i].held_used)
+            http_release(&http->side[i], HTTP_TUNNEL, file_http_tunnelled);
 }
 
 static inline void file_http_bytes(struct file_http *http, unsigned number, sl_bytes bytes, uint64_t search) {
@@ -280,6 +298,18 @@ static inline void file_http_gap(struct file_http *http, unsigned number, uint64
     if (http->file[number])
         http->file[number]->missing = http->message[number].missing;
     file_http_settle(http);
+}
+
+/* No more of a side is read: its files are not complete. */
+static inline void file_http_side_stop(struct file_http *http, unsigned number) {
+    struct http_side *side = &http->side[number];
+    if (!(side->known && side->response))
+        http->from_start = false;
+    if (http->two && side->state == HTTP_FRAMES)
+        file_2_side_end(http->two, number);
+    else if (side->state == HTTP_READING)
+        http_break(side, "TLS");
+    http_stop(side, "TLS");
 }
 
 static inline void file_http_end(struct file_http *http) {

@@ -2,7 +2,8 @@
  * of each file.
  *
  * Files are the bodies of HTTP messages, what RETR, STOR, STOU and APPE transfer, and the attachments of mails. They are
- * hashed as they are transferred: a content encoding, such as gzip, is not removed. */
+ * hashed as they are transferred: a content encoding, such as gzip, is not removed. TLS with HTTP or SMTP in it is opened by the
+ * secrets of a key log. */
 #include "sluice.h"
 
 #include "log_stream.h"
@@ -14,6 +15,7 @@
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(extract, text, "", "existing folder that gets a copy of each file; without one nothing is copied")
 SLUICE_PARAMETER(extract_bytes, number, 104857600, "bytes of a file that are copied, at most")
+SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which HTTP and SMTP in TLS are read")
 SLUICE_PARAMETER(search, number, 4096, "bytes of each side of a connection in which a first message of HTTP may begin")
 SLUICE_PARAMETER(files, number, 65536, "files that are read at once, at most")
 SLUICE_PARAMETER(connections, number, 65536, "connections that are read at once, at most")
@@ -21,6 +23,12 @@ SLUICE_PARAMETER(memory, number, 1073741824, "bytes that all of them store toget
 
 SLUICE_COUNTER(file_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(file_no_memory, "connections that are not read for want of memory, or of the bound's")
+
+SLUICE_COUNTER(file_tls_opened, "connections of TLS whose application data are read")
+SLUICE_COUNTER(file_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
+SLUICE_COUNTER(file_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CBC or ChaCha20-Poly1305")
+SLUICE_COUNTER(file_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
+SLUICE_COUNTER(file_tls_gaps, "sides of TLS connections that are not read further after a gap")
 
 struct filelog_smtp {
     struct smtp_session session;
@@ -35,6 +43,10 @@ struct filelog_connection {
     struct file_http *http;
     struct filelog_smtp *smtp;
     bool http_over, smtp_over, seen[2];
+    uint16_t port;                    /* of SMTP; 0: neither end has one */
+    bool from_syn, secured;           /* its SYN was captured; TLS has begun */
+    bool started;                     /* by STARTTLS */
+    struct tls_connection *tls;       /* NULL without secrets */
 };
 
 struct filelog_state {
@@ -49,6 +61,7 @@ struct filelog {
     struct file_box files;
     struct ftp_transfers transfers;
     struct http2_library hpack;
+    struct tls_secrets secrets;
     uint64_t open;
 };
 SLUICE_WORKER(struct filelog)
@@ -132,6 +145,7 @@ static void filelog_smtp_free(struct filelog_connection *connection)
     struct mime_reading reading = {connection->box, files, &connection->flow, connection->client};
     mime_part_end(&connection->smtp->mime, &reading, false);
     mime_close(&connection->smtp->mime, files);
+    connection->started |= connection->smtp->session.tls;
     smtp_session_close(&connection->smtp->session);
     log_give(&files->budget, sizeof *connection->smtp);
     free(connection->smtp);
@@ -139,12 +153,10 @@ static void filelog_smtp_free(struct filelog_connection *connection)
     connection->smtp_over = true;
 }
 
-static void filelog_smtp(const struct sl_event *event, struct filelog_connection *connection, sl_bytes bytes, bool first)
+static void filelog_smtp(struct filelog_connection *connection, unsigned side, sl_bytes bytes, bool first)
 {
-    struct file_box *files = &SLUICE_WORKER_OF(event->box)->files;
-    unsigned side = event->side & 1;
-    uint16_t port = smtp_port(log_stream_port(event, 0), log_stream_port(event, 1));
-    if (first && !port && !smtp_may_begin(bytes.at[0], side != connection->client)) {
+    struct file_box *files = &SLUICE_WORKER_OF(connection->box)->files;
+    if (first && !connection->port && !smtp_may_begin(bytes.at[0], side != connection->client)) {
         filelog_smtp_free(connection);
         connection->smtp_over = true;
         return;
@@ -155,14 +167,15 @@ static void filelog_smtp(const struct sl_event *event, struct filelog_connection
         if (!connection->smtp) {
             if (room)
                 log_give(&files->budget, sizeof *connection->smtp);
-            SLUICE_COUNTER_OF(event->box, file_no_memory)++;
+            SLUICE_COUNTER_OF(connection->box, file_no_memory)++;
             connection->smtp_over = true;
             return;
         }
-        smtp_session_open(&connection->smtp->session, &filelog_smtp_owner, connection, &files->budget, log_from_syn(event), port);
+        smtp_session_open(&connection->smtp->session, &filelog_smtp_owner, connection, &files->budget,
+                          connection->from_syn && !connection->started, connection->port);
     }
     struct smtp_session *session = &connection->smtp->session;
-    session->now = sl_packet_time(event);
+    session->now = sl_box_time(connection->box);
     if (side == connection->client)
         dialogue_client(&session->dialogue, bytes.at, bytes.captured, session->now);
     else
@@ -180,7 +193,9 @@ static void filelog_free(struct sl_box *box, struct filelog_state *state)
     if (!connection)
         return;
     filelog_smtp_free(connection);
+    tls_connection_free(connection->tls);
     if (connection->http) {
+        connection->http->tls = NULL;
         file_http_close(connection->http);
         log_give(&log->files.budget, sizeof *connection->http);
         free(connection->http);
@@ -189,6 +204,33 @@ static void filelog_free(struct sl_box *box, struct filelog_state *state)
     state->connection = NULL;
     log->open--;
 }
+
+/* Bytes of HTTP, SMTP, or another protocol, of a side. */
+static void filelog_bytes(struct filelog_connection *connection, unsigned number, sl_bytes bytes)
+{
+    bool first = !connection->seen[number];
+    connection->seen[number] = true;
+    if (!connection->smtp_over)
+        filelog_smtp(connection, number, bytes, first);
+    if (!connection->http_over) {
+        file_http_bytes(connection->http, number, bytes, SLUICE_PARAMETER_OF(connection->box, search));
+        connection->http_over = file_http_over(connection->http);
+    }
+}
+
+/* Such bytes are missing. */
+static void filelog_missing(struct filelog_connection *connection, unsigned number, uint64_t length)
+{
+    if (connection->smtp) {
+        if (connection->smtp->mime.file)
+            connection->smtp->mime.file->missing += length;
+        dialogue_gap(&connection->smtp->session.dialogue);
+    }
+    if (!connection->http_over)
+        file_http_gap(connection->http, number, length);
+}
+
+#include "filelog_tls.h"
 
 static struct filelog_connection *filelog_connection(const struct sl_event *event)
 {
@@ -213,8 +255,11 @@ static struct filelog_connection *filelog_connection(const struct sl_event *even
     connection->box = event->box;
     connection->http = http;
     connection->flow = log_flow_of(event, state->path);
-    connection->client = (uint8_t)log_client(event, smtp_port(log_stream_port(event, 0), log_stream_port(event, 1)));
-    file_http_open(http, event->box, &log->files, &connection->flow, &log->hpack, log_from_syn(event));
+    connection->port = smtp_port(log_stream_port(event, 0), log_stream_port(event, 1));
+    connection->from_syn = log_from_syn(event);
+    connection->client = (uint8_t)log_client(event, connection->port);
+    file_http_open(http, event->box, &log->files, &connection->flow, &log->hpack, connection->from_syn);
+    filelog_tls_prepare(connection);
     return connection;
 }
 
@@ -244,15 +289,11 @@ SLUICE_ON(tcp, data) {
     struct filelog_connection *connection = filelog_connection(event);
     if (!connection)
         return;
-    bool first = !connection->seen[event->side & 1];
-    connection->seen[event->side & 1] = true;
-    if (!connection->smtp_over)
-        filelog_smtp(event, connection, data->bytes, first);
-    if (!connection->http_over) {
-        file_http_bytes(connection->http, event->side & 1, data->bytes, SLUICE_PARAMETER_OF(event->box, search));
-        connection->http_over = file_http_over(connection->http);
-    }
-    if (connection->smtp_over && connection->http_over) {
+    if (connection->tls)
+        tls_connection_bytes(connection->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
+    else
+        filelog_bytes(connection, event->side & 1, data->bytes);
+    if (connection->smtp_over && connection->http_over && !(connection->tls && !tls_connection_is_over(connection->tls))) {
         filelog_free(event->box, state);
         state->over = true;
     }
@@ -269,13 +310,10 @@ SLUICE_ON(tcp, gap) {
     struct filelog_connection *connection = state->connection;
     if (!connection)
         return;
-    if (connection->smtp) {
-        if (connection->smtp->mime.file)
-            connection->smtp->mime.file->missing += data->length;
-        dialogue_gap(&connection->smtp->session.dialogue);
-    }
-    if (!connection->http_over)
-        file_http_gap(connection->http, event->side & 1, data->length);
+    if (connection->tls)
+        tls_connection_missing(connection->tls, event->side & 1, data->length);
+    else
+        filelog_missing(connection, event->side & 1, data->length);
 }
 
 SLUICE_ON(tcp, end) {
@@ -287,6 +325,8 @@ SLUICE_ON(tcp, end) {
     struct filelog_connection *connection = state->connection;
     if (!connection)
         return;
+    if (connection->tls)
+        tls_connection_end(connection->tls);
     if (!connection->http_over)
         file_http_end(connection->http);
     if (connection->smtp)
@@ -317,6 +357,8 @@ SLUICE_OPEN {
         fputs("filelog: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;
     }
+    if (tls_secrets_open(&log->secrets, box, SLUICE_PARAMETER_OF(box, keylog), &files->budget))
+        return -1;
     http2_library_open(&log->hpack, &files->budget);
     if (!file_magic_open(&files->magic))
         fputs("sluice: note: filelog: libmagic (Debian, Ubuntu: apt install libmagic1) cannot be loaded: rows have no `type` and `magic`\n",
@@ -330,6 +372,7 @@ SLUICE_CLOSE {
     while (files->first)
         file_free(files, files->first);
     ftp_transfers_close(&log->transfers);
+    tls_secrets_close(&log->secrets, box);
     if (files->magic.type) {
         files->magic.close(files->magic.type);
         files->magic.close(files->magic.text);

@@ -135,7 +135,8 @@ static void httplog_complete(struct http_side *side)
     if (side->response && exchange->tunnel) {
         SLUICE_COUNTER_OF(connection->box, http_tunnels)++;
         connection->side[0].state = connection->side[1].state = HTTP_TUNNEL;
-        httplog_tls_tunnel(connection);
+        if (connection->tls)
+            tls_connection_look_again(connection->tls);
         return;
     }
     if (side->response)
@@ -210,7 +211,7 @@ static void httplog_free(struct sl_box *box, struct httplog_state *state)
     for (unsigned i = 0; i < 2; i++)
         http_held_free(&connection->side[i]);
     httplog_streams_free(connection);
-    httplog_tls_free(connection);
+    tls_connection_free(connection->tls);
     free(connection);
     state->connection = NULL;
     SLUICE_WORKER_OF(box)->open--;
@@ -272,7 +273,8 @@ SLUICE_ON(tcp, end) {
     if (!state || !state->connection)
         return;
     struct httplog_connection *connection = state->connection;
-    httplog_tls_end(connection);
+    if (connection->tls)
+        tls_connection_end(connection->tls);
     connection->from_its_beginning = false;
     for (unsigned i = 0; i < 2; i++) {
         struct http_side *side = &connection->side[i];
@@ -291,7 +293,7 @@ SLUICE_DESTROY { httplog_free(box, state); }
 SLUICE_OPEN {
     struct tls_secrets *secrets = &SLUICE_WORKER_OF(box)->secrets;
     httplog_budget(box)->most = SLUICE_PARAMETER_OF(box, memory);
-    if (tls_secrets_open(secrets, box, SLUICE_PARAMETER_OF(box, keylog)))
+    if (tls_secrets_open(secrets, box, SLUICE_PARAMETER_OF(box, keylog), httplog_budget(box)))
         return -1;
     http2_library_open(&SLUICE_WORKER_OF(box)->hpack, httplog_budget(box));
     if (log_open(&SLUICE_WORKER_OF(box)->log, box, "http", SLUICE_PARAMETER_OF(box, out))) {

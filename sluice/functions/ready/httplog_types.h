@@ -5,7 +5,7 @@
 #include "http2_side.h"
 #include "http_side.h"
 #include "log_row.h"
-#include "tls_opener.h"
+#include "tls_connection.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which HTTP in TLS is read")
@@ -35,7 +35,7 @@ SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol aft
 SLUICE_COUNTER(http_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(http_tls_opened, "connections of TLS whose application data are read")
 SLUICE_COUNTER(http_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
-SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their cipher is none with AES-GCM or ChaCha20-Poly1305")
+SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CBC or ChaCha20-Poly1305")
 SLUICE_COUNTER(http_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(http_tls_gaps, "sides of TLS connections that are not read further after a gap")
 SLUICE_COUNTER(http_no_memory, "connections that are not read further for want of memory")
@@ -65,20 +65,6 @@ struct httplog_streams {
     bool counted;                              /* it is HTTP/2 for certain, and counted */
 };
 
-/* Where the records of a side are searched for. */
-struct httplog_look {
-    bool over;                                 /* not further */
-    uint8_t window[TLS_BEGINNING], used;       /* bytes that have not been passed to HTTP */
-    uint64_t searched;
-};
-
-/* What a connection has if there is a key log. */
-struct httplog_tls {
-    struct tls_opener opener;
-    struct httplog_look look[2];
-    bool counted;
-};
-
 struct httplog_connection {
     struct log_flow flow;
     struct sl_box *box;
@@ -89,7 +75,7 @@ struct httplog_connection {
     bool resume;               /* the response for which the requests wait has been received */
     bool given_up;
     struct httplog_streams *streams;
-    struct httplog_tls *tls;   /* NULL: without a key log */
+    struct tls_connection *tls;   /* NULL: without secrets */
 };
 
 struct httplog_state {

@@ -2,7 +2,7 @@
  * streams, on HTTP messages and on packets, and writes the alerts.
  *
  * ids_table.h reads the table into what ids_types.h describes. ids_match.h, ids_bytes.h and ids_rule.h evaluate one rule;
- * ids_stream.h, ids_whole.h, ids_http.h, ids_tls.h, ids_dns.h and ids_packet.h say on what. ids_flow.h carries out what it
+ * ids_stream.h, ids_whole.h, ids_http.h, ids_http2.h, ids_opened.h, ids_tls.h, ids_dns.h and ids_packet.h say on what. ids_flow.h carries out what it
  * decides, ids_alert.h writes the alert, ids_frames.h its packets. */
 #include "sluice.h"
 
@@ -13,6 +13,7 @@ SLUICE_PARAMETER(vars, text, "", "variables of the rules, as HOME_NET=10.0.0.0/8
 SLUICE_PARAMETER(lenient, flag, "no", "skip rules that cannot be used, and list them")
 SLUICE_PARAMETER(table, text, "", "file with the table of rules, in place of rules")
 SLUICE_PARAMETER(out, text, "", "file that the alerts are written to; without one standard output")
+SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which TLS over TCP is read")
 SLUICE_PARAMETER(packets, text, "", "capture file that the packets that match are written to")
 SLUICE_PARAMETER(profile, text, "", "file that the checks, matches and nanoseconds of each rule are written to")
 SLUICE_PARAMETER(streams, flag, "yes", "rules on TCP are evaluated on messages of SCTP and streams of QUIC, too")
@@ -47,8 +48,16 @@ SLUICE_COUNTER(ids_cut_packets, "packets of which the snap length cut off a part
 SLUICE_COUNTER(ids_dns_cut, "DNS messages over TCP that are longer than the 2048 bytes that are inspected")
 SLUICE_COUNTER(ids_http_messages, "HTTP messages that were inspected")
 SLUICE_COUNTER(ids_http_incomplete, "HTTP messages that were not read to their end")
+SLUICE_COUNTER(ids_http_2_ended, "sides of HTTP/2 connections that are not read further after a gap, an error, or at a bound")
+SLUICE_COUNTER(ids_http_streams_left_out, "requests of HTTP/2 of which only the head was inspected, as too many were open")
+SLUICE_COUNTER(ids_tls_opened, "connections of TLS whose application data are inspected")
+SLUICE_COUNTER(ids_tls_without_key, "sides of TLS connections that are not opened: their secrets are not in the key log")
+SLUICE_COUNTER(ids_tls_ciphers, "sides of TLS connections that are not opened: their version is below 1.2, or their cipher none with AES-GCM, AES-CBC or ChaCha20-Poly1305")
+SLUICE_COUNTER(ids_tls_refused, "sides of TLS connections that are not opened further after a record that is not valid, or not authentic")
+SLUICE_COUNTER(ids_tls_gaps, "sides of TLS connections that are not opened further after a gap")
 SLUICE_COUNTER(ids_http_cut, "HTTP messages of which a path, a header or a body is longer than what is inspected")
 
+#include "ids_opened.h"
 #include "ids_packet.h"
 #include "ids_begin.h"
 
@@ -93,6 +102,7 @@ static void ids_flow_free(struct sl_box *box, struct ids_state *state)
         ids_side_free(box, &flow->side[side]);
     if (flow->http)
         ids_http_free(flow->http);
+    ids_opened_free(box, flow);
     ids_tls_free(box, flow->tls);
     ids_give(box, flow->dns, sizeof *flow->dns);
     ids_give(box, flow->bits, ids_bits_size(ids));
@@ -119,15 +129,6 @@ static struct ids_seen ids_seen_of(const struct sl_event *event, const struct id
         .established = state->established,
         .http = flow->http && (flow->http->side[0].known || flow->http->side[1].known),
     };
-}
-
-/* Are there rules of a kind of group, whatever their ports? */
-static bool ids_has(const struct sl_box *box, unsigned number)
-{
-    const struct ids_table *table = &SLUICE_WORKER_OF(box)->table;
-    if (number < IDS_PORTED)
-        return SLUICE_WORKER_OF(box)->ported[number];
-    return table->groups[number].count || table->groups[number].always_count;
 }
 
 /* --- events --- */
@@ -157,6 +158,8 @@ static struct ids_flow *ids_stream_flow(const struct sl_event *event)
     struct ids_flow *flow = ids_flow_of(event);
     if (flow && table->http && !flow->http)
         flow->http = ids_http_open(box, flow, sl_field_value(event->instance, sl_layer_field(event->owner, "syn")) & 1);
+    if (flow && !flow->opened && (table->http || ids_has(box, IDS_STREAM)))
+        ids_opened_prepare(box, flow);
     return flow;
 }
 
@@ -178,8 +181,7 @@ SLUICE_ON(tcp, data) {
         frames->base = (uint32_t)(sl_load_be(event->unit.at + 4, 4) + (event->unit.at[13] >> 1 & 1) - data->offset);
         frames->based = true;
     }
-    if (flow->http)
-        ids_http_bytes(flow->http, &seen, data->bytes.at, data->bytes.captured);
+    ids_pass_bytes(flow, &seen, data->bytes.at, data->bytes.captured);
     seen.http = flow->http && (flow->http->side[0].known || flow->http->side[1].known);
     if (table->tls)
         ids_tls_bytes(box, flow, &seen, data->bytes.at, data->bytes.captured);
@@ -195,8 +197,7 @@ SLUICE_ON(tcp, gap) {
         return;
     struct ids_seen seen = ids_seen_of(event, flow, IDS_TCP_BIT);
     SLUICE_COUNTER_OF(event->box, ids_gaps)++;
-    if (flow->http)
-        ids_http_gap(flow->http, &seen, data->length);
+    ids_pass_gap(flow, &seen, data->length);
     if (flow->tls)
         tls_side_gap(&flow->tls->side[seen.side]);
     if (flow->dns)
@@ -210,6 +211,10 @@ SLUICE_ON(tcp, end) {
     if (!flow || SLUICE_STATE_OF(event)->blocked)
         return;
     struct ids_seen seen = ids_seen_of(event, flow, IDS_TCP_BIT);
+    if (flow->opened && ids_open_to(&seen)) {
+        flow->opened->seen = &seen;
+        tls_connection_end(flow->opened->tls);
+    }
     for (seen.side = 0; seen.side < 2 && ids_open_to(&seen); seen.side++) {
         struct ids_side *side = &flow->side[seen.side];
         seen.frames = ids_frames_of(event->box, flow, seen.side);
@@ -221,6 +226,8 @@ SLUICE_ON(tcp, end) {
             ids_http_end(flow->http, &seen);
         if (ids_has(event->box, IDS_STREAM) && !side->over)
             ids_block_end(event->box, side, &seen, true);
+        if (flow->opened && ids_has(event->box, IDS_STREAM) && !flow->opened->side[seen.side].over)
+            ids_block_end(event->box, &flow->opened->side[seen.side], &seen, true);
     }
 }
 

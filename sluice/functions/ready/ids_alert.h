@@ -147,6 +147,12 @@ static inline const char *ids_protocol_name(const struct ids_seen *seen) {
     }
 }
 
+SL_COLD void ids_http_method(struct log_text *row, const struct http_message *message) {
+    const char *method = llhttp_method_name((llhttp_method_t)message->method);
+    log_put(row, "\"http_method\":");
+    log_string(row, message->verb.used ? message->verb.at : method, message->verb.used ? message->verb.used : strlen(method));
+}
+
 SL_COLD void ids_http_row(struct log_text *row, const struct ids_seen *seen) {
     const struct http_message *message = seen->message;
     const struct { const char *name; const struct log_text *text; } members[] = {
@@ -160,7 +166,7 @@ SL_COLD void ids_http_row(struct log_text *row, const struct ids_seen *seen) {
     if (message->status)
         log_format(row, "\"status\":%u", message->status);
     else
-        log_format(row, "\"http_method\":\"%s\"", llhttp_method_name((llhttp_method_t)message->method));
+        ids_http_method(row, message);
     for (unsigned i = 0; i < sizeof members / sizeof *members; i++)
         if (members[i].text->used) {
             log_name(row, members[i].name);

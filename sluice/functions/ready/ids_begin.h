@@ -76,6 +76,10 @@ SLUICE_OPEN {
         fprintf(stderr, "ids: %s\n", message);
         return -1;
     }
+    if (tls_secrets_open(&ids->secrets, box, SLUICE_PARAMETER_OF(box, keylog), &ids->budget))
+        return -1;
+    if (ids->table.http)
+        http2_library_open(&ids->hpack, &ids->budget);
     return log_open(&ids->log, box, "ids", SLUICE_PARAMETER_OF(box, out));
 }
 
@@ -116,6 +120,7 @@ SLUICE_CLOSE {
         ids_write_counts(box, ids);
     if (ids->log.out)
         log_close(&ids->log, box, "ids rows", "ids rows lost for want of memory", "ids flows without layers");
+    tls_secrets_close(&ids->secrets, box);
     sl_report(box, "ids rules", ids->table.rule_count);
     if (ids->counts.replaced)
         sl_report(box, "ids counters of thresholds given up", ids->counts.replaced);

@@ -17,12 +17,14 @@ static void ids_carrier(const struct sl_event *event)
 SLUICE_ON(quic, packet) { ids_carrier(event); }
 SLUICE_ON(sctp, packet) { ids_carrier(event); }
 
-/* The connection of an event of a layer above it, where rules on streams are evaluated there; NULL: they are not. */
-static const struct ids_carrier *ids_carrier_of(const struct sl_event *event)
+/* The connection of an event of a layer above it, where rules on streams, or, `http`, on HTTP, are evaluated there; NULL: they
+ * are not. */
+static const struct ids_carrier *ids_carrier_of(const struct sl_event *event, bool http)
 {
     const struct ids *ids = SLUICE_WORKER_OF(event->box);
     bool known = ids->carrier.state && ids->carrier.packet == sl_packet_number(event) && sl_packet_frame(event);
-    return known && SLUICE_PARAMETER_OF(event->box, streams) && ids_has(event->box, IDS_STREAM) ? &ids->carrier : NULL;
+    bool rules = ids_has(event->box, IDS_STREAM) || (http && ids->table.http);
+    return known && rules && SLUICE_PARAMETER_OF(event->box, streams) ? &ids->carrier : NULL;
 }
 
 static void ids_carried_seen(struct ids_seen *seen, const struct ids_carrier *carrier, unsigned side)
@@ -44,7 +46,7 @@ static uint64_t ids_quic_part(const struct sl_event *event, const char *name)
 static unsigned ids_quic_sender(const struct sl_event *event) { return (unsigned)ids_quic_part(event, "sender") & 1; }
 
 SLUICE_ON(quic_stream, data) {
-    const struct ids_carrier *carrier = event->instance ? ids_carrier_of(event) : NULL;
+    const struct ids_carrier *carrier = event->instance ? ids_carrier_of(event, false) : NULL;
     if (carrier && ids_quic_part(event, "connection") != carrier->flow.number)
         return;               /* a stream of another connection, whose end delivers bytes */
     struct ids_flow *flow = carrier ? ids_flow_made(event, carrier->flow) : NULL;
@@ -88,10 +90,23 @@ SLUICE_ON(quic_stream, end) {
         ids_block_end(event->box, side, &seen, true);
 }
 
+/* HTTP that begins with a message. */
+static void ids_message_http(struct sl_box *box, const struct ids_seen *seen, sl_bytes bytes)
+{
+    if (bytes.captured < HTTP_BEGINNING || !(http_is_request(bytes.at, false) || http_is_response(bytes.at)))
+        return;
+    struct ids_http *http = ids_http_open(box, NULL, false);
+    if (!http)
+        return;
+    ids_http_bytes(http, seen, bytes.at, bytes.captured);
+    ids_http_end(http, seen);
+    ids_http_free(http);
+}
+
 /* A whole message: the rules on streams are evaluated on each, for itself. */
 static void ids_message_seen(const struct sl_event *event, sl_bytes bytes)
 {
-    const struct ids_carrier *carrier = ids_carrier_of(event);
+    const struct ids_carrier *carrier = ids_carrier_of(event, true);
     if (!carrier || carrier->state->passed || carrier->state->blocked)
         return;
     struct sl_box *box = event->box;
@@ -103,6 +118,10 @@ static void ids_message_seen(const struct sl_event *event, sl_bytes bytes)
     ids_carried_seen(&seen, carrier, carrier->side);
     ids_set_view(&views[IDS_PAYLOAD], bytes.at, bytes.captured);
     SLUICE_WORKER_OF(box)->work.left = IDS_SCAN_MOST;
+    if (SLUICE_WORKER_OF(box)->table.http)
+        ids_message_http(box, &seen, bytes);
+    if (!ids_open_to(&seen) || !ids_has(box, IDS_STREAM))
+        return;
     ids_scan_begin(box);
     ids_scan_group(box, ids_group_of(&SLUICE_WORKER_OF(box)->table, IDS_STREAM, seen.side, ends.port[1]), &views[IDS_PAYLOAD]);
     ids_found_evaluate(box, NULL, &seen, views, 3, false);

@@ -3,7 +3,9 @@
 #define IDS_FLOW_H
 
 #include "reject.h"
+#include "http2_hpack.h"
 #include "ids_rule.h"
+#include "tls_connection.h"
 
 enum {
     IDS_HOT_MOST = 256,       /* parts of one side that wait for more of the stream */
@@ -34,6 +36,16 @@ struct ids_side {
 struct ids_http;
 struct ids_tls;
 struct ids_dns;
+struct ids_flow;
+
+/* What a flow has if there are secrets of TLS. */
+struct ids_opened {
+    struct tls_connection *tls;
+    struct ids_side side[2];       /* the application data that are opened */
+    struct sl_box *box;
+    struct ids_flow *flow;
+    const struct ids_seen *seen;   /* the packet that is processed */
+};
 
 struct ids_flow {
     struct log_flow flow;
@@ -42,8 +54,14 @@ struct ids_flow {
     struct ids_http *http;
     struct ids_tls *tls;
     struct ids_dns *dns;
+    struct ids_opened *opened;
     uint64_t *bits;
 };
+
+/* The side of a flow that HTTP is read of. */
+static inline struct ids_side *ids_side_of(struct ids_flow *flow, unsigned number) {
+    return flow->opened && tls_connection_has_begun(flow->opened->tls, number) ? &flow->opened->side[number] : &flow->side[number];
+}
 
 struct ids_state {
     struct ids_flow *flow;
@@ -65,6 +83,8 @@ struct ids {
     struct ids_table table;
     struct ids_work work;
     struct ids_counts counts;
+    struct tls_secrets secrets;
+    struct http2_library hpack;
     hs_scratch_t *scratch;
     uint64_t *alerts;         /* by rule */
     struct ids_cost *costs;   /* by rule; NULL without `profile` */
@@ -78,6 +98,15 @@ struct ids {
     bool flush_due;           /* the timer is set that writes what is buffered */
 };
 SLUICE_WORKER(struct ids)
+
+/* Are there rules of a kind of group, whatever their ports? */
+static bool ids_has(const struct sl_box *box, unsigned number)
+{
+    const struct ids_table *table = &SLUICE_WORKER_OF(box)->table;
+    if (number < IDS_PORTED)
+        return SLUICE_WORKER_OF(box)->ported[number];
+    return table->groups[number].count || table->groups[number].always_count;
+}
 
 /* Memory of flows, within the budget; NULL beyond it. */
 static inline void *ids_take(struct sl_box *box, size_t size) {

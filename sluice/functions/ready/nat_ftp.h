@@ -166,7 +166,11 @@ static void nat_ftp_lines(const struct sl_event *event, const struct nat_flow *f
         return;
     if (at >= length) {   /* it begins in a line: the next one follows its end */
         const uint8_t *end = memchr(payload, '\n', length);
-        bool follows = control->begun_length && number == control->line + control->begun_length;
+        uint32_t before = number - control->line;
+        bool follows = control->begun_length && before <= control->begun_length;
+        if (follows && !end && before + length <= control->begun_length)   /* sent again */
+            return;
+        control->begun_length = follows ? (uint8_t)before : control->begun_length;   /* what overlaps counts as it is now */
         if (follows && !end)
             nat_ftp_begun(event, of_client, control, payload, length);
         if (!end)
@@ -175,18 +179,24 @@ static void nat_ftp_lines(const struct sl_event *event, const struct nat_flow *f
             nat_ftp_rest(event, flow, control, number, payload, end);
         at = (uint32_t)(end + 1 - payload);
     }
-    control->line = number + at;
-    control->begun_length = 0;
+    if (control->line != number + at) {
+        control->line = number + at;
+        control->begun_length = 0;
+    }
     while (at < length) {
         const uint8_t *end = memchr(payload + at, '\n', length - at);
         uint32_t size = end ? (uint32_t)(end - (payload + at)) : length - at;
         if (!end) {
-            nat_ftp_begun(event, of_client, control, payload + at, size);
+            if (size > control->begun_length) {
+                control->begun_length = 0;
+                nat_ftp_begun(event, of_client, control, payload + at, size);
+            }
             break;
         }
         nat_ftp_line(event, flow, control, number, number + at, payload + at, size && end[-1] == '\r' ? size - 1 : size);
         at += size + 1;
         control->line = number + at;
+        control->begun_length = 0;
     }
 }
 

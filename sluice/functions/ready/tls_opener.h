@@ -41,6 +41,15 @@ static inline void tls_open_held(struct tls_opener *opener, unsigned number) {
     }
 }
 
+/* Processes what has waited: the other side's records, for this side's hello, or its answer to early data; and then this side's,
+ * for what those have. */
+static inline void tls_open_waiting(struct tls_opener *opener, unsigned number) {
+    if (!opener->side[!number].why && opener->side[!number].begun)
+        tls_open_held(opener, !number);
+    if (!opener->side[number].why)
+        tls_open_held(opener, number);
+}
+
 /* Processes bytes of a side, in order, from its first record on. */
 static inline void tls_open_bytes(struct tls_opener *opener, unsigned number, const uint8_t *at, uint32_t length) {
     struct tls_open_side *side = &opener->side[number];
@@ -62,11 +71,10 @@ static inline void tls_open_bytes(struct tls_opener *opener, unsigned number, co
         at += take;
         length -= take;
     }
-    if (!opener->side[!number].why && opener->side[!number].begun)   /* it may have waited for this side's hello */
-        tls_open_held(opener, !number);
+    tls_open_waiting(opener, number);
 }
 
-/* Handles missing bytes: within the content of a record they lose this record only. */
+/* Handles missing bytes: within the content of a record they lose this record only; of AES-CBC its length is not known. */
 static inline void tls_open_gap(struct tls_opener *opener, unsigned number, uint64_t length) {
     struct tls_open_side *side = &opener->side[number];
     uint32_t over = (uint32_t)sl_min(side->skip, length);
@@ -75,10 +83,11 @@ static inline void tls_open_gap(struct tls_opener *opener, unsigned number, uint
     if (!length || side->why)
         return;
     uint32_t size = side->used >= TLS_RECORD_HEAD ? TLS_RECORD_HEAD + (uint32_t)sl_load_be16(side->held + 3) : 0;
-    bool within = side->used < size && length <= size - side->used && side->keys.known && side->phase == TLS_IN_TRAFFIC;
+    bool within = !opener->suite.mac && side->used < size && length <= size - side->used && side->keys.known && side->phase == TLS_IN_TRAFFIC;
     uint32_t extra = TLS_RECORD_HEAD + tls_record_extra(&opener->suite);
     if (!within || side->held[0] != TLS_APPLICATION || size < extra) {
         tls_shut(opener, number, TLS_SHUT_GAP);
+        tls_open_waiting(opener, number);
         return;
     }
     side->skip = size - side->used - (uint32_t)length;
@@ -94,6 +103,8 @@ static inline void tls_open_end(struct tls_opener *opener) {
         uint32_t size = side->used >= TLS_RECORD_HEAD ? TLS_RECORD_HEAD + (uint32_t)sl_load_be16(side->held + 3) : UINT32_MAX;
         if (side->begun && !side->why && side->used >= size)   /* a whole record waits */
             tls_shut(opener, i, opener->answered ? TLS_SHUT_NO_KEY : TLS_SHUT_GAP);
+        else if (side->skipped && !side->keys.sequence)   /* nothing but records that no key opens */
+            tls_shut(opener, i, TLS_SHUT_REFUSED);
     }
 }
 

@@ -1,40 +1,50 @@
 /* Opens records of TLS with the secrets of a key log: the ciphers with AES-GCM and ChaCha20-Poly1305 of TLS 1.3 (RFC 8446,
- * 5.2) and TLS 1.2 (RFC 5246, 6.2.3.3; RFC 5288; RFC 7905). */
+ * 5.2) and TLS 1.2 (RFC 5246, 6.2.3.3; RFC 5288; RFC 7905), and those with AES-CBC of TLS 1.2 (tls_cbc.h). */
 #ifndef TLS_RECORD_H
 #define TLS_RECORD_H
 
 #include "native/key_log.h"
+#include "tls_cbc.h"
 #include "tls_ciphers.h"
 
 enum { TLS_RECORD_HEAD = 5, TLS_EXPLICIT = 8 /* bytes of the nonce that a record of TLS 1.2 has with AES-GCM */ };
 
 /* What both directions have in common. */
 struct tls_suite {
-    enum tls_aead aead;
+    enum tls_kind kind;
     bool sha384;              /* the hash of the key derivation; else SHA-256 */
+    uint8_t mac;              /* bytes of the authentication code of AES-CBC: 20, 32 or 48, by SHA-1, SHA-256 or SHA-384 */
+    bool encrypted_first;     /* AES-CBC with encrypt_then_mac */
     bool is_13;
 };
 
 /* The keys of one direction. */
 struct tls_record_keys {
     bool known;
-    uint8_t key[TLS_KEY_MOST], iv[TLS_IV];
+    uint8_t key[TLS_KEY_MOST], iv[TLS_IV], mac[TLS_MAC_MOST];
     uint64_t sequence;        /* number of the next record */
 };
 
-static inline uint8_t tls_key_size(const struct tls_suite *suite) { return suite->aead == TLS_AES_128_GCM ? 16 : 32; }
+static inline uint8_t tls_key_size(const struct tls_suite *suite) {
+    return suite->kind == TLS_AES_128_GCM || suite->kind == TLS_AES_128_CBC ? 16 : 32;
+}
 
-/* Whether records with a cipher suite can be opened. */
-static inline bool tls_suite_of(struct tls_suite *suite, uint16_t number, bool is_13) {
+/* Whether records with a cipher suite can be opened. `version`: 0x0303 or 0x0304; those before derive keys with other hashes. */
+static inline bool tls_suite_of(struct tls_suite *suite, uint16_t number, uint16_t version) {
     const char *name = tls_cipher_name(number);
-    suite->is_13 = is_13;
-    suite->aead = !name                                     ? TLS_AEAD_UNKNOWN
-                  : strstr(name, "AES_128_GCM")            ? TLS_AES_128_GCM
-                  : strstr(name, "AES_256_GCM")            ? TLS_AES_256_GCM
-                  : strstr(name, "CHACHA20_POLY1305")      ? TLS_CHACHA20_POLY1305
-                                                           : TLS_AEAD_UNKNOWN;
-    suite->sha384 = name && strstr(name, "SHA384");
-    return suite->aead != TLS_AEAD_UNKNOWN;
+    *suite = (struct tls_suite){.is_13 = version == 0x0304};
+    if (!name || version < 0x0303 || version > 0x0304)
+        return false;
+    suite->kind = strstr(name, "AES_128_GCM")          ? TLS_AES_128_GCM
+                  : strstr(name, "AES_256_GCM")        ? TLS_AES_256_GCM
+                  : strstr(name, "CHACHA20_POLY1305")  ? TLS_CHACHA20_POLY1305
+                  : strstr(name, "AES_128_CBC")        ? TLS_AES_128_CBC
+                  : strstr(name, "AES_256_CBC")        ? TLS_AES_256_CBC
+                                                       : TLS_AEAD_UNKNOWN;
+    suite->sha384 = strstr(name, "SHA384");
+    if (suite->kind >= TLS_AEADS)
+        suite->mac = suite->sha384 ? 48 : strstr(name, "SHA256") ? 32 : 20;
+    return suite->kind != TLS_AEAD_UNKNOWN && !(suite->is_13 && suite->mac);
 }
 
 /* Derives the keys of a direction of TLS 1.3 from its secret (RFC 8446, 7.3). */
@@ -57,9 +67,9 @@ static inline bool tls_update_13(struct tls_crypto *crypto, struct key_secret *s
 static inline bool tls_keys_12(struct tls_crypto *crypto, const struct tls_suite *suite, const struct key_secret *master,
                                const uint8_t client[KEY_RANDOM], const uint8_t server[KEY_RANDOM], struct tls_record_keys keys[2]) {
     enum { HASH = 64, TEXT = 13, SEED = TEXT + 2 * KEY_RANDOM };
-    uint8_t block[2 * (TLS_KEY_MOST + TLS_IV) + HASH], sum[HASH + SEED], size = tls_key_size(suite);
-    uint8_t iv = suite->aead == TLS_CHACHA20_POLY1305 ? TLS_IV : TLS_IV - TLS_EXPLICIT;
-    unsigned hash = suite->sha384 ? 48 : 32, want = 2u * (size + iv);
+    uint8_t block[2 * (TLS_MAC_MOST + TLS_KEY_MOST + TLS_IV) + HASH], sum[HASH + SEED], size = tls_key_size(suite);
+    uint8_t mac = suite->mac, iv = mac ? 0 : suite->kind == TLS_CHACHA20_POLY1305 ? TLS_IV : TLS_IV - TLS_EXPLICIT;
+    unsigned hash = suite->sha384 ? 48 : 32, want = 2u * (mac + size + iv);
     memset(keys, 0, 2 * sizeof *keys);
     if (master->length != 48 || !tls_hash_with(crypto, suite->sha384 ? crypto->sha384 : crypto->sha256, master->bytes, 48))
         return false;
@@ -75,16 +85,39 @@ static inline bool tls_keys_12(struct tls_crypto *crypto, const struct tls_suite
         memcpy(sum, next, hash);
     }
     for (unsigned i = 0; i < 2; i++) {
-        memcpy(keys[i].key, block + i * size, size);
-        memcpy(keys[i].iv, block + 2u * size + i * iv, iv);
+        memcpy(keys[i].mac, block + i * mac, mac);
+        memcpy(keys[i].key, block + 2u * mac + i * size, size);
+        memcpy(keys[i].iv, block + 2u * (mac + size) + i * iv, iv);
         keys[i].known = true;
     }
     return true;
 }
 
-/* The bytes by which a record is longer than its content; of TLS 1.3 without padding. */
+/* The bytes by which a record is longer than its content; of TLS 1.3 without padding. Not of AES-CBC, which always has some. */
 static inline uint32_t tls_record_extra(const struct tls_suite *suite) {
-    return TLS_TAG + (suite->is_13 ? 1 : suite->aead == TLS_CHACHA20_POLY1305 ? 0 : TLS_EXPLICIT);
+    return TLS_TAG + (suite->is_13 ? 1 : suite->kind == TLS_CHACHA20_POLY1305 ? 0 : TLS_EXPLICIT);
+}
+
+/* The same as tls_record_open, of AES-CBC. */
+static inline int64_t tls_record_open_cbc(struct tls_crypto *crypto, const struct tls_suite *suite, struct tls_record_keys *keys,
+                                          const uint8_t *head, uint32_t length, uint8_t *out) {
+    const uint8_t *at = head + TLS_RECORD_HEAD;
+    const void *hash = suite->mac == 48 ? crypto->sha384 : suite->mac == 32 ? crypto->sha256 : crypto->sha1;
+    uint32_t mac = suite->mac, after = suite->encrypted_first ? mac : 0;
+    if (length < after + 2 * TLS_BLOCK || (length - after) % TLS_BLOCK)
+        return -1;
+    length -= after;
+    if (after && !tls_cbc_is_authentic(crypto, hash, keys->mac, suite->mac, keys->sequence, head, at, length, at + length))
+        return -1;
+    if (!tls_cbc_decrypt(crypto, suite->kind, keys->key, at, length, out))
+        return -1;
+    int64_t size = tls_cbc_unpadded(out, length - TLS_BLOCK) - (int64_t)(mac - after);
+    if (size < 0)
+        return -1;
+    if (!after && !tls_cbc_is_authentic(crypto, hash, keys->mac, suite->mac, keys->sequence, head, out, (uint32_t)size, out + size))
+        return -1;
+    keys->sequence++;
+    return size;
 }
 
 /* Opens a record into `out`, which has room for `length` bytes, and sets `type` to that of its content. Returns the length of
@@ -94,7 +127,10 @@ static inline int64_t tls_record_open(struct tls_crypto *crypto, const struct tl
     const uint8_t *at = head + TLS_RECORD_HEAD;
     uint8_t nonce[TLS_IV], with[13], tag[TLS_TAG];
     int more = 0, some = 0;
-    bool is_explicit = !suite->is_13 && suite->aead != TLS_CHACHA20_POLY1305;
+    bool is_explicit = !suite->is_13 && suite->kind != TLS_CHACHA20_POLY1305;
+    *type = head[0];
+    if (suite->mac)
+        return tls_record_open_cbc(crypto, suite, keys, head, length, out);
     if (length < tls_record_extra(suite))
         return -1;
     memcpy(nonce, keys->iv, sizeof nonce);
@@ -110,14 +146,13 @@ static inline int64_t tls_record_open(struct tls_crypto *crypto, const struct tl
     with[11] = (uint8_t)(size >> 8);
     with[12] = (uint8_t)size;
     memcpy(tag, at + size, TLS_TAG);
-    void *context = crypto->aead[suite->aead];
+    void *context = crypto->cipher[suite->kind];
     if (crypto->decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
         crypto->decrypt_update(context, NULL, &more, suite->is_13 ? head : with, suite->is_13 ? TLS_RECORD_HEAD : (int)sizeof with) != 1 ||
         (size && crypto->decrypt_update(context, out, &some, at, (int)size) != 1) ||
         crypto->control(context, EVP_SET_TAG, TLS_TAG, tag) != 1 || crypto->decrypt_final(context, out + some, &more) != 1)
         return -1;
     keys->sequence++;
-    *type = head[0];
     if (!suite->is_13)
         return size;
     while (size && !out[size - 1])   /* padding (RFC 8446, 5.4) */

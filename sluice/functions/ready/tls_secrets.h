@@ -25,9 +25,24 @@ static void tls_secrets_take(void *user, uint32_t kind, sl_bytes bytes) {
     key_log_text(&secrets->log, bytes);
 }
 
-/* Opens a key log; `path` "": there are only the secrets of the input. Returns -1 if that is not possible; the reason was
- * printed. */
-SL_COLD int tls_secrets_open(struct tls_secrets *secrets, struct sl_box *box, const char *path) {
+/* Of key_log.h: the secrets are charged to the function's bound of memory. */
+static bool tls_secrets_charge(void *user, int64_t bytes) {
+    if (bytes >= 0)
+        return log_take(user, (uint64_t)bytes);
+    log_give(user, (uint64_t)-bytes);
+    return true;
+}
+
+/* Are there secrets, or may there be some? */
+static inline bool tls_secrets_exist(const struct tls_secrets *secrets) {
+    return secrets->ready && (secrets->log.file || secrets->log.count);
+}
+
+/* Opens a key log; `path` "": there are only the secrets of the input. `budget`: of the secrets. Returns -1
+ * if that is not possible; the reason was printed. */
+SL_COLD int tls_secrets_open(struct tls_secrets *secrets, struct sl_box *box, const char *path, struct log_budget *budget) {
+    secrets->log.charge = tls_secrets_charge;
+    secrets->log.user = budget;
     if (key_log_open(&secrets->log, path))
         return -1;
     secrets->ready = *path && tls_crypto_open(&secrets->crypto);

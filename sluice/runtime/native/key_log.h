@@ -2,7 +2,7 @@
  *
  * The file may grow while traffic runs: a look-up that finds nothing reads what was appended, at most KEY_LOG_STEP bytes at
  * a time. Secrets within a capture are added to it. Secrets of connections beyond KEY_LOG_MOST, or beyond the memory of
- * the machine, are not stored; both are counted, and printed at the end. */
+ * the machine or of a function, are not stored; both are counted, and printed at the end. */
 #ifndef SL_KEY_LOG_H
 #define SL_KEY_LOG_H
 
@@ -31,6 +31,9 @@ struct key_log {
     uint64_t key[2];             /* of the hash */
     uint32_t size, count;        /* size is a power of two, or 0 */
     uint64_t too_many, no_memory;   /* secrets that were not stored, by the reason */
+    /* Charges bytes to a bound of memory, or gives them back; returns false beyond it. NULL: KEY_LOG_MOST is the only bound. */
+    bool (*charge)(void *user, int64_t bytes);
+    void *user;
 };
 
 /* Half of a round of a hash by multiplication: both halves of the product depend on all bits of both factors. */
@@ -55,14 +58,24 @@ static struct key_entry *key_log_place(const uint64_t *key, struct key_entry *en
     return &entries[at];
 }
 
+/* Charges entries, or gives them back. */
+static bool key_log_charge(struct key_log *log, int64_t entries) {
+    return !log->charge || log->charge(log->user, entries * (int64_t)sizeof *log->entries);
+}
+
 static bool key_log_grow(struct key_log *log) {
     uint32_t size = log->size ? 2 * log->size : 64;
-    struct key_entry *entries = calloc(size, sizeof *entries);
-    if (!entries)
+    if (!key_log_charge(log, size))
         return false;
+    struct key_entry *entries = calloc(size, sizeof *entries);
+    if (!entries) {
+        key_log_charge(log, -(int64_t)size);
+        return false;
+    }
     for (uint32_t i = 0; i < log->size; i++)
         if (log->entries[i].used)
             *key_log_place(log->key, entries, size, log->entries[i].random) = log->entries[i];
+    key_log_charge(log, -(int64_t)log->size);
     free(log->entries);
     log->entries = entries;
     log->size = size;
@@ -209,6 +222,7 @@ static void key_log_close(struct key_log *log) {
                 (unsigned long long)log->no_memory);
     if (log->file)
         fclose(log->file);
+    key_log_charge(log, -(int64_t)log->size);
     free(log->entries);
 }
 

@@ -1,5 +1,5 @@
-/* What of OpenSSL's libcrypto opens records of TLS and packets of QUIC: the ciphers of TLS 1.3 (RFC 8446, B.4), and
- * keyed hashes, with which keys are derived from secrets (RFC 8446, 7.1).
+/* What of OpenSSL's libcrypto opens records of TLS and packets of QUIC: the ciphers of TLS 1.3 (RFC 8446, B.4), AES-CBC of
+ * TLS 1.2, and keyed hashes, with which keys are derived from secrets (RFC 8446, 7.1) and records of AES-CBC are authenticated.
  *
  * The library is loaded when a box is opened, by the stable part of the EVP interface, which 1.1 and 3 share: a stack
  * or function compiles and runs without it, and gives the reason why nothing is opened. In 3, an algorithm is fetched once,
@@ -15,7 +15,10 @@
 enum { TLS_KEY_MOST = 32, TLS_IV = 12, TLS_TAG = 16, KEY_SECRET_MOST = 48 };
 enum { EVP_GET_TAG_LENGTH = TLS_TAG, EVP_SET_TAG = 0x11 };   /* EVP_CTRL_AEAD_SET_TAG, the same number in all versions */
 
-enum tls_aead { TLS_AEAD_UNKNOWN, TLS_AES_128_GCM, TLS_AES_256_GCM, TLS_CHACHA20_POLY1305, TLS_AEADS };
+enum tls_kind {   /* of a cipher */
+    TLS_AEAD_UNKNOWN, TLS_AES_128_GCM, TLS_AES_256_GCM, TLS_CHACHA20_POLY1305, TLS_AEADS,
+    TLS_AES_128_CBC = TLS_AEADS, TLS_AES_256_CBC, TLS_KINDS
+};
 
 struct tls_crypto {
     void *library;
@@ -25,14 +28,15 @@ struct tls_crypto {
     int (*decrypt_update)(void *, uint8_t *, int *, const uint8_t *, int);
     int (*decrypt_final)(void *, uint8_t *, int *);
     int (*control)(void *, int, int, void *);
+    int (*padding)(void *, int);
     void *(*hmac_new)(void);
     void (*hmac_free)(void *);
     int (*hmac_init)(void *, const void *, int, const void *, void *);
     int (*hmac_update)(void *, const uint8_t *, size_t);
     int (*hmac_final)(void *, uint8_t *, unsigned *);
     void (*hash_free)(void *);       /* of 3 alone */
-    void *sha256, *sha384, *hmac;    /* `hmac`: a context, keyed with the secret that is expanded */
-    void *aead[TLS_AEADS];           /* cipher contexts, with a key for each packet or record */
+    void *sha1, *sha256, *sha384, *hmac;   /* `sha1`: NULL if it is disabled. `hmac`: a context, keyed with the secret that is expanded */
+    void *cipher[TLS_KINDS];         /* contexts, which get a key for each packet or record */
 };
 
 struct key_secret {
@@ -71,35 +75,39 @@ static bool tls_crypto_open(struct tls_crypto *crypto) {
     *(void **)&crypto->decrypt_update = tls_symbol(crypto, "EVP_DecryptUpdate");
     *(void **)&crypto->decrypt_final = tls_symbol(crypto, "EVP_DecryptFinal_ex");
     *(void **)&crypto->control = tls_symbol(crypto, "EVP_CIPHER_CTX_ctrl");
+    *(void **)&crypto->padding = tls_symbol(crypto, "EVP_CIPHER_CTX_set_padding");
     *(void **)&crypto->hmac_new = tls_symbol(crypto, "HMAC_CTX_new");
     *(void **)&crypto->hmac_free = tls_symbol(crypto, "HMAC_CTX_free");
     *(void **)&crypto->hmac_init = tls_symbol(crypto, "HMAC_Init_ex");
     *(void **)&crypto->hmac_update = tls_symbol(crypto, "HMAC_Update");
     *(void **)&crypto->hmac_final = tls_symbol(crypto, "HMAC_Final");
     *(void **)&crypto->hash_free = tls_symbol(crypto, "EVP_MD_free");
-    static const char *const of_aead[] = {NULL, "EVP_aes_128_gcm", "EVP_aes_256_gcm", "EVP_chacha20_poly1305"};
+    static const char *const ciphers[] = {NULL, "EVP_aes_128_gcm", "EVP_aes_256_gcm", "EVP_chacha20_poly1305",
+                                          "EVP_aes_128_cbc", "EVP_aes_256_cbc"};
     bool all = crypto->context_new && crypto->context_free && crypto->decrypt_init && crypto->decrypt_update &&
-               crypto->decrypt_final && crypto->control && crypto->hmac_new && crypto->hmac_free && crypto->hmac_init &&
+               crypto->decrypt_final && crypto->control && crypto->padding && crypto->hmac_new && crypto->hmac_free && crypto->hmac_init &&
                crypto->hmac_update && crypto->hmac_final;
+    crypto->sha1 = tls_hash_algorithm(crypto, "SHA1", "EVP_sha1");
     crypto->sha256 = tls_hash_algorithm(crypto, "SHA2-256", "EVP_sha256");
     crypto->sha384 = tls_hash_algorithm(crypto, "SHA2-384", "EVP_sha384");
     crypto->hmac = all ? crypto->hmac_new() : NULL;
     all = all && crypto->sha256 && crypto->sha384 && crypto->hmac;
-    for (unsigned i = 1; i < TLS_AEADS && all; i++) {
+    for (unsigned i = 1; i < TLS_KINDS && all; i++) {
         const void *(*algorithm)(void);
-        *(void **)&algorithm = tls_symbol(crypto, of_aead[i]);
-        crypto->aead[i] = crypto->context_new();
-        all = crypto->aead[i] && algorithm && crypto->decrypt_init(crypto->aead[i], algorithm(), NULL, NULL, NULL) == 1;
+        *(void **)&algorithm = tls_symbol(crypto, ciphers[i]);
+        crypto->cipher[i] = crypto->context_new();
+        all = crypto->cipher[i] && algorithm && crypto->decrypt_init(crypto->cipher[i], algorithm(), NULL, NULL, NULL) == 1;
     }
     return all;
 }
 
 static void tls_crypto_close(struct tls_crypto *crypto) {
-    for (unsigned i = 1; i < TLS_AEADS && crypto->context_free; i++)
-        crypto->context_free(crypto->aead[i]);   /* of NULL it does nothing */
+    for (unsigned i = 1; i < TLS_KINDS && crypto->context_free; i++)
+        crypto->context_free(crypto->cipher[i]);   /* of NULL it does nothing */
     if (crypto->hmac)
         crypto->hmac_free(crypto->hmac);
     if (crypto->hash_free) {
+        crypto->hash_free(crypto->sha1);
         crypto->hash_free(crypto->sha256);
         crypto->hash_free(crypto->sha384);
     }

@@ -196,6 +196,23 @@ def test_a_line_in_several_segments() -> None:
     assert (ran.reports["ftp_announced"], ran.reports["ftp_refused"]) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    "parts", [[(0, 5), (3, 19)], [(0, 5), (0, 3), (5, 19)], [(0, 4), (2, 4), (4, 19)], [(0, 5), (1, 7)]]
+)
+def test_parts_of_a_line_that_are_sent_again(parts: list[tuple[int, int]]) -> None:
+    """A segment that overlaps the stored beginning of a line, or is all of it."""
+    talk = Talk.of().open()
+    first, line = talk.inside.next, b"PORT " + INSIDE_END + b"\r\n"
+    assert len(line) == 19
+    for begin, end in parts:
+        talk.say("A", line[begin:end], number=(first + begin) % 2**32)
+    talk.say("A", b"", number=(first + parts[-1][1]) % 2**32)
+    ran = talk.run()
+    whole = parts[-1][1] == len(line)
+    assert ran.reports["ftp_announced"] == whole and not any(INSIDE_END in frame for frame in ran.left)
+    assert whole == (text(ran.left[-2]).endswith(EXTERNAL_END + b"\r\n"))
+
+
 def test_segments_that_are_not_read_are_counted() -> None:
     """The line after one of more than 2,048 bytes is read again."""
     talk = Talk.of().open()

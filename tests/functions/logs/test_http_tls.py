@@ -19,6 +19,7 @@ from tests.functions.logs.test_http2 import talks
 from tests.functions.logs.truth import fields_of
 from tests.runtime.io.test_capture import enhanced, interface, secrets_block, section
 from tests.service.certificates import make_certificate
+from tests.support.capture import pcap
 
 
 def _has_libcrypto() -> bool:
@@ -31,11 +32,8 @@ def _has_libcrypto() -> bool:
     return False
 
 
-pytestmark = [
-    needs_parsers,
-    needs_nghttp2,
-    pytest.mark.skipif(not _has_libcrypto(), reason="no libcrypto, with which records are opened"),
-]
+needs_libcrypto = pytest.mark.skipif(not _has_libcrypto(), reason="no libcrypto, with which records are opened")
+pytestmark = [needs_parsers, needs_nghttp2, needs_libcrypto]
 
 CAPTURE = Path(__file__).with_name("http_tls.pcap")
 """On loopback, nginx 1.22 with OpenSSL 3. Clients: curl 7.88, with the ciphers of the table below; `openssl s_client`,
@@ -54,11 +52,20 @@ ROWS = [
     (7, "GET", "/b12", "2", 404, 153),  # TLS 1.2, ECDHE-ECDSA-AES256-GCM-SHA384
     (8, "GET", "/b12c", "1.1", 404, 153),  # ECDHE-ECDSA-CHACHA20-POLY1305
     (9, "GET", "/big.txt", "2", 200, 40000),  # ECDHE-ECDSA-AES128-GCM-SHA256
+    (10, "GET", "/b12cbc", "1.1", 404, 153),  # ECDHE-ECDSA-AES128-SHA
     (11, "GET", "/ku1", "1.1", 404, 153),
     (11, "GET", "/ku2", "1.1", 404, 153),
     (12, "GET", "/early", "1.1", 404, 153),
 ]
-"""Connection 10 has a cipher with CBC."""
+
+
+ASKED = b"GET /a HTTP/1.1\r\nHost: a.example\r\n\r\n"
+"""A request, whose response is of each length that the padding of AES-CBC may have."""
+NO_ENCRYPT_THEN_MAC = 1 << 19
+"""SSL_OP_NO_ENCRYPT_THEN_MAC of OpenSSL."""
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="no command openssl, which makes the certificate"
+)
 
 
 def opened(talk: Talk, cut: int = 1460, keys: Path = KEYS) -> Found:
@@ -83,7 +90,7 @@ def test_rows_of_the_capture() -> None:
     found = run(lambda box: box.run(CAPTURE), f",keylog={KEYS}")
     assert [brief(row) for row in found.rows] == ROWS
     assert all(row["request_complete"] and row["response_complete"] for row in found.rows)
-    assert counted(found) == {"http_tls_opened": 11, "http_tls_ciphers": 2}
+    assert counted(found) == {"http_tls_opened": 12}
 
 
 @pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark, with which rows are compared")
@@ -97,13 +104,13 @@ def test_the_capture_has_the_messages_that_tshark_shows() -> None:
             theirs.update((flow, *pair) for pair in zip(packet[method], packet[path], strict=True))
         theirs.update((flow, code) for name in codes for code in packet[name])
     ours: Counter[tuple[str, ...]] = Counter()
-    for flow, method, path, _, status, _ in [*ROWS, (10, "GET", "/b12cbc", "", 404, 0)]:
+    for flow, method, path, _, status, _ in ROWS:
         ours.update([(str(flow), str(method), str(path)), (str(flow), str(status))])
     assert ours == theirs
 
 
 def test_segments_of_any_size(said: list[Talk]) -> None:
-    for number in (0, 3, 6, 7, 10, 11):
+    for number in (0, 3, 6, 7, 9, 10, 11):
         whole = lasting(opened(said[number]).rows)
         assert whole
         for cut in (1, 5, 6, 23, 700):
@@ -145,7 +152,7 @@ def test_tls_after_connect_and_after_another_protocol(said: list[Talk]) -> None:
     assert lasting(opened(together).rows[1:]) == whole
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no command openssl, which makes the certificate")
+@needs_openssl
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_connect_to_a_proxy_within_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:
     """What the tunnel carries is not read, neither as HTTP nor as records of the connection with the proxy."""
@@ -159,10 +166,18 @@ def test_connect_to_a_proxy_within_tls(tmp_path: Path, version: ssl.TLSVersion) 
         assert counted(found) == {"http_tls_opened": 1}, cut
 
 
-def secured_talk(folder: Path, version: ssl.TLSVersion, talk: Talk) -> tuple[Talk, Path]:
-    """The records of a connection that says this, and its key log."""
+def secured_talk(
+    folder: Path, version: ssl.TLSVersion, talk: Talk, ciphers: str = "", options: int = 0, curve: str = ""
+) -> tuple[Talk, Path]:
+    """The records of a connection that says this, and its key log. `options`: of OpenSSL; `curve`: of the server."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     server.load_cert_chain(*make_certificate(folder, "proxy.example"))
+    if curve:
+        server.set_ecdh_curve(curve)
+    if ciphers:
+        client.set_ciphers(ciphers)
+        server.set_ciphers(ciphers)
+    client.options |= options
     client.check_hostname, client.verify_mode = False, ssl.CERT_NONE
     client.minimum_version = client.maximum_version = version
     client.keylog_filename = str(folder / "keys")
@@ -191,6 +206,103 @@ def secured_talk(folder: Path, version: ssl.TLSVersion, talk: Talk) -> tuple[Tal
         while said:
             said = said[len(ends[other[who]].read(len(said))) :]
     return records, folder / "keys"
+
+
+@needs_openssl
+@pytest.mark.parametrize("options", [0, NO_ENCRYPT_THEN_MAC])
+@pytest.mark.parametrize("cipher", ["AES128-SHA", "AES256-SHA", "AES128-SHA256", "AES256-SHA384"])
+def test_ciphers_with_cbc(tmp_path: Path, cipher: str, options: int) -> None:
+    """With and without encrypt_then_mac (RFC 7366), for SHA-1, SHA-256 and SHA-384; and as tshark decrypts them."""
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size for size in range(18)]
+    talk = [each for answer in answers for each in ((">", ASKED), ("<", answer))]
+    secured, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_2, talk, f"ECDHE-ECDSA-{cipher}:@SECLEVEL=0", options)
+    for cut in (7, 1460):
+        found = opened(secured, cut, keys)
+        assert counted(found) == {"http_tls_opened": 1}
+        assert [row["response_body"] for row in found.rows] == list(range(18))
+    broken = [(who, data[:-1] + bytes([data[-1] ^ 1])) if who == "<" and number > 9 else (who, data)
+              for number, (who, data) in enumerate(secured)]  # fmt: skip
+    assert counted(opened(broken, keys=keys)) == {"http_tls_opened": 1, "http_tls_refused": 1}
+    if shutil.which("tshark") is None:
+        return
+    (tmp_path / "in.pcap").write_bytes(pcap(connection(secured, port=443)))
+    theirs = fields_of(tmp_path / "in.pcap", ("http.content_length_header",), "-o", f"tls.keylog_file:{keys}")
+    assert [int(one) for packet in theirs for one in packet["http.content_length_header"]] == list(range(18))
+
+
+@needs_openssl
+def test_a_gap_with_cbc_ends_the_side(tmp_path: Path) -> None:
+    """The length of the content is not known."""
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: 9000\r\n\r\n" + b"x" * 9000
+    talk = [(">", ASKED), ("<", body)]
+    secured, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_2, talk, "ECDHE-ECDSA-AES128-SHA:@SECLEVEL=0")
+    frames = connection(secured, 1000, port=443)
+    del frames[-6]
+    assert counted(run_packets(frames, f",keylog={keys}")) == {"http_tls_opened": 1, "http_tls_gaps": 1}
+
+
+@needs_openssl
+def test_versions_below_12_are_counted(said: list[Talk]) -> None:
+    """Their keys are derived by other hashes: a ServerHello that chooses TLS 1.1."""
+    (who, hello), *rest = [each for each in said[9] if each[0] == "<"]
+    older = hello[:9] + b"\3\2" + hello[11:]
+    found = opened([*(each for each in said[9] if each[0] == ">"), (who, older), *rest])
+    assert not found.rows and counted(found) == {"http_tls_ciphers": 2}
+
+
+@needs_openssl
+def test_hello_retry_request(tmp_path: Path) -> None:
+    """The server has another group: ChangeCipherSpec of both sides precedes the second hellos."""
+    talk = [(">", ASKED), ("<", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")]
+    secured, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_3, talk, curve="secp384r1")
+    hellos = b"".join(data for who, data in secured if who == ">")
+    assert hellos.count(b"\x16\3\3") == 1  # the second ClientHello
+    for first in ("", ">", "<"):
+        ordered = sorted(secured, key=lambda one: one[0] != first) if first else secured
+        for cut in (1, 7, 1460):
+            found = opened(ordered, cut, keys)
+            assert [brief(row)[1:] for row in found.rows] == [("GET", "/a", "1.1", 200, 2)], (first, cut)
+            assert counted(found) == {"http_tls_opened": 1}
+
+
+EARLY = CAPTURE.with_name("http_tls_early.pcap")
+"""nginx with OpenSSL 3 rejects early data of `openssl s_client`, which repeats its request:
+without early data, and with another group, so that a HelloRetryRequest precedes. The last one has them accepted."""
+
+
+def test_early_data_that_the_server_rejects() -> None:
+    """The request has one row, not two."""
+    keys = EARLY.with_suffix(".keys")
+    found = run(lambda box: box.run(EARLY), f",keylog={keys}")
+    assert [(row["path"], row["status"]) for row in found.rows] == [
+        ("/first", 403), ("/rejected", 403), ("/retried", 403), ("/accepted", 403)
+    ]  # fmt: skip
+    assert counted(found) == {"http_tls_opened": 4}
+    for number, talk in enumerate(talks(EARLY)):
+        for cut in (1, 100, 1460):
+            assert len(opened(talk, cut, keys).rows) == 1, (number, cut)
+        for first in "><":
+            assert len(opened(sorted(talk, key=lambda one: one[0] != first), keys=keys).rows) == 1, (number, first)
+
+
+def test_a_side_without_a_key_holds_nothing(said: list[Talk], tmp_path: Path) -> None:
+    """Of connections whose secrets are not in the log nothing is stored: twenty with 20,000 bytes each, at once."""
+    keys = tmp_path / "keys"
+    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    server = b"".join(data for who, data in said[2] if who == "<")[:20000]
+    talk = [(">", b"".join(data for who, data in said[2] if who == ">")), ("<", server)]
+    frames = [connection(talk, port=1000 + number, close=False) for number in range(20)]
+    found = run_packets([one for each in frames for one in each], f",keylog={keys},memory=200000")
+    assert found.reports["http_tls_without_key"] == 40 and not found.reports["http_no_memory"]
+
+
+def test_secrets_are_within_the_bound_of_memory(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("".join(f"CLIENT_RANDOM {number:064x} {'11' * 48}\n" for number in range(1000)))
+    run_packets([], f",keylog={keys},memory=100000")
+    assert "secrets were not stored for want of memory" in capfd.readouterr().err
+    run_packets([], f",keylog={keys},memory=10000000")
+    assert not capfd.readouterr().err
 
 
 def test_a_missing_segment_within_a_record_loses_only_that_record(said: list[Talk]) -> None:

@@ -1,0 +1,69 @@
+/* Files within TLS whose secrets are known: application data go where clear bytes go, to HTTP and SMTP. After STARTTLS, a new
+ * session of SMTP begins, without a greeting (RFC 3207, 4.2). Part of filelog.c. */
+#ifndef FILELOG_TLS_H
+#define FILELOG_TLS_H
+
+static bool filelog_tls_may_begin(void *user, unsigned number)
+{
+    const struct filelog_connection *connection = user;
+    enum http_state state = connection->http->side[number].state;
+    bool http = state == HTTP_READING || state == HTTP_FRAMES || state == HTTP_HOLDING;
+    return !http && !(connection->smtp && connection->smtp->session.known);
+}
+
+static void filelog_tls_begins(void *user, unsigned number)
+{
+    struct filelog_connection *connection = user;
+    struct http_side *side = &connection->http->side[number];
+    side->state = HTTP_SEARCHING;
+    side->resumed = false;
+    side->used = 0;
+    side->searched = 0;
+    if (!connection->secured)
+        filelog_smtp_free(connection);
+    connection->secured = true;
+    connection->http_over = connection->smtp_over = connection->seen[number] = false;
+}
+
+static void filelog_tls_data(void *user, unsigned number, const uint8_t *at, uint32_t length, bool opened)
+{
+    struct filelog_connection *connection = user;
+    SLUICE_COUNTER_OF(connection->box, file_tls_opened) += opened && !connection->tls->read;
+    filelog_bytes(connection, number, (sl_bytes){at, length, length});
+}
+
+static void filelog_tls_gap(void *user, unsigned number, uint64_t length, bool opened)
+{
+    (void)opened;
+    filelog_missing(user, number, length);
+}
+
+/* The rest of a side is not read. */
+static void filelog_tls_shut(void *user, unsigned number, enum tls_shut why)
+{
+    struct filelog_connection *connection = user;
+    struct sl_box *box = connection->box;
+    SLUICE_COUNTER_OF(box, file_tls_without_key) += why == TLS_SHUT_NO_KEY;
+    SLUICE_COUNTER_OF(box, file_tls_ciphers) += why == TLS_SHUT_CIPHER;
+    SLUICE_COUNTER_OF(box, file_tls_refused) += why == TLS_SHUT_REFUSED;
+    SLUICE_COUNTER_OF(box, file_tls_gaps) += why == TLS_SHUT_GAP;
+    SLUICE_COUNTER_OF(box, file_no_memory) += why == TLS_SHUT_NO_MEMORY;
+    file_http_side_stop(connection->http, number);
+    filelog_smtp_free(connection);
+}
+
+static const struct tls_connection_owner filelog_tls_owner = {filelog_tls_may_begin, filelog_tls_begins, filelog_tls_data,
+                                                              filelog_tls_gap, filelog_tls_shut};
+
+/* Prepares a connection for TLS, if there are secrets. */
+static void filelog_tls_prepare(struct filelog_connection *connection)
+{
+    struct filelog *log = SLUICE_WORKER_OF(connection->box);
+    if (!tls_secrets_exist(&log->secrets))
+        return;
+    connection->tls = connection->http->tls = tls_connection_new(&filelog_tls_owner, connection, &log->secrets, &log->files.budget,
+                                                                 SLUICE_PARAMETER_OF(connection->box, search));
+    SLUICE_COUNTER_OF(connection->box, file_no_memory) += !connection->tls;
+}
+
+#endif

@@ -79,24 +79,30 @@ static inline void http3_acknowledge(const struct http3_library *qpack, void *de
         qpack->take(decoder, &(struct http3_space){bytes, bytes + sizeof bytes, bytes, bytes});
 }
 
-/* Decodes a header block, and passes its fields on. Returns NULL, or why it is not decoded. If the block needs entries that the
- * table has not yet, sets `*needs` to the number of insertions that it waits for, and has passed nothing on. */
-static inline const char *http3_decode(const struct http3_library *qpack, void *decoder, uint64_t stream, const uint8_t *at,
-                                       size_t length, void (*field)(void *user, const struct http2_field *field), void *user,
-                                       uint64_t *needs) {
-    const char *why = NULL;
+struct http3_result {
+    const char *why;                 /* the block is not decoded; NULL: it is, or it waits */
+    uint64_t needs;                  /* insertions to the table that it waits for; no field was passed on */
+    bool failed;                     /* the decoder cannot be used further */
+};
+
+/* Decodes a header block, and passes its fields on. */
+static inline struct http3_result http3_decode(const struct http3_library *qpack, void *decoder, uint64_t stream, const uint8_t *at,
+                                               size_t length, void (*field)(void *user, const struct http2_field *field),
+                                               void *user) {
+    struct http3_result result = {NULL, 0, false};
     void *block = NULL;
     uint64_t list = 0;
     uint8_t flags = 0;
-    *needs = 0;
     if (qpack->begin(&block, (int64_t)stream, &qpack->memory))
-        return "NO_MEMORY";
-    while (!why && !(flags & (HTTP3_FINAL | HTTP3_WAITS))) {
+        result.why = "NO_MEMORY";
+    while (!result.why && !(flags & (HTTP3_FINAL | HTTP3_WAITS))) {
         struct http3_pair pair;
         flags = 0;
         ssize_t done = qpack->decode(decoder, block, &pair, &flags, at, length, 1);
         if (done < 0) {
-            why = done == HTTP3_NO_MEMORY ? "NO_MEMORY" : done == HTTP3_HEADER_TOO_LARGE ? "HEAD_TOO_LONG" : "COMPRESSION_ERROR";
+            bool memory = done == HTTP3_NO_MEMORY, large = done == HTTP3_HEADER_TOO_LARGE;
+            result.why = memory ? "NO_MEMORY" : large ? "HEAD_TOO_LONG" : "COMPRESSION_ERROR";
+            result.failed = true;
             break;
         }
         at += done;
@@ -105,20 +111,21 @@ static inline const char *http3_decode(const struct http3_library *qpack, void *
             struct http3_bytes name = qpack->text(pair.name), value = qpack->text(pair.value);
             list += name.length + value.length + HTTP3_FIELD_COST;
             if (list > HTTP_HEAD_MOST)
-                why = "HEAD_TOO_LONG";
+                result.why = "HEAD_TOO_LONG";
             else
                 field(user, &(struct http2_field){name.at, value.at, name.length, value.length, 0});
             qpack->release(pair.name);
             qpack->release(pair.value);
         } else if (!done && !flags) {
-            why = "COMPRESSION_ERROR";   /* it ends within a field */
+            result.why = "COMPRESSION_ERROR";   /* it ends within a field */
         }
     }
     if (flags & HTTP3_WAITS)
-        *needs = qpack->needs(block);
-    qpack->end(block);
+        result.needs = qpack->needs(block);
+    if (block)
+        qpack->end(block);
     http3_acknowledge(qpack, decoder);
-    return why;
+    return result;
 }
 
 #endif

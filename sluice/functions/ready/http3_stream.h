@@ -53,8 +53,8 @@ struct http3_side {
     bool has_control, has_encoder;
     bool settled;                    /* its SETTINGS are known */
     uint64_t table;                  /* by these, the maximum size of its peer's table */
-    void *decoder;                   /* of what it sends */
-    bool provisional;                /* the decoder has no table, as the peer's SETTINGS are not known */
+    void *decoder;                   /* of what it sends; NULL: no block has needed its table */
+    void *plain;                     /* of blocks that need no table, for which SETTINGS need not be known */
     const char *lost;                /* why the table is not known further */
     struct http3_stream *encoder;    /* NULL: not seen, or over */
     struct http3_stream *waiting;    /* streams with header blocks that wait */
@@ -82,7 +82,6 @@ struct http3_stream {
     uint64_t number, key;
     uint64_t time;                   /* of its last packet, or of the first one if its bytes are stored */
     uint64_t received;               /* its bytes so far, gaps included */
-    bool last;                       /* no bytes follow those that are delivered currently */
     uint8_t sender;
     uint8_t kind, stage;
     uint8_t bytes[8], used;          /* of a variable-length integer */
@@ -191,17 +190,24 @@ static inline bool http3_has_table(const struct http3_connection *connection, un
     return peer->settled && peer->table <= HTTP3_TABLE_MOST;
 }
 
-/* Returns the decoder for a block of a side; NULL without memory. */
-static inline void *http3_decoder_of(struct http3_connection *connection, unsigned number) {
+/* Returns the decoder for what a side sends, with its table or without; NULL without memory. */
+static inline void *http3_decoder_of(struct http3_connection *connection, unsigned number, bool table) {
     struct http3_side *side = &connection->side[number];
-    bool known = http3_has_table(connection, number);
-    if (side->decoder && !(side->provisional && known))
-        return side->decoder;
-    if (side->decoder)
-        connection->qpack->destroy(side->decoder);
-    side->provisional = !known;
-    side->decoder = http3_decoder(connection->qpack, known ? connection->side[!number].table : 0);
-    return side->decoder;
+    void **decoder = table ? &side->decoder : &side->plain;
+    if (!*decoder)
+        *decoder = http3_decoder(connection->qpack, table ? connection->side[!number].table : 0);
+    return *decoder;
+}
+
+/* A decoder has failed, and decodes nothing more. Blocks that need no table get another one. */
+static inline void http3_decoder_failed(struct http3_connection *connection, unsigned number, bool table, const char *why) {
+    struct http3_side *side = &connection->side[number];
+    if (table) {
+        http3_side_lost(connection, number, why);
+    } else {
+        connection->qpack->destroy(side->plain);
+        side->plain = NULL;
+    }
 }
 
 /* Decodes a block. Returns false if it has to wait. A block that begins with 0 needs no table (RFC 9204, 4.5.1.1). */
@@ -209,28 +215,30 @@ static inline bool http3_decoded(struct http3_stream *stream, uint64_t key, bool
     struct http3_connection *connection = stream->connection;
     struct http3_side *side = &connection->side[stream->sender];
     struct http3_block block = {stream, key, promised};
-    const char *why = length ? NULL : "COMPRESSION_ERROR";
-    bool no_table = !length || !at[0];
-    if (!no_table && !http3_has_table(connection, stream->sender)) {
+    struct http3_result result = {.why = length ? NULL : "COMPRESSION_ERROR"};
+    bool table = length && at[0];
+    if (table && !http3_has_table(connection, stream->sender)) {
         if (!side->lost)
             return false;
-        why = side->lost;
+        result.why = side->lost;
     }
-    void *decoder = why ? NULL : http3_decoder_of(connection, stream->sender);
+    void *decoder = result.why ? NULL : http3_decoder_of(connection, stream->sender, table);
     stream->interim = false;
-    stream->needs = 0;
     connection->owner->begin(stream, key, promised);
     if (decoder)
-        why = http3_decode(connection->qpack, decoder, stream->number, at, length, http3_field, &block, &stream->needs);
-    else if (!why)
-        why = "NO_MEMORY";
-    if (!why && stream->needs) {
+        result = http3_decode(connection->qpack, decoder, stream->number, at, length, http3_field, &block);
+    else if (!result.why)
+        result.why = "NO_MEMORY";
+    stream->needs = result.needs;
+    if (result.needs) {
         if (!side->lost)
             return false;
-        why = side->lost;
+        result.why = side->lost;
     }
-    if (why) {
-        http3_break(stream, why);
+    if (result.why) {
+        http3_break(stream, result.why);
+        if (result.failed)
+            http3_decoder_failed(connection, stream->sender, table, result.why);
         return true;
     }
     if (!promised)
@@ -260,7 +268,7 @@ static inline void http3_wait(struct http3_stream *stream, uint64_t key, bool pr
 /* The streams of a side that wait for the table decode as many of their blocks as they can. */
 static inline void http3_go_on(struct http3_connection *connection, unsigned number) {
     struct http3_side *side = &connection->side[number];
-    uint64_t inserted = side->decoder && !side->provisional ? connection->qpack->inserted(side->decoder) : 0;
+    uint64_t inserted = side->decoder ? connection->qpack->inserted(side->decoder) : 0;
     for (struct http3_stream *stream = side->waiting, *next; stream; stream = next) {
         bool waits = stream->needs > inserted;
         next = stream->next;
@@ -502,7 +510,7 @@ static inline void http3_raw(struct http3_stream *stream, const uint8_t *at, uin
     }
     if (side->lost)
         return;
-    void *decoder = http3_decoder_of(connection, stream->sender);
+    void *decoder = http3_decoder_of(connection, stream->sender, true);
     ssize_t done = decoder ? connection->qpack->insert(decoder, at, length) : HTTP3_NO_MEMORY;
     http3_go_on(connection, stream->sender);
     if (done < 0)
@@ -631,9 +639,12 @@ static inline void http3_stream_close(struct http3_stream *stream, const char *w
 
 /* Frees what a connection has; its streams are closed. */
 static inline void http3_close(struct http3_connection *connection) {
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < 2; i++) {
         if (connection->side[i].decoder)
             connection->qpack->destroy(connection->side[i].decoder);
+        if (connection->side[i].plain)
+            connection->qpack->destroy(connection->side[i].plain);
+    }
 }
 
 #endif

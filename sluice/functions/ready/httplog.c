@@ -405,7 +405,15 @@ static uint64_t httplog_quic_code(const struct sl_event *event)
     return http3_take(&at, &length, &number) && http3_take(&at, &length, &code) ? code : 0;
 }
 
-/* The machine of a stream is DONE when all bytes up to the end are there; those of the last packet are delivered after this event. */
+/* Ends a stream if all its bytes up to its end were delivered. */
+static void httplog_quic_look(const struct sl_event *event, struct http3_stream *stream)
+{
+    bool ended = sl_field_value(event->instance, sl_layer_field(event->owner, "ended"));
+    if (ended && stream->received == sl_field_value(event->instance, sl_layer_field(event->owner, "size")))
+        http3_end(stream);
+}
+
+/* A frame may have no bytes but the end. */
 SLUICE_ON(quic_stream, state) {
     struct http3_stream *stream = httplog_quic_open(event);
     if (!stream)
@@ -413,9 +421,7 @@ SLUICE_ON(quic_stream, state) {
     if (!strcmp(event->owner->state[data->after].name, "RESET")) {
         http3_reset(stream, httplog_quic_code(event));
     } else {
-        stream->last = true;
-        if (stream->received == sl_field_value(event->instance, sl_layer_field(event->owner, "size")))
-            http3_end(stream);
+        httplog_quic_look(event, stream);
     }
     httplog_quic_settle(stream);
 }
@@ -428,8 +434,7 @@ SLUICE_ON(quic_stream, data) {
         stream->time = sl_box_time(event->box);
     stream->received = data->offset + data->bytes.captured;
     http3_bytes(stream, data->bytes.at, data->bytes.captured);
-    if (stream->last && stream->received == sl_field_value(event->instance, sl_layer_field(event->owner, "size")))
-        http3_end(stream);
+    httplog_quic_look(event, stream);
     httplog_quic_settle(stream);
 }
 
@@ -445,6 +450,7 @@ SLUICE_ON(quic_stream, gap) {
 SLUICE_ON(quic_stream, end) {
     struct http3_stream *stream = httplog_quic_open(event);
     if (stream) {
+        httplog_quic_look(event, stream);   /* after a gap, the machine is not DONE */
         http3_stream_close(stream, "EOF");
         httplog_quic_settle(stream);
     }

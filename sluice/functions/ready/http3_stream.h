@@ -511,8 +511,17 @@ static inline void http3_raw(struct http3_stream *stream, const uint8_t *at, uin
     if (side->lost)
         return;
     void *decoder = http3_decoder_of(connection, stream->sender, true);
-    ssize_t done = decoder ? connection->qpack->insert(decoder, at, length) : HTTP3_NO_MEMORY;
-    http3_go_on(connection, stream->sender);
+    ssize_t done = decoder ? 0 : HTTP3_NO_MEMORY;
+    while (length && done >= 0 && !side->lost) {
+        /* byte by byte, as an error spoils the decoder for blocks that the instructions before it complete */
+        uint32_t take = side->waiting ? 1 : length;
+        uint64_t before = connection->qpack->inserted(decoder);
+        done = connection->qpack->insert(decoder, at, take);
+        at += take;
+        length -= take;
+        if (done >= 0 && connection->qpack->inserted(decoder) != before)
+            http3_go_on(connection, stream->sender);
+    }
     if (done < 0)
         http3_break(stream, done == HTTP3_NO_MEMORY ? "NO_MEMORY" : "COMPRESSION_ERROR");
 }

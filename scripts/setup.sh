@@ -373,6 +373,16 @@ get_libnghttp2() {
         say "there is no libnghttp2, with which httplog reads HTTP/2: install it (Debian: libnghttp2-14)"
 }
 
+# `httplog` does not read HTTP/3 without it. Its name depends on its version: 1.x, or 0.8.
+get_libnghttp3() {
+    local name
+    for name in libnghttp3.so.9 libnghttp3.so.3; do
+        $venv/bin/python -c "import ctypes; ctypes.CDLL('$name')" 2>/dev/null && return
+    done
+    { can_apt && { apt_install libnghttp3-9 || apt_install libnghttp3-3; }; } ||
+        say "there is no libnghttp3, with which httplog reads HTTP/3: install it (Debian 13: libnghttp3-9; Debian 12: libnghttp3-3)"
+}
+
 # Instructions are not counted without it.
 get_valgrind() {
     have valgrind || { can_apt && apt_install valgrind; } ||
@@ -415,6 +425,7 @@ get_tools() {
     get_frames
     get_libmagic
     get_libnghttp2
+    get_libnghttp3
     get_valgrind
     key >$tools_stamp
 }

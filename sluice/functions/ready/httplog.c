@@ -1,11 +1,13 @@
-/* Writes a row for each exchange of HTTP/1 and HTTP/2: a request with its response, or the part that was seen. llhttp parses
- * messages of HTTP/1; libnghttp2 decodes header blocks of HTTP/2, which is read if the library is there.
+/* Writes a row for each exchange of HTTP/1, HTTP/2 and HTTP/3: a request with its response, or the part that was seen. llhttp parses
+ * messages of HTTP/1; libnghttp2 decodes header blocks of HTTP/2, and libnghttp3 those of HTTP/3, which are read if the library is
+ * there.
  *
  * HTTP is detected by its first bytes, on any port. The n-th request of a connection belongs to its n-th final
  * response. If the beginning of a connection was captured, a response that is delivered before its request waits for
  * the request. Bytes after CONNECT and Upgrade wait for the response, which determines whether they are HTTP. */
 #include "sluice.h"
 
+#include "httplog_http3.h"
 #include "httplog_tls.h"
 
 /* --- callbacks of the sides --- */
@@ -174,47 +176,61 @@ static void httplog_go_on(struct httplog_connection *connection)
 
 /* --- events --- */
 
-static struct httplog_connection *httplog_connection(const struct sl_event *event)
+/* Begins a connection. Returns NULL at a bound, or without memory. */
+static struct httplog_connection *httplog_connection_begin(struct sl_box *box, struct httplog_state *state)
 {
-    struct httplog_state *state = SLUICE_STATE_OF(event);
-    struct httplog *http = SLUICE_WORKER_OF(event->box);
-    if (state->connection || state->over)
-        return state->connection;
-    bool many = http->open >= SLUICE_PARAMETER_OF(event->box, connections);
+    struct httplog *http = SLUICE_WORKER_OF(box);
+    bool many = http->open >= SLUICE_PARAMETER_OF(box, connections);
     struct httplog_connection *connection = many ? NULL : calloc(1, sizeof *connection);
     if (!connection) {
-        SLUICE_COUNTER_OF(event->box, http_connections_left_out) += many;
-        SLUICE_COUNTER_OF(event->box, http_no_memory) += !many;
+        SLUICE_COUNTER_OF(box, http_connections_left_out) += many;
+        SLUICE_COUNTER_OF(box, http_no_memory) += !many;
         state->over = true;
         return NULL;
     }
     http->open++;
     state->connection = connection;
-    connection->flow = log_flow_of(event, state->path);
-    connection->box = event->box;
+    connection->box = box;
     for (unsigned i = 0; i < 2; i++) {
         connection->side[i].user = connection;
         connection->side[i].owner = http->hpack.create ? &httplog_owner : &httplog_owner_of_1;
         connection->side[i].budget = &http->budget;
     }
+    return connection;
+}
+
+static struct httplog_connection *httplog_connection(const struct sl_event *event)
+{
+    struct httplog_state *state = SLUICE_STATE_OF(event);
+    if (state->connection || state->over)
+        return state->connection;
+    struct httplog_connection *connection = httplog_connection_begin(event->box, state);
+    if (!connection)
+        return NULL;
+    connection->flow = log_flow_of(event, state->path);
     httplog_tls_prepare(connection);
     return connection;
 }
 
-static void httplog_free(struct sl_box *box, struct httplog_state *state)
+static void httplog_connection_free(struct httplog_connection *connection)
 {
-    struct httplog_connection *connection = state->connection;
-    if (!connection)
-        return;
+    struct sl_box *box = connection->box;
     while (connection->first)
         httplog_remove(connection, connection->first);
     for (unsigned i = 0; i < 2; i++)
         http_held_free(&connection->side[i]);
     httplog_streams_free(connection);
     tls_connection_free(connection->tls);
+    httplog_quic_free(connection);
     free(connection);
-    state->connection = NULL;
     SLUICE_WORKER_OF(box)->open--;
+}
+
+static void httplog_free(struct httplog_state *state)
+{
+    if (state->connection)
+        httplog_connection_free(state->connection);
+    state->connection = NULL;
 }
 
 static bool httplog_has_stopped(const struct httplog_connection *connection, unsigned number)
@@ -236,7 +252,7 @@ static void httplog_settle(const struct sl_event *event, struct httplog_connecti
     if (!httplog_has_stopped(connection, 0) || !httplog_has_stopped(connection, 1))
         return;
     httplog_write(connection, true);
-    httplog_free(event->box, SLUICE_STATE_OF(event));
+    httplog_free(SLUICE_STATE_OF(event));
     SLUICE_STATE_OF(event)->over = true;
 }
 
@@ -288,7 +304,182 @@ SLUICE_ON(tcp, end) {
     httplog_write(connection, true);
 }
 
-SLUICE_DESTROY { httplog_free(box, state); }
+/* --- QUIC: streams are instances of a layer above; their events follow the packet's --- */
+
+/* An instance of a connection, or of one of its streams, has ended. With the last one, the remaining rows are written. */
+static void httplog_quic_release(struct httplog_connection *connection)
+{
+    if (--connection->quic->references)
+        return;
+    if (connection->streams && !connection->quic->discarded)
+        httplog_write(connection, true);
+    httplog_connection_free(connection);
+}
+
+/* The connection of a stream that begins. NULL: it is not read. */
+static struct httplog_connection *httplog_quic_connection(const struct sl_event *event)
+{
+    struct httplog *http = SLUICE_WORKER_OF(event->box);
+    struct httplog_state *state = http->quic.state;
+    uint64_t attempt = httplog_quic_part(event, "attempt");
+    bool here = state && http->quic.packet == sl_packet_number(event) && httplog_quic_part(event, "connection") == http->quic.flow.number;
+    if (!here || state->over)
+        return NULL;
+    if (state->connection && state->connection->quic->attempt != attempt) {
+        state->connection->quic->discarded = true;
+        httplog_quic_release(state->connection);
+        state->connection = NULL;
+    }
+    if (state->connection)
+        return state->connection;
+    struct httplog_connection *connection = httplog_connection_begin(event->box, state);
+    if (!connection)
+        return NULL;
+    connection->flow = http->quic.flow;
+    if (httplog_quic_begin(connection, attempt))
+        return connection;
+    httplog_free(state);
+    state->over = true;
+    return NULL;
+}
+
+/* A stream of which something is to be read; NULL: it is over. */
+static struct http3_stream *httplog_quic_open(const struct sl_event *event)
+{
+    struct http3_stream *stream = event->instance ? SLUICE_STATE_OF(event)->stream : NULL;
+    if (!stream || stream->stage == HTTP3_OVER)
+        return NULL;
+    const struct httplog_connection *connection = stream->connection->user;
+    if (!connection->quic->discarded)
+        return stream;
+    http3_over(stream);
+    return NULL;
+}
+
+/* Writes the rows of exchanges that have ended. */
+static void httplog_quic_settle(const struct http3_stream *stream)
+{
+    struct httplog_connection *connection = stream->connection->user;
+    if (connection->streams)
+        httplog_write(connection, false);
+}
+
+static void httplog_quic_stream_free(struct sl_box *box, struct httplog_state *state)
+{
+    struct http3_stream *stream = state->stream;
+    if (!stream)
+        return;
+    struct httplog_connection *connection = stream->connection->user;
+    http3_over(stream);
+    free(stream);
+    log_give(httplog_budget(box), sizeof *stream);
+    state->stream = NULL;
+    httplog_quic_release(connection);
+}
+
+SLUICE_ON(quic, created) {
+    if (event->instance)
+        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
+}
+
+SLUICE_ON(quic, packet) {
+    if (!event->instance)
+        return;
+    struct httplog *http = SLUICE_WORKER_OF(event->box);
+    http->quic.flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
+    http->quic.state = SLUICE_STATE_OF(event);
+    http->quic.packet = sl_packet_number(event);
+}
+
+SLUICE_ON(quic_stream, created) {
+    struct httplog_connection *connection = event->instance ? httplog_quic_connection(event) : NULL;
+    if (connection)
+        httplog_quic_stream(event, connection);
+}
+
+/* The code of a RESET_STREAM frame (RFC 9000, 19.4). Event `reset` of the layer has it as well, but a function for stacks without QUIC
+ * can only have handlers of built-in events. */
+static uint64_t httplog_quic_code(const struct sl_event *event)
+{
+    const uint8_t *at = event->unit.at + 1;
+    uint32_t length = event->unit.captured ? event->unit.captured - 1 : 0;
+    uint64_t number, code;
+    return http3_take(&at, &length, &number) && http3_take(&at, &length, &code) ? code : 0;
+}
+
+/* Ends a stream if all its bytes up to its end were delivered. */
+static void httplog_quic_look(const struct sl_event *event, struct http3_stream *stream)
+{
+    bool ended = sl_field_value(event->instance, sl_layer_field(event->owner, "ended"));
+    if (ended && stream->received == sl_field_value(event->instance, sl_layer_field(event->owner, "size")))
+        http3_end(stream);
+}
+
+/* A frame may have no bytes but the end. */
+SLUICE_ON(quic_stream, state) {
+    struct http3_stream *stream = httplog_quic_open(event);
+    if (!stream)
+        return;
+    if (!strcmp(event->owner->state[data->after].name, "RESET")) {
+        http3_reset(stream, httplog_quic_code(event));
+    } else {
+        httplog_quic_look(event, stream);
+    }
+    httplog_quic_settle(stream);
+}
+
+SLUICE_ON(quic_stream, data) {
+    struct http3_stream *stream = httplog_quic_open(event);
+    if (!stream)
+        return;
+    if (stream->stage != HTTP3_EARLY || !stream->received)
+        stream->time = sl_box_time(event->box);
+    stream->received = data->offset + data->bytes.captured;
+    http3_bytes(stream, data->bytes.at, data->bytes.captured);
+    httplog_quic_look(event, stream);
+    httplog_quic_settle(stream);
+}
+
+SLUICE_ON(quic_stream, gap) {
+    struct http3_stream *stream = httplog_quic_open(event);
+    if (!stream)
+        return;
+    stream->received = data->offset + data->length;
+    http3_gap(stream, data->length);
+    httplog_quic_settle(stream);
+}
+
+SLUICE_ON(quic_stream, end) {
+    struct http3_stream *stream = httplog_quic_open(event);
+    if (stream) {
+        httplog_quic_look(event, stream);   /* after a gap, the machine is not DONE */
+        http3_stream_close(stream, "EOF");
+        httplog_quic_settle(stream);
+    }
+    if (event->instance)
+        httplog_quic_stream_free(event->box, SLUICE_STATE_OF(event));
+}
+
+SLUICE_ON(quic, end) {
+    struct httplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    struct httplog *http = SLUICE_WORKER_OF(event->box);
+    if (http->quic.state == state)
+        http->quic.state = NULL;
+    if (!state || !state->connection)
+        return;
+    httplog_quic_release(state->connection);
+    state->connection = NULL;
+    state->over = true;
+}
+
+SLUICE_DESTROY {
+    httplog_quic_stream_free(box, state);
+    if (state->connection && state->connection->quic)
+        httplog_quic_release(state->connection);
+    else
+        httplog_free(state);
+    state->connection = NULL;
+}
 
 SLUICE_OPEN {
     struct tls_secrets *secrets = &SLUICE_WORKER_OF(box)->secrets;
@@ -296,6 +487,7 @@ SLUICE_OPEN {
     if (tls_secrets_open(secrets, box, SLUICE_PARAMETER_OF(box, keylog), httplog_budget(box)))
         return -1;
     http2_library_open(&SLUICE_WORKER_OF(box)->hpack, httplog_budget(box));
+    http3_library_open(&SLUICE_WORKER_OF(box)->qpack, httplog_budget(box));
     if (log_open(&SLUICE_WORKER_OF(box)->log, box, "http", SLUICE_PARAMETER_OF(box, out))) {
         tls_secrets_close(secrets, box);
         return -1;

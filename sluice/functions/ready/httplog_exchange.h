@@ -47,13 +47,13 @@ static struct httplog_exchange *httplog_exchange_new(struct httplog_connection *
 /* --- the index of streams --- */
 
 /* A client chooses numbers, but not the address, on which the list of a number depends. */
-static struct httplog_exchange **httplog_index_of(struct httplog_streams *streams, uint32_t stream)
+static struct httplog_exchange **httplog_index_of(struct httplog_streams *streams, uint64_t stream)
 {
     uint64_t hash = stream * ((uintptr_t)streams >> 4 | 1) * UINT64_C(0x9e3779b97f4a7c15);
     return &streams->index[hash >> 32 & (HTTPLOG_INDEX - 1)];
 }
 
-static void httplog_index_add(struct httplog_connection *connection, struct httplog_exchange *exchange, uint32_t stream)
+static void httplog_index_add(struct httplog_connection *connection, struct httplog_exchange *exchange, uint64_t stream)
 {
     struct httplog_exchange **list = httplog_index_of(connection->streams, stream);
     exchange->stream = stream;
@@ -103,7 +103,7 @@ static bool httplog_is_silent(const struct httplog_connection *connection, bool 
     return false;
 }
 
-/* Writes the complete exchanges of HTTP/2; if `all`, every exchange. */
+/* Writes the complete exchanges of HTTP/2 and HTTP/3; if `all`, every exchange. */
 static void httplog_write_streams(struct httplog_connection *connection, bool all)
 {
     bool no_request = !connection->from_its_beginning || httplog_is_silent(connection, false);

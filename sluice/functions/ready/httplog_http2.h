@@ -40,21 +40,20 @@ static void httplog_2_headers(struct http2_side *side, uint32_t stream, bool pro
     }
 }
 
-static void httplog_2_text(struct http2_side *side, struct http_message *message, struct log_text *text, const struct http2_field *field,
-                           size_t most)
+static void httplog_field_text(const struct httplog_connection *connection, struct http_message *message, struct log_text *text,
+                               const struct http2_field *field, size_t most)
 {
-    const struct httplog_connection *connection = side->user;
     if (!text->used)   /* of several fields, the first is stored */
         http_message_append(message, httplog_budget(connection->box), text, (const char *)field->value, field->value_length, most);
 }
 
-static bool httplog_2_is(const struct http2_field *field, const char *name)
+static bool httplog_field_is(const struct http2_field *field, const char *name)
 {
     return field->name_length == strlen(name) && !memcmp(field->name, name, field->name_length);
 }
 
 /* The number of a field, of at most 19 digits. Returns false if it is none. */
-static bool httplog_2_number(const struct http2_field *field, uint64_t *number)
+static bool httplog_field_number(const struct http2_field *field, uint64_t *number)
 {
     *number = 0;
     for (size_t i = 0; i < field->value_length; i++) {
@@ -65,31 +64,36 @@ static bool httplog_2_number(const struct http2_field *field, uint64_t *number)
     return field->value_length;
 }
 
-static void httplog_2_field(struct http2_side *side, const struct http2_field *field)
+/* A field of a header block of HTTP/2 or HTTP/3. Fields of trailers are not part of the row. */
+static void httplog_field(const struct httplog_connection *connection, struct http_message *message, const struct http2_field *field)
 {
-    struct http_message *message = httplog_message(side);
     uint64_t number;
-    if (!message || message->headed)   /* fields of trailers are not part of the row */
+    if (!message || message->headed)
         return;
-    if (httplog_2_is(field, ":method")) {
-        httplog_2_text(side, message, &message->verb, field, HTTP_VALUE_MOST);
-    } else if (httplog_2_is(field, ":path")) {
-        httplog_2_text(side, message, &message->path, field, HTTP_PATH_MOST);
-    } else if (httplog_2_is(field, ":authority")) {
-        httplog_2_text(side, message, &message->header[HTTP_HOST], field, HTTP_VALUE_MOST);
-    } else if (httplog_2_is(field, ":protocol")) {   /* RFC 8441, 4 */
-        httplog_2_text(side, message, &message->header[HTTP_UPGRADE], field, HTTP_VALUE_MOST);
-    } else if (httplog_2_is(field, ":status")) {
-        if (httplog_2_number(field, &number) && number <= UINT16_MAX)
+    if (httplog_field_is(field, ":method")) {
+        httplog_field_text(connection, message, &message->verb, field, HTTP_VALUE_MOST);
+    } else if (httplog_field_is(field, ":path")) {
+        httplog_field_text(connection, message, &message->path, field, HTTP_PATH_MOST);
+    } else if (httplog_field_is(field, ":authority")) {
+        httplog_field_text(connection, message, &message->header[HTTP_HOST], field, HTTP_VALUE_MOST);
+    } else if (httplog_field_is(field, ":protocol")) {   /* RFC 8441, 4 */
+        httplog_field_text(connection, message, &message->header[HTTP_UPGRADE], field, HTTP_VALUE_MOST);
+    } else if (httplog_field_is(field, ":status")) {
+        if (httplog_field_number(field, &number) && number <= UINT16_MAX)
             message->status = (uint16_t)number;
-    } else if (httplog_2_is(field, "content-length")) {
+    } else if (httplog_field_is(field, "content-length")) {
         if (!message->has_length)
-            message->has_length = httplog_2_number(field, &message->length);
+            message->has_length = httplog_field_number(field, &message->length);
     } else {
         for (unsigned i = 0; i < HTTP_UPGRADE; i++)
-            if (httplog_2_is(field, http_header_names[i]))
-                httplog_2_text(side, message, &message->header[i], field, HTTP_VALUE_MOST);
+            if (httplog_field_is(field, http_header_names[i]))
+                httplog_field_text(connection, message, &message->header[i], field, HTTP_VALUE_MOST);
     }
+}
+
+static void httplog_2_field(struct http2_side *side, const struct http2_field *field)
+{
+    httplog_field(side->user, httplog_message(side), field);
 }
 
 static void httplog_2_headed(struct http2_side *side)

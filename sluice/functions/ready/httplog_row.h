@@ -24,8 +24,8 @@ static void httplog_lengths(struct log_text *row, const struct http_message *mes
     char name[32];
     snprintf(name, sizeof name, "%s_version", prefix);
     log_name(row, name);
-    if (message->major == 2)   /* which has no minor version (RFC 9113, 3.1) */
-        log_put(row, "\"2\"");
+    if (message->major >= 2)   /* which has no minor version (RFC 9113, 3.1) */
+        log_format(row, "\"%u\"", message->major);
     else if (message->major)
         log_format(row, "\"%u.%u\"", message->major, message->minor);
     else

@@ -4,7 +4,7 @@
 
 #include "httplog_exchange.h"
 
-static struct httplog_exchange *httplog_stream_find(const struct httplog_connection *connection, uint32_t stream)
+static struct httplog_exchange *httplog_stream_find(const struct httplog_connection *connection, uint64_t stream)
 {
     struct httplog_exchange *exchange = *httplog_index_of(connection->streams, stream);
     while (exchange && exchange->stream != stream)

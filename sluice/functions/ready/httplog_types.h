@@ -3,6 +3,7 @@
 #define HTTPLOG_TYPES_H
 
 #include "http2_side.h"
+#include "http3_stream.h"
 #include "http_side.h"
 #include "log_row.h"
 #include "tls_connection.h"
@@ -31,6 +32,17 @@ SLUICE_COUNTER(http_2_large_tables, "sides of HTTP/2 connections whose table for
 SLUICE_COUNTER(http_2_long_heads, "sides of HTTP/2 connections that are not read after a header block beyond the bound of 256 KiB")
 SLUICE_COUNTER(http_2_streams_left_out, "streams of HTTP/2 without a row, as too many exchanges of their connection were open")
 SLUICE_COUNTER(http_2_resets, "streams of HTTP/2 that an end has reset")
+SLUICE_COUNTER(http_version_3, "connections with HTTP/3")
+SLUICE_COUNTER(http_3_not_read, "connections with HTTP/3 that are not read: without libnghttp3")
+SLUICE_COUNTER(http_3_unknown, "connections of QUIC with streams in the clear, but without SETTINGS of HTTP/3")
+SLUICE_COUNTER(http_3_gaps, "streams of HTTP/3 that are not read after missing bytes, of theirs or of the table for header compression")
+SLUICE_COUNTER(http_3_refused, "streams of HTTP/3 that are not read after a frame against RFC 9114")
+SLUICE_COUNTER(http_3_undecodable, "streams of HTTP/3 that are not read as nghttp3 does not decode a header block, or the table for it")
+SLUICE_COUNTER(http_3_blocked, "streams of HTTP/3 with a header block that waited for its table in vain, or that were too many to wait")
+SLUICE_COUNTER(http_3_large_tables, "streams of HTTP/3 whose table for header compression is beyond the bound of 64 KiB")
+SLUICE_COUNTER(http_3_long_heads, "streams of HTTP/3 with a header block beyond the bound of 256 KiB, or a field beyond nghttp3's")
+SLUICE_COUNTER(http_3_streams_left_out, "streams of HTTP/3 without a row: too many were open, or had too many bytes, or a gap, before SETTINGS")
+SLUICE_COUNTER(http_3_resets, "requests and responses of HTTP/3 that their sender has reset")
 SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol after CONNECT or Upgrade")
 SLUICE_COUNTER(http_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(http_tls_opened, "connections of TLS whose application data are read")
@@ -51,10 +63,10 @@ struct httplog_exchange {
     bool tunnel;
     bool promising;            /* the server's current header block is the request of a pushed response */
     bool upgraded;             /* from HTTP/1 to HTTP/2, by this request (RFC 7540, 3.2) */
-    uint32_t stream;           /* of HTTP/2; 0: of HTTP/1 */
+    uint64_t stream;           /* of HTTP/2, or the key in HTTP/3; 0: of HTTP/1 */
 };
 
-/* What a connection has from the first frame of HTTP/2 on. */
+/* What a connection has from the first frame of HTTP/2, or of HTTP/3, on. */
 struct httplog_streams {
     struct http2_side side[2];                 /* as the sides of the connection */
     struct httplog_exchange *index[HTTPLOG_INDEX];   /* lists of exchanges, by a hash of their streams */
@@ -63,6 +75,14 @@ struct httplog_streams {
     bool changed;                              /* a message, or a side, has ended */
     bool upgraded;                             /* after messages of HTTP/1 */
     bool counted;                              /* it is HTTP/2 for certain, and counted */
+};
+
+/* What a connection of QUIC has. */
+struct httplog_quic {
+    struct http3_connection http;
+    uint64_t attempt;          /* of its handshake */
+    bool discarded;            /* the handshake has restarted, and what was sent in it before is sent again (RFC 9000, 17.2.5.2) */
+    uint32_t references;       /* its instance, and those of its streams */
 };
 
 struct httplog_connection {
@@ -76,10 +96,12 @@ struct httplog_connection {
     bool given_up;
     struct httplog_streams *streams;
     struct tls_connection *tls;   /* NULL: without secrets */
+    struct httplog_quic *quic;    /* NULL: of TCP */
 };
 
 struct httplog_state {
     struct httplog_connection *connection;
+    struct http3_stream *stream;   /* of a stream of QUIC */
     uint32_t path;
     bool over;
 };
@@ -89,7 +111,9 @@ struct httplog {
     struct log_output log;
     struct log_budget budget;
     struct http2_library hpack;
+    struct http3_library qpack;
     struct tls_secrets secrets;
+    struct { struct log_flow flow; struct httplog_state *state; uint64_t packet; } quic;   /* of the current packet */
     uint64_t open;
 };
 SLUICE_WORKER(struct httplog)

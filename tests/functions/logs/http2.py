@@ -24,7 +24,8 @@ from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.unoptimised import unoptimised
 
 
-def _loads(library: str) -> bool:
+def loads(library: str) -> bool:
+    """Whether a library is there."""
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -32,7 +33,7 @@ def _loads(library: str) -> bool:
     return True
 
 
-needs_nghttp2 = pytest.mark.skipif(not _loads("libnghttp2.so.14"), reason="no libnghttp2, with which HTTP/2 is read")
+needs_nghttp2 = pytest.mark.skipif(not loads("libnghttp2.so.14"), reason="no libnghttp2, with which HTTP/2 is read")
 
 # --- frames (RFC 9113, 4 and 6) ---
 

@@ -1,0 +1,659 @@
+/* The streams of an HTTP/3 connection (RFC 9114), as a passive observer gets them from QUIC: splits each direction of a stream
+ * into frames, independently of how it is divided into pieces, and decodes header blocks.
+ *
+ * nghttp3's own connections (nghttp3_conn) do not serve here: one is an endpoint, which reads responses only to requests that it
+ * has submitted, cannot continue after missing bytes of a body, and takes the size of the peer's table from its own settings.
+ * That is why frames are split here, as http2_side.h does, and nghttp3 decodes the header blocks.
+ *
+ * A connection is HTTP/3 once a control stream begins with SETTINGS. Until then, the bytes of request streams are stored. A header
+ * block that needs entries of the table waits for the peer's SETTINGS and for the encoder's stream; bodies do not wait. */
+#ifndef HTTP3_STREAM_H
+#define HTTP3_STREAM_H
+
+#include "http3_qpack.h"
+#include "log_held.h"
+
+enum http3_type {   /* of frames (RFC 9114, 7.2) */
+    HTTP3_DATA = 0, HTTP3_HEADERS = 1, HTTP3_CANCEL_PUSH = 3, HTTP3_SETTINGS = 4, HTTP3_PUSH_PROMISE = 5, HTTP3_GOAWAY = 7,
+    HTTP3_MAX_PUSH_ID = 13, HTTP3_WEBTRANSPORT = 0x41
+};
+enum http3_kind { HTTP3_UNTYPED, HTTP3_MESSAGE, HTTP3_CONTROL, HTTP3_ENCODER, HTTP3_OTHER };   /* of streams */
+enum http3_stage {
+    HTTP3_EARLY, HTTP3_IN_KIND, HTTP3_IN_PUSH_ID, HTTP3_IN_TYPE, HTTP3_IN_LENGTH, HTTP3_IN_PAYLOAD, HTTP3_IN_BYTES, HTTP3_OVER
+};
+enum {
+    HTTP3_EARLY_MOST = 1 << 16,      /* bytes of a stream that are stored before the connection is known to be HTTP/3 */
+    HTTP3_SETTINGS_MOST = 4096,      /* bytes of a SETTINGS frame */
+    HTTP3_WAITING_MOST = 256,        /* streams of a side that wait */
+};
+
+struct http3_stream;
+struct http3_connection;
+
+/* The callbacks of a connection's owner. A key is the number of an exchange in its connection: of the stream of its request, or of
+ * a push; never 0. */
+struct http3_owner {
+    /* The connection is HTTP/3. Returns whether it is read. */
+    bool (*known)(struct http3_connection *connection);
+    /* A header block begins; if `promised`, of the request of a pushed response. The first one of a message, and others that do
+     * not wait for their table, are announced twice: when they begin, and when they are decoded. */
+    void (*begin)(struct http3_stream *stream, uint64_t key, bool promised);
+    void (*field)(struct http3_stream *stream, uint64_t key, bool promised, const struct http2_field *field);
+    /* The block is complete. `interim`: the final response follows. */
+    void (*headed)(struct http3_stream *stream, uint64_t key, bool promised, bool interim);
+    void (*data)(struct http3_stream *stream, uint64_t length, uint64_t missing);
+    /* The bytes of the body that `data` has counted. NULL: they are not needed. */
+    void (*content)(struct http3_stream *stream, const uint8_t *at, size_t length);
+    void (*complete)(struct http3_stream *stream);
+    /* The stream, of whatever kind, is not read further. */
+    void (*broken)(struct http3_stream *stream, const char *why);
+};
+
+struct http3_side {
+    bool has_control, has_encoder;
+    bool settled;                    /* its SETTINGS are known */
+    uint64_t table;                  /* by these, the maximum size of its peer's table */
+    void *decoder;                   /* of what it sends; NULL: no block has needed its table */
+    void *plain;                     /* of blocks that need no table, for which SETTINGS need not be known */
+    const char *lost;                /* why the table is not known further */
+    struct http3_stream *encoder;    /* NULL: not seen, or over */
+    struct http3_stream *waiting;    /* streams with header blocks that wait */
+    uint32_t waiting_count;
+};
+
+struct http3_connection {
+    const struct http3_owner *owner;
+    struct http3_library *qpack;
+    struct log_budget *budget;
+    void *user;
+    bool known, unread;              /* it is HTTP/3; but it is not read */
+    unsigned client;                 /* the side that sends requests */
+    struct http3_side side[2];
+    struct http3_stream *early;      /* streams whose bytes are stored until it is known */
+    uint32_t early_count;
+    bool stored;                     /* there were such bytes */
+    uint64_t early_lost;             /* streams that were not stored completely */
+};
+
+/* What one side sends on a stream. */
+struct http3_stream {
+    struct http3_connection *connection;
+    struct http3_stream *next, **place;   /* in a list */
+    uint64_t number, key;
+    uint64_t time;                   /* of its last packet, or of the first one if its bytes are stored */
+    uint64_t received;               /* its bytes so far, gaps included */
+    uint8_t sender;
+    uint8_t kind, stage;
+    uint8_t bytes[8], used;          /* of a variable-length integer */
+    bool begun, headed;              /* it has begun a header block; that of its final message is decoded */
+    bool bodied, trailed;            /* a body, and trailers after it, have begun */
+    bool interim;                    /* the current block is that of an interim response */
+    bool ended;                      /* all its bytes were received */
+    bool was_reset;                  /* by its sender */
+    uint64_t type, left;             /* of the current frame, and of its payload */
+    uint64_t needs;                  /* insertions that its first waiting block needs */
+    struct log_held held;            /* bytes that are stored until they can be read, or blocks that wait */
+    struct log_held payload;         /* of the current frame */
+};
+
+/* --- lists --- */
+
+static inline void http3_unlink(struct http3_stream *stream) {
+    if (!stream->place)
+        return;
+    *stream->place = stream->next;
+    if (stream->next)
+        stream->next->place = stream->place;
+    stream->place = NULL;
+}
+
+static inline void http3_link(struct http3_stream *stream, struct http3_stream **list) {
+    while (*list)                    /* a list has few members; they remain in order */
+        list = &(*list)->next;
+    stream->place = list;
+    stream->next = NULL;
+    *list = stream;
+}
+
+static inline void http3_stop_waiting(struct http3_stream *stream) {
+    if (!stream->place)
+        return;
+    http3_unlink(stream);
+    if (stream->stage == HTTP3_EARLY)
+        stream->connection->early_count--;
+    else
+        stream->connection->side[stream->sender].waiting_count--;
+}
+
+/* --- the end of a stream --- */
+
+/* No more of the stream is read. */
+static inline void http3_over(struct http3_stream *stream) {
+    struct http3_side *side = &stream->connection->side[stream->sender];
+    http3_stop_waiting(stream);
+    if (side->encoder == stream)
+        side->encoder = NULL;
+    log_held_free(&stream->held, stream->connection->budget);
+    log_held_free(&stream->payload, stream->connection->budget);
+    stream->stage = HTTP3_OVER;
+}
+
+static inline void http3_side_lost(struct http3_connection *connection, unsigned number, const char *why);
+
+static inline void http3_break(struct http3_stream *stream, const char *why) {
+    struct http3_connection *connection = stream->connection;
+    uint8_t kind = stream->kind, sender = stream->sender;
+    if (stream->stage == HTTP3_OVER)
+        return;
+    http3_over(stream);
+    if (connection->known)
+        connection->owner->broken(stream, why);
+    else
+        connection->early_lost += kind == HTTP3_MESSAGE;
+    if (kind == HTTP3_CONTROL && !connection->side[sender].settled)
+        http3_side_lost(connection, !sender, why);
+    else if (kind == HTTP3_ENCODER)
+        http3_side_lost(connection, sender, why);
+}
+
+/* The table of what a side sends is not known further: blocks that need it cannot be decoded. */
+static inline void http3_side_lost(struct http3_connection *connection, unsigned number, const char *why) {
+    struct http3_side *side = &connection->side[number];
+    side->lost = side->lost ? side->lost : why;
+    while (side->waiting)
+        http3_break(side->waiting, side->lost);
+}
+
+static inline void http3_finish(struct http3_stream *stream) {
+    if (stream->headed)
+        stream->connection->owner->complete(stream);
+    else
+        http3_break(stream, "REQUEST_INCOMPLETE");
+    http3_over(stream);
+}
+
+/* --- header blocks --- */
+
+struct http3_block { struct http3_stream *stream; uint64_t key; bool promised; };
+
+static inline void http3_field(void *user, const struct http2_field *field) {
+    const struct http3_block *block = user;
+    struct http3_stream *stream = block->stream;
+    if (!block->promised && field->name_length == 7 && !memcmp(field->name, ":status", 7))
+        stream->interim = field->value_length && field->value[0] == '1';
+    stream->connection->owner->field(stream, block->key, block->promised, field);
+}
+
+/* Whether the table of what a side sends has a known, permitted size. */
+static inline bool http3_has_table(const struct http3_connection *connection, unsigned number) {
+    const struct http3_side *peer = &connection->side[!number];
+    return peer->settled && peer->table <= HTTP3_TABLE_MOST;
+}
+
+/* Returns the decoder for what a side sends, with its table or without; NULL without memory. */
+static inline void *http3_decoder_of(struct http3_connection *connection, unsigned number, bool table) {
+    struct http3_side *side = &connection->side[number];
+    void **decoder = table ? &side->decoder : &side->plain;
+    if (!*decoder)
+        *decoder = http3_decoder(connection->qpack, table ? connection->side[!number].table : 0);
+    return *decoder;
+}
+
+/* A decoder has failed, and decodes nothing more. Blocks that need no table get another one. */
+static inline void http3_decoder_failed(struct http3_connection *connection, unsigned number, bool table, const char *why) {
+    struct http3_side *side = &connection->side[number];
+    if (table) {
+        http3_side_lost(connection, number, why);
+    } else {
+        connection->qpack->destroy(side->plain);
+        side->plain = NULL;
+    }
+}
+
+/* Decodes a block. Returns false if it has to wait. A block that begins with 0 needs no table (RFC 9204, 4.5.1.1). */
+static inline bool http3_decoded(struct http3_stream *stream, uint64_t key, bool promised, const uint8_t *at, uint32_t length) {
+    struct http3_connection *connection = stream->connection;
+    struct http3_side *side = &connection->side[stream->sender];
+    struct http3_block block = {stream, key, promised};
+    struct http3_result result = {.why = length ? NULL : "COMPRESSION_ERROR"};
+    bool table = length && at[0];
+    if (table && !http3_has_table(connection, stream->sender)) {
+        if (!side->lost)
+            return false;
+        result.why = side->lost;
+    }
+    void *decoder = result.why ? NULL : http3_decoder_of(connection, stream->sender, table);
+    stream->interim = false;
+    connection->owner->begin(stream, key, promised);
+    if (decoder)
+        result = http3_decode(connection->qpack, decoder, stream->number, at, length, http3_field, &block);
+    else if (!result.why)
+        result.why = "NO_MEMORY";
+    stream->needs = result.needs;
+    if (result.needs) {
+        if (!side->lost)
+            return false;
+        result.why = side->lost;
+    }
+    if (result.why) {
+        http3_break(stream, result.why);
+        if (result.failed)
+            http3_decoder_failed(connection, stream->sender, table, result.why);
+        return true;
+    }
+    if (!promised)
+        stream->headed = !stream->interim;
+    connection->owner->headed(stream, key, promised, !promised && stream->interim);
+    return true;
+}
+
+/* Stores a block until its table is there. */
+static inline void http3_wait(struct http3_stream *stream, uint64_t key, bool promised, const uint8_t *at, uint32_t length) {
+    struct http3_connection *connection = stream->connection;
+    struct http3_side *side = &connection->side[stream->sender];
+    uint64_t words[3] = {key, promised, length};
+    if (!stream->place) {
+        if (side->waiting_count >= HTTP3_WAITING_MOST) {
+            http3_break(stream, "BLOCKED");
+            return;
+        }
+        side->waiting_count++;
+        http3_link(stream, &side->waiting);
+    }
+    if (!log_held_add(&stream->held, connection->budget, (const uint8_t *)words, sizeof words, HTTP_HEAD_MOST) ||
+        !log_held_add(&stream->held, connection->budget, at, length, HTTP_HEAD_MOST))
+        http3_break(stream, stream->held.used + length + sizeof words > HTTP_HEAD_MOST ? "HEAD_TOO_LONG" : "NO_MEMORY");
+}
+
+/* The streams of a side that wait for the table decode as many of their blocks as they can. */
+static inline void http3_go_on(struct http3_connection *connection, unsigned number) {
+    struct http3_side *side = &connection->side[number];
+    uint64_t inserted = side->decoder ? connection->qpack->inserted(side->decoder) : 0;
+    for (struct http3_stream *stream = side->waiting, *next; stream; stream = next) {
+        bool waits = stream->needs > inserted;
+        next = stream->next;
+        while (!waits && stream->held.used) {
+            uint64_t words[3];
+            memcpy(words, stream->held.at, sizeof words);
+            bool skip = stream->headed && !words[1];   /* trailers */
+            waits = !skip && !http3_decoded(stream, words[0], words[1], stream->held.at + sizeof words, (uint32_t)words[2]);
+            if (!waits && stream->held.used)   /* it was not broken */
+                log_held_skip(&stream->held, (uint32_t)(sizeof words + words[2]));
+        }
+        if (waits || stream->stage == HTTP3_OVER)
+            continue;
+        http3_stop_waiting(stream);
+        if (stream->ended)
+            http3_finish(stream);
+    }
+}
+
+/* A block is complete. */
+static inline void http3_block(struct http3_stream *stream, uint64_t key, bool promised, const uint8_t *at, uint32_t length) {
+    if (stream->headed && !promised)   /* trailers */
+        return;
+    if (stream->place || !http3_decoded(stream, key, promised, at, length))
+        http3_wait(stream, key, promised, at, length);
+}
+
+/* --- variable-length integers (RFC 9000, 16) --- */
+
+/* Reads bytes of one. Returns true if it is complete. */
+static inline bool http3_integer(struct http3_stream *stream, const uint8_t **at, uint32_t *length, uint64_t *value) {
+    while (*length) {
+        stream->bytes[stream->used++] = *(*at)++;
+        --*length;
+        if (stream->used < 1u << (stream->bytes[0] >> 6))
+            continue;
+        stream->bytes[0] &= 0x3f;
+        *value = sl_load_be(stream->bytes, stream->used);
+        stream->used = 0;
+        return true;
+    }
+    return false;
+}
+
+/* Takes one from bytes that are complete. Returns false if they end before. */
+static inline bool http3_take(const uint8_t **at, uint32_t *length, uint64_t *value) {
+    uint32_t size = *length ? 1u << (**at >> 6) : 1;
+    if (size > *length)
+        return false;
+    *value = sl_load_be(*at, size) & ~(UINT64_C(3) << (8 * size - 2));
+    *at += size;
+    *length -= size;
+    return true;
+}
+
+/* --- frames --- */
+
+static inline void http3_bytes(struct http3_stream *stream, const uint8_t *at, uint32_t length);
+
+/* The peer's SETTINGS are known: gives the decoder of a side its table. */
+static inline void http3_settled(struct http3_connection *connection, unsigned number) {
+    struct http3_side *side = &connection->side[number];
+    struct http3_stream *encoder = side->encoder;
+    if (connection->side[!number].table > HTTP3_TABLE_MOST) {
+        http3_side_lost(connection, number, "TABLE_TOO_LARGE");
+        return;
+    }
+    if (encoder && encoder->held.used) {
+        struct log_held held = encoder->held;
+        encoder->held = (struct log_held){NULL, 0, 0};
+        http3_bytes(encoder, held.at, held.used);
+        log_held_free(&held, connection->budget);
+    }
+    http3_go_on(connection, number);
+}
+
+static inline void http3_settings(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
+    enum { QPACK_MAX_TABLE_CAPACITY = 1 };
+    struct http3_side *side = &stream->connection->side[stream->sender];
+    bool has_table = false;
+    while (length) {
+        uint64_t name, value;
+        if (!http3_take(&at, &length, &name) || !http3_take(&at, &length, &value)) {
+            http3_break(stream, "FRAME_ERROR");
+            return;
+        }
+        if (name != QPACK_MAX_TABLE_CAPACITY)
+            continue;
+        if (has_table) {   /* a setting must not occur twice (RFC 9114, 7.2.4) */
+            http3_break(stream, "SETTINGS_ERROR");
+            return;
+        }
+        has_table = true;
+        side->table = value;
+    }
+    side->settled = true;
+    http3_settled(stream->connection, !stream->sender);
+}
+
+/* The connection is HTTP/3: reads the bytes that were stored. `stream`: of control, of the side `sender`. */
+static inline void http3_known(struct http3_stream *stream) {
+    struct http3_connection *connection = stream->connection;
+    connection->known = true;
+    connection->client = stream->number & 1 ? !stream->sender : stream->sender;
+    connection->unread = !connection->owner->known(connection);
+    for (struct http3_stream *early; (early = connection->early);) {
+        struct log_held held = early->held;
+        http3_stop_waiting(early);
+        early->held = (struct log_held){NULL, 0, 0};
+        early->stage = HTTP3_IN_TYPE;
+        bool ended = early->ended;
+        early->ended = false;
+        http3_bytes(early, held.at, held.used);
+        log_held_free(&held, connection->budget);
+        if (ended && early->stage != HTTP3_OVER) {
+            early->ended = true;
+            if (early->stage != HTTP3_IN_TYPE || early->used)
+                http3_break(early, "FRAME_ERROR");
+            else if (!early->place)
+                http3_finish(early);
+        }
+    }
+}
+
+/* Whether a frame of this type may follow in its stream. */
+static inline const char *http3_refusal(const struct http3_stream *stream) {
+    uint64_t type = stream->type;
+    bool reserved = type == 2 || type == 6 || type == 8 || type == 9;   /* of HTTP/2 (RFC 9114, 7.2.8) */
+    bool control = type == HTTP3_CANCEL_PUSH || type == HTTP3_SETTINGS || type == HTTP3_GOAWAY || type == HTTP3_MAX_PUSH_ID;
+    bool message = type == HTTP3_DATA || type == HTTP3_HEADERS || type == HTTP3_PUSH_PROMISE;
+    if (stream->kind == HTTP3_CONTROL && !stream->begun)
+        return type == HTTP3_SETTINGS ? NULL : "MISSING_SETTINGS";
+    if (stream->kind == HTTP3_CONTROL)
+        return reserved || message || type == HTTP3_SETTINGS ? "FRAME_UNEXPECTED" : NULL;
+    if (reserved || control)
+        return "FRAME_UNEXPECTED";
+    if (type == HTTP3_PUSH_PROMISE && (stream->sender == stream->connection->client || stream->number & 2))
+        return "FRAME_UNEXPECTED";
+    if (type == HTTP3_DATA && (!stream->begun || stream->trailed))
+        return "FRAME_UNEXPECTED";
+    return type == HTTP3_HEADERS && stream->trailed ? "FRAME_UNEXPECTED" : NULL;
+}
+
+static inline bool http3_collects(const struct http3_stream *stream) {
+    return stream->kind == HTTP3_CONTROL ? stream->type == HTTP3_SETTINGS
+                                         : stream->type == HTTP3_HEADERS || stream->type == HTTP3_PUSH_PROMISE;
+}
+
+/* The head of a frame is complete. */
+static inline void http3_framed(struct http3_stream *stream) {
+    struct http3_connection *connection = stream->connection;
+    const char *why = http3_refusal(stream);
+    bool long_head = http3_collects(stream) && stream->left > (stream->kind == HTTP3_CONTROL ? HTTP3_SETTINGS_MOST : HTTP_HEAD_MOST);
+    if (stream->kind == HTTP3_CONTROL && !stream->begun && !why && !connection->known)
+        http3_known(stream);
+    if (why || long_head) {
+        http3_break(stream, why ? why : stream->kind == HTTP3_CONTROL ? "EXCESSIVE_LOAD" : "HEAD_TOO_LONG");
+        return;
+    }
+    if (connection->unread) {
+        http3_over(stream);
+        return;
+    }
+    stream->stage = HTTP3_IN_PAYLOAD;
+    if (stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_HEADERS && !stream->begun)
+        connection->owner->begin(stream, stream->key, false);
+    stream->trailed |= stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_HEADERS && stream->bodied;
+    stream->bodied |= stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_DATA;
+    stream->begun |= stream->kind == HTTP3_CONTROL || stream->type == HTTP3_HEADERS;
+}
+
+/* A promise (RFC 9114, 7.2.5): the id of a push, and the header block of its request. */
+static inline void http3_promise(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
+    uint64_t push;
+    if (!http3_take(&at, &length, &push)) {
+        http3_break(stream, "FRAME_ERROR");
+        return;
+    }
+    http3_block(stream, (push << 2) + 2, true, at, length);
+}
+
+/* The payload of a frame is complete. */
+static inline void http3_frame_end(struct http3_stream *stream) {
+    struct log_held payload = stream->payload;
+    stream->payload = (struct log_held){NULL, 0, 0};
+    stream->stage = HTTP3_IN_TYPE;
+    if (stream->kind == HTTP3_CONTROL && stream->type == HTTP3_SETTINGS)
+        http3_settings(stream, payload.at, payload.used);
+    else if (stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_HEADERS)
+        http3_block(stream, stream->key, false, payload.at, payload.used);
+    else if (stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_PUSH_PROMISE)
+        http3_promise(stream, payload.at, payload.used);
+    log_held_free(&payload, stream->connection->budget);
+}
+
+static inline void http3_payload(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
+    struct http3_connection *connection = stream->connection;
+    stream->left -= length;
+    if (http3_collects(stream)) {
+        if (!log_held_add(&stream->payload, connection->budget, at, length, HTTP_HEAD_MOST))
+            http3_break(stream, "NO_MEMORY");
+    } else if (stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_DATA) {
+        connection->owner->data(stream, length, 0);
+        if (connection->owner->content)
+            connection->owner->content(stream, at, length);
+    }
+}
+
+/* --- streams --- */
+
+/* The type of a unidirectional stream is known (RFC 9114, 6.2; RFC 9204, 4.2). */
+static inline void http3_typed(struct http3_stream *stream, uint64_t type) {
+    struct http3_side *side = &stream->connection->side[stream->sender];
+    bool *has = type == 0 ? &side->has_control : &side->has_encoder;
+    stream->kind = type == 0 ? HTTP3_CONTROL : type == 1 ? HTTP3_MESSAGE : type == 2 ? HTTP3_ENCODER : HTTP3_OTHER;
+    stream->stage = type == 0 ? HTTP3_IN_TYPE : type == 1 ? HTTP3_IN_PUSH_ID : HTTP3_IN_BYTES;
+    if (type == 1 || type > 2)
+        return;
+    if (*has) {
+        stream->kind = HTTP3_OTHER;
+        http3_break(stream, "STREAM_CREATION_ERROR");
+        return;
+    }
+    *has = true;
+    if (type == 2)
+        side->encoder = stream;
+}
+
+/* Bytes of a stream that is not split into frames. */
+static inline void http3_raw(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
+    struct http3_connection *connection = stream->connection;
+    struct http3_side *side = &connection->side[stream->sender];
+    if (stream->kind != HTTP3_ENCODER || connection->unread)
+        return;
+    if (!connection->side[!stream->sender].settled) {
+        if (!log_held_add(&stream->held, connection->budget, at, length, HTTP3_EARLY_MOST))
+            http3_break(stream, "NO_MEMORY");
+        return;
+    }
+    if (side->lost)
+        return;
+    void *decoder = http3_decoder_of(connection, stream->sender, true);
+    ssize_t done = decoder ? 0 : HTTP3_NO_MEMORY;
+    while (length && done >= 0 && !side->lost) {
+        /* byte by byte, as an error spoils the decoder for blocks that the instructions before it complete */
+        uint32_t take = side->waiting ? 1 : length;
+        uint64_t before = connection->qpack->inserted(decoder);
+        done = connection->qpack->insert(decoder, at, take);
+        at += take;
+        length -= take;
+        if (done >= 0 && connection->qpack->inserted(decoder) != before)
+            http3_go_on(connection, stream->sender);
+    }
+    if (done < 0)
+        http3_break(stream, done == HTTP3_NO_MEMORY ? "NO_MEMORY" : "COMPRESSION_ERROR");
+}
+
+/* Stores bytes of a stream until the connection is known to be HTTP/3. */
+static inline void http3_early(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
+    struct http3_connection *connection = stream->connection;
+    connection->stored = true;
+    bool room = stream->place || connection->early_count < HTTP3_WAITING_MOST;
+    if (!room || !log_held_add(&stream->held, connection->budget, at, length, HTTP3_EARLY_MOST)) {
+        connection->early_lost++;
+        http3_over(stream);
+    } else if (!stream->place) {
+        connection->early_count++;
+        http3_link(stream, &connection->early);
+    }
+}
+
+/* Processes bytes of a stream, in order. */
+static inline void http3_bytes(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
+    uint64_t value;
+    while (length && stream->stage != HTTP3_OVER) {
+        uint32_t take;
+        switch ((enum http3_stage)stream->stage) {
+        case HTTP3_EARLY:
+            http3_early(stream, at, length);
+            return;
+        case HTTP3_IN_KIND:
+            if (http3_integer(stream, &at, &length, &value))
+                http3_typed(stream, value);
+            break;
+        case HTTP3_IN_PUSH_ID:
+            if (!http3_integer(stream, &at, &length, &value))
+                break;
+            stream->key = (value << 2) + 2;
+            stream->stage = stream->connection->known ? HTTP3_IN_TYPE : HTTP3_EARLY;
+            break;
+        case HTTP3_IN_TYPE:
+            if (!http3_integer(stream, &at, &length, &stream->type))
+                break;
+            stream->stage = HTTP3_IN_LENGTH;
+            if (stream->type == HTTP3_WEBTRANSPORT && stream->kind == HTTP3_MESSAGE && !stream->begun)   /* no frames follow */
+                http3_over(stream);
+            break;
+        case HTTP3_IN_LENGTH:
+            if (http3_integer(stream, &at, &length, &stream->left))
+                http3_framed(stream);
+            break;
+        case HTTP3_IN_PAYLOAD:
+            take = (uint32_t)sl_min(stream->left, length);
+            http3_payload(stream, at, take);
+            at += take;
+            length -= take;
+            break;
+        case HTTP3_IN_BYTES:
+            http3_raw(stream, at, length);
+            return;
+        case HTTP3_OVER:
+            return;
+        }
+        if (stream->stage == HTTP3_IN_PAYLOAD && !stream->left)
+            http3_frame_end(stream);
+    }
+}
+
+/* Begins a direction of a stream. */
+static inline void http3_begin(struct http3_stream *stream, struct http3_connection *connection, uint64_t number, unsigned sender) {
+    *stream = (struct http3_stream){.connection = connection, .number = number, .sender = (uint8_t)sender};
+    if (number & 2) {
+        stream->stage = HTTP3_IN_KIND;
+        return;
+    }
+    stream->kind = number & 1 ? HTTP3_OTHER : HTTP3_MESSAGE;   /* servers begin streams only for extensions */
+    stream->key = number + 1;
+    stream->stage = number & 1 ? HTTP3_OVER : connection->known ? HTTP3_IN_TYPE : HTTP3_EARLY;
+}
+
+/* Handles missing bytes. */
+static inline void http3_gap(struct http3_stream *stream, uint64_t length) {
+    bool payload = stream->stage == HTTP3_IN_PAYLOAD && !http3_collects(stream);
+    if (stream->kind == HTTP3_OTHER || stream->stage == HTTP3_OVER)
+        return;
+    if (!payload || length > stream->left) {
+        http3_break(stream, "GAP");
+        return;
+    }
+    stream->left -= length;
+    if (stream->kind == HTTP3_MESSAGE && stream->type == HTTP3_DATA)
+        stream->connection->owner->data(stream, 0, length);
+    if (!stream->left)
+        http3_frame_end(stream);
+}
+
+/* The stream has ended, after all its bytes. */
+static inline void http3_end(struct http3_stream *stream) {
+    stream->ended = true;
+    if (stream->kind != HTTP3_MESSAGE || stream->stage == HTTP3_OVER || stream->stage == HTTP3_EARLY)
+        return;
+    if (stream->stage != HTTP3_IN_TYPE || stream->used)
+        http3_break(stream, "FRAME_ERROR");
+    else if (!stream->place)
+        http3_finish(stream);
+}
+
+/* Its sender has reset the stream. */
+static inline void http3_reset(struct http3_stream *stream, uint64_t code) {
+    static const char *const codes[] = {   /* RFC 9114, 8.1, from 0x100 on */
+        "NO_ERROR", "GENERAL_PROTOCOL_ERROR", "INTERNAL_ERROR", "STREAM_CREATION_ERROR", "CLOSED_CRITICAL_STREAM",
+        "FRAME_UNEXPECTED", "FRAME_ERROR", "EXCESSIVE_LOAD", "ID_ERROR", "SETTINGS_ERROR", "MISSING_SETTINGS", "REQUEST_REJECTED",
+        "REQUEST_CANCELLED", "REQUEST_INCOMPLETE", "MESSAGE_ERROR", "CONNECT_ERROR", "VERSION_FALLBACK"};
+    stream->was_reset = true;
+    bool known = code >= 0x100 && code - 0x100 < sizeof codes / sizeof *codes;
+    http3_break(stream, known ? codes[code - 0x100] : "UNKNOWN_ERROR");
+}
+
+/* Frees what a stream has; `why`: its message is broken by this if it is not complete. */
+static inline void http3_stream_close(struct http3_stream *stream, const char *why) {
+    if (stream->kind == HTTP3_MESSAGE && stream->place && stream->stage != HTTP3_EARLY)
+        why = "BLOCKED";
+    if (stream->kind == HTTP3_MESSAGE && stream->begun)
+        http3_break(stream, why);
+    http3_over(stream);
+}
+
+/* Frees what a connection has; its streams are closed. */
+static inline void http3_close(struct http3_connection *connection) {
+    for (unsigned i = 0; i < 2; i++) {
+        if (connection->side[i].decoder)
+            connection->qpack->destroy(connection->side[i].decoder);
+        if (connection->side[i].plain)
+            connection->qpack->destroy(connection->side[i].plain);
+    }
+}
+
+#endif

@@ -319,7 +319,7 @@ def text_of(value: Value, names: Mapping[str, Item]) -> bool:
         case "field":
             return value.name in names and names[value.name].is_text
         case "call":
-            return value.name in ("header", "word", "item")
+            return value.name in ("header", "word", "item", "line")
         case "choice":
             return text_of(value.items[1], names)
         case _:
@@ -328,7 +328,7 @@ def text_of(value: Value, names: Mapping[str, Item]) -> bool:
 
 _ARGUMENTS = {
     "header": (True, True), "has": (True, True, True), "word": (True, False), "item": (True, False),
-    "number": (True,), "length": (True,),
+    "line": (True,), "number": (True,), "length": (True,),
 }  # fmt: skip
 """Which arguments of a function are bytes."""
 

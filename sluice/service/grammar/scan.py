@@ -48,6 +48,11 @@ def word(text: bytes, number: int) -> bytes:
     return words[number] if 0 <= number < len(words) else b""
 
 
+def line(text: bytes) -> bytes:
+    """The first line, without the CR LF that ends it; all of a text that has none."""
+    return text.partition(b"\r\n")[0]
+
+
 def headers(data: bytes) -> bytes | None:
     """The header fields that the bytes begin with; None if their end is not there. Raises MalformedError."""
     at = 0

@@ -12,6 +12,8 @@ from sluice.service.interpreter.values import FaultError, Record
 
 NOTES = 16
 """Requests without an answer of which the parser of answers needs to know something."""
+INTERIMS = 16
+"""Interim responses of HTTP to a request that are taken; runtime/service.h has the same number."""
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Channel:
 
     notes: list[int] = field(default_factory=list[int])
     """Of the requests that were sent, for the parser of their answers."""
+    interims: int = 0
     sum_in: int = 0
     sum_out: int = 0
 
@@ -60,10 +63,14 @@ class Channel:
         return Record(name, values, raw, changed=False, parsed=found, note=note), found.end
 
     def took(self, unit: Plan, message: Record, size: int) -> None:
-        """A message was received."""
-        self.received = self.received[size:]
+        """A message was received. Raises FaultError for an interim response too many."""
         found = message.parsed
         assert found is not None
+        if unit.tail is not None and unit.tail.framing == "http_response":
+            self.interims = 0 if property_of(unit, found, "final", 1) else self.interims + 1
+            if self.interims > INTERIMS:
+                raise self._unreadable("INTERIM")
+        self.received = self.received[size:]
         if "checksum" in unit.expressions:
             self.sum_in = zlib.crc32(message.raw or b"", self.sum_in)
         if self.notes and property_of(unit, found, "final", 1):

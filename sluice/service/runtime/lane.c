@@ -187,10 +187,24 @@ void service_lane_collect(struct service_lane *lane)
     listen_for(lane, true);
 }
 
+/* A message that only the end of the connection ends is there in part: a reset says so (RFC 9112, section 8). */
+static void cut_messages(struct service_instance *instance)
+{
+    struct linger now = {.l_onoff = 1};
+
+    for (uint32_t i = 0; i < instance->channel_count; i++) {
+        const struct service_channel *c = &instance->channels[i];
+
+        if (c->tail.kind == SERVICE_TO_THE_END && c->to && c->to->fd >= 0)
+            setsockopt(c->to->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+}
+
 void service_lane_give(struct service_lane *lane, struct service_instance *instance)
 {
     struct service_lane *home = instance->home;
 
+    cut_messages(instance);
     if (lane->core.log)
         service_log_end(instance);
     if (instance->h2)

@@ -119,6 +119,30 @@ static inline enum service_outcome service_unreadable(struct service_channel *c,
     return service_fail(c->instance, reason);
 }
 
+/* Nothing of a connection that was closed is left. */
+static inline void service_fresh(struct service_channel *c)
+{
+    c->in_ended = c->ends = false;
+    c->received = c->sent = 0;
+    c->notes_count = c->interims = 0;
+}
+
+/* Whether one more interim response of a backend is to be taken. If not, a final one that followed would answer the next
+ * request: the connection is closed. */
+static inline bool service_interim(struct service_channel *c)
+{
+    if (!c->instance->core->program->ports[c->port].notes || c->interims++ < SERVICE_INTERIMS)
+        return true;
+    service_unreadable(c, SERVICE_INTERIM);
+    if (c->from || c->in) {
+        c->interims = 0;
+        return false; /* half of a request was sent, or the current step uses what came: settle_closed() closes it */
+    }
+    service_io_close(c);
+    service_fresh(c);
+    return false;
+}
+
 /* The fault of a connection that has ended while the program handles such faults. It is reported once. */
 static inline enum service_outcome service_notify(struct service_channel *c)
 {

@@ -31,6 +31,8 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         service_release(c); /* a message that could have been forwarded, and was not: nothing uses it any more */
     c->fresh = c->taken == 0 && !c->pinned;
     outcome = service_look(c, parse, c->fresh ? want : SERVICE_WHOLE, message, &found);
+    if (outcome == SERVICE_STEP && !found.final && !service_interim(c))
+        return SERVICE_FAULT;
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;
@@ -43,6 +45,7 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         c->waits_since = service_transit(c) ? c->instance->core->now : 0;
         c->reused = false;
         if (found.final) {
+            c->interims = 0;
             c->received++;
             if (c->received == c->sent)
                 c->received = c->sent = 0;

@@ -215,7 +215,7 @@ def test_endless_interim_responses_of_a_backend_bound_memory_and_end_their_strea
 
     def one(end: socket.socket, _: bytes) -> None:
         with contextlib.suppress(OSError):
-            for _ in range(10_000):
+            for _count in range(10_000):
                 end.sendall(informed)
 
     with origin(one) as port, Served(WEB, [port], ON) as served, Client(served.port) as client:

@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator
 from sluice.service.grammar.plan import FRAMINGS, Item, Plan, text_of
 from sluice.service.grammar.tree import Value
 
-_FUNCTIONS = {"header": "header", "has": "has", "word": "word", "item": "item", "line": "first_line", "number": "decimal"}
+_FUNCTIONS = {
+    "header": "header",
+    "has": "has",
+    "word": "word",
+    "item": "item",
+    "line": "first_line",
+    "number": "decimal",
+}
 _CALLS = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}
 _SAME = ("|", "^", "&", "==", "!=", "<", ">", "<=", ">=", "&&", "||")
 

@@ -43,7 +43,7 @@ class Running:
             "--backends", str(self.folders[0]), "--control", str(self.control), "--drain", str(drain), "--json",
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(self.port)
+        self.line("ready")
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
@@ -151,9 +151,11 @@ def test_connections_that_wait_at_an_address_that_is_removed_are_served(tmp_path
 
     write(ports[0])
     command = [sys.executable, "-m", "sluice", "serve", "--config", str(config), "--control", str(control)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
-        wait_for(ports[0])
+        assert process.stdout is not None
+        with killed_after(process, PATIENCE):
+            assert "serves at" in process.stdout.readline()
         before = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
         os.kill(before, signal.SIGSTOP)
         with contextlib.ExitStack() as stack:

@@ -133,10 +133,7 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     lane->core.most = config->most;
     lane->core.down = config->down;
     lane->tail = &lane->queue;
-    for (uint32_t port = 0; port < config->program->port_count; port++) {
-        lane->core.counts[port] = config->counts[port];
-        lane->channels += config->counts[port];
-    }
+    lane->channels = service_core_channels(&lane->core, config->counts);
     lane->capacity = config->instances / workers;
     lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
     lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from dataclasses import dataclass, field
 
+from sluice.service.grammar import scan
 from sluice.service.grammar.codec import MalformedError, Parsed, evaluate, parse, property_of, serialise
 from sluice.service.grammar.plan import Plan
 from sluice.service.interpreter.values import FaultError, Record
@@ -58,8 +58,11 @@ class Channel:
             if wrong and "checksum" in unit.expressions:
                 raise fault
             return None
+        try:
+            raw = _blanked(unit, found, self.received[: found.end])
+        except MalformedError as error:
+            raise self._unreadable("BAD_MESSAGE") from error
         values = {field: found.values[field] for field in fields}
-        raw = _blanked(unit, found, self.received[: found.end])
         return Record(name, values, raw, changed=False, parsed=found, note=note), found.end
 
     def took(self, unit: Plan, message: Record, size: int) -> None:
@@ -111,18 +114,12 @@ class Channel:
 
 
 def _blanked(unit: Plan, found: Parsed, raw: bytes) -> bytes:
-    """The bytes of a message without what belongs to its connection alone."""
-    value = unit.expressions.get("blank")
-    text = evaluate(value, found.values, 0, found.note) if value is not None else b""
-    if not isinstance(text, bytes) or not text:
+    """The bytes of a message without what belongs to its connection alone. Raises MalformedError."""
+    if "hops" not in unit.expressions:
         return raw
-    start, end = next(span for span, item in zip(found.spans, unit.items, strict=True) if item.kind == "headers")
-    block = raw[start:end]
-    name = re.search(rb"(?:^|\r\n)connection:", block, re.IGNORECASE)
-    assert name is not None
-    at = start + block.index(text, name.end())
     fill = unit.expressions.get("fill")
     put = evaluate(fill, found.values, 0, found.note) if fill is not None else b""
-    assert isinstance(put, bytes)
-    put = put if len(put) <= len(text) else b""
-    return raw[:at] + put.ljust(len(text)) + raw[at + len(text) :]
+    block = evaluate(unit.expressions["hops"], found.values, 0, found.note)
+    start, end = next(span for span, item in zip(found.spans, unit.items, strict=True) if item.kind == "headers")
+    assert isinstance(put, bytes) and isinstance(block, bytes)
+    return raw[:start] + scan.hops(block, put) + raw[end - 2 :]

@@ -139,7 +139,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *to, size
 /* Whether a field is one of the connection (RFC 9113, section 8.2.2). */
 static bool of_connection(struct service_text name)
 {
-    static const char *const all[] = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"};
+    static const char *const all[] = {"connection", "keep-alive", "proxy-connection", "te", "transfer-encoding",
+                                      "upgrade"};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (service_same(name, (struct service_text){(const uint8_t *)all[i], (uint32_t)strlen(all[i])}))

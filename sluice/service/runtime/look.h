@@ -31,8 +31,8 @@ struct service_found {
     uint64_t need;             /* bytes without which it cannot go on */
     struct service_tail tail;  /* what follows `total` bytes, until the message is known as a whole */
     uint64_t tail_need;        /* bytes without which no more of it can be known */
-    struct service_text blank; /* bytes that are overwritten by spaces, */
-    struct service_text fill;  /* after this, if it fits */
+    struct service_text hops;  /* header fields, of which those of the connection are blanked */
+    struct service_text fill;  /* what the value of Connection is then, if there is room */
     uint32_t checksum;         /* that ends the stream */
     uint8_t final;             /* an answer that is the last one to its request */
     uint8_t last;              /* no message follows it */
@@ -215,7 +215,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     message->note = service_note(c);
     message->answered = found->final = 1;
     found->last = found->end = found->open = found->tail.kind = 0;
-    found->blank.length = found->fill.length = 0;
+    found->hops.length = found->fill.length = 0;
     message->ended = c->in_ended && !c->cut; /* what lasts until an end that was not announced may be a part */
     switch (parse(data, left, message, found)) {
     case SERVICE_MALFORMED:

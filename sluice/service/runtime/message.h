@@ -33,6 +33,9 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
     outcome = service_look(c, parse, c->fresh ? want : SERVICE_WHOLE, message, &found);
     if (outcome == SERVICE_STEP && !found.final && !service_interim(c))
         return SERVICE_FAULT;
+    if (outcome == SERVICE_STEP && found.hops.length && /* within the buffer, which is this channel's own */
+        !service_hops(c->in->bytes + (found.hops.at - c->in->bytes), found.hops.length, found.fill))
+        return service_unreadable(c, SERVICE_BAD_MESSAGE);
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;
@@ -54,13 +57,6 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
                 c->notes_count--;
                 c->notes_first = (c->notes_first + 1) % SERVICE_NOTES;
             }
-        }
-        if (found.blank.length) { /* within the buffer, which is this channel's own */
-            uint8_t *at = c->in->bytes + (found.blank.at - c->in->bytes);
-
-            memset(at, ' ', found.blank.length);
-            if (found.fill.length && found.fill.length <= found.blank.length)
-                memcpy(at, found.fill.at, found.fill.length);
         }
         if (c->sums)
             c->sum_in = service_crc(c->sum_in, message->raw, message->total);

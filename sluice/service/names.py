@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from pathlib import Path
 
 from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend
@@ -37,15 +36,15 @@ class Names:
         self._used[text] = self._now(text)
         return self._used[text]
 
-    @contextlib.contextmanager
-    def anew(self) -> Generator[None]:
-        """Only what is used within it is used from then on; if it fails, what was used before."""
-        before, self._used = self._used, {}
-        try:
-            yield
-        except BaseException:
-            self._used = before
-            raise
+    def draft(self) -> Names:
+        """The same, of which nothing is used yet."""
+        made = Names(self._warn)
+        made._known, made._files, made._failed = self._known, self._files, self._failed
+        return made
+
+    def adopt(self, draft: Names) -> None:
+        """Only what is used in a draft is used from now on."""
+        self._used = draft._used
 
     def changed(self, names: bool) -> dict[str, list[Backend]]:
         """The texts whose backends are others than those that were used last, with them. With `names` they are all

@@ -25,6 +25,10 @@ DRAINING_MOST = 4
 """Processes at a time whose connections are still to end: each has the memory that was announced for it."""
 START_MOST = 30.0
 """Seconds in which a new process has to accept connections."""
+PREPARE_MOST = 60.0
+"""Seconds in which a reload has to be read, its names resolved, and its program compiled."""
+ACCEPT_MOST = 10.0
+"""Seconds for which the answer to a reload waits until the process before has accepted what was waiting."""
 BACKLOG = 4096
 
 
@@ -54,28 +58,47 @@ class Events:
     refused: Callable[[str], None]
 
 
+Answer = SimpleQueue[dict[str, Any]] | None
+"""Where the outcome of a reload goes; None: a signal has requested it."""
+
+
+@dataclass
+class _Preparation:
+    """A reload whose plan a thread makes: names are resolved there, so that a slow resolver blocks nothing."""
+
+    answer: Answer
+    timer: threading.Timer | None = None
+    overdue: bool = False
+    """It was refused meanwhile."""
+
+
 @dataclass
 class _Process:
     """A process of services. `answer` is where the outcome of the reload goes that has started it."""
 
     plan: Plan
     process: subprocess.Popen[str]
-    answer: SimpleQueue[dict[str, Any]] | None = None
+    answer: Answer = None
+    use: Callable[[], None] | None = None
+    """What is called when it has taken over."""
     ready: int = 0
     draining: bool = False
+    after: _Process | None = None
+    """The process that has taken over, until this one has accepted the connections that were waiting."""
     timer: threading.Timer | None = None
     counters: list[dict[str, int]] = field(default_factory=lambda: [])
 
 
 class Operation:
-    """Services that run. `again` makes the plan of a reload from what was requested, and raises RefusedError.
+    """Services that run. `again` makes the plan of a reload from what was requested, in a thread of its own, and raises
+    RefusedError; with it comes what is called when the plan is used.
 
     `drain`: seconds in which the connections of a process may end after another has taken over.
     """
 
     def __init__(
         self,
-        again: Callable[[dict[str, Any]], Plan],
+        again: Callable[[dict[str, Any]], tuple[Plan, Callable[[], None]]],
         events: Events,
         metrics: Address | None = None,
         drain: int = 60,
@@ -86,6 +109,7 @@ class Operation:
         self._metrics, self._metrics_socket = metrics, None if metrics is None else _listen(metrics, 16)
         self._processes: list[_Process] = []
         self._current: _Process | None = None
+        self._preparation: _Preparation | None = None
         self._stopping = False
         self.totals: dict[str, dict[str, int]] = {}
         """The counters of each service by its name, of all processes that have ended."""
@@ -94,7 +118,7 @@ class Operation:
         """The answer to a request of the control socket."""
         if what.get("do") != "reload" or "function" in what or "name" in what:
             return {"error": 'these are services: the request is {"do": "reload"}'}
-        answer: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        answer = SimpleQueue[dict[str, Any]]()
         self._happened.put(("reload", what, answer))
         return answer.get()
 
@@ -124,6 +148,12 @@ class Operation:
                     self._stop()
                 elif kind == "reload":
                     self._reload(first, second)
+                elif kind == "prepared":
+                    self._prepared(first, second)
+                elif kind == "overdue":
+                    self._overdue(first)
+                elif kind == "waited":
+                    self._settled(first)
                 elif kind == "reopen":
                     for each in self._processes:
                         if each.ready == len(each.plan.services):  # before that, the signal could end it
@@ -136,6 +166,8 @@ class Operation:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+            if self._preparation is not None and self._preparation.answer is not None:
+                self._refuse("the services are being stopped", self._preparation.answer)
             for each in self._processes:
                 each.process.kill()
                 each.process.wait()
@@ -145,7 +177,7 @@ class Operation:
             if self._metrics_socket is not None:
                 self._metrics_socket.close()
 
-    def _start(self, plan: Plan, answer: SimpleQueue[dict[str, Any]] | None) -> _Process:
+    def _start(self, plan: Plan, answer: Answer, use: Callable[[], None] | None = None) -> _Process:
         listeners = self._listeners(plan)
         fds = [[each.fileno() for each in sockets] for sockets in listeners]
         command = command_of(plan.program, *plan.services, metrics=self._metrics, listeners=fds)
@@ -156,7 +188,7 @@ class Operation:
             command += ["--metrics-listener", str(given[-1])]
         # a group of its own: Ctrl-C reaches it once, through the handler
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, pass_fds=given)
-        started = _Process(plan, process, answer)
+        started = _Process(plan, process, answer, use)
         self._processes.append(started)
 
         def read() -> None:
@@ -186,45 +218,89 @@ class Operation:
                 found.append(sockets)
         return found
 
-    def _reload(self, what: dict[str, Any], answer: SimpleQueue[dict[str, Any]] | None) -> None:
+    def _reload(self, what: dict[str, Any], answer: Answer) -> None:
         try:
             if self._stopping:
                 raise RefusedError("the services are being stopped")
+            if self._preparation is not None:
+                raise RefusedError("another reload is being prepared: try again when its names are resolved")
             if self._current is None or any(
-                not each.draining and each is not self._current for each in self._processes
+                each.after is not None or (not each.draining and each is not self._current) for each in self._processes
             ):
                 raise RefusedError("a process is being started: try again when it accepts connections")
             if sum(each.draining for each in self._processes) >= DRAINING_MOST:
                 raise RefusedError(
                     f"connections of {DRAINING_MOST} processes before have not ended yet: try again when they have"
                 )
-            plan = self._again(what)
+        except RefusedError as error:
+            self._refuse(str(error), answer)
+            return
+        preparation = self._preparation = _Preparation(answer)
+
+        def prepare() -> None:
+            try:
+                found: object = self._again(what)
+            except Exception as error:  # this thread has no one else to say it to
+                found = error if isinstance(error, RefusedError) else RefusedError(f"{type(error).__name__}: {error}")
+            self._happened.put(("prepared", preparation, found))
+
+        threading.Thread(target=prepare, daemon=True).start()
+        preparation.timer = self._later(PREPARE_MOST, lambda: self._happened.put(("overdue", preparation, None)))
+
+    def _later(self, seconds: float, act: Callable[[], object]) -> threading.Timer:
+        timer = threading.Timer(seconds, act)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _overdue(self, preparation: _Preparation) -> None:
+        """A reload could not be prepared in time. Until its thread has ended, there is no other one."""
+        if self._preparation is not preparation or preparation.overdue:
+            return
+        preparation.overdue = True
+        why = f"it was not prepared within {PREPARE_MOST:g} seconds: do the names of its backends resolve?"
+        self._refuse(why, preparation.answer)
+
+    def _prepared(self, preparation: _Preparation, found: tuple[Plan, Callable[[], None]] | RefusedError) -> None:
+        """The thread of a reload has ended: its plan is used, unless it comes too late."""
+        self._preparation = None
+        if preparation.timer is not None:
+            preparation.timer.cancel()
+        if preparation.overdue:
+            return
+        answer = preparation.answer
+        try:
+            if isinstance(found, RefusedError):
+                raise found
+            if self._stopping or self._current is None:
+                raise RefusedError("the services are being stopped")
+            plan, use = found
             workers = self._current.plan.services[0][1].workers
             if plan.services[0][1].workers != workers:
                 raise RefusedError(f"the number of workers stays {workers}: start the services anew to change it")
             try:
-                started = self._start(plan, answer)
+                started = self._start(plan, answer, use)
             except OSError as error:
                 self._trim(self._current.plan)
                 raise RefusedError(f"the new process cannot start: {error.strerror or error}") from error
         except RefusedError as error:
             self._refuse(str(error), answer)
             return
-        started.timer = threading.Timer(START_MOST, started.process.kill)
-        started.timer.daemon = True
-        started.timer.start()
+        started.timer = self._later(START_MOST, started.process.kill)
 
-    def _refuse(self, why: str, answer: SimpleQueue[dict[str, Any]] | None) -> None:
+    def _refuse(self, why: str, answer: Answer) -> None:
         if answer is not None:
             answer.put({"error": why})
         else:
             self._events.refused(why)
 
     def _line(self, started: _Process, line: str) -> None:
-        """What a process prints: `ready` and `metrics` with an address, or its counters."""
+        """What a process prints: `ready` and `metrics` with an address, `draining`, or its counters."""
         word, *rest = line.split()
         if line.startswith("["):
             started.counters = json.loads(line)
+        if word == "draining":
+            self._settled(started)
         if word not in ("ready", "metrics"):
             return
         if self._current is None or self._current is started:
@@ -235,15 +311,26 @@ class Operation:
             self._take_over(started)
 
     def _take_over(self, started: _Process) -> None:
-        """A process accepts connections: the one before does so no more."""
+        """A process accepts connections: the one before accepts those that are waiting, and no more."""
         before, self._current = self._current, started
         if before is None:
             return
         if started.timer is not None:
             started.timer.cancel()
-        before.draining = True
+        if started.use is not None:
+            started.use()
+        before.draining, before.after = True, started
         before.process.send_signal(signal.SIGUSR1)
+        before.timer = self._later(ACCEPT_MOST, lambda: self._happened.put(("waited", before, None)))
         self._trim(started.plan)
+
+    def _settled(self, before: _Process) -> None:
+        """A process has accepted the connections that were waiting, or has ended: the reload is done."""
+        started, before.after = before.after, None
+        if started is None:
+            return
+        if before.timer is not None:
+            before.timer.cancel()
         self._events.reloaded()
         if started.answer is not None:
             started.answer.put({"done": "it accepts connections; those that were there go on"})
@@ -267,6 +354,7 @@ class Operation:
             for counter, value in counters.items():
                 sums[counter] = sums.get(counter, 0) + value
         if ended.draining:
+            self._settled(ended)
             self._events.drained(sum(each.get(STOPPED, 0) for each in ended.counters))
             return 0
         if ended is not self._current and self._current is not None:

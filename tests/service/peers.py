@@ -167,7 +167,8 @@ class Served:
         assert self._process.stdout is not None
         with killed_after(self._process, PATIENCE):
             for line in self._process.stdout:
-                self.counters = json.loads(line)[0]
+                if line.startswith("["):  # else it says that it drains
+                    self.counters = json.loads(line)[0]
         assert self._process.wait(PATIENCE) == 0
         return self.counters
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -24,6 +25,7 @@ from tests.service.web import BODY, GET, HEAD, give_body, head_of, origin
 
 WEB = load_file("http_round_robin")
 LINES = "access log lines"
+UNWRITTEN = "access log lines lost: the file could not be written"
 FULL = "access log lines lost: they came faster than they could be written, or were too long"
 
 
@@ -128,6 +130,60 @@ def drain(fd: int) -> None:
         pass
 
 
+def test_neither_a_pipe_nor_a_lock_blocks_the_writer(tmp_path: Path) -> None:
+    """A pipe is full, and its reader reads nothing; and the file that is too large is locked."""
+    pipe, path = tmp_path / "pipe", tmp_path / "access.log"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        with origin(answer) as port, Served(WEB, [port], Limits(access_log=str(pipe))) as served:
+            with served.connect() as client:
+                for _ in range(200):
+                    client.sendall(get("/" + "x" * 900))
+                    read_exactly(client, len(HEAD % 5) + 5)
+            counters = served.stop()
+    finally:
+        os.close(reader)
+    assert counters[UNWRITTEN] > 0 and counters[FULL] == 0
+    limits = Limits(access_log=str(path), access_log_size=1, access_log_buffer=8192)
+    with origin(answer) as port, Served(WEB, [port], limits) as served:
+        with served.connect() as client, path.open() as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            for number in range(1500):
+                client.sendall(get(f"/{number}/" + "x" * 900))
+                read_exactly(client, len(HEAD % 5) + 5)
+            wait_for_line(path, "/1499/")
+            assert f"the access log {path} cannot be locked to be renamed" in served.errors()
+            assert not (tmp_path / "access.log.1").exists()
+            fcntl.flock(locked, fcntl.LOCK_UN)
+            wait_for_line(tmp_path / "access.log.1", "/1499/")
+        assert served.stop()[LINES] == 1500
+
+
+def test_a_pipe_that_no_one_reads_is_reported_once_and_the_file_before_goes_on(tmp_path: Path) -> None:
+    path, old = tmp_path / "access.log", tmp_path / "old"
+    with origin(answer) as port, Served(WEB, [port], Limits(access_log=str(path))) as served:
+        with served.connect() as client:
+            path.rename(old)
+            os.mkfifo(path)
+            time.sleep(2.5)  # two looks at the name
+            client.sendall(get("/goes-on"))
+            read_exactly(client, len(HEAD % 5) + 5)
+            wait_for_line(old, "/goes-on")
+        assert served.errors().count(f"the access log {path} cannot be opened: No such device or address") == 1
+        assert served.stop()[LINES] == 1
+
+
+def test_an_access_log_that_cannot_be_opened_is_named_with_the_reason() -> None:
+    command = [sys.executable, "-m", "sluice", "serve", "http_round_robin", "--listen", "127.0.0.1:0"]
+    done = subprocess.run(
+        [*command, "--backends", "127.0.0.1:1", "--access-log", "/proc/absent"],
+        capture_output=True, text=True, cwd=ROOT, timeout=60,
+    )  # fmt: skip
+    assert done.returncode != 0
+    assert "the access log /proc/absent cannot be opened: No such file or directory" in done.stderr
+
+
 def test_a_full_disk_is_reported_and_counted() -> None:
     with origin(answer) as port, Served(WEB, [port], Limits(access_log="/dev/full")) as served:
         with served.connect() as client:
@@ -135,7 +191,7 @@ def test_a_full_disk_is_reported_and_counted() -> None:
             read_exactly(client, len(HEAD % 5) + 5)
         counters = served.stop()
         assert "the access log /dev/full cannot be written: No space left on device" in served.errors()
-    assert counters["access log lines lost: the file could not be written"] == 1
+    assert counters[UNWRITTEN] == 1
 
 
 def test_the_file_is_renamed_when_it_is_large(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 
+import pytest
+
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
 from tests.service.peers import PATIENCE, Served, accepting, faults, read_exactly, read_to_end
@@ -23,6 +25,7 @@ SLOW, IDLE = "faults: a message did not arrive in time", "faults: nothing happen
 SLOW_BODY = "faults: the rest of a message did not pass fast enough"
 MALFORMED, TRUNCATED = "faults: malformed message", "faults: a connection ended within a message"
 LARGE, RESET = "faults: message larger than a buffer", "faults: connection reset"
+INTERIM = "faults: a backend sent too many interim responses to a request"
 SILENT, CLOSED = "faults: a backend did not answer in time", "faults: a backend closed while answers were due"
 
 
@@ -166,7 +169,7 @@ BACKENDS: dict[bytes, tuple[Callable[[socket.socket], object], str]] = {
     b"two-lengths": (lambda end: end.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n" + HEAD[17:] % 2), MALFORMED),
     b"huge-head": (lambda end: send_until_the_end(end, b"HTTP/1.1 200 OK\r\n", 100 * b"Some: field\r\n"), LARGE),
     b"endless-chunks": (lambda end: send_until_the_end(end, CHUNKED, CHUNK), MALFORMED),
-    b"only-continues": (lambda end: send_until_the_end(end, b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.1), SILENT),
+    b"only-continues": (lambda end: send_until_the_end(end, b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.02), INTERIM),
 }
 """What a backend does with a request of such a name, and the fault that is counted."""
 
@@ -201,6 +204,46 @@ def test_hostile_backends_next_to_good_traffic() -> None:
         expected[reason] = expected.get(reason, 0) + 1
     assert faults(counters) == expected
     assert counters["messages received"] >= 2 * answered[0] + len(BACKENDS)
+
+
+def test_a_body_cut_by_a_reset_is_not_complete_for_its_client() -> None:
+    def answer(end: socket.socket, name: bytes) -> None:
+        drop(end, (CHUNKED + b"4\r\nhalf\r\n") if name == b"chunks" else b"HTTP/1.1 200 OK\r\n\r\nhalf")
+
+    with named_server(answer) as port, Served(WEB, [port], Limits(down=0)) as served:
+        for name in (b"chunks", b"to-the-end"):
+            with served.connect() as client:
+                client.sendall(GET.replace(b"/", b"/" + name, 1))
+                head_of(client)
+                got = b""
+                try:
+                    while part := client.recv(4096):
+                        got += part
+                    assert name == b"chunks", "only a reset says that it is not complete"
+                except ConnectionResetError:
+                    assert name == b"to-the-end"
+                assert not got.endswith(b"0\r\n\r\n")
+        assert faults(served.stop()) == {RESET: 2}
+
+
+@pytest.mark.parametrize("service", ["http_failover", "http_tap"])
+def test_too_many_interim_responses_are_a_bad_gateway_and_answer_no_later_request(service: str) -> None:
+    def answer(end: socket.socket, name: bytes) -> None:
+        interim = b"HTTP/1.1 100 Continue\r\n\r\n" * (16 if name == b"good" else 17)
+        end.sendall(interim + HEAD % len(name) + name)
+
+    with named_server(answer) as port, Served(load_file(service), [port], Limits(down=0)) as served:
+        with served.connect() as client:
+            for name, status in ((b"good", b"200"), (b"many", b"502"), (b"good", b"200"), (b"many", b"502")):
+                client.sendall(GET.replace(b"/", b"/" + name, 1))
+                head, count = head_of(client), 0
+                while head.split()[1] == b"100":
+                    head, count = head_of(client), count + 1
+                assert head.split()[1] == status and count % 16 == 0
+                assert status == b"502" or read_exactly(client, 4) == b"good"
+        assert not set(faults(counters := served.stop())) - {INTERIM, "faults handled by the program"}
+    attempts = 2 if service == "http_failover" else 1
+    assert counters["faults handled by the program"] == 2 * attempts
 
 
 def test_no_request_is_answered_twice() -> None:

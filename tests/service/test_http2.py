@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -186,6 +188,42 @@ def test_a_backend_that_dies_resets_its_stream_only(answer: bytes) -> None:
         client.read_until(lambda got: 3 in got.ended)
         assert client.got.data[3] == b"ok"
         assert served.stop()[UNANSWERED] == 1
+
+
+def test_a_body_that_ends_with_its_connection_is_whole_only_without_a_reset() -> None:
+    turn = iter(range(9))
+
+    def one(end: socket.socket, _: bytes) -> None:
+        end.sendall(b"HTTP/1.1 200 OK\r\n\r\nhalf")
+        time.sleep(0.2)  # the half has passed when the rest is missing
+        if next(turn) == 0:
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        end.close()
+
+    with origin(one) as port, Served(WEB, [port], ON) as served, Client(served.port) as client:
+        client.send(request(1))
+        client.read_until(lambda got: 1 in got.reset or 1 in got.ended)
+        assert client.got.reset == {1: 2} and client.got.data[1] == b"half", "INTERNAL_ERROR"
+        client.send(request(3))
+        client.read_until(lambda got: 3 in got.ended)
+        assert client.got.data[3] == b"half" and 3 not in client.got.reset
+        assert served.stop()[UNANSWERED] == 1
+
+
+def test_endless_interim_responses_of_a_backend_bound_memory_and_end_their_stream() -> None:
+    informed = b"HTTP/1.1 103 Early Hints\r\nLink: " + b"x" * 8000 + b"\r\n\r\n"
+
+    def one(end: socket.socket, _: bytes) -> None:
+        with contextlib.suppress(OSError):
+            for _count in range(10_000):
+                end.sendall(informed)
+
+    with origin(one) as port, Served(WEB, [port], ON) as served, Client(served.port) as client:
+        for stream in range(1, 41, 2):
+            client.send(request(stream))
+        client.read_until(lambda got: len(got.reset) == 20)
+        assert max(client.got.heads.values()) <= 16
+        assert faults(served.stop()) == {"faults: a backend sent too many interim responses to a request": 20}
 
 
 def test_a_process_that_drains_ends_its_streams_and_opens_no_more() -> None:

@@ -64,8 +64,11 @@ def test_all_addresses_of_a_name_whatever_their_order(resolver: Resolver) -> Non
     assert len(names.changed(False)["dns://app:80"]) == 3, "it stays changed until it is used"
     names.use("dns://app:80")
     assert names.changed(True) == {}
-    with names.anew():
-        names.use("10.0.0.1:80")
+    draft = names.draft()
+    draft.use("10.0.0.1:80")
+    resolver.names["app"].append("10.0.0.4")
+    assert names.changed(True) != {}, "it is used as long as the draft is not"
+    names.adopt(draft)
     resolver.names["app"].pop()
     assert names.changed(True) == {}, "it is not used any more"
 

@@ -149,6 +149,30 @@ def test_messages_come_out_as_they_were(name: str, data: st.DataObject) -> None:
     assert interpreted(program.service, {("from", 0): stream}) == once
 
 
+def test_the_line_of_an_answer_has_no_end_of_line() -> None:
+    source = """\
+type answer: record
+  line : string
+process P: (answer/- from, -/answer to)
+  let got = ? from
+  if got.line = "SERVER_ERROR out of memory" or got.line = "VALUE a 0 1" or got.line = "": got => to
+"""
+    service = load_source(source, ["memcached_text"])
+    good = b"SERVER_ERROR out of memory\r\nVALUE a 0 1\r\n1\r\nEND\r\n\r\n"
+    given = {("from", 0): b"SERVER_ERROR\r\nEND\r\n" + good + b"STORED\r\n"}
+    once = Compiled(service).run(given)
+    assert once.sent["to", 0] == good and once == interpreted(service, given)
+
+
+def test_interim_responses_are_bounded() -> None:
+    program = compiled("http response")
+    interim, final = b"HTTP/1.1 103 Early Hints\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    for count, fault in ((16, ""), (17, "INTERIM")):
+        given = {("from", 0): (count * interim + final) * 2}
+        once = program.run(given)
+        assert once.fault == fault and once == interpreted(program.service, given)
+
+
 @pytest.mark.parametrize("name", STREAMS)
 @settings(max_examples=12)
 @for_all(data=st.data())

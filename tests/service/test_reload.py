@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -22,13 +23,14 @@ from tests.service.peers import PATIENCE, free_port, read_to_end, wait_for
 from tests.support.bounded import joined, killed_after
 
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+RELOADS = int(os.environ.get("SLUICE_RELOADS", "6"))
 CLOSE = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 
 class Running:
     """`sluice serve` of a folder server whose program is a file of the test."""
 
-    def __init__(self, folder: Path, drain: int) -> None:
+    def __init__(self, folder: Path, drain: int, workers: int, python: tuple[str, ...]) -> None:
         self.program, self.control, self.port = folder / "web.fk", folder / "control", free_port()
         self.program.write_bytes((Path(services).parent / "http_static.fk").read_bytes())
         self.folders = [folder / name for name in ("first", "second")]
@@ -36,11 +38,12 @@ class Running:
             each.mkdir()
             (each / "index.html").write_text(each.name)
         command = [
-            sys.executable, "-m", "sluice", "serve", str(self.program), "--listen", f"127.0.0.1:{self.port}",
+            sys.executable, *python, "serve", str(self.program), "--workers", str(workers),
+            "--listen", f"127.0.0.1:{self.port}",
             "--backends", str(self.folders[0]), "--control", str(self.control), "--drain", str(drain), "--json",
         ]  # fmt: skip
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for(self.port)
+        self.line("ready")
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
@@ -61,8 +64,10 @@ class Running:
 
 
 @contextlib.contextmanager
-def running(folder: Path, drain: int = 20) -> Iterator[Running]:
-    served = Running(folder, drain)
+def running(
+    folder: Path, drain: int = 20, workers: int = 1, python: tuple[str, ...] = ("-m", "sluice")
+) -> Iterator[Running]:
+    served = Running(folder, drain, workers, python)
     try:
         yield served
     finally:
@@ -112,6 +117,97 @@ def test_new_connections_have_the_new_backends_and_old_ones_go_on(tmp_path: Path
         counters = served.line("counters")["counters"]
         assert counters["connections accepted"] >= len(answers) + 3
     assert not served.control.exists()
+
+
+def test_the_connection_after_a_reload_has_the_new_version_and_none_is_lost(tmp_path: Path) -> None:
+    with running(tmp_path, workers=2) as served:
+        answers: list[bytes] = []
+        done = threading.Event()
+
+        def ask() -> None:
+            while not done.is_set():
+                answers.append(served.get())
+
+        clients = [threading.Thread(target=ask, daemon=True) for _ in range(3)]
+        for each in clients:
+            each.start()
+        for number in range(RELOADS):
+            end = time.monotonic() + PATIENCE
+            while served.reload("--backends", str(served.folders[number % 2])) != 0:
+                assert time.monotonic() < end, "processes before do not end"
+                time.sleep(0.1)
+            assert {served.get() for _ in range(8)} == {(b"first", b"second")[number % 2]}
+        done.set()
+        joined(*clients)
+        assert set(answers) == {b"first", b"second"}, "each has its answer"
+
+
+def test_connections_that_wait_at_an_address_that_is_removed_are_served(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("it is served")
+    config, control, ports = tmp_path / "web.toml", tmp_path / "control", [free_port(), free_port()]
+
+    def write(port: int) -> None:
+        config.write_text(f'[web]\nprogram = "http_static"\nlisten = "127.0.0.1:{port}"\nbackends = "{tmp_path}"\n')
+
+    write(ports[0])
+    command = [sys.executable, "-m", "sluice", "serve", "--config", str(config), "--control", str(control)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        with killed_after(process, PATIENCE):
+            assert "serves at" in process.stdout.readline()
+        before = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
+        os.kill(before, signal.SIGSTOP)
+        with contextlib.ExitStack() as stack:
+            waiting = [
+                stack.enter_context(socket.create_connection(("127.0.0.1", ports[0]), PATIENCE)) for _ in range(200)
+            ]
+            write(ports[1])
+            statuses: list[int] = []
+            reload = threading.Thread(target=lambda: statuses.append(main(["reload", str(control)])), daemon=True)
+            reload.start()
+            wait_for(ports[1])
+            os.kill(before, signal.SIGCONT)
+            joined(reload)
+            assert statuses == [0]
+            for each in waiting:
+                each.sendall(CLOSE)
+                assert read_to_end(each).endswith(b"it is served")
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", ports[0]), PATIENCE)
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+SLOW = """
+import socket, sys, time
+from sluice.cli.main import main
+from sluice.service import operation
+find = socket.getaddrinfo
+def slow(host, *more, **named):
+    time.sleep(3 if host == "slow.example" else 0)
+    return find("127.0.0.1" if host == "slow.example" else host, *more, **named)
+socket.getaddrinfo, operation.PREPARE_MOST = slow, 1
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_slow_resolver_delays_only_the_reload(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with running(tmp_path, python=("-c", SLOW)) as served:
+        began = time.monotonic()
+        assert served.reload("--backends", "slow.example:80") == 1
+        assert "was not prepared within 1 seconds" in capsys.readouterr().err
+        assert served.reload("--backends", str(served.folders[1])) == 1
+        assert "another reload is being prepared" in capsys.readouterr().err
+        assert served.get() == b"first" and time.monotonic() - began < 3
+        while served.reload() != 0:  # with the backends before: the late ones do not count
+            assert time.monotonic() - began < PATIENCE
+            time.sleep(0.2)
+        assert served.get() == b"first"
+        assert served.reload("--backends", "slow.example:80") == 1
+        served.process.terminate()
+        assert served.process.wait(3) == 0, "it does not wait for the resolver"
 
 
 def test_a_connection_that_does_not_end_is_ended_after_the_time_and_counted(tmp_path: Path) -> None:

@@ -157,7 +157,8 @@ void service_io_close(struct service_channel *c)
 struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned budget)
 {
     struct trial *trial = calloc(1, sizeof *trial);
-    uint32_t channels = 0;
+    struct service_core other; /* of a worker that hands the instance to this one, which has made none itself */
+    uint32_t channels;
 
     trial->core.program = &service_program;
     trial->core.work = 60;
@@ -171,11 +172,14 @@ struct trial *trial_make(const uint32_t *counts, uint32_t buffer_size, unsigned 
         if (service_program.begin_shared)
             service_program.begin_shared(&scratch);
     }
-    for (uint32_t port = 0; port < service_program.port_count; port++)
-        channels += trial->core.counts[port] = counts[port];
+    channels = service_core_channels(&trial->core, counts);
+    memset(&other, 0, sizeof other);
+    other.program = &service_program;
+    service_core_channels(&other, counts);
     service_buffers_make(&trial->core.buffers, 2 * channels, buffer_size);
     trial->instance = aligned_alloc(64, (service_instance_head(channels) + service_program.frame_size + 63) & ~(size_t)63);
-    service_instance_begin(trial->instance, &trial->core);
+    service_instance_begin(trial->instance, &other);
+    trial->instance->core = &trial->core;
     trial->ends = calloc(channels, sizeof *trial->ends);
     for (uint32_t i = 0; i < channels; i++) {
         trial->instance->channels[i].address = 0x7f000001;

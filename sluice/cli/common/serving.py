@@ -63,16 +63,19 @@ def run_services(
     def refused(why: str) -> None:
         print(f"sluice: not reloaded: {why}", file=sys.stderr, flush=True)
 
-    def again(what: dict[str, Any]) -> Plan:
-        nonlocal options
+    def again(what: dict[str, Any]) -> tuple[Plan, Callable[[], None]]:
         try:
-            changed = _changed(options, what)
-            with names.anew():
-                made = _plan(configured(changed, names))
-            options = changed
-            return made
+            changed, draft = _changed(options, what), names.draft()
+            made = _plan(configured(changed, draft))
         except (*TOLD, UsageError, CommandError, OSError) as error:
             raise RefusedError(str(error)) from error
+
+        def use() -> None:
+            nonlocal options
+            options = changed
+            names.adopt(draft)
+
+        return made, use
 
     names = Names(lambda why: print(f"sluice: {why}", file=sys.stderr, flush=True))
     plan = _plan(configured(options, names))

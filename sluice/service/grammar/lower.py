@@ -12,7 +12,14 @@ from collections.abc import Iterable, Iterator
 from sluice.service.grammar.plan import FRAMINGS, Item, Plan, text_of
 from sluice.service.grammar.tree import Value
 
-_FUNCTIONS = {"header": "header", "has": "has", "word": "word", "item": "item", "number": "decimal"}
+_FUNCTIONS = {
+    "header": "header",
+    "has": "has",
+    "word": "word",
+    "item": "item",
+    "line": "first_line",
+    "number": "decimal",
+}
 _CALLS = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}
 _SAME = ("|", "^", "&", "==", "!=", "<", ">", "<=", ">=", "&&", "||")
 
@@ -378,4 +385,4 @@ def _uses(lines: list[str], word: str) -> bool:
 
 def _property(name: str, value: Value, plan: Plan) -> str:
     text = expression(value, plan)
-    return text if name in ("blank", "fill") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
+    return text if name in ("hops", "fill") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"

@@ -25,11 +25,11 @@ _LEVELS = (
 """Binary operators, the loosest first."""
 _SAME = {"or": "||", "and": "&&"}
 _KNOWN_ATTRIBUTES = ("length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "limit", "framing")
-_EXPRESSIONS = ("note", "final", "answered", "last", "end", "blank", "fill", "checksum")
+_EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "checksum")
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 DEEPEST = 100
-FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "number": 1, "length": 1}
+FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "line": 1, "number": 1, "length": 1}
 """Functions of an expression, with the number of their arguments."""
 
 

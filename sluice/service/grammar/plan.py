@@ -86,7 +86,7 @@ class Plan:
     items: list[Item] = field(default_factory=list[Item])
     limit: int = LIMIT
     expressions: dict[str, Value] = field(default_factory=dict[str, Value])
-    """Properties whose value depends on the message: note, final, answered, last, end, blank, fill, checksum."""
+    """Properties whose value depends on the message: note, final, answered, last, end, hops, fill, checksum."""
     finish: bytes | None = None
     """What is sent when nothing more is; before a checksum, if messages have one."""
 
@@ -171,7 +171,7 @@ def plan(grammar: Grammar) -> Plan:
             names[item.name] = item
     for name, value in grammar.expressions.items():
         found.expressions[name] = value
-        _check(value, names, found.items[-1], text=name in ("blank", "fill"))
+        _check(value, names, found.items[-1], text=name in ("hops", "fill"))
     if "finish" in grammar.properties:
         found.finish = grammar.properties["finish"].encode("latin-1")
     if not any(item.kind != "variable" for item in found.items):
@@ -319,7 +319,7 @@ def text_of(value: Value, names: Mapping[str, Item]) -> bool:
         case "field":
             return value.name in names and names[value.name].is_text
         case "call":
-            return value.name in ("header", "word", "item")
+            return value.name in ("header", "word", "item", "line")
         case "choice":
             return text_of(value.items[1], names)
         case _:
@@ -328,7 +328,7 @@ def text_of(value: Value, names: Mapping[str, Item]) -> bool:
 
 _ARGUMENTS = {
     "header": (True, True), "has": (True, True, True), "word": (True, False), "item": (True, False),
-    "number": (True,), "length": (True,),
+    "line": (True,), "number": (True,), "length": (True,),
 }  # fmt: skip
 """Which arguments of a function are bytes."""
 

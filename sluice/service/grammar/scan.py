@@ -48,6 +48,11 @@ def word(text: bytes, number: int) -> bytes:
     return words[number] if 0 <= number < len(words) else b""
 
 
+def line(text: bytes) -> bytes:
+    """The first line, without the CR LF that ends it; all of a text that has none."""
+    return text.partition(b"\r\n")[0]
+
+
 def headers(data: bytes) -> bytes | None:
     """The header fields that the bytes begin with; None if their end is not there. Raises MalformedError."""
     at = 0
@@ -80,6 +85,59 @@ def has(block: bytes, name: bytes, token: bytes) -> int:
     """Whether a list of a name contains a token."""
     items = [item.strip(b" \t").lower() for value in _values(block, name) for item in value.split(b",") if value]
     return int(token.lower() in items)
+
+
+HOPS = (b"keep-alive", b"proxy-connection", b"te", b"upgrade")
+"""Fields of a connection, besides those that Connection names (RFC 9110, section 7.6.1)."""
+STAY = (b"close", b"keep-alive", b"connection", b"content-length", b"transfer-encoding", b"host")
+"""What Connection may name without that it is removed."""
+OPTIONS = 16
+"""Fields that Connection may name."""
+
+
+def hops(block: bytes, fill: bytes) -> bytes:
+    """A block whose fields of the connection are blanked: a line becomes spaces at the end of the value before it, and
+    the first line an empty field. Connection has the value `fill` then, or `keep-alive` if it had that. Raises
+    MalformedError.
+    """
+    lines = [[*line.partition(b":")[::2]] for line in block.split(b"\r\n")[:-1]]
+    tokens = [_tokens(rest) for name, rest in lines if name.lower() == b"connection"]
+    named = [each.lower() for every in tokens for each in every if each.lower() not in STAY]
+    if len(named) > OPTIONS:
+        raise MalformedError("connection")
+    kept: list[list[bytes]] = []
+    for name, rest in lines:
+        size = len(name) + 1 + len(rest)
+        if name.lower() not in (*HOPS, *named):
+            kept.append([name, rest])
+        elif kept:
+            kept[-1][1] += b" " * (size + 2)
+        else:
+            empty = next((each for each in (b"Connection", b"TE") if len(each) < size), None)
+            kept.append([name, rest] if empty is None else [empty, b" " * (size - 1 - len(empty))])
+    filled = False
+    for field in kept:
+        if field[0].lower() == b"connection":
+            field[1], filled = _options(field[1], fill, filled)
+    return b"".join(name + b":" + rest + b"\r\n" for name, rest in kept)
+
+
+def _tokens(rest: bytes) -> list[bytes]:
+    return [each.strip(b" \t") for each in rest.split(b",") if each.strip(b" \t")]
+
+
+def _options(rest: bytes, fill: bytes, filled: bool) -> tuple[bytes, bool]:
+    """The value of Connection, and whether one has a value now."""
+    size, at = len(rest), 0
+    if not fill and not filled:
+        for part in rest.split(b","):
+            token = part.strip(b" \t")
+            if token.lower() == b"keep-alive":
+                return (b" " * (at + part.index(token)) + token).ljust(size), True
+            at += len(part) + 1
+    if not fill or filled or len(fill) > size:
+        return b" " * size, filled
+    return (b" " * (len(fill) < size) + fill).ljust(size), True
 
 
 def framing(block: bytes, answer: bool, empty: bool) -> tuple[int, int]:

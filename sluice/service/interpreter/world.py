@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import re
 import zlib
 from dataclasses import dataclass, field
 
+from sluice.service.grammar import scan
 from sluice.service.grammar.codec import MalformedError, Parsed, evaluate, parse, property_of, serialise
 from sluice.service.grammar.plan import Plan
 from sluice.service.interpreter.values import FaultError, Record
 
 NOTES = 16
 """Requests without an answer of which the parser of answers needs to know something."""
+INTERIMS = 16
+"""Interim responses of HTTP to a request that are taken; runtime/service.h has the same number."""
 
 
 @dataclass
@@ -32,6 +34,7 @@ class Channel:
 
     notes: list[int] = field(default_factory=list[int])
     """Of the requests that were sent, for the parser of their answers."""
+    interims: int = 0
     sum_in: int = 0
     sum_out: int = 0
 
@@ -55,15 +58,22 @@ class Channel:
             if wrong and "checksum" in unit.expressions:
                 raise fault
             return None
+        try:
+            raw = _blanked(unit, found, self.received[: found.end])
+        except MalformedError as error:
+            raise self._unreadable("BAD_MESSAGE") from error
         values = {field: found.values[field] for field in fields}
-        raw = _blanked(unit, found, self.received[: found.end])
         return Record(name, values, raw, changed=False, parsed=found, note=note), found.end
 
     def took(self, unit: Plan, message: Record, size: int) -> None:
-        """A message was received."""
-        self.received = self.received[size:]
+        """A message was received. Raises FaultError for an interim response too many."""
         found = message.parsed
         assert found is not None
+        if unit.tail is not None and unit.tail.framing == "http_response":
+            self.interims = 0 if property_of(unit, found, "final", 1) else self.interims + 1
+            if self.interims > INTERIMS:
+                raise self._unreadable("INTERIM")
+        self.received = self.received[size:]
         if "checksum" in unit.expressions:
             self.sum_in = zlib.crc32(message.raw or b"", self.sum_in)
         if self.notes and property_of(unit, found, "final", 1):
@@ -104,18 +114,12 @@ class Channel:
 
 
 def _blanked(unit: Plan, found: Parsed, raw: bytes) -> bytes:
-    """The bytes of a message without what belongs to its connection alone."""
-    value = unit.expressions.get("blank")
-    text = evaluate(value, found.values, 0, found.note) if value is not None else b""
-    if not isinstance(text, bytes) or not text:
+    """The bytes of a message without what belongs to its connection alone. Raises MalformedError."""
+    if "hops" not in unit.expressions:
         return raw
-    start, end = next(span for span, item in zip(found.spans, unit.items, strict=True) if item.kind == "headers")
-    block = raw[start:end]
-    name = re.search(rb"(?:^|\r\n)connection:", block, re.IGNORECASE)
-    assert name is not None
-    at = start + block.index(text, name.end())
     fill = unit.expressions.get("fill")
     put = evaluate(fill, found.values, 0, found.note) if fill is not None else b""
-    assert isinstance(put, bytes)
-    put = put if len(put) <= len(text) else b""
-    return raw[:at] + put.ljust(len(text)) + raw[at + len(text) :]
+    block = evaluate(unit.expressions["hops"], found.values, 0, found.note)
+    start, end = next(span for span, item in zip(found.spans, unit.items, strict=True) if item.kind == "headers")
+    assert isinstance(put, bytes) and isinstance(block, bytes)
+    return raw[:start] + scan.hops(block, put) + raw[end - 2 :]

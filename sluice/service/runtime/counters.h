@@ -53,6 +53,7 @@
     X(CONNECT_FAILED, "faults: a backend could not be connected")                              \
     X(BACKEND_CLOSED, "faults: a backend closed while answers were due")                       \
     X(RESET, "faults: connection reset")                                                       \
+    X(INTERIM, "faults: a backend sent too many interim responses to a request")               \
     X(CLOSED_CHANNEL, "faults: sent to a channel that is closed")                              \
     X(BAD_INDEX, "faults: index out of range")                                                 \
     X(DIVISION, "faults: division by zero")                                                    \
@@ -100,6 +101,7 @@ static inline enum service_exception service_class(enum service_counter fault)
     case SERVICE_CONNECT_FAILED:
     case SERVICE_BACKEND_CLOSED:
     case SERVICE_RESET:
+    case SERVICE_INTERIM:
     case SERVICE_CLOSED_CHANNEL:
     case SERVICE_BACKEND_FULL:
     case SERVICE_HANDSHAKE_FAILED:

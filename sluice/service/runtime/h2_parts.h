@@ -40,6 +40,7 @@ struct service_h2_stream {
     bool bodiless;                   /* its response has no body: it is one to HEAD */
     bool ended;                      /* nothing more comes from the program */
     bool closes;                     /* the program ends the connection after the response */
+    bool informs;                    /* an interim response waits to be sent: nothing is read before that */
     bool deferred;                   /* nghttp2 waits for more of the body */
 };
 

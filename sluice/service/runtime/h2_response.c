@@ -2,6 +2,7 @@
 #include "h2_parts.h"
 
 #include <errno.h>
+#include <poll.h>
 
 /* Reads what the program has sent. False if nothing more comes. */
 static bool fill(struct service_h2_stream *stream)
@@ -75,6 +76,15 @@ static bool next_part(struct service_h2_stream *stream, bool *bad)
     return true;
 }
 
+/* Whether the end of the bytes is the end of the body: the program has shut its side, and not closed it, as it does after
+ * a fault. It closes it after a shutdown only when this side has closed its own. */
+static bool is_whole(const struct service_h2_stream *stream)
+{
+    struct pollfd found = {.fd = stream->fd, .events = POLLIN};
+
+    return poll(&found, 1, 0) == 1 && !(found.revents & (POLLHUP | POLLERR));
+}
+
 /* Bytes of a body for nghttp2. */
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *argument)
@@ -106,7 +116,7 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *to, size
                 return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
             drop_empty(stream);
             if (!fill(stream)) {
-                if (stream->tail.kind != SERVICE_TO_THE_END || service_buffer_held(stream->response))
+                if (stream->tail.kind != SERVICE_TO_THE_END || service_buffer_held(stream->response) || !is_whole(stream))
                     return size ? (ssize_t)size : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
                 stream->tail.kind = SERVICE_NO_TAIL; /* its end is the end of the body */
                 stream->left = 0;
@@ -129,7 +139,8 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *to, size
 /* Whether a field is one of the connection (RFC 9113, section 8.2.2). */
 static bool of_connection(struct service_text name)
 {
-    static const char *const all[] = {"connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"};
+    static const char *const all[] = {"connection", "keep-alive", "proxy-connection", "te", "transfer-encoding",
+                                      "upgrade"};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (service_same(name, (struct service_text){(const uint8_t *)all[i], (uint32_t)strlen(all[i])}))
@@ -175,6 +186,7 @@ static bool send_head(struct service_h2_stream *stream, uint8_t *at, uint64_t li
     count = read_fields(at + line, size, fields);
     if (count < 0 || memcmp(status.at, "101", 3) == 0)
         return false;
+    stream->informs = interim;
     if (interim)
         return nghttp2_submit_headers(session, NGHTTP2_FLAG_NONE, stream->id, NULL, fields, (size_t)count, NULL) == 0;
     stream->state = SERVICE_H2_BODY;
@@ -201,7 +213,7 @@ static bool is_status_line(const uint8_t *at, uint64_t line)
 
 bool service_h2_answer(struct service_h2_stream *stream)
 {
-    while (stream->state == SERVICE_H2_HEAD) {
+    while (stream->state == SERVICE_H2_HEAD && !stream->informs) {
         bool more = fill(stream);
         uint32_t held = service_buffer_held(stream->response);
         uint8_t *at = held ? stream->response->bytes + stream->response->start : NULL;

@@ -246,6 +246,10 @@ static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void
 
     if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->self->fault)
         service_fail(h2->self, SERVICE_H2_BROKEN);
+    if (stream && frame->hd.type == NGHTTP2_HEADERS && stream->informs) {
+        stream->informs = false;
+        service_h2_ready(stream);
+    }
     if (frame->hd.type == NGHTTP2_RST_STREAM && provoked(frame->rst_stream.error_code))
         useless(h2, RESET_WEIGHT);
     if (stream && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&

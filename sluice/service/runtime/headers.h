@@ -80,6 +80,151 @@ static inline int64_t service_has(struct service_text block, struct service_text
     return 0;
 }
 
+/* --- fields of a connection (RFC 9110, section 7.6.1) */
+
+enum { SERVICE_OPTIONS = 16 }; /* fields that Connection may name */
+
+/* The name and the value of a field; `rest` is all between the colon and the end of the line. */
+struct service_field {
+    struct service_text name, rest;
+};
+
+static inline struct service_field service_field_of(uint8_t *line, uint32_t size)
+{
+    uint32_t colon = (uint32_t)((const uint8_t *)memchr(line, ':', size) - line);
+
+    return (struct service_field){{line, colon}, {line + colon + 1, size - 3 - colon}};
+}
+
+static inline bool service_named(struct service_text text, const char *const *names, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (service_same_word(text, (struct service_text){(const uint8_t *)names[i], (uint32_t)strlen(names[i])}))
+            return true;
+    return false;
+}
+
+/* The next token of a list, from `*rest` on, which is moved after it; false if there is none. */
+static inline bool service_next_token(struct service_text *rest, struct service_text *token)
+{
+    while (rest->length) {
+        const uint8_t *comma = memchr(rest->at, ',', rest->length);
+        uint32_t size = comma ? (uint32_t)(comma - rest->at) : rest->length;
+
+        *token = service_trim((struct service_text){rest->at, size});
+        size += comma != NULL;
+        *rest = (struct service_text){rest->at + size, rest->length - size};
+        if (token->length)
+            return true;
+    }
+    return false;
+}
+
+/* Whether a field belongs to the connection whatever Connection says. TE and Upgrade are of no use to a backend: what they
+ * offer is not forwarded. Transfer-Encoding is, with the chunks themselves. */
+static inline bool service_hop(struct service_text name)
+{
+    static const char *const all[] = {"keep-alive", "proxy-connection", "te", "upgrade"};
+
+    return service_named(name, all, sizeof all / sizeof all[0]);
+}
+
+/* What Connection names besides options of its own, and fields that frame or route the message, which have to stay: to remove
+ * them would give it another meaning. False if it names too many. */
+static inline bool service_options(struct service_text rest, struct service_text *options, uint32_t *count)
+{
+    static const char *const stay[] = {"close", "keep-alive", "connection", "content-length", "transfer-encoding", "host"};
+    struct service_text token;
+
+    while (service_next_token(&rest, &token)) {
+        if (service_named(token, stay, sizeof stay / sizeof stay[0]))
+            continue;
+        if (*count == SERVICE_OPTIONS)
+            return false;
+        options[(*count)++] = token;
+    }
+    return true;
+}
+
+/* Overwrites a line by spaces, so that the value before it has spaces at its end, which do not count (section 5.5). The first
+ * line becomes a field of this connection without a value. */
+static inline void service_blank_line(uint8_t *block, uint32_t at, uint32_t size)
+{
+    static const char empty[] = "Connection:", shorter[] = "TE:";
+    const char *name = size - 2 >= sizeof empty - 1 ? empty : shorter;
+
+    if (at) {
+        memset(block + at - 2, ' ', size);
+    } else if (size - 2 >= strlen(name)) {
+        memset(block, ' ', size - 2);
+        memcpy(block, name, strlen(name));
+    }
+}
+
+/* Overwrites the value of Connection: by `fill` if there is one and `*filled` is not set; else only `keep-alive` stays, once,
+ * since connections to backends outlive those of clients. */
+static inline void service_blank_options(struct service_text rest, struct service_text fill, bool *filled)
+{
+    static const char alive[] = "keep-alive";
+    uint8_t *at = (uint8_t *)(uintptr_t)rest.at;
+    struct service_text left = rest, token;
+
+    while (!fill.length && !*filled && service_next_token(&left, &token))
+        if (service_named(token, (const char *const[]){alive}, 1)) {
+            memset(at, ' ', (size_t)(token.at - at));
+            memset(at + (token.at - at) + token.length, ' ', rest.length - (size_t)(token.at - at) - token.length);
+            *filled = true;
+            return;
+        }
+    memset(at, ' ', rest.length);
+    if (!fill.length || *filled || fill.length > rest.length)
+        return;
+    memcpy(at + (fill.length < rest.length), fill.at, fill.length);
+    *filled = true;
+}
+
+/* Blanks the fields of a block that belong to its connection. False if Connection names too many. */
+static inline bool service_hops(uint8_t *block, uint32_t length, struct service_text fill)
+{
+    static const char *const connection[] = {"connection"};
+    struct service_text options[SERVICE_OPTIONS];
+    uint32_t count = 0, size;
+    bool any = false, filled = false;
+
+    for (uint32_t at = 0; at < length; at += size) {
+        uint8_t first = service_lower(block[at]);
+
+        size = (uint32_t)service_line(block + at, length - at);
+        if (first != 'c' && first != 'k' && first != 'p' && first != 't' && first != 'u')
+            continue;
+        struct service_field field = service_field_of(block + at, size);
+        bool lists = service_named(field.name, connection, 1);
+
+        any = any || lists || service_hop(field.name);
+        if (lists && !service_options(field.rest, options, &count))
+            return false;
+    }
+    for (uint32_t at = 0; any && at < length; at += size) {
+        bool named = false;
+
+        size = (uint32_t)service_line(block + at, length - at);
+        struct service_text name = service_field_of(block + at, size).name;
+
+        for (uint32_t i = 0; i < count && !named; i++)
+            named = service_same_word(name, options[i]);
+        if (named || service_hop(name))
+            service_blank_line(block, at, size);
+    }
+    for (uint32_t at = 0; any && at < length; at += size) {
+        size = (uint32_t)service_line(block + at, length - at);
+        struct service_field field = service_field_of(block + at, size);
+
+        if (service_named(field.name, connection, 1))
+            service_blank_options(field.rest, fill, &filled);
+    }
+    return true;
+}
+
 /* How a message's body is framed (RFC 9112, section 6.3). `answer`: a response; `empty`: one that has no body, whatever
  * its fields say. Both a length and chunks, or two lengths that differ, are malformed: what other programs take as the
  * body could differ. */

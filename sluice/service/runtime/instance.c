@@ -2,6 +2,18 @@
 
 #include "send.h"
 
+uint32_t service_core_channels(struct service_core *core, const uint32_t *counts)
+{
+    uint32_t channels = 0;
+
+    for (uint32_t port = 0; port < core->program->port_count; port++) {
+        core->first[port] = channels;
+        core->counts[port] = counts[port];
+        channels += counts[port];
+    }
+    return channels;
+}
+
 void service_instance_begin(struct service_instance *self, struct service_core *core)
 {
     const struct service_program *program = core->program;
@@ -16,8 +28,7 @@ void service_instance_begin(struct service_instance *self, struct service_core *
     self->alive = program->rule_count == 64 ? UINT64_MAX : (UINT64_C(1) << program->rule_count) - 1;
     self->frame = (uint8_t *)self + service_instance_head(count);
     self->in_use = true;
-    for (uint32_t port = 0; port < program->port_count; port++) {
-        core->first[port] = (uint32_t)(c - self->channels);
+    for (uint32_t port = 0; port < program->port_count; port++)
         for (uint32_t i = 0; i < core->counts[port]; i++, c++) {
             c->instance = self;
             c->fd = -1;
@@ -26,7 +37,6 @@ void service_instance_begin(struct service_instance *self, struct service_core *
             c->reopens = program->ports[port].sends;
             c->sums = program->ports[port].sums;
         }
-    }
 }
 
 /* Connects the backends that are not sent anything: no message would do so. */

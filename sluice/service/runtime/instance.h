@@ -10,6 +10,9 @@ enum service_life {
     SERVICE_DEAD,   /* it has ended, or failed */
 };
 
+/* Sets the channels of each port, also for instances that were made at another worker; their number. */
+uint32_t service_core_channels(struct service_core *core, const uint32_t *counts);
+
 /* Makes an instance in memory that has room for it: all channels closed, all rules at their beginning. */
 void service_instance_begin(struct service_instance *self, struct service_core *core);
 

@@ -1,6 +1,7 @@
 /* A service within a worker: its memory, its listener, and the instances that it serves. */
 #define _GNU_SOURCE 1 /* accept4 */
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -21,7 +22,7 @@ static uint64_t tagged(const void *target, enum service_tag tag) { return (uint6
 static void listen_for(struct service_lane *lane, bool wanted)
 {
     wanted = wanted && !lane->draining;
-    if (lane->listening != wanted)
+    if (lane->listening != wanted && lane->listener >= 0)
         service_poll_change(&lane->worker->poll, lane->listener, wanted ? SERVICE_WATCH_ACCEPT : SERVICE_WATCH_NOTHING,
                             tagged(lane, SERVICE_LISTENER));
     lane->listening = wanted;
@@ -46,13 +47,34 @@ static bool make_pool(struct service_lane *lane)
     return true;
 }
 
-void service_lane_drain(struct service_lane *lane)
+/* Connections that wait to be accepted. */
+static uint32_t queued(const struct service_lane *lane)
 {
-    lane->draining = true;
-    listen_for(lane, false);
-    for (struct service_instance *each = lane->oldest; each; each = each->newer)
-        if (each->h2) /* its client is told */
-            service_lane_queue(lane, each);
+    struct tcp_info found = {0};
+    socklen_t length = sizeof found;
+
+    return getsockopt(lane->listener, IPPROTO_TCP, TCP_INFO, &found, &length) == 0 ? found.tcpi_unacked : 0;
+}
+
+bool service_lane_drain(struct service_lane *lane)
+{
+    if (lane->listener < 0)
+        return true;
+    if (!lane->draining) {
+        lane->draining = true;
+        lane->queued = queued(lane);
+        listen_for(lane, false);
+        for (struct service_instance *each = lane->oldest; each; each = each->newer)
+            if (each->h2) /* its client is told */
+                service_lane_queue(lane, each);
+    }
+    service_lane_accept(lane);
+    if (lane->queued)
+        return false;
+    service_poll_remove(&lane->worker->poll, lane->listener, false); /* other processes may have it open */
+    close(lane->listener);
+    lane->listener = -1;
+    return true;
 }
 
 /* Makes the socket of a lane's listener. False if it cannot. */
@@ -111,10 +133,7 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     lane->core.most = config->most;
     lane->core.down = config->down;
     lane->tail = &lane->queue;
-    for (uint32_t port = 0; port < config->program->port_count; port++) {
-        lane->core.counts[port] = config->counts[port];
-        lane->channels += config->counts[port];
-    }
+    lane->channels = service_core_channels(&lane->core, config->counts);
     lane->capacity = config->instances / workers;
     lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
     lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
@@ -187,10 +206,24 @@ void service_lane_collect(struct service_lane *lane)
     listen_for(lane, true);
 }
 
+/* A message that only the end of the connection ends is there in part: a reset says so (RFC 9112, section 8). */
+static void cut_messages(struct service_instance *instance)
+{
+    struct linger now = {.l_onoff = 1};
+
+    for (uint32_t i = 0; i < instance->channel_count; i++) {
+        const struct service_channel *c = &instance->channels[i];
+
+        if (c->tail.kind == SERVICE_TO_THE_END && c->to && c->to->fd >= 0)
+            setsockopt(c->to->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+    }
+}
+
 void service_lane_give(struct service_lane *lane, struct service_instance *instance)
 {
     struct service_lane *home = instance->home;
 
+    cut_messages(instance);
     if (lane->core.log)
         service_log_end(instance);
     if (instance->h2)
@@ -212,7 +245,7 @@ void service_lane_give(struct service_lane *lane, struct service_instance *insta
 
 void service_lane_accept(struct service_lane *lane)
 {
-    for (int i = 0; i < ACCEPTS && !lane->draining; i++) {
+    for (int i = 0; i < ACCEPTS && (!lane->draining || lane->queued); i++) {
         struct service_instance *instance;
         struct service_channel *c;
         struct sockaddr_storage peer;
@@ -229,8 +262,11 @@ void service_lane_accept(struct service_lane *lane)
         if (fd < 0) {
             if (errno != EAGAIN && errno != EINTR)
                 service_core_count(&lane->core, SERVICE_ACCEPT_FAILED, 1);
+            else if (errno == EAGAIN)
+                lane->queued = 0; /* another process has accepted them */
             return;
         }
+        lane->queued -= lane->queued > 0;
         instance = take_instance(lane);
         if (!instance) {
             close(fd);

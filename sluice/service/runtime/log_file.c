@@ -17,7 +17,7 @@
 
 #include "worker.h"
 
-enum { PAUSE = 200, /* milliseconds between two looks at the rings */ NAME = 4096 };
+enum { WHY = 256, PAUSE = 200, /* milliseconds between two looks at the rings */ NAME = 4096 };
 
 static struct {
     struct service_config *configs;
@@ -27,14 +27,21 @@ static struct {
     atomic_bool reopen, stopping;
 } writer = {.wake = -1};
 
-static int open_file(const char *path) { return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640); }
+/* A FIFO that no one reads is refused, and one whose reader is slow loses lines: neither blocks the writer. */
+static int open_file(const char *path)
+{
+    return open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0640);
+}
 
 const char *service_log_open(struct service_config *config, const char *path)
 {
+    static char why[NAME + WHY];
     struct service_log_file *file;
 
     if (!path[0])
         return NULL;
+    if (strlen(path) + 16 > NAME)
+        return "the path of the access log is too long";
     file = calloc(1, sizeof *file);
     if (!file)
         return "no memory for the access log";
@@ -44,9 +51,11 @@ const char *service_log_open(struct service_config *config, const char *path)
     file->fd = open_file(path);
     config->log = file;
     config->ends = true;
-    if (file->fd < 0)
-        return "the file of the access log cannot be opened";
-    return strlen(path) + 16 > NAME ? "the path of the access log is too long" : service_log_read_format(&file->format, "combined");
+    if (file->fd < 0) {
+        snprintf(why, sizeof why, "the access log %s cannot be opened: %s", path, strerror(errno));
+        return why;
+    }
+    return service_log_read_format(&file->format, "combined");
 }
 
 const char *service_log_file_add(struct service_log_file *file, struct service_log *log)
@@ -77,9 +86,12 @@ static void open_again(struct service_log_file *file)
     int fd = open_file(file->path);
 
     if (fd < 0) {
-        fprintf(stderr, "sluice: the access log %s cannot be opened: %s\n", file->path, strerror(errno));
+        if (!file->refused)
+            fprintf(stderr, "sluice: the access log %s cannot be opened: %s\n", file->path, strerror(errno));
+        file->refused = true;
         return;
     }
+    file->refused = false;
     if (file->fd >= 0)
         close(file->fd);
     file->fd = fd;
@@ -112,7 +124,14 @@ static void rotate(struct service_log_file *file)
 
     if (!file->limit || fstat(file->fd, &found) != 0 || (uint64_t)found.st_size < file->limit)
         return;
-    flock(file->fd, LOCK_EX);
+    if (flock(file->fd, LOCK_EX | LOCK_NB) != 0) { /* the next look tries again */
+        if (!file->locked)
+            fprintf(stderr, "sluice: the access log %s cannot be locked to be renamed: %s\n", file->path,
+                    strerror(errno));
+        file->locked = true;
+        return;
+    }
+    file->locked = false;
     if (is_named(file)) { /* else another process has renamed it meanwhile */
         for (uint32_t number = file->keep; number > 0; number--)
             if (rename(older(file, number - 1, from), older(file, number, to)) != 0 && errno != ENOENT)
@@ -147,8 +166,10 @@ static void lose(struct service_log_file *file, const struct iovec *parts)
     __atomic_fetch_add(&file->config->other_counters[SERVICE_LOG_UNWRITTEN], lost, __ATOMIC_RELAXED);
 }
 
-/* Writes some bytes of a ring: the number that is done with, written or lost. */
-static uint64_t write_some(struct service_log_file *file, const struct service_log *log, uint64_t tail, uint64_t size)
+/* Writes some bytes of a ring: the number that is done with, written or lost. 0: the file takes no more now; with `last`
+ * these are lost then. */
+static uint64_t write_some(struct service_log_file *file, const struct service_log *log, uint64_t tail, uint64_t size,
+                           bool last)
 {
     uint64_t at = tail & (log->size - 1), first = log->size - at < size ? log->size - at : size;
     struct iovec parts[2] = {{log->ring + at, first}, {log->ring, size - first}};
@@ -156,8 +177,10 @@ static uint64_t write_some(struct service_log_file *file, const struct service_l
 
     if (file->torn && write(file->fd, "\n", 1) == 1)
         file->torn = false;
-    done = writev(file->fd, parts, 2);
-    if (done < 0 && errno == EINTR)
+    do
+        done = writev(file->fd, parts, 2);
+    while (done < 0 && errno == EINTR);
+    if (done < 0 && errno == EAGAIN && !last)
         return 0;
     if (done < 0) {
         lose(file, parts);
@@ -169,25 +192,26 @@ static uint64_t write_some(struct service_log_file *file, const struct service_l
     return (uint64_t)done;
 }
 
-static void write_all(struct service_log_file *file)
+static void write_all(struct service_log_file *file, bool last)
 {
     for (uint32_t i = 0; i < file->count; i++) {
         struct service_log *log = file->logs[i];
         uint64_t tail = atomic_load_explicit(&log->tail, memory_order_relaxed);
-        uint64_t head = atomic_load_explicit(&log->head, memory_order_acquire);
+        uint64_t head = atomic_load_explicit(&log->head, memory_order_acquire), done = 1;
 
-        while (tail != head) {
-            tail += write_some(file, log, tail, head - tail);
+        while (tail != head && done) {
+            done = write_some(file, log, tail, head - tail, last);
+            tail += done;
             atomic_store_explicit(&log->tail, tail, memory_order_release);
         }
     }
 }
 
-static void look_at(struct service_log_file *file, bool reopen)
+static void look_at(struct service_log_file *file, bool reopen, bool last)
 {
     uint64_t now = service_nanoseconds() / 1000000000;
 
-    write_all(file);
+    write_all(file, last);
     if (reopen || (now != file->looked && !is_named(file)))
         open_again(file);
     file->looked = now;
@@ -210,7 +234,7 @@ static void *run(void *argument)
         reopen = atomic_exchange(&writer.reopen, false);
         for (uint32_t i = 0; i < writer.services; i++)
             if (writer.configs[i].log)
-                look_at(writer.configs[i].log, reopen);
+                look_at(writer.configs[i].log, reopen, last);
     } while (!last);
     return NULL;
 }

@@ -21,6 +21,8 @@ struct service_log_file {
     int fd;
     bool half, torn; /* the file ends within a line; and the rest of that could not be written */
     bool failing;    /* the last write has failed, which was reported */
+    bool refused;    /* the file could not be opened again, which was reported */
+    bool locked;     /* it is too large, and another process has locked it, which was reported */
 };
 
 /* --- log.c: of a worker's part of a service. An error's text, or null. */

@@ -31,8 +31,8 @@ struct service_found {
     uint64_t need;             /* bytes without which it cannot go on */
     struct service_tail tail;  /* what follows `total` bytes, until the message is known as a whole */
     uint64_t tail_need;        /* bytes without which no more of it can be known */
-    struct service_text blank; /* bytes that are overwritten by spaces, */
-    struct service_text fill;  /* after this, if it fits */
+    struct service_text hops;  /* header fields, of which those of the connection are blanked */
+    struct service_text fill;  /* what the value of Connection is then, if there is room */
     uint32_t checksum;         /* that ends the stream */
     uint8_t final;             /* an answer that is the last one to its request */
     uint8_t last;              /* no message follows it */
@@ -119,6 +119,30 @@ static inline enum service_outcome service_unreadable(struct service_channel *c,
     return service_fail(c->instance, reason);
 }
 
+/* Nothing of a connection that was closed is left. */
+static inline void service_fresh(struct service_channel *c)
+{
+    c->in_ended = c->ends = false;
+    c->received = c->sent = 0;
+    c->notes_count = c->interims = 0;
+}
+
+/* Whether one more interim response of a backend is to be taken. If not, a final one that followed would answer the next
+ * request: the connection is closed. */
+static inline bool service_interim(struct service_channel *c)
+{
+    if (!c->instance->core->program->ports[c->port].notes || c->interims++ < SERVICE_INTERIMS)
+        return true;
+    service_unreadable(c, SERVICE_INTERIM);
+    if (c->from || c->in) {
+        c->interims = 0;
+        return false; /* half of a request was sent, or the current step uses what came: settle_closed() closes it */
+    }
+    service_io_close(c);
+    service_fresh(c);
+    return false;
+}
+
 /* The fault of a connection that has ended while the program handles such faults. It is reported once. */
 static inline enum service_outcome service_notify(struct service_channel *c)
 {
@@ -191,7 +215,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     message->note = service_note(c);
     message->answered = found->final = 1;
     found->last = found->end = found->open = found->tail.kind = 0;
-    found->blank.length = found->fill.length = 0;
+    found->hops.length = found->fill.length = 0;
     message->ended = c->in_ended && !c->cut; /* what lasts until an end that was not announced may be a part */
     switch (parse(data, left, message, found)) {
     case SERVICE_MALFORMED:

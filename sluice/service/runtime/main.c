@@ -18,8 +18,8 @@
  *
  * --http2 STREAMS: clients may use HTTP/2, with so many streams of a connection at once; --http2-memory (MiB, of all).
  *
- * On SIGUSR1 another process accepts from these sockets: this one accepts no more, and ends when its connections have
- * ended, or after --drain seconds.
+ * On SIGUSR1 another process accepts from these sockets: this one accepts what is waiting and no more, prints `draining`, and
+ * ends when its connections have ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts
  * connections, and JSON at the end: the counters of each service. With --sizes alone it prints what an instance of each
  * takes, in bytes.
@@ -40,6 +40,8 @@
 #include "metrics.h"
 #include "options.h"
 #include "tls.h"
+
+enum { DRAIN_PAUSE = 50 }; /* milliseconds between two looks at whether connections have ended */
 
 extern const struct service_program *const service_programs[];
 extern const unsigned service_program_count;
@@ -160,17 +162,25 @@ static int next_signal(int stop)
     return (int)came.ssi_signo;
 }
 
-/* Until all connections have ended, or the time for it is over, or a signal comes. */
+/* Until all connections have ended, or the time for it is over, or a signal comes. Prints `draining` when the connections that
+ * were waiting are accepted. */
 static void drain(struct service_team *team, uint32_t seconds, int stop)
 {
     uint64_t end = service_nanoseconds() + seconds * UINT64_C(1000000000);
     struct pollfd signals = {.fd = stop, .events = POLLIN};
+    bool said = false;
 
     atomic_store(&team->draining, true);
     wake_workers(team);
-    while (service_nanoseconds() < end && (atomic_load(&team->drained) < team->count || any_in_use(team)))
-        if (poll(&signals, 1, 50) > 0 && next_signal(stop) != SIGUSR2)
+    while (service_nanoseconds() < end && (atomic_load(&team->drained) < team->count || !said || any_in_use(team))) {
+        if (!said && atomic_load(&team->drained) == team->count) {
+            puts("draining");
+            fflush(stdout);
+            said = true;
+        }
+        if (poll(&signals, 1, said ? DRAIN_PAUSE : 1) > 0 && next_signal(stop) != SIGUSR2)
             break;
+    }
 }
 
 /* Until a signal requests the end. Answers requests of metrics meanwhile; `metrics` is -1 without. Not 0 if

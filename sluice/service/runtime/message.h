@@ -31,6 +31,11 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         service_release(c); /* a message that could have been forwarded, and was not: nothing uses it any more */
     c->fresh = c->taken == 0 && !c->pinned;
     outcome = service_look(c, parse, c->fresh ? want : SERVICE_WHOLE, message, &found);
+    if (outcome == SERVICE_STEP && !found.final && !service_interim(c))
+        return SERVICE_FAULT;
+    if (outcome == SERVICE_STEP && found.hops.length && /* within the buffer, which is this channel's own */
+        !service_hops(c->in->bytes + (found.hops.at - c->in->bytes), found.hops.length, found.fill))
+        return service_unreadable(c, SERVICE_BAD_MESSAGE);
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;
@@ -43,6 +48,7 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         c->waits_since = service_transit(c) ? c->instance->core->now : 0;
         c->reused = false;
         if (found.final) {
+            c->interims = 0;
             c->received++;
             if (c->received == c->sent)
                 c->received = c->sent = 0;
@@ -51,13 +57,6 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
                 c->notes_count--;
                 c->notes_first = (c->notes_first + 1) % SERVICE_NOTES;
             }
-        }
-        if (found.blank.length) { /* within the buffer, which is this channel's own */
-            uint8_t *at = c->in->bytes + (found.blank.at - c->in->bytes);
-
-            memset(at, ' ', found.blank.length);
-            if (found.fill.length && found.fill.length <= found.blank.length)
-                memcpy(at, found.fill.at, found.fill.length);
         }
         if (c->sums)
             c->sum_in = service_crc(c->sum_in, message->raw, message->total);

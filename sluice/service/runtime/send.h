@@ -4,14 +4,6 @@
 
 #include "message.h"
 
-/* Nothing of a connection that was closed is left. */
-static inline void service_fresh(struct service_channel *c)
-{
-    c->in_ended = c->ends = false;
-    c->received = c->sent = 0;
-    c->notes_count = 0;
-}
-
 /* A backend that has closed its connection and owes no answer: the next message opens another one. */
 static inline bool service_reopen(struct service_channel *c)
 {

@@ -63,6 +63,8 @@ struct service_program {
 
 enum { SERVICE_NOTES = 4 }; /* requests without an answer of which the parser of answers needs to know something */
 
+enum { SERVICE_INTERIMS = 16 }; /* interim responses of HTTP to a request (RFC 9110, section 15.2) that are taken */
+
 enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
 
 /* One end of a connection. */
@@ -91,6 +93,7 @@ struct service_channel {
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
     uint8_t notes_first, notes_count;
+    uint8_t interims; /* interim responses to the request whose answer is due */
     uint8_t pipe;     /* that through which a message passes in the kernel, of its worker; 0: none */
     uint8_t link;     /* enum service_link */
     uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */

@@ -101,6 +101,14 @@ static inline struct service_text service_word(struct service_text text, int64_t
     }
 }
 
+/* The first line of a text, without the CR LF that ends it; all of a text that has none. */
+static inline struct service_text service_first_line(struct service_text text)
+{
+    uint64_t line = text.length ? service_line(text.at, text.length) : 0;
+
+    return (struct service_text){text.at, line ? (uint32_t)line - 2 : text.length};
+}
+
 /* The words of a text. */
 static inline int64_t service_words(struct service_text text)
 {

@@ -202,20 +202,24 @@ static void set_time(struct service_worker *worker)
 static int patience(struct service_worker *worker)
 {
     for (uint32_t i = 0; i < worker->lane_count; i++)
-        if (worker->lanes[i].starved || worker->lanes[i].in_use == worker->lanes[i].capacity)
+        if (worker->lanes[i].queued && worker->lanes[i].in_use < worker->lanes[i].capacity)
+            return SHORT_SLEEP; /* more of what was waiting can be accepted */
+        else if (worker->lanes[i].starved || worker->lanes[i].in_use == worker->lanes[i].capacity)
             return worker->team->count > 1 ? SHORT_SLEEP : SLEEP;
     return SLEEP;
 }
 
-/* Accepts no more, once the team does so. */
+/* Accepts what is waiting and no more, once the team does so. */
 static void drain(struct service_worker *worker)
 {
-    if (worker->draining || !atomic_load(&worker->team->draining))
+    bool over = true;
+
+    if (worker->drained || !atomic_load(&worker->team->draining))
         return;
-    worker->draining = true;
     for (uint32_t i = 0; i < worker->lane_count; i++)
-        service_lane_drain(&worker->lanes[i]);
-    atomic_fetch_add(&worker->team->drained, 1);
+        over = service_lane_drain(&worker->lanes[i]) && over;
+    worker->drained = over;
+    atomic_fetch_add(&worker->team->drained, over);
 }
 
 void *service_worker_run(void *argument)

@@ -106,7 +106,8 @@ struct service_lane {
     uint64_t spent;                        /* nanoseconds, divided by the share */
     int listener;
     bool listening;
-    bool draining; /* accepts no more */
+    bool draining;    /* accepts no more than `queued` connections */
+    uint32_t queued;  /* those that were waiting to be accepted when it began to drain */
 };
 
 struct service_worker {
@@ -117,7 +118,7 @@ struct service_worker {
     bool by_item; /* a turn ends after each step: round robin, to compare it with time slices */
     pthread_t thread;
     uint32_t now; /* seconds */
-    bool draining;
+    bool drained; /* its listeners are closed: another process accepts */
     int wake;     /* a descriptor that ends its wait */
     struct service_poll poll;
     struct service_team *team;
@@ -133,7 +134,7 @@ struct service_team {
     _Atomic uint32_t idle; /* workers that offer to take instances */
     atomic_bool stopping;
     atomic_bool draining;      /* another process accepts: the connections that are there go on */
-    _Atomic uint32_t drained;  /* workers that accept no more */
+    _Atomic uint32_t drained;  /* workers whose listeners are closed */
 };
 
 /* What the data of an event points to, in its low bits. */
@@ -186,8 +187,9 @@ void service_lane_accept(struct service_lane *lane);
  * closed then. */
 bool service_lane_adopt(struct service_lane *lane, int fd, struct service_instance *of);
 
-/* Accepts no more. */
-void service_lane_drain(struct service_lane *lane);
+/* Accepts the connections that are waiting, as there are instances for them, and no more; then closes the listener. Whether
+ * that is done: else it is called again. */
+bool service_lane_drain(struct service_lane *lane);
 
 /* Puts an instance among those that the lane serves, and takes it out. */
 void service_lane_enter(struct service_lane *lane, struct service_instance *instance);

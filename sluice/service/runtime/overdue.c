@@ -1,5 +1,6 @@
 /* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 
+#include "cache.h"
 #include "h2.h"
 #include "message.h"
 #include "tls.h"
@@ -92,6 +93,8 @@ void service_end_overdue(struct service_lane *lane)
 {
     struct service_instance *next;
 
+    if (lane->config->cache)
+        service_cache_tick(lane);
     end_starved(lane);
     for (struct service_instance *instance = lane->oldest; instance; instance = next) {
         struct service_channel *where;

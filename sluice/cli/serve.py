@@ -37,7 +37,7 @@ from typing import Any
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
-from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls, require_web
+from sluice.cli.common.services import Configured, checked_limits, named, read_config, read_tls, require_web, with_cache
 from sluice.cli.common.serving import run_services
 from sluice.service.bounds import Bounds, Limits, bounds_of
 from sluice.service.build import build_program
@@ -98,6 +98,7 @@ def add(commands: Any) -> None:
         ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
         ("access_log_keep", "files before it that are kept"),
         ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
+        ("cache", "MiB in which responses of HTTP backends are cached; 0: there is no cache"),
         ("http2", "streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only"),
         ("http2_memory", "MiB of memory of HTTP/2"),
         ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),
@@ -192,7 +193,7 @@ def _look(options: argparse.Namespace) -> int:
         return 0
     process = service.process(options.process)
     if options.check:
-        limits = _limits(options)
+        limits = with_cache(service, _limits(options))
         _print(describe(service, process, _checked_bounds(service, process, options, limits)), options.json)
         return 0
     print(lower(service, process).source, end="")
@@ -212,6 +213,7 @@ def _configured(options: argparse.Namespace, names: Names) -> list[Configured]:
     if options.config is not None:
         return read_config(options.config, limits, names)
     service = _load(options)
+    limits = with_cache(service, limits)
     process = service.process(options.process)
     if options.listen is None:
         raise UsageError("--listen is missing: say where connections are accepted, such as --listen 127.0.0.1:11211")

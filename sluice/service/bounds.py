@@ -57,6 +57,8 @@ class Limits:
     """Files before it that are kept then."""
     access_log_buffer: int = 1024
     """KiB of lines that a worker holds until they are written."""
+    cache: int = 0
+    """MiB of the cache of HTTP responses; 0: there is none."""
     http2: int = 0
     """Streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only."""
     backend_proxy: int = 0
@@ -110,6 +112,8 @@ def bounds_of(
         instance += channels * sizes["reader"]
     if tls:
         instance += channels * POINTER
+    if limits.cache:
+        instance += channels * sizes["cached"]
     buffer = (sizes["buffer"] + limits.buffer_size + 63) & ~63
     if limits.access_log or limits.backend_proxy or proxied:
         instance += sizes["ends"]
@@ -120,12 +124,13 @@ def bounds_of(
     kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
     return Bounds(
         instance,
-        instance + 2 * channels * buffer,
+        instance + (4 if limits.cache else 2) * channels * buffer,
         limits.instances * instance
         + limits.buffers * buffer
         + limits.workers * (kept + sizes["lane"] + sizes["worker"])
         + sizes["shared"]
         + log
+        + (limits.cache << 20)
         + (limits.tls_memory << 20 if tls else 0)
         + (limits.http2_memory << 20 if limits.http2 else 0),
     )

@@ -30,6 +30,9 @@ class Service:
     checked: Checked
     units: dict[str, Plan] = field(default_factory=dict[str, Plan])
 
+    cache: int = 0
+    """MiB of the cache of HTTP responses that the program's first lines give; 0: none."""
+
     refused: dict[str, ServiceError] = field(default_factory=dict[str, ServiceError])
     """Why the annotations of a record do not describe a unit: an error where the record has to stand on a wire."""
 
@@ -67,6 +70,12 @@ class Service:
         unit = self.units.get(str(type.receives)) if isinstance(type, ChannelOf) else None
         return unit is not None and any(item.framing == "http_request" for item in unit.items if item.kind == "tail")
 
+    def reads_web(self, process: Signature) -> bool:
+        """Whether a channel of a process receives responses of HTTP."""
+        types = [each.type for each in process.channels]
+        units = [self.units.get(str(each.receives)) for each in types if isinstance(each, ChannelOf)]
+        return any(item.framing == "http_response" for unit in units if unit for item in unit.items)
+
     def unit(self, type: Type, place: Place) -> Plan:
         """The unit of what a channel carries. Raises ServiceError."""
         if not isinstance(type, Named) or type.variant:
@@ -88,7 +97,10 @@ def load_file(path: str, grammars: Sequence[str] = (), settings: dict[str, int] 
     """
     path = find_program(path)
     program, warnings = parse_program(path)
-    return _load(program, warnings, grammars or _named_grammars(path), settings)
+    said = _first_lines(path)
+    service = _load(program, warnings, grammars or said.get("grammar", "").replace(",", " ").split(), settings)
+    service.cache = _cache_size(said.get("cache", "0"), path)
+    return service
 
 
 def ready_services() -> list[str]:
@@ -101,11 +113,21 @@ def find_program(name: str) -> str:
     return str(SERVICES / f"{name}.fk") if name in ready_services() and not Path(name).exists() else name
 
 
-def _named_grammars(path: str) -> list[str]:
-    """The grammars of a first line such as `# grammar: http`."""
-    lines = Path(path).read_text(encoding="utf-8").splitlines()
-    found = re.match(r"#\s*grammars?:\s*(.*)", lines[0]) if lines else None
-    return found[1].replace(",", " ").split() if found else []
+def _first_lines(path: str) -> dict[str, str]:
+    """What the comments before anything else say, such as `# grammar: http`."""
+    found: dict[str, str] = {}
+    for line in Path(path).read_text(encoding="utf-8").splitlines():
+        said = re.match(r"#\s*(grammar|cache)s?:\s*(.*)", line)
+        if said is None:
+            break
+        found.setdefault(said[1], said[2])
+    return found
+
+
+def _cache_size(text: str, path: str) -> int:
+    if not text.strip().isdigit() or int(text) > 1 << 20:
+        raise ServiceError(Place(path, 2), f"'{text}' is no size of a cache", f"write # cache: N, MiB up to {1 << 20}.")
+    return int(text)
 
 
 def load_source(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -85,6 +85,38 @@ def test_all_sync_answers_with_the_worst_result() -> None:
         with clients(served.port) as (client,):
             client.socket.sendall(b"get a\r\n")
             assert client.socket.recv(100) == b"SERVER_ERROR out of order\r\n"
+
+
+def closing(end: socket.socket) -> None:
+    with end:
+        end.recv(4096)
+
+
+def garbage(end: socket.socket) -> None:
+    with end, contextlib.suppress(OSError):
+        while end.recv(4096):
+            end.sendall(b"\0" * 5000)
+
+
+def silent(end: socket.socket) -> None:
+    with end, contextlib.suppress(OSError):
+        while end.recv(4096):
+            pass
+
+
+@pytest.mark.parametrize("how", [None, closing, garbage, silent])
+def test_all_sync_has_an_answer_when_a_server_has_none(how: Callable[[socket.socket], None] | None) -> None:
+    service = load_file("memcached_all_sync")
+    with memcached(2) as servers, accepting(how or silent) as port:
+        first, second = servers
+        backends = [first, port if how else 1, second]
+        with Served(service, backends, Limits(down=0, timeout=1)) as served:
+            with clients(served.port, first, second) as (client, one, two):
+                for value in (b"x", b"y"):
+                    assert client(b"set a 0 0 1\r\n%s\r\n" % value) == b"SERVER_ERROR a server failed\r\n"
+                    assert one(b"get a\r\n") == two(b"get a\r\n") == b"VALUE a 0 1\r\n%s\r\nEND\r\n" % value
+                assert client(b"get a\r\n") == b"SERVER_ERROR a server failed\r\n"
+            assert not faults(served.stop())
 
 
 def wired(name: str, **channels: list[int]) -> Served:

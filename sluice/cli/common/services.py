@@ -111,6 +111,10 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         raise UsageError(f"--access-log-keep {limits.access_log_keep}: at most 1000 files")
     if limits.access_log:
         limits = dataclasses.replace(limits, access_log=str(Path(limits.access_log).absolute()))
+    if limits.cache > 1 << 20:
+        raise UsageError(f"--cache {limits.cache}: at most {1 << 20} MiB")
+    if limits.cache and limits.buffer_size < 4096:
+        raise UsageError(f"--buffer-size {limits.buffer_size}: at least 4096 bytes with --cache")
     if limits.http2 > 1000:
         raise UsageError(f"--http2 {limits.http2}: at most 1000 streams of a connection; 0: none")
     if limits.http2 and limits.buffer_size < 16384:
@@ -170,10 +174,17 @@ def read_tls(
     )
 
 
+def with_cache(service: Service, limits: Limits) -> Limits:
+    """Limits with the cache that the program itself gives, if there is none yet."""
+    return limits if limits.cache else dataclasses.replace(limits, cache=service.cache)
+
+
 def require_web(service: Service, process: Signature, wiring: Wiring, limits: Limits) -> None:
     """Refuse options of HTTP where the clients of a service use another protocol. Raises UsageError."""
     if limits.http2 and not service.accepts_web(process, wiring.accept):
         raise UsageError("--http2: the clients of this service do not use HTTP; omit it")
+    if limits.cache and not service.reads_web(process):
+        raise UsageError("--cache: no backend of this service uses HTTP; omit it")
     if limits.access_log and not service.accepts_web(process, wiring.accept):
         raise UsageError("--access-log: the clients of this service do not use HTTP; omit it")
 
@@ -218,6 +229,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
     )
     process = service.process(table.get("process"))
     checked = checked_limits({**limits, **{key: table[key] for key in _LIMITS if key in table}})
+    checked = with_cache(service, checked)
     backends = table.get("backends", {})
     given: dict[str, Any] = cast(dict[str, Any], backends) if isinstance(backends, dict) else {"": backends}
     try:

@@ -33,6 +33,17 @@
     X(LOG_UNWRITTEN, "access log lines lost: the file could not be written")                   \
     X(LOG_MISSED, "requests that are not in the access log: too many were waiting for their answers") \
     X(LOG_CUT, "access log lines with a field that was too long and was cut")                  \
+    X(CACHE_HITS, "cache: responses from the cache")                                           \
+    X(CACHE_MISSES, "cache: requests for what is not stored")                                  \
+    X(CACHE_STALE, "cache: requests for what is stored, but not fresh")                        \
+    X(CACHE_CONFIRMED, "cache: stored responses that the backend confirmed")                   \
+    X(CACHE_UNCACHEABLE, "cache: requests that a cache cannot answer")                         \
+    X(CACHE_WAITED, "cache: requests that waited for another one for the same")                \
+    X(CACHE_STORED, "cache: responses stored")                                                 \
+    X(CACHE_REFUSED, "cache: responses not stored: forbidden, without a lifetime, or too large") \
+    X(CACHE_INVALIDATED, "cache: responses removed by a request that changes them")            \
+    X(CACHE_EVICTED, "cache: responses replaced: the memory was full")                         \
+    X(CACHE_BYTES, "cache: bytes of bodies from the cache")                                    \
     X(ENDED, "instances ended by their program")                                               \
     X(WAITED_BUFFER, "waits for a buffer: the pool was empty")                                  \
     X(WAITED_INSTANCE, "waits of the listener: all instances were in use")                      \

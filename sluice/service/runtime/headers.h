@@ -4,6 +4,8 @@
 
 #include "text.h"
 
+enum { SERVICE_DATE = 40 }; /* bytes that suffice for a date, with the zero byte at its end */
+
 static inline bool service_token(uint8_t c)
 {
     return (c >= '0' && c <= '9') || (service_lower(c) >= 'a' && service_lower(c) <= 'z') ||

@@ -6,9 +6,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "text.h"
-
-enum { SERVICE_DATE = 40 }; /* bytes that suffice for one */
+#include "headers.h"
 
 static const char service_date_format[] = "%a, %d %b %Y %H:%M:%S GMT";
 
@@ -35,19 +33,24 @@ static inline const char *service_date_now(void)
     return text;
 }
 
-/* The seconds of a date; -1 if it is none. */
+/* The seconds of a date; -1 if it is none. Also in the two obsolete forms, which a recipient has to read. */
 static inline int64_t service_date_of(struct service_text text)
 {
-    struct tm time = {0};
+    static const char *const forms[] = {service_date_format, "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"};
     char copy[SERVICE_DATE];
-    const char *end;
 
     if (text.length >= sizeof copy)
         return -1;
     memcpy(copy, text.at, text.length);
     copy[text.length] = 0;
-    end = strptime(copy, service_date_format, &time);
-    return end && !*end ? (int64_t)timegm(&time) : -1;
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        struct tm time = {0};
+        const char *end = strptime(copy, forms[i], &time);
+
+        if (end && !*end)
+            return (int64_t)timegm(&time);
+    }
+    return -1;
 }
 
 #endif

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "ends.h"
 #include "folder.h"
 #include "h2.h"
@@ -127,6 +128,7 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
 
     *lane = (struct service_lane){.config = config, .worker = worker, .listener = -1, .listening = true};
     atomic_init(&lane->returned, NULL);
+    atomic_init(&lane->cache_woken, false);
     lane->core.program = config->program;
     lane->core.shared = (struct service_shared *)&config->shared;
     lane->core.backends = config->states;
@@ -142,9 +144,10 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
         !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
         return "no memory for instances and buffers";
     if ((config->folders && !(lane->readers = reserve(lane, lane->channels * sizeof *lane->readers))) ||
+        (config->cache && !(lane->cached = reserve(lane, lane->channels * sizeof *lane->cached))) ||
         (config->tls && !(lane->tls = reserve(lane, lane->channels * sizeof *lane->tls))) ||
         (config->ends && !(lane->ends = reserve(lane, sizeof *lane->ends))))
-        return "no memory for files, TLS, or addresses";
+        return "no memory for files, TLS, a cache, or addresses";
     wrong = service_log_make(lane);
     return wrong ? wrong : listen_at(lane);
 }
@@ -332,6 +335,7 @@ void service_lane_free(struct service_lane *lane)
     service_buffers_free(&lane->core.buffers);
     munmap(lane->memory, lane->capacity * lane->stride);
     release(lane, lane->readers, lane->channels * sizeof *lane->readers);
+    release(lane, lane->cached, lane->channels * sizeof *lane->cached);
     release(lane, lane->tls, lane->channels * sizeof *lane->tls);
     release(lane, lane->ends, sizeof *lane->ends);
     service_log_free(lane);

@@ -16,6 +16,8 @@
  * --proxy-protocol ADDRESS BITS (again for each network): clients from there send a PROXY header; --backend-proxy VERSION:
  * backends are sent one (0: none).
  *
+ * --cache MIB: responses of HTTP backends are stored, in so much memory.
+ *
  * --http2 STREAMS: clients may use HTTP/2, with so many streams of a connection at once; --http2-memory (MiB, of all).
  *
  * On SIGUSR1 another process accepts from these sockets: this one accepts what is waiting and no more, prints `draining`, and
@@ -34,6 +36,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "folder.h"
 #include "health.h"
 #include "log_file.h"
@@ -65,6 +68,8 @@ static const char *make_shared(struct service_config *config)
     config->states = calloc(channels, sizeof *config->states);
     if (!config->states)
         return "no memory";
+    if (config->cache_size && !(config->cache = service_cache_make((uint64_t)config->cache_size << 20)))
+        return "no memory for the cache";
     if (config->program->shared_size == 0)
         return NULL;
     config->shared.state = mmap(NULL, config->program->shared_size, PROT_READ | PROT_WRITE,
@@ -112,12 +117,13 @@ static int print_sizes(void)
     for (unsigned i = 0; i < service_program_count; i++)
         printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
                "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
-               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu}%s",
+               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu, \"cached\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
                sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
                sizeof(struct service_buffer) + sizeof(struct service_visit), sizeof(struct service_ends),
+               sizeof(struct service_cached),
                i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }
@@ -311,6 +317,7 @@ int main(int count, char **arguments)
                     close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
         }
+        service_cache_free(configs[i].cache);
         service_tls_free(&configs[i]);
         service_log_close(&configs[i]);
         free(configs[i].states);

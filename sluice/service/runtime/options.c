@@ -48,6 +48,7 @@ static uint32_t *number_of(struct service_config *config, const char *option)
         const char *name;
         uint32_t *place;
     } known[] = {
+        {"--cache", &config->cache_size},
         {"--accept", &config->listen_port}, {"--buffer-size", &config->buffer_size}, {"--idle", &config->idle},
         {"--timeout", &config->timeout},    {"--message-time", &config->message_time}, {"--keep", &config->keep},
         {"--share", &config->share},        {"--body-time", &config->body_time},       {"--body-rate", &config->body_rate},

@@ -1,5 +1,6 @@
 /* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 
+#include "cache.h"
 #include "h2.h"
 #include "message.h"
 #include "tls.h"
@@ -20,13 +21,14 @@ bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *sin
 /* Whether what a channel sends stands because the other side takes nothing. */
 static bool blocked(const struct service_channel *c) { return c->to && c->to->out_since; }
 
-/* Whether a backend owes something: a connection, an answer to a request that it has as a whole, or the rest of one. */
+/* Whether a backend owes something: a connection, an answer to a request that it has as a whole, or the rest of one. An
+ * answer that the current step has looked at is there. */
 static bool owes(const struct service_channel *c)
 {
     uint32_t due = c->sent > c->received ? c->sent - c->received : 0; /* a backend can also send unasked */
 
     return c->reopens && c->link != SERVICE_CLOSED && !blocked(c) &&
-           (service_transit(c) || due > (c->from && c->link == SERVICE_OPEN));
+           (service_transit(c) || due > (uint32_t)(c->from && c->link == SERVICE_OPEN) + c->pinned);
 }
 
 /* Whether what a client sends passes too slowly. The time in which the other side takes nothing is not the client's. */
@@ -92,6 +94,8 @@ void service_end_overdue(struct service_lane *lane)
 {
     struct service_instance *next;
 
+    if (lane->config->cache)
+        service_cache_tick(lane);
     end_starved(lane);
     for (struct service_instance *instance = lane->oldest; instance; instance = next) {
         struct service_channel *where;

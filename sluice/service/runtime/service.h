@@ -115,6 +115,7 @@ struct service_channel {
     bool secure : 1;      /* the connection uses TLS */
     bool cut : 1;         /* TLS: the connection has ended, and the other side has not said so */
     bool awaits : 1;      /* the header of a proxy comes before its first message */
+    bool cached : 1;      /* what its backend answers is stored, cache.h */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
 };
 

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "folder.h"
 #include "message.h"
 #include "prelude.h"
@@ -57,25 +58,13 @@ static void leave(struct service_channel *c)
         atomic_fetch_sub_explicit(&backend->load, 1, memory_order_relaxed);
 }
 
-bool service_io_open(struct service_channel *c)
+/* The connection of a channel: one of the pool, or one that begins. False if there is none; the fault is set. */
+static bool open_socket(struct service_channel *c)
 {
     struct service_address address;
     bool failed = false;
     int on = 1;
 
-    if (!service_lane_of(c)->config->backends[c->port]) {
-        service_fail(c->instance, SERVICE_CLOSED_CHANNEL);
-        return false;
-    }
-    if (!join(c)) {
-        service_fail(c->instance, SERVICE_BACKEND_FULL);
-        return false;
-    }
-    c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = c->cut = false;
-    if (service_folder_of(c) >= 0) {
-        service_folder_begin(c);
-        return true;
-    }
     c->fd = service_kept_take(c);
     c->reused = c->fd >= 0;
     if (c->fd >= 0) {
@@ -86,7 +75,8 @@ bool service_io_open(struct service_channel *c)
         address = address_of(c);
         c->fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
         if (c->fd < 0) {
-            leave(c);
+            if (!c->cached) /* else its closing does so */
+                leave(c);
             service_fail(c->instance, SERVICE_CONNECT_FAILED);
             return false;
         }
@@ -107,6 +97,28 @@ bool service_io_open(struct service_channel *c)
         return false;
     }
     return true;
+}
+
+bool service_io_open(struct service_channel *c)
+{
+    if (!service_lane_of(c)->config->backends[c->port]) {
+        service_fail(c->instance, SERVICE_CLOSED_CHANNEL);
+        return false;
+    }
+    c->readable = c->writable = c->hung_up = c->in_ended = c->out_ended = c->cut = false;
+    if (service_cache_serves(c)) { /* it is connected when a request has to go there */
+        service_cache_open(c);
+        return true;
+    }
+    if (!join(c)) {
+        service_fail(c->instance, SERVICE_BACKEND_FULL);
+        return false;
+    }
+    if (service_folder_of(c) >= 0) {
+        service_folder_begin(c);
+        return true;
+    }
+    return open_socket(c);
 }
 
 /* What epoll reports of a channel. False if its connection could not be made. */
@@ -158,10 +170,12 @@ bool service_io_fill(struct service_channel *c)
     struct service_instance *self = c->instance;
     struct service_buffers *pool = &self->core->buffers;
 
-    if (c->fd < 0)
+    if (c->fd < 0 && !c->cached)
         return service_folder_fill(c);
     if (c->secure && !service_tls_ready(c))
         return !self->fault;
+    if (c->cached)
+        return service_cache_fill(c);
     while (c->readable) {
         ssize_t got;
         uint32_t room;
@@ -211,10 +225,12 @@ bool service_io_flush(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
 
-    if (c->fd < 0)
+    if (c->fd < 0 && !c->cached)
         return service_folder_flush(c);
     if (c->secure && !service_tls_ready(c))
         return !self->fault;
+    if (c->cached)
+        return service_cache_flush(c);
     while (c->out && c->out->start < c->out->end) {
         ssize_t sent = give(c, c->out->bytes + c->out->start, c->out->end - c->out->start);
 
@@ -250,17 +266,9 @@ bool service_io_flush(struct service_channel *c)
     return true;
 }
 
-void service_io_close(struct service_channel *c)
+/* Closes the descriptor of a channel, with its TLS. */
+static void close_socket(struct service_channel *c)
 {
-    struct service_buffers *pool = &c->instance->core->buffers;
-
-    if (c->link != SERVICE_CLOSED) {
-        leave(c);
-        if (c->fd < 0)
-            service_folder_end(c);
-    }
-    if (c->pipe)
-        service_pipe_give(c);
     if (c->secure)
         service_tls_end(c);
     if (c->fd >= 0) {
@@ -269,6 +277,23 @@ void service_io_close(struct service_channel *c)
     }
     c->fd = -1;
     c->out_since = 0;
+}
+
+void service_io_close(struct service_channel *c)
+{
+    struct service_buffers *pool = &c->instance->core->buffers;
+
+    if (c->link != SERVICE_CLOSED) {
+        if (!c->cached || service_cache_joined(c))
+            leave(c);
+        if (c->fd < 0 && !c->cached)
+            service_folder_end(c);
+    }
+    if (c->pipe)
+        service_pipe_give(c);
+    close_socket(c);
+    if (c->cached)
+        service_cache_close(c);
     c->link = SERVICE_CLOSED;
     c->readable = c->writable = c->parked = false;
     if (c->in)
@@ -277,3 +302,31 @@ void service_io_close(struct service_channel *c)
         service_buffer_give(pool, c->out);
     c->in = c->out = NULL;
 }
+
+/* --- of a channel whose responses are cached, cache.h */
+
+bool service_socket_connect(struct service_channel *c)
+{
+    if (!join(c)) {
+        service_fail(c->instance, SERVICE_BACKEND_FULL);
+        return false;
+    }
+    service_cache_join(c);
+    c->hung_up = c->cut = false;
+    return open_socket(c);
+}
+
+void service_socket_disconnect(struct service_channel *c)
+{
+    if (c->fd >= 0)
+        leave(c);
+    close_socket(c);
+    c->link = SERVICE_OPEN;
+    c->hung_up = false;
+}
+
+ssize_t service_socket_take(struct service_channel *c, void *bytes, size_t size) { return take(c, bytes, size); }
+
+ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size) { return give(c, bytes, size); }
+
+void service_socket_fail(struct service_channel *c) { service_fail(c->instance, failure(c)); }

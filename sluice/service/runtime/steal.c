@@ -9,6 +9,7 @@
  */
 #include <unistd.h>
 
+#include "cache.h"
 #include "message.h"
 #include "tls.h"
 
@@ -48,7 +49,7 @@ static bool movable(const struct service_instance *instance)
     for (uint32_t i = 0; i < instance->channel_count; i++)
         if (instance->channels[i].pipe || (instance->channels[i].secure && service_tls_waits(&instance->channels[i])))
             return false;
-    return !instance->fault && !instance->h2;
+    return !instance->fault && !instance->h2 && !service_cache_waits(instance);
 }
 
 static void hand(struct service_lane *lane, struct service_instance *instance, struct service_worker *to)

@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "cache.h"
 #include "h2.h"
 #include "message.h"
 #include "prelude.h"
@@ -248,6 +249,7 @@ void *service_worker_run(void *argument)
         for (uint32_t i = 0; i < worker->lane_count; i++) {
             service_lane_collect(&worker->lanes[i]);
             service_lane_wake(&worker->lanes[i]);
+            service_cache_wake(&worker->lanes[i]);
         }
         run_queues(worker);
         set_time(worker);

@@ -62,6 +62,8 @@ struct service_config {
     struct service_network *trusted;      /* proxies whose PROXY headers count */
     uint32_t trusted_count;
     uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
+    uint32_t cache_size;                  /* MiB of the cache of HTTP; 0: there is none */
+    struct service_cache *cache;
     bool folders;                         /* whether a backend is a folder */
     struct service_backend *states;
     struct service_shared shared;
@@ -93,6 +95,7 @@ struct service_lane {
     uint64_t stride, capacity, touched, in_use; /* `in_use`: of this lane's memory, wherever the instance runs */
     struct service_ends *ends; /* of each instance; null: nothing needs them */
     struct service_reader *readers; /* of each channel of each instance; null: no backend is a folder */
+    struct service_cached *cached;  /* the same; null: there is no cache */
     struct service_tls **tls; /* of each channel of each instance; null: the service uses no TLS */
     struct service_instance *free, *oldest;
     _Atomic(struct service_instance *) returned; /* that have ended at other workers */
@@ -106,8 +109,9 @@ struct service_lane {
     uint64_t spent;                        /* nanoseconds, divided by the share */
     int listener;
     bool listening;
-    bool draining;    /* accepts no more than `queued` connections */
-    uint32_t queued;  /* those that were waiting to be accepted when it began to drain */
+    bool draining;           /* accepts no more than `queued` connections */
+    uint32_t queued;         /* those that were waiting to be accepted when it began to drain */
+    atomic_bool cache_woken; /* what an instance has waited for is in the cache */
 };
 
 struct service_worker {

@@ -1,0 +1,86 @@
+/* An HTTP cache between the channels of a program and their backends: the program sends its requests as without it. Each request
+ * of a channel is looked at when those before it are answered. A stored response is copied into `in`, and the backend is not
+ * connected; else the request goes on, and its response is stored while it passes.
+ *
+ * Requests for the same response wait while one of them, the leader, is on its way to the backend.
+ */
+#ifndef SERVICE_CACHE_H
+#define SERVICE_CACHE_H
+
+#include "cache_store.h"
+#include "worker.h"
+
+enum service_cache_phase {
+    SERVICE_CACHE_IDLE,   /* no request is on its way */
+    SERVICE_CACHE_WAITS,  /* for the response to the same request of another channel */
+    SERVICE_CACHE_HEAD,   /* the head of a response is due */
+    SERVICE_CACHE_BODY,   /* its body is */
+    SERVICE_CACHE_SERVES, /* a stored response is copied */
+};
+
+/* What a channel is doing. */
+struct service_cached {
+    uint8_t phase;    /* enum service_cache_phase */
+    bool joined;      /* it is connected to its backend, or is being connected */
+    bool leads, waits; /* it is in the cache's list of leaders, or of those that wait */
+    bool ready;       /* the leader for which it waits has ended */
+    bool alone;       /* it does not wait again for the current request */
+    bool head_only;   /* the request is HEAD */
+    bool stores;      /* its response may be stored */
+    bool spoiled;     /* it may not: what it is about was changed meanwhile */
+    bool unsafe;      /* the request may change what is stored */
+    bool validates;   /* the request asks whether `page` has changed */
+    bool interim;     /* the response is one before the final one */
+    bool composed;    /* what precedes the bytes of `page` is in `raw` */
+    uint32_t since;   /* the second in which it began to wait, or the request was sent */
+    uint64_t hash;    /* of the key of the request */
+    uint64_t pass;    /* bytes of the request that are still to be sent, */
+    struct service_tail tail; /* and the parts after them */
+    uint64_t left;    /* the same of the response, */
+    uint32_t head;    /* of which so many are its head's */
+    struct service_tail rest;
+    struct service_buffer *asked; /* the head of the request, if its response may be stored */
+    struct service_buffer *raw;   /* what has come, or will be sent, before it is moved to `in` */
+    struct service_page *page;    /* that is copied, or validated */
+    struct service_page *made;    /* that the response is stored in */
+    struct service_cursor cursor;
+    struct service_cached *next, *before; /* in a list */
+    struct service_channel *channel;
+};
+
+/* Whether the responses of a channel's backend are cached. */
+bool service_cache_serves(const struct service_channel *c);
+
+/* As service_io_open(), service_io_fill(), service_io_flush() and service_io_close(). */
+void service_cache_open(struct service_channel *c);
+bool service_cache_fill(struct service_channel *c);
+bool service_cache_flush(struct service_channel *c);
+void service_cache_close(struct service_channel *c);
+
+/* A connection of the channel counts among those to its backend; whether one does. */
+void service_cache_join(struct service_channel *c);
+bool service_cache_joined(const struct service_channel *c);
+
+/* Whether an instance waits for another one: it stays with its worker. */
+bool service_cache_waits(const struct service_instance *self);
+
+/* Gives those a turn whose leader has ended; the second, once a second, also those that have waited long enough. */
+void service_cache_wake(struct service_lane *lane);
+void service_cache_tick(struct service_lane *lane);
+
+/* --- socket.c: the connection of a channel whose responses are cached */
+
+/* Begins to connect it. False if it cannot; the fault is set. */
+bool service_socket_connect(struct service_channel *c);
+
+/* Closes its connection, and nothing else. */
+void service_socket_disconnect(struct service_channel *c);
+
+/* As read(2), and as send(2). */
+ssize_t service_socket_take(struct service_channel *c, void *bytes, size_t size);
+ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);
+
+/* Fails for the reason that `errno` has. */
+void service_socket_fail(struct service_channel *c);
+
+#endif

@@ -1,0 +1,70 @@
+/* What a shared cache may do with requests and responses of HTTP (RFC 9111). */
+#ifndef SERVICE_CACHE_RULES_H
+#define SERVICE_CACHE_RULES_H
+
+#include "headers.h"
+
+enum {
+    SERVICE_TAG = 256,          /* bytes of an entity tag; a longer one is no validator */
+    SERVICE_CACHE_CONTROL = 512, /* of all Cache-Control fields of a response */
+};
+
+/* What a request says of caches. */
+struct service_wish {
+    struct service_text method, uri, host, headers;
+    bool plain;     /* GET or HEAD without a body, a range, an authorization, or conditions that a cache cannot decide */
+    bool head;      /* HEAD */
+    bool unsafe;    /* what it does may change what is stored of its URI (RFC 9110, section 9.2.1) */
+    bool no_store;  /* nothing of it is stored */
+    bool validated; /* a stored response is used only after the backend has confirmed it */
+    bool stored;    /* only-if-cached */
+    bool asks;      /* it has If-None-Match or If-Modified-Since */
+    int64_t max_age, min_fresh; /* seconds; -1: it says nothing */
+};
+
+/* Reads the head of a request: its first line and its header fields, without the empty line. */
+void service_read_wish(struct service_text line, struct service_text headers, struct service_wish *wish);
+
+/* What is known of a stored response besides its bytes. Texts are empty where it has no such field. */
+struct service_freshness {
+    int64_t lifetime;  /* seconds for which it is fresh; 0: it has to be validated before each use */
+    int64_t age;       /* seconds that it had when it was received */
+    int64_t modified;  /* Last-Modified; -1: unknown */
+    uint16_t status, tag_size, control_size;
+    char date[SERVICE_DATE], expires[SERVICE_DATE], last_modified[SERVICE_DATE];
+    char tag[SERVICE_TAG], control[SERVICE_CACHE_CONTROL];
+};
+
+/* Whether a response with these header fields may be stored for a request without authorization; what is known of it then.
+ * `now`: seconds since 1970; `delay`: seconds between the request and it. */
+bool service_read_freshness(uint32_t status, struct service_text headers, int64_t now, int64_t delay,
+                            struct service_freshness *found);
+
+/* The same of a 304 that confirms a stored response: fields that it has replace those that are stored. False if the response
+ * may not be stored any more. */
+bool service_read_refreshed(struct service_text headers, int64_t now, int64_t delay, struct service_freshness *found);
+
+/* Whether it has a validator: the backend can be asked whether it has changed. */
+static inline bool service_has_validator(const struct service_freshness *found)
+{
+    return found->tag_size || found->last_modified[0];
+}
+
+/* Whether a stored response of an age may be used for a request without asking the backend. */
+bool service_usable(const struct service_freshness *found, int64_t age, const struct service_wish *wish);
+
+/* Whether the condition of a request says that its client has a stored response already: 304 is the answer then. */
+bool service_client_has(const struct service_freshness *found, const struct service_wish *wish);
+
+/* Whether a field of a response is not stored as it is: it belongs to a connection, or is written again with each use. */
+bool service_field_dropped(struct service_text name, struct service_text headers);
+
+/* The name and the value of the line that a block begins with; its size with the line end, 0 at the end. */
+uint32_t service_field(struct service_text block, struct service_text *name, struct service_text *value);
+
+static inline struct service_text service_literal(const char *text)
+{
+    return (struct service_text){(const uint8_t *)text, (uint32_t)strlen(text)};
+}
+
+#endif

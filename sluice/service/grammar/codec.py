@@ -261,6 +261,8 @@ def _called(name: str, given: list[int | bytes]) -> int | bytes:
             return scan.word(texts[0], numbers[0])
         case "item":
             return scan.item(texts[0], numbers[0])
+        case "token":
+            return int(bool(texts[0]) and scan.TOKEN.issuperset(texts[0]))
         case "line":
             return scan.line(texts[0])
         case "number":

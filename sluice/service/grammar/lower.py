@@ -18,6 +18,7 @@ _FUNCTIONS = {
     "word": "word",
     "item": "item",
     "line": "first_line",
+    "token": "is_token",
     "number": "decimal",
 }
 _CALLS = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}

@@ -29,7 +29,7 @@ _EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "che
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 DEEPEST = 100
-FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "line": 1, "number": 1, "length": 1}
+FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "line": 1, "token": 1, "number": 1, "length": 1}
 """Functions of an expression, with the number of their arguments."""
 
 

@@ -328,7 +328,7 @@ def text_of(value: Value, names: Mapping[str, Item]) -> bool:
 
 _ARGUMENTS = {
     "header": (True, True), "has": (True, True, True), "word": (True, False), "item": (True, False),
-    "line": (True,), "number": (True,), "length": (True,),
+    "line": (True,), "token": (True,), "number": (True,), "length": (True,),
 }  # fmt: skip
 """Which arguments of a function are bytes."""
 

@@ -71,9 +71,14 @@ def headers(data: bytes) -> bytes | None:
         at = end + 2
 
 
-def _values(block: bytes, name: bytes) -> list[bytes]:
+def _rests(block: bytes, name: bytes) -> list[bytes]:
+    """What follows the colon in fields of a name."""
     fields = (line.partition(b":") for line in block.split(b"\r\n") if line)
-    return [value.strip(b" \t") for each, _, value in fields if each.lower() == name.lower()]
+    return [value for each, _, value in fields if each.lower() == name.lower()]
+
+
+def _values(block: bytes, name: bytes) -> list[bytes]:
+    return [value.strip(b" \t") for value in _rests(block, name)]
 
 
 def header(block: bytes, name: bytes) -> bytes:
@@ -142,8 +147,10 @@ def _options(rest: bytes, fill: bytes, filled: bool) -> tuple[bytes, bool]:
 
 def framing(block: bytes, answer: bool, empty: bool) -> tuple[int, int]:
     """How a body is framed: its kind, and its size. Raises MalformedError."""
-    lengths = {decimal(each) for each in _values(block, b"content-length")}
-    codings = _values(block, b"transfer-encoding")
+    lengths = {decimal(each.strip(b" ")) for each in _rests(block, b"content-length")}
+    codings = [each.strip(b" ") for each in _rests(block, b"transfer-encoding")]
+    if not answer and len(_rests(block, b"host")) > 1:
+        raise MalformedError("host")
     if len(lengths) > 1 or len(codings) > 1 or (codings and (lengths or codings[0].lower() != b"chunked")):
         raise MalformedError("framing")
     if empty:
@@ -189,8 +196,11 @@ def _chunk(tail: Tail, line: bytes) -> int:
     if not plain(line[:-2], tab=True):
         raise MalformedError("chunk")
     if tail.state == 2:
+        name, colon, _ = line.partition(b":")
         if len(line) == 2:
             tail.kind = NO_TAIL
+        elif not colon or not name or not TOKEN.issuperset(name):
+            raise MalformedError("trailer")
         return len(line)
     digits = 0
     while line[digits] in b"0123456789abcdefABCDEF":

@@ -12,6 +12,16 @@ static inline bool service_token(uint8_t c)
            (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
+/* token(): whether a text is a token (RFC 9110, section 5.6.2). */
+static inline int64_t service_is_token(struct service_text text)
+{
+    uint32_t at = 0;
+
+    while (at < text.length && service_token(text.at[at]))
+        at++;
+    return text.length && at == text.length;
+}
+
 /* The bytes of a block of header fields, without the empty line that ends it. SERVICE_MALFORMED for a line that is no
  * field: without a name, with a space before the colon, folded (section 5.2), or with a control character. */
 static inline enum service_parsed service_headers(const uint8_t *data, uint64_t length, uint64_t *size)
@@ -91,7 +101,7 @@ struct service_field {
     struct service_text name, rest;
 };
 
-static inline struct service_field service_field_of(uint8_t *line, uint32_t size)
+static inline struct service_field service_field_of(const uint8_t *line, uint32_t size)
 {
     uint32_t colon = (uint32_t)((const uint8_t *)memchr(line, ':', size) - line);
 
@@ -228,35 +238,46 @@ static inline bool service_hops(uint8_t *block, uint32_t length, struct service_
 }
 
 /* How a message's body is framed (RFC 9112, section 6.3). `answer`: a response; `empty`: one that has no body, whatever
- * its fields say. Both a length and chunks, or two lengths that differ, are malformed: what other programs take as the
- * body could differ. */
+ * its fields say. What other programs could take as another message is malformed: both a length and chunks, two lengths that
+ * differ, tabs around either, and a request with several hosts (section 3.2). */
 static inline bool service_framing(struct service_text block, bool answer, bool empty, struct service_tail *tail,
                                    uint64_t *size)
 {
-    static const uint8_t length_name[] = "content-length", coding_name[] = "transfer-encoding", chunked[] = "chunked";
-    struct service_text name = {length_name, 14}, coding = {coding_name, 17}, value, last = {NULL, 0};
-    bool known = false, bad = false;
+    static const char *const names[] = {"content-length", "transfer-encoding", "host"}, *const chunked[] = {"chunked"};
+    bool known = false, coded = false, bad = false;
+    uint32_t hosts = 0, line;
     int64_t length = 0;
 
     *size = 0;
-    for (uint32_t at = 0; service_next_header(block, name, &at, &value);) {
-        int64_t other = service_decimal(value, &bad);
+    for (uint32_t at = 0; at < block.length; at += line) {
+        uint8_t first = service_lower(block.at[at]);
+        struct service_field field;
 
-        if (bad || (known && other != length))
-            return false;
-        known = true;
-        length = other;
+        line = (uint32_t)service_line(block.at + at, block.length - at);
+        if (first != 'c' && first != 't' && first != 'h')
+            continue;
+        field = service_field_of(block.at + at, line);
+        if (service_named(field.name, names + 2, 1)) {
+            hosts++;
+        } else if (service_named(field.name, names, 1)) {
+            int64_t other = service_decimal(service_trim(field.rest), &bad);
+
+            if (bad || (known && other != length) || memchr(field.rest.at, '\t', field.rest.length))
+                return false;
+            known = true;
+            length = other;
+        } else if (service_named(field.name, names + 1, 1)) {
+            if (coded || !service_named(service_trim(field.rest), chunked, 1) ||
+                memchr(field.rest.at, '\t', field.rest.length))
+                return false; /* other codings are not known here */
+            coded = true;
+        }
     }
-    for (uint32_t at = 0; service_next_header(block, coding, &at, &value);) {
-        if (last.at)
-            return false;
-        last = value;
-    }
-    if (last.at && (known || !service_same_word(last, (struct service_text){chunked, 7})))
-        return false; /* other codings are not known here */
+    if ((coded && known) || (!answer && hosts > 1))
+        return false;
     if (empty)
         return true;
-    if (last.at)
+    if (coded)
         tail->kind = SERVICE_CHUNKS;
     else if (known)
         *size = (uint64_t)length;

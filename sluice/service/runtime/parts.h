@@ -16,8 +16,12 @@ static inline enum service_parsed service_next_chunk(struct service_tail *tail, 
     if (!service_plain(data, line - 2, true))
         return SERVICE_MALFORMED; /* also in an extension and a trailer: a bare LF ends a line for other programs */
     if (tail->state == 2) {
+        const uint8_t *colon = memchr(data, ':', line);
+
         if (line == 2)
             tail->kind = SERVICE_NO_TAIL;
+        else if (!colon || !service_is_token((struct service_text){data, (uint32_t)(colon - data)}))
+            return SERVICE_MALFORMED; /* a program that knows no trailers would take it as the next message */
         *take = line;
         return SERVICE_READY;
     }

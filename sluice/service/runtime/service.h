@@ -93,7 +93,6 @@ struct service_channel {
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
     uint8_t notes_first, notes_count;
-    uint8_t interims; /* interim responses to the request whose answer is due */
     uint8_t pipe;     /* that through which a message passes in the kernel, of its worker; 0: none */
     uint8_t link;     /* enum service_link */
     uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
@@ -117,6 +116,7 @@ struct service_channel {
     bool awaits : 1;      /* the header of a proxy comes before its first message */
     bool cached : 1;      /* what its backend answers is stored, cache.h */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
+    uint8_t interims : 5; /* interim responses to the request whose answer is due */
 };
 
 enum { SERVICE_PORTS = 16 };

@@ -3,14 +3,17 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cache.h"
 #include "h2.h"
+#include "http_date.h"
 #include "message.h"
 #include "prelude.h"
+#include "tls.h"
 
 enum {
     EVENTS = 256,   /* taken at once */
@@ -54,6 +57,31 @@ const char *service_worker_make(struct service_worker *worker, const struct serv
     return wrong;
 }
 
+/* A malformed request of HTTP has an answer (RFC 9112, section 3), if it is the next that is due, and there is room for it. */
+static void answer_malformed(struct service_instance *instance)
+{
+    struct service_channel *c;
+    char answer[128];
+    int size;
+
+    if (instance->h2 || instance->begins)
+        return;
+    c = service_port(instance, ((struct service_lane *)instance->core)->config->listen_port);
+    if (!instance->core->program->ports[c->port].web || c->link != SERVICE_OPEN || c->from || c->out || c->out_ending ||
+        service_transit(c))
+        return;
+    for (uint32_t i = 0; i < instance->channel_count; i++)
+        if (instance->channels[i].to == c || instance->channels[i].sent > instance->channels[i].received)
+            return;
+    size = snprintf(answer, sizeof answer,
+                    "HTTP/1.1 400 Bad Request\r\nDate: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+                    service_date_now());
+    if (c->secure)
+        service_tls_send(c, answer, (size_t)size);
+    else
+        send(c->fd, answer, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 /* A turn of the first instance in a lane's queue. */
 static void run_first(struct service_lane *lane)
 {
@@ -72,6 +100,8 @@ static void run_first(struct service_lane *lane)
         life = instance->h2 ? service_h2_turn(instance) : service_instance_turn(instance);
     switch (life) {
     case SERVICE_DEAD:
+        if (instance->fault == SERVICE_BAD_MESSAGE)
+            answer_malformed(instance);
         service_lane_give(lane, instance);
         break;
     case SERVICE_AGAIN:

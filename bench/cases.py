@@ -140,7 +140,7 @@ def attacks() -> list[Case]:
 
 EVENTS = {
     "tracked": "flow tracking",
-    "unheard": "64 events defined, nobody listens",
+    "unheard": "64 events defined, without a subscriber",
     "idle": "64 handlers on demand of these, none registered",
     "watching": "all 64 registered for all connections",
     "counting": "a handler for each packet",

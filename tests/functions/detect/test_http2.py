@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule, run
+from tests.functions.detect.test_actions import ran
 from tests.functions.logs.boxes import connection as logged
 from tests.functions.logs.http2 import (
     CLIENT,
@@ -237,6 +238,19 @@ def test_the_capture_of_a_browser() -> None:
     assert [(row["alert"]["signature_id"], row["http"].get("hostname")) for row in rows] == [
         (1, "cloudflare-quic.com"), (2, None)
     ]  # fmt: skip
+
+
+@needs_openssl
+@needs_libcrypto
+def test_drop_stops_the_segment_that_completes_the_record(tmp_path: Path) -> None:
+    talk, keys = secured("1.3", False)
+    asks = max(at for at, (who, _) in enumerate(talk) if who == ">")
+    frames = connection(talk, port=443)  # a segment for each record, after three of the handshake
+    text = rule('content:"evil body"; http_client_body;').replace("alert", "drop", 1)
+    passed, rows = ran(frames, text, tmp_path, "--keylog", str(keys))
+    assert passed == frames[: 3 + asks]
+    assert [(row["pcap_cnt"], row["alert"]["action"]) for row in rows] == [(4 + asks, "blocked")]
+    assert ran(frames, text, tmp_path)[0] == frames
 
 
 @needs_openssl

@@ -166,6 +166,27 @@ def test_requests_of_the_capture() -> None:
     assert found[2] == sum(row["status"] is not None for row in rows)
 
 
+@pytest.mark.parametrize("memory", [1 << 30, 60000])
+def test_hostile_frames(memory: int) -> None:
+    """Changed, left out and added bytes of HTTP/2, with and without room: each run gives its memory back."""
+    dice, frames = random.Random(memory), list[bytes]()
+    many = CLIENT + b"".join(headers(number, ASK) + frame(DATA, 0, number, BODY) for number in range(1, 41, 2))
+    for number in range(60):
+        talk: Talk = []
+        for who, said in (*TWO, (">", many)):
+            changed = bytearray(said)
+            for _ in range(dice.randrange(4)):
+                at = dice.randrange(len(changed))
+                changed[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(4))
+            talk = [*talk, (who, bytes(changed))]
+        frames += connection(talk, dice.choice((7, 100, 1460)), client_port=1000 + number, close=number % 2 > 0)
+        if number % 3 == 0:
+            del frames[-8]
+    found = packets(frames, RULES, f"memory={memory}")
+    assert found.sids and found.reports["ids_http_2_ended"]
+    assert bool(found.reports["ids_no_room"]) == (memory < 1 << 30)
+
+
 # --- within TLS ---
 
 CONTENTS = (

@@ -141,11 +141,20 @@ FLOWBIT_ACTIONS = ("set", "isset", "isnotset", "unset", "toggle")
 
 @dataclass(frozen=True)
 class Flowbit:
-    """A bit of the flow. With several names all are meant, or, with `some`, one of them is enough (isset, isnotset)."""
+    """A bit of the flow. With several names all are meant, or, with `some`, one of them is enough (isset, isnotset).
+
+    The name `any` or `all` of a group stands for all bits that rules name with it; `reset` without one is about all.
+    """
 
     action: str
     names: tuple[str, ...]
     some: bool = False
+    group: str = ""
+
+    @property
+    def of_group(self) -> bool:
+        """Whether the bits are all of the group."""
+        return self.action == "reset" or (bool(self.group) and self.names in (("any",), ("all",)))
 
 
 NUMBERS = (

@@ -114,21 +114,24 @@ def _flowbits(rule: Rule, option: Option) -> None:
     if action == "noalert" and not rest:
         rule.silent = True
         return
-    if action not in FLOWBIT_ACTIONS:
-        raise _error(option, f"'{action[:40]}' is unknown", f"it is one of {', '.join(FLOWBIT_ACTIONS)}, noalert.")
-    names, comma, _group = rest.partition(",")
-    names = names.strip()
-    if comma or not names or ("|" in names and "&" in names):
-        raise _error(
-            option, f"'{(option.value or '')[:60]}' is unknown", "write flowbits:set,NAME; groups are not supported."
-        )
+    known = (*FLOWBIT_ACTIONS, "setx", "reset")
+    if action not in known:
+        raise _error(option, f"'{action[:40]}' is unknown", f"it is one of {', '.join(known)}, noalert.")
+    if action == "reset":
+        names, bits_of = "all", rest.strip()
+    else:
+        names, _, bits_of = (part.strip() for part in rest.partition(","))
+    if not names or ("|" in names and "&" in names) or "," in bits_of or (action == "setx" and not bits_of):
+        raise _error(option, f"'{(option.value or '')[:60]}' is unknown", "write flowbits:set,NAME; or set,NAME,GROUP.")
     some = "|" in names
     parts = tuple(part.strip() for part in re.split(r"[|&]", names))
-    if not all(re.fullmatch(r"[\w.\-]+", part) for part in parts):
-        raise _error(option, f"'{names[:60]}' is no name of a bit", "names have letters, digits, '_', '-' and '.'.")
+    if not all(re.fullmatch(r"[\w.\-]+", part) for part in (*parts, *([bits_of] if bits_of else ()))):
+        raise _error(option, f"'{rest[:60]}' is no name of a bit", "names have letters, digits, '_', '-' and '.'.")
     if some and action not in ("isset", "isnotset"):
         raise _error(option, f"'{action}' takes no alternatives", "join several bits by '&'.")
-    rule.flowbits.append(Flowbit(action, parts, some))
+    if names in ("any", "all") and action in ("set", "setx"):
+        raise _error(option, f"'{action}' takes names of bits, not '{names}'")
+    rule.flowbits.append(Flowbit(action, parts, some, bits_of))
 
 
 def _sameip(rule: Rule, option: Option) -> None:

@@ -18,6 +18,7 @@ from sluice.functions.detect.model import (
     OPERATORS,
     Bytes,
     Content,
+    Flowbit,
     Match,
     Operand,
     Pcre,
@@ -47,13 +48,33 @@ class _Sets:
         return 0 if any else self.known.setdefault(item, len(self.known) + 1)
 
 
+class _Bits:
+    """The bits of flows, by name, and the groups that they are in."""
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.number: dict[str, int] = {}
+        self._groups: dict[str, dict[str, None]] = {}
+        for bit in (bit for rule in rules for bit in rule.flowbits if not bit.of_group):
+            for name in bit.names:
+                self.number.setdefault(name, len(self.number))
+                if bit.group:
+                    self._groups.setdefault(bit.group, {})[name] = None
+
+    def plain(self, bit: Flowbit) -> tuple[Flowbit, ...]:
+        """What is said of a group, said of its bits."""
+        group = tuple(self._groups.get(bit.group, self.number if not bit.group else ()))
+        if bit.action == "reset":
+            return (Flowbit("unset", group),)
+        if bit.action == "setx":
+            return (Flowbit("unset", tuple(name for name in group if name not in bit.names)), Flowbit("set", bit.names))
+        return (Flowbit(bit.action, group, bit.names == ("any",)),) if bit.of_group else (bit,)
+
+
 def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]]], bytes] = database) -> bytes:
     """The table of rules. compiled: makes a database of patterns. Raises RuleError, DetectionError."""
     groups = group(rules)
     addresses, ports = _Sets(), _Sets()
-    bits = {
-        name: number for number, name in enumerate(dict.fromkeys(n for r in rules for b in r.flowbits for n in b.names))
-    }
+    bits = _Bits(rules)
     body = Writer()
     body.number(len(rules))
     needed = [0] * len(rules)
@@ -77,7 +98,7 @@ def table(rules: Sequence[Rule], compiled: Callable[[Sequence[tuple[bytes, bool]
                 body.number(low, which)
     head = Writer()
     head.out += MAGIC
-    head.number(len(bits), len(addresses.known))
+    head.number(len(bits.number), len(addresses.known))
     for item in addresses.known:
         assert isinstance(item, Addresses)
         _ranges(head, item.v4, 4)
@@ -97,7 +118,7 @@ def _ranges(to: Writer, ranges: Ranges, size: int) -> None:
             to.out += low.to_bytes(16, "big") + high.to_bytes(16, "big")
 
 
-def _rule(to: Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[str, int], needed: int) -> None:
+def _rule(to: Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: _Bits, needed: int) -> None:
     to.number(rule.sid, rule.gid, rule.rev, rule.priority, ACTION_NUMBERS.index(rule.action), rule.protocols)
     to.number(addresses.index(rule.src, rule.src.any), ports.index(rule.sports, rule.sports == ANY_PORT))
     to.number(addresses.index(rule.dst, rule.dst.any), ports.index(rule.dports, rule.dports == ANY_PORT))
@@ -113,9 +134,12 @@ def _rule(to: Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: dict[str
         to.number(kind, threshold.track == "by_dst", threshold.count, threshold.seconds)
     else:
         to.number(0, 0, 0, 0)
-    to.number(len(rule.flowbits))
-    for bit in rule.flowbits:
-        to.number(FLOWBIT_ACTIONS.index(bit.action), bit.some, len(bit.names), *(bits[name] for name in bit.names))
+    flowbits = [each for bit in rule.flowbits for each in bits.plain(bit)]
+    to.number(len(flowbits))
+    for bit in flowbits:
+        to.number(
+            FLOWBIT_ACTIONS.index(bit.action), bit.some, len(bit.names), *(bits.number[name] for name in bit.names)
+        )
     to.blob(alert_json(rule).encode())
     to.blob(rule.msg.encode("utf-8", "surrogateescape"))
     to.blob(fast_line(rule).encode("utf-8", "surrogateescape"))

@@ -2,8 +2,8 @@
  * streams, on HTTP messages and on packets, and writes the alerts.
  *
  * ids_table.h reads the table into what ids_types.h describes. ids_match.h, ids_bytes.h and ids_rule.h evaluate one rule;
- * ids_stream.h, ids_whole.h, ids_http.h, ids_http2.h, ids_opened.h, ids_tls.h, ids_dns.h and ids_packet.h say on what. ids_flow.h carries out what it
- * decides, ids_alert.h writes the alert, ids_frames.h its packets. */
+ * ids_stream.h, ids_whole.h, ids_message.h, ids_http.h, ids_http2.h, ids_opened.h, ids_tls.h, ids_dns.h and ids_packet.h say on
+ * what. ids_flow.h carries out what it decides, ids_alert.h writes the alert, ids_frames.h its packets. */
 #include "sluice.h"
 
 SLUICE_INLINE

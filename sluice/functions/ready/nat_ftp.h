@@ -202,9 +202,10 @@ static void nat_ftp_lines(const struct sl_event *event, const struct nat_flow *f
 
 /* A segment whose lines are not read, as it is too long or not whole: the next line begins after its last one. */
 static void nat_ftp_unread(const struct sl_event *event, struct nat_control *control, uint32_t number, const uint8_t *payload, uint32_t captured) {
-    const uint8_t *end = captured ? memrchr(payload, '\n', captured) : NULL;
-    if (end && nat_after(number + (uint32_t)(end + 1 - payload), control->line)) {
-        control->line = number + (uint32_t)(end + 1 - payload);
+    while (captured && payload[captured - 1] != '\n')   /* after the loop, the length of its whole lines */
+        captured--;
+    if (captured && nat_after(number + captured, control->line)) {
+        control->line = number + captured;
         control->begun_length = 0;
     }
     SLUICE_COUNTER_OF(event->box, ftp_unread)++;

@@ -1,6 +1,6 @@
 /* Opens records of TLS 1.2 with AES-CBC (RFC 5246, 6.2.3.2), authenticated by HMAC before they were encrypted, or after it
- * (encrypt_then_mac, RFC 7366). Only authentic records are opened: how long that takes does not depend on a secret that an
- * attacker could still learn, as it is in the key log. */
+ * (encrypt_then_mac, RFC 7366). What is not authentic is refused as soon as it is known: no sender is answered, so that the time it
+ * takes, which a server must hide (6.2.3.2), is of no use. */
 #ifndef TLS_CBC_H
 #define TLS_CBC_H
 

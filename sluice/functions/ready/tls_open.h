@@ -173,9 +173,11 @@ static inline bool tls_is_overdue(const struct tls_opener *opener) {
  * is read further after each failure whose number is a power of two, and after the wait. */
 static inline const struct key_entry *tls_entry(struct tls_opener *opener, unsigned number, enum key_label label) {
     struct key_log *log = &opener->secrets->log;
+    if (!opener->asked)   /* the random of the client is not known */
+        return NULL;
     const struct key_entry *entry = key_log_find(log, opener->random[0]);
     bool found = entry && (label == KEY_LABELS || entry->secrets[label].length);
-    if (!found && opener->asked) {
+    if (!found) {
         opener->lacking_since = opener->failures++ ? opener->lacking_since : opener->now;
         opener->side[number].lacking = tls_is_overdue(opener);
         if (opener->side[number].lacking || !(opener->failures & (opener->failures - 1))) {

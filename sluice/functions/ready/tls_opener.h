@@ -98,6 +98,8 @@ static inline void tls_open_gap(struct tls_opener *opener, unsigned number, uint
 
 /* The connection has ended. */
 static inline void tls_open_end(struct tls_opener *opener) {
+    opener->failures = 0;   /* the log is read once more for what still waits */
+    tls_open_waiting(opener, opener->client);
     for (unsigned i = 0; i < 2; i++) {
         struct tls_open_side *side = &opener->side[i];
         uint32_t size = side->used >= TLS_RECORD_HEAD ? TLS_RECORD_HEAD + (uint32_t)sl_load_be16(side->held + 3) : UINT32_MAX;

@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule, run
+from tests.functions.detect.test_actions import ran
 from tests.functions.logs.boxes import connection as logged
 from tests.functions.logs.http2 import (
     CLIENT,
@@ -165,6 +166,27 @@ def test_requests_of_the_capture() -> None:
     assert found[2] == sum(row["status"] is not None for row in rows)
 
 
+@pytest.mark.parametrize("memory", [1 << 30, 60000])
+def test_hostile_frames(memory: int) -> None:
+    """Changed, left out and added bytes of HTTP/2, with and without room: each run gives its memory back."""
+    dice, frames = random.Random(memory), list[bytes]()
+    many = CLIENT + b"".join(headers(number, ASK) + frame(DATA, 0, number, BODY) for number in range(1, 41, 2))
+    for number in range(60):
+        talk: Talk = []
+        for who, said in (*TWO, (">", many)):
+            changed = bytearray(said)
+            for _ in range(dice.randrange(4)):
+                at = dice.randrange(len(changed))
+                changed[at : at + dice.randrange(3)] = dice.randbytes(dice.randrange(4))
+            talk = [*talk, (who, bytes(changed))]
+        frames += connection(talk, dice.choice((7, 100, 1460)), client_port=1000 + number, close=number % 2 > 0)
+        if number % 3 == 0:
+            del frames[-8]
+    found = packets(frames, RULES, f"memory={memory}")
+    assert found.sids and found.reports["ids_http_2_ended"]
+    assert bool(found.reports["ids_no_room"]) == (memory < 1 << 30)
+
+
 # --- within TLS ---
 
 CONTENTS = (
@@ -237,6 +259,19 @@ def test_the_capture_of_a_browser() -> None:
     assert [(row["alert"]["signature_id"], row["http"].get("hostname")) for row in rows] == [
         (1, "cloudflare-quic.com"), (2, None)
     ]  # fmt: skip
+
+
+@needs_openssl
+@needs_libcrypto
+def test_drop_stops_the_segment_that_completes_the_record(tmp_path: Path) -> None:
+    talk, keys = secured("1.3", False)
+    asks = max(at for at, (who, _) in enumerate(talk) if who == ">")
+    frames = connection(talk, port=443)  # a segment for each record, after three of the handshake
+    text = rule('content:"evil body"; http_client_body;').replace("alert", "drop", 1)
+    passed, rows = ran(frames, text, tmp_path, "--keylog", str(keys))
+    assert passed == frames[: 3 + asks]
+    assert [(row["pcap_cnt"], row["alert"]["action"]) for row in rows] == [(4 + asks, "blocked")]
+    assert ran(frames, text, tmp_path)[0] == frames
 
 
 @needs_openssl

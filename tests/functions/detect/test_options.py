@@ -215,6 +215,42 @@ def test_flowbits_unset_toggle_and_alternatives() -> None:
     assert packets(frames, udp_rules).sids == [1, 3, 4, 2, 3, 5, 3, 6, 5, 3]
 
 
+def test_flowbits_of_groups() -> None:
+    """As Snort 2's manual has them: setx unsets the other bits of its group; any and all are of a group; reset."""
+    letters = {
+        "A": "set,a,g", "B": "set,b,g", "C": "setx,c,g", "D": "set,d", "E": "unset,all,g", "F": "reset,g", "G": "reset",
+        "H": "toggle,all,g",
+    }  # fmt: skip
+    asked = (
+        "isset,a",
+        "isset,b",
+        "isset,c",
+        "isset,d",
+        "isset,any,g",
+        "isset,all,g",
+        "isnotset,any,g",
+        "isnotset,all,g",
+    )
+    rules = "".join(
+        rule(f'content:"{letter}"; flowbits:{bits}; flowbits:noalert;', "udp any any -> any any", sid)
+        for sid, (letter, bits) in enumerate(letters.items(), 100)
+    ) + "".join(
+        rule(f'content:"?"; flowbits:{bits};', "udp any any -> any any", sid) for sid, bits in enumerate(asked, 1)
+    )
+
+    def holds(said: str) -> set[int]:
+        return set(packets([datagram(letter.encode()) for letter in said], rules).sids)
+
+    assert holds("?") == {7, 8}
+    assert holds("AD?") == {1, 4, 5, 7}
+    assert holds("ABD?") == {1, 2, 4, 5, 7}
+    assert holds("ABDC?") == {3, 4, 5, 7}
+    assert holds("CAB?") == {1, 2, 3, 5, 6}
+    assert holds("ABDE?") == holds("ABDF?") == {4, 7, 8}
+    assert holds("ABDG?") == {7, 8}
+    assert holds("ABH?") == {3, 5, 7}
+
+
 @pytest.mark.parametrize(
     ("options", "sizes"),
     [

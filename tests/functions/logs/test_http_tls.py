@@ -8,12 +8,14 @@ import random
 import shutil
 import ssl
 import struct
+import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.functions.logs.boxes import Row, Talk, connection, lasting, needs_parsers
+from sluice.engine.box import Box
+from tests.functions.logs.boxes import SECOND, Row, Talk, connection, lasting, needs_parsers
 from tests.functions.logs.http2 import Found, needs_nghttp2, run, run_packets
 from tests.functions.logs.test_http2 import talks
 from tests.functions.logs.truth import fields_of
@@ -265,6 +267,7 @@ def test_hello_retry_request(tmp_path: Path) -> None:
             assert counted(found) == {"http_tls_opened": 1}
 
 
+HOUR = 3600 * SECOND
 EARLY = CAPTURE.with_name("http_tls_early.pcap")
 """nginx with OpenSSL 3 rejects early data of `openssl s_client`, which repeats its request:
 without early data, and with another group, so that a HelloRetryRequest precedes. The last one has them accepted."""
@@ -283,6 +286,22 @@ def test_early_data_that_the_server_rejects() -> None:
             assert len(opened(talk, cut, keys).rows) == 1, (number, cut)
         for first in "><":
             assert len(opened(sorted(talk, key=lambda one: one[0] != first), keys=keys).rows) == 1, (number, first)
+
+
+def test_a_key_log_that_grows(said: list[Talk], tmp_path: Path) -> None:
+    """Of packets that are received now, or will be: records wait for their secrets, which are written after them."""
+    for number, after in ((0, 8), (7, 8)):
+        keys = tmp_path / "keys"
+        keys.write_text("# none so far\n")
+        frames = connection(said[number], port=443)
+
+        def feed(box: Box, frames: list[bytes] = frames, after: int = after, keys: Path = keys) -> None:
+            for at, data in enumerate(frames):
+                if at == after:
+                    keys.write_text("# none so far\n" + KEYS.read_text())
+                box.packet(data, time.time_ns() + HOUR, 1, len(data))
+
+        assert lasting(run(feed, f",keylog={keys}").rows) == lasting(opened(said[number]).rows)
 
 
 def test_a_side_without_a_key_holds_nothing(said: list[Talk], tmp_path: Path) -> None:

@@ -212,10 +212,12 @@ static void end_request(struct service_channel *c, struct service_cached *s)
     c->instance->progressed = true;
 }
 
+/* Ends the connection to the backend. Another one would take the rest of a request as the next one. */
 static void disconnect(struct service_channel *c, struct service_cached *s)
 {
     service_socket_disconnect(c);
     s->joined = false;
+    s->drops = s->pass || s->tail.kind;
     c->writable = true;
     c->readable = false;
 }
@@ -336,6 +338,8 @@ static void look_up(struct service_channel *c, struct service_cached *s, const s
 
     pthread_mutex_lock(&cache->lock);
     page = service_cache_find(cache, key, wish->headers);
+    if (page && page->chunked && wish->old)
+        page = NULL;
     usable = page && service_usable(&page->freshness, age_of(page, now), wish);
     s->stores = !wish->head && !wish->no_store;
     if (usable || wish->stored) {
@@ -384,6 +388,7 @@ static bool begin(struct service_channel *c, struct service_cached *s)
         service_buffer_compact(c->out);
     if (found == SERVICE_MORE)
         return c->out->end < pool->size;
+    s->drops = false;
     s->tail = (struct service_tail){.left = 1, .allowed = UINT32_MAX};
     if (found == SERVICE_MALFORMED || !service_framing(headers, false, false, &s->tail, &body))
         return false;
@@ -453,6 +458,14 @@ static bool send_request(struct service_channel *c, struct service_cached *s, bo
             service_buffer_compact(c->out);
         if (found != SERVICE_READY)
             return found == SERVICE_MORE;
+    }
+    if (s->drops) {
+        need = s->pass < there ? s->pass : there;
+        s->pass -= need;
+        c->out->start += (uint32_t)need;
+        self->progressed = true;
+        *blocked = false;
+        return true;
     }
     if (c->fd < 0 && c->link == SERVICE_OPEN && !service_socket_connect(c))
         return false;
@@ -660,6 +673,7 @@ static void store(struct service_channel *c, struct service_cached *s, uint32_t 
     good = good && !s->spoiled && (s->made = service_cache_begin(cache, &key, headers, wish.headers));
     if (good) {
         s->made->freshness = known;
+        s->made->chunked = s->rest.kind == SERVICE_CHUNKS;
         good = store_head(cache, s->made, line, headers);
     }
     if (!good && s->page && status < 500) /* what is stored is not the current one any more */
@@ -896,8 +910,7 @@ static void probe(struct service_channel *c, struct service_cached *s)
     c->readable = false;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (got > 0)
-        service_count(c->instance, SERVICE_UNASKED, 1);
+    service_count(c->instance, got > 0 ? SERVICE_UNASKED : SERVICE_REOPENED, 1);
     disconnect(c, s);
 }
 

@@ -136,6 +136,7 @@ void service_read_wish(struct service_text line, struct service_text headers, st
     split_uri(wish);
     get = service_same(wish->method, service_literal("GET"));
     wish->head = service_same(wish->method, service_literal("HEAD"));
+    wish->old = service_same(service_word(line, 2), service_literal("HTTP/1.0"));
     wish->unsafe = !get && !wish->head && !service_same(wish->method, service_literal("OPTIONS")) &&
                    !service_same(wish->method, service_literal("TRACE"));
     wish->plain = (get || wish->head) && (length.length == 0 || named(length, "0"));

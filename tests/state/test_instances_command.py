@@ -48,6 +48,7 @@ def test_a_chain_is_compared_with_the_ideal_one(chain: str, capture: str, tmp_pa
 
 
 @needs_store
+@pytest.mark.slow_matrix
 def test_rows_of_several_functions_come_to_standard_output(
     capture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -209,6 +209,18 @@ def test_a_gap_within_a_body_loses_only_its_bytes() -> None:
     assert "http_3_gaps" not in counted(found)
 
 
+def test_a_gap_at_the_end_of_a_body() -> None:
+    """The end of the stream has a frame of its own."""
+    pieces: list[Piece] = [
+        *BODY[:3],
+        ("<", 0, response(200) + b"\0\x05", False),
+        ("<", 0, b"01234", False),
+        ("<", 0, b"", True),
+    ]
+    found = run_packets(without(packets(pieces), 4))
+    assert [(row["response_missing"], row["response_complete"]) for row in found.rows] == [(5, True)]
+
+
 def test_a_gap_elsewhere_ends_the_stream() -> None:
     frames = packets([*BODY, *exchange(4, "/next")], 10)
     heads = [n for n, one in enumerate(frames) if one[30:34] == frames[2][30:34]]

@@ -179,7 +179,8 @@ struct http3_block { struct http3_stream *stream; uint64_t key; bool promised; }
 static inline void http3_field(void *user, const struct http2_field *field) {
     const struct http3_block *block = user;
     struct http3_stream *stream = block->stream;
-    if (!block->promised && field->name_length == 7 && !memcmp(field->name, ":status", 7))
+    bool response = !block->promised && stream->sender != stream->connection->client;
+    if (response && field->name_length == 7 && !memcmp(field->name, ":status", 7))
         stream->interim = field->value_length && field->value[0] == '1';
     stream->connection->owner->field(stream, block->key, block->promised, field);
 }
@@ -271,16 +272,21 @@ static inline void http3_go_on(struct http3_connection *connection, unsigned num
     uint64_t inserted = side->decoder ? connection->qpack->inserted(side->decoder) : 0;
     for (struct http3_stream *stream = side->waiting, *next; stream; stream = next) {
         bool waits = stream->needs > inserted;
+        uint32_t done = 0;
         next = stream->next;
-        while (!waits && stream->held.used) {
+        while (!waits && done < stream->held.used) {   /* a stream that is broken has no bytes left */
             uint64_t words[3];
-            memcpy(words, stream->held.at, sizeof words);
+            const uint8_t *at = stream->held.at + done;
+            memcpy(words, at, sizeof words);
             bool skip = stream->headed && !words[1];   /* trailers */
-            waits = !skip && !http3_decoded(stream, words[0], words[1], stream->held.at + sizeof words, (uint32_t)words[2]);
-            if (!waits && stream->held.used)   /* it was not broken */
-                log_held_skip(&stream->held, (uint32_t)(sizeof words + words[2]));
+            waits = !skip && !http3_decoded(stream, words[0], words[1], at + sizeof words, (uint32_t)words[2]);
+            done += waits ? 0 : (uint32_t)(sizeof words + words[2]);
         }
-        if (waits || stream->stage == HTTP3_OVER)
+        if (stream->stage == HTTP3_OVER)
+            continue;
+        if (done)
+            log_held_skip(&stream->held, done);
+        if (waits)
             continue;
         http3_stop_waiting(stream);
         if (stream->ended)
@@ -505,7 +511,7 @@ static inline void http3_raw(struct http3_stream *stream, const uint8_t *at, uin
         return;
     if (!connection->side[!stream->sender].settled) {
         if (!log_held_add(&stream->held, connection->budget, at, length, HTTP3_EARLY_MOST))
-            http3_break(stream, "NO_MEMORY");
+            http3_break(stream, stream->held.used + length > HTTP3_EARLY_MOST ? "BLOCKED" : "NO_MEMORY");
         return;
     }
     if (side->lost)

@@ -261,6 +261,13 @@ def test_the_end_of_the_connection() -> None:
     assert counted(found) == {"http_version_3": 1, "http_incomplete": 1, "http_unanswered_requests": 1}
 
 
+def test_a_client_does_not_hide_the_response_by_a_status() -> None:
+    """An interim status is one of a response."""
+    late = frame(HEADERS, block([*asked("/1"), (":status", "100")])) + frame(DATA, b"x")
+    found = read([*controls(), ("<", 0, response(200), True), (">", 0, late, True)])
+    assert [(row["status"], row["interim"], row["request_complete"]) for row in found.rows] == [(200, [], True)]
+
+
 # --- bounds ---
 
 

@@ -26,7 +26,7 @@ AFTER_FIN = "a FIN takes its number: a byte with that number is none of the stre
 ENLARGED = "a buffer that a callback of MOS_ON_ERROR makes larger before it has bytes keeps the hole before them open"
 DIFFERENT = {
     "OISF_suricata-verify__bug-8629-async-oneside-input.pcap": ENLARGED,
-    "OISF_suricata-verify__tcp-rst-unacked-stream-09-TLPW1-tcp-110.37.219.134-10.12.14.101-tcp-990-49230.pcap": ENLARGED,
+    "OISF_suricata-verify__tcp-rst-unacked-stream-09-TLPW1-tcp-110.37.219.134-10.12.14.101-tcp-990-49230.pcap": ENLARGED,  # noqa: E501
     "seladb_PcapPlusPlus__example.pcap": ENLARGED,
     "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap": HALF_OPEN,
     "ntop_nDPI__heuristic_tcp_ack_payload.pcap": AFTER_FIN,

@@ -5,6 +5,7 @@ same output, callback by callback, and the same packets.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,11 @@ BEFORE = "d1f112c"
 RESETS = "a reset below what the receiver has acknowledged does not count, one in its window does (RFC 9293, 3.10.7.4)"
 HALF_OPEN = "an end in SYN_SENT stays so when it answers another connection's segment by a reset (RFC 9293, 3.5.1)"
 AFTER_FIN = "a FIN takes its number: a byte with that number is none of the stream"
+ENLARGED = "a buffer that a callback of MOS_ON_ERROR makes larger before it has bytes keeps the hole before them open"
 DIFFERENT = {
+    "OISF_suricata-verify__bug-8629-async-oneside-input.pcap": ENLARGED,
+    "OISF_suricata-verify__tcp-rst-unacked-stream-09-TLPW1-tcp-110.37.219.134-10.12.14.101-tcp-990-49230.pcap": ENLARGED,  # noqa: E501
+    "seladb_PcapPlusPlus__example.pcap": ENLARGED,
     "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap": HALF_OPEN,
     "ntop_nDPI__heuristic_tcp_ack_payload.pcap": AFTER_FIN,
     "OISF_suricata-verify__output-eve-ftp-data-input.pcap": RESETS,
@@ -78,15 +83,18 @@ def before() -> Path:
     return made / "lib"
 
 
-def output(lib: Path, words: list[str], capture: Path, folder: Path) -> tuple[int, bytes, bytes]:
-    """What a program prints, and the packets that it forwards, over a library."""
+def output(lib: Path, words: list[str], capture: Path, folder: Path) -> tuple[int, list[bytes], bytes]:
+    """The lines that a program prints, and the packets that it forwards, over a library."""
     forwarded = folder / "out.pcap"
     forwarded.unlink(missing_ok=True)
     config = str(configuration(folder, capture, forwarded))
     command = [str(program(words[0])), *[config if word == "@" else word for word in words[1:]]]
     environment = {**os.environ, "LD_PRELOAD": str(lib / "libsluice_mos.so")}
     done = subprocess.run(command, capture_output=True, timeout=120, env=environment)
-    return done.returncode, done.stdout, forwarded.read_bytes() if forwarded.is_file() else b""
+    lines = done.stdout.replace(b"errno=107 errno=107", b"errno=88 errno=88").splitlines()  # of no flow: as in mOS
+    if "rcv" in words or words[0] == "order":  # since then the receiver's set comes when its buffer has the payload
+        lines = sorted(re.sub(rb"^cb +\d+", b"cb", line) for line in lines)  # their number among all callbacks
+    return done.returncode, lines, forwarded.read_bytes() if forwarded.is_file() else b""
 
 
 @pytest.mark.slow_matrix

@@ -1,8 +1,8 @@
 /* mOS's monitoring interface, as libsluice_mos offers it: sockets that watch flows, events, callbacks, packets.
  *
- * Names, and the numbers of events and options, are those of mOS 0.3, so that programs written for it compile as they are. What each call does, in
- * which order callbacks come and when their data is valid stands in docs/mos.md. Calls return -1 and set errno when they
- * fail. */
+ * Names, and the numbers of events and options, are those of mOS 0.3, so that programs written for it compile as they
+ * are. What each call does, in which order callbacks come and when their data is valid stands in docs/mos.md. Calls return
+ * -1 and set errno when they fail. */
 #ifndef MOS_API_H
 #define MOS_API_H
 

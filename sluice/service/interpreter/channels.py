@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Generator
 from typing import Any
 
-from sluice.service.interpreter.values import EndError, FaultError, Record, Value, texts
+from sluice.service.interpreter.values import EndError, FaultError, Record, Value, hashed, texts
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
+from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.types import NOTHING, ChannelOf, Named, Type
 from sluice.service.load import Service
 from sluice.service.lower.writer import ARENA
@@ -102,6 +103,12 @@ class ChannelEvaluator:
         if node.function == "up":
             yield from self.channel(node.ordered[0])
             return True
+        if node.function in RINGS:  # channels have no addresses here, as in channels in memory of compiled code
+            count = len(self.array(node.ordered[0]))
+            key = yield from self.value(node.ordered[1])
+            if count == 0:
+                raise FaultError("BAD_INDEX")
+            return hashed(key) % count
         if node.function == "bind":
             yield from self.value(node.ordered[1])
             return ()

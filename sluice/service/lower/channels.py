@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 
 from sluice.service.lang import tree
+from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.errors import Place
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
@@ -331,7 +332,7 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def of_channel(self, node: tree.Call) -> str:
-        """src_address(c), src_port(c), load(c), bind(c, address)."""
+        """src_address(c), src_port(c), load(c), up(c), ketama(cs, key), bind(c, address)."""
         port = self.port(node.ordered[0])
         if node.function == "src_address":
             return f"(int64_t){port.pointer}->address"
@@ -341,6 +342,12 @@ class StatementWriter(ExpressionWriter):
             return f"service_load_of({port.pointer})"
         if node.function == "up":
             return f"service_up({port.pointer})"
+        if node.function in RINGS:
+            self.states.rings[RINGS.index(node.function)] |= 1 << port.number
+            count = f"self->core->counts[{port.number}]"
+            key = self.held(node.ordered[1])
+            self.fault(f"{count} == 0", "BAD_INDEX")
+            return f"service_ring_choose(self, {port.number}, {RINGS.index(node.function)}, {key})"
         self.put(f"service_bind({port.pointer}, {self.value(node.ordered[1])});")
         return "0"
 

@@ -518,7 +518,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     struct service_cache *cache = cache_of(c);
     uint32_t room = c->instance->core->buffers.size;
     struct service_page *page = s->page;
-    const struct service_freshness *known = &page->freshness;
+    const struct service_freshness *known;
     struct service_wish wish;
     char age[24];
 
@@ -530,6 +530,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     if (!page)
         return put(s->raw, room, missing, sizeof missing - 1);
     read_asked(s, &wish);
+    known = &page->freshness;
     pthread_mutex_lock(&cache->lock);
     if (service_client_has(known, &wish)) {
         put(s->raw, room, unchanged, sizeof unchanged - 1);

@@ -110,6 +110,7 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     lane->core.program = config->program;
     lane->core.shared = (struct service_shared *)&config->shared;
     lane->core.backends = config->states;
+    lane->core.rings = config->rings;
     lane->core.most = config->most;
     lane->core.down = config->down;
     lane->tail = &lane->queue;

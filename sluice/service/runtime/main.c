@@ -64,7 +64,7 @@ static const char *make_shared(struct service_config *config)
     for (uint32_t port = 0; port < config->program->port_count; port++)
         channels += config->counts[port];
     config->states = calloc(channels, sizeof *config->states);
-    if (!config->states)
+    if (!config->states || !service_rings_make(config))
         return "no memory";
     if (config->cache_size && !(config->cache = service_cache_make((uint64_t)config->cache_size << 20)))
         return "no memory for the cache";
@@ -307,6 +307,7 @@ int main(int count, char **arguments)
                     close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
         }
+        service_rings_free(&configs[i]);
         service_cache_free(configs[i].cache);
         service_tls_free(&configs[i]);
         service_log_close(&configs[i]);

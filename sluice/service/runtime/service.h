@@ -20,6 +20,7 @@ struct service_instance;
 struct service_h2;
 struct service_lane;
 struct service_log;
+struct service_ring;
 
 enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
@@ -56,6 +57,7 @@ struct service_program {
     uint32_t port_count, rule_count; /* at most SERVICE_PORTS, and 64 */
     uint32_t frame_size;
     uint32_t handles;       /* bit i: `except` handles the class i of faults, enum service_exception */
+    uint64_t rings[2];      /* bit i: a backend of port i is chosen by ketama(), and by ketama_weighted() */
     size_t shared_size;     /* bytes of global state */
     enum service_outcome (*begin)(struct service_instance *self);        /* first values of its state; may be null */
     enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
@@ -136,6 +138,7 @@ struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
     struct service_backend *backends; /* of all ports in a row; of all workers. May be null in tests. */
+    struct service_ring *const *rings; /* of each port for both functions, ring.h; may be null in tests */
     uint32_t most; /* connections to a backend; 0: any number */
     uint32_t down; /* seconds for which a backend that failed counts as down */
     uint32_t now;  /* seconds */

@@ -118,6 +118,8 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
         lane->core.counts[port] = config->counts[port];
         lane->channels += config->counts[port];
     }
+    if (config->tallies && !(lane->core.tallies = calloc(lane->channels, sizeof *lane->core.tallies)))
+        return "no memory for metrics";
     lane->capacity = config->instances / workers;
     lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
     lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
@@ -304,6 +306,7 @@ void service_lane_free(struct service_lane *lane)
     release(lane, lane->tls, lane->channels * sizeof *lane->tls);
     release(lane, lane->ends, sizeof *lane->ends);
     service_log_free(lane);
+    free(lane->core.tallies);
     free(lane->idle);
     free(lane->kept);
 }

@@ -42,6 +42,7 @@
 #include "log_file.h"
 #include "metrics.h"
 #include "options.h"
+#include "tally.h"
 #include "tls.h"
 
 extern const struct service_program *const service_programs[];
@@ -115,13 +116,13 @@ static int print_sizes(void)
     for (unsigned i = 0; i < service_program_count; i++)
         printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
                "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
-               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu, \"cached\": %zu}%s",
+               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu, \"cached\": %zu, \"tally\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
                sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
                sizeof(struct service_buffer) + sizeof(struct service_visit), sizeof(struct service_ends),
-               sizeof(struct service_cached),
+               sizeof(struct service_cached), sizeof(struct service_tally),
                i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }

@@ -43,6 +43,7 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         c->waits_since = service_transit(c) ? c->instance->core->now : 0;
         c->reused = false;
         if (found.final) {
+            service_tally_answer(c);
             c->received++;
             if (c->received == c->sent)
                 c->received = c->sent = 0;

@@ -9,6 +9,7 @@ static inline void service_fresh(struct service_channel *c)
 {
     c->in_ended = c->ends = false;
     c->received = c->sent = 0;
+    c->asked_at = 0;
     c->notes_count = 0;
 }
 
@@ -93,6 +94,7 @@ static inline void service_due(struct service_channel *c, const struct service_m
 {
     if (!message->answered)
         return;
+    service_tally_request(c, c->sent == c->received);
     if (c->sent++ == c->received)
         c->due_since = c->instance->core->now;
     if (c->instance->core->program->ports[c->port].notes && c->notes_count < SERVICE_NOTES)

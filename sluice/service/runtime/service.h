@@ -21,6 +21,7 @@ struct service_h2;
 struct service_lane;
 struct service_log;
 struct service_ring;
+struct service_tally;
 
 enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
@@ -86,6 +87,7 @@ struct service_channel {
         uint32_t pass_bytes; /* of the message that passes */
     };
     uint32_t sum_out;             /* checksum of what was sent */
+    uint64_t asked_at;            /* nanoseconds: the only request that is due was sent; 0: not known */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
@@ -138,6 +140,7 @@ struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
     struct service_backend *backends; /* of all ports in a row; of all workers. May be null in tests. */
+    struct service_tally *tallies; /* of each backend, tally.h; null: nothing reads them */
     struct service_ring *const *rings; /* of each port for both functions, ring.h; may be null in tests */
     uint32_t most; /* connections to a backend; 0: any number */
     uint32_t down; /* seconds for which a backend that failed counts as down */

@@ -64,6 +64,7 @@ struct service_config {
     uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
     uint32_t cache_size;                  /* MiB of the cache of HTTP; 0: there is none */
     struct service_cache *cache;
+    bool tallies;                         /* metrics are read: what backends do is counted */
     bool folders;                         /* whether a backend is a folder */
     struct service_ring *rings[2 * SERVICE_PORTS]; /* ring.h */
     struct service_backend *states;

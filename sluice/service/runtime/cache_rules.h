@@ -5,7 +5,7 @@
 #include "headers.h"
 
 enum {
-    SERVICE_TAG = 256,          /* bytes of an entity tag; a longer one is no validator */
+    SERVICE_TAG = 256,           /* bytes of an entity tag; a response with a longer one is not stored */
     SERVICE_CACHE_CONTROL = 512, /* of all Cache-Control fields of a response */
 };
 

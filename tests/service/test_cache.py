@@ -135,6 +135,7 @@ NOT_STORED = {
     "private": ["Cache-Control: max-age=60, private"],
     "quoted private": ['Cache-Control: max-age=60, private="x, y"'],
     "set-cookie": [HOUR, "Set-Cookie: a=b"],
+    "set-cookie twice": [HOUR, "Set-Cookie:", "Set-Cookie: a=b"],
     "vary": [HOUR, "Vary: *"],
     "nothing": [],
     "expired": ["Expires: 0"],

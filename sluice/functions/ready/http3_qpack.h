@@ -9,7 +9,7 @@
 enum {
     HTTP3_TABLE_MOST = 1 << 16,      /* maximum size of a dynamic table; no common implementation has a larger one */
     HTTP3_EMIT = 1, HTTP3_FINAL = 2, HTTP3_WAITS = 4,   /* NGHTTP3_QPACK_DECODE_FLAG_... */
-    HTTP3_NO_MEMORY = -901, HTTP3_HEADER_TOO_LARGE = -112,   /* NGHTTP3_ERR_... */
+    HTTP3_NO_MEMORY = -901,          /* NGHTTP3_ERR_NOMEM */
     HTTP3_FIELD_COST = 32,           /* RFC 9114, 4.2.2 */
 };
 
@@ -100,8 +100,7 @@ static inline struct http3_result http3_decode(const struct http3_library *qpack
         flags = 0;
         ssize_t done = qpack->decode(decoder, block, &pair, &flags, at, length, 1);
         if (done < 0) {
-            bool memory = done == HTTP3_NO_MEMORY, large = done == HTTP3_HEADER_TOO_LARGE;
-            result.why = memory ? "NO_MEMORY" : large ? "HEAD_TOO_LONG" : "COMPRESSION_ERROR";
+            result.why = done == HTTP3_NO_MEMORY ? "NO_MEMORY" : "COMPRESSION_ERROR";
             result.failed = true;
             break;
         }

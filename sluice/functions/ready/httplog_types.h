@@ -40,7 +40,7 @@ SLUICE_COUNTER(http_3_refused, "streams of HTTP/3 that are not read after a fram
 SLUICE_COUNTER(http_3_undecodable, "streams of HTTP/3 that are not read as nghttp3 does not decode a header block, or the table for it")
 SLUICE_COUNTER(http_3_blocked, "streams of HTTP/3 with a header block that waited for its table in vain, or that were too many to wait")
 SLUICE_COUNTER(http_3_large_tables, "streams of HTTP/3 whose table for header compression is beyond the bound of 64 KiB")
-SLUICE_COUNTER(http_3_long_heads, "streams of HTTP/3 with a header block beyond the bound of 256 KiB, or a field beyond nghttp3's")
+SLUICE_COUNTER(http_3_long_heads, "streams of HTTP/3 that are not read after a header block beyond the bound of 256 KiB")
 SLUICE_COUNTER(http_3_streams_left_out, "streams of HTTP/3 without a row: too many were open, or had too many bytes, or a gap, before SETTINGS")
 SLUICE_COUNTER(http_3_resets, "requests and responses of HTTP/3 that their sender has reset")
 SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol after CONNECT or Upgrade")

@@ -8,11 +8,13 @@ import shutil
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pylsqpack
 import pytest
 
-from tests.functions.logs.boxes import Row, lasting, needs_parsers
+from sluice.engine.box import Box
+from tests.functions.logs.boxes import SECOND, START, Row, lasting, needs_parsers
 from tests.functions.logs.http2 import Found
 from tests.functions.logs.http3 import (
     CONTROL,
@@ -44,6 +46,7 @@ from tests.functions.logs.http3 import (
     varint,
 )
 from tests.functions.logs.truth import fields_of
+from tests.quic.traffic import Link, Run, make
 
 pytestmark = [needs_parsers, needs_nghttp3]
 
@@ -112,6 +115,41 @@ def test_the_capture_has_the_header_blocks_that_tshark_shows() -> None:
             asks = row["path"] != "/pushed.css"  # else the block is in a PUSH_PROMISE
             ours[str(row["dport"])] += asks + row["response"] + len(row["interim"]) + (row["path"] == "/trailers")
     assert ours == theirs and ours.total() > 30
+
+
+def in_quic(early: bool, retry: bool, folder: Path) -> Found:
+    """A connection of aioquic whose request may be sent in early data, and again after a Retry."""
+    tickets: dict[bytes, Any] = {}
+    first = make(lambda run: run.send(0, b"any"), tickets=tickets)
+    run_of = Run(1, "aes128", Link(), retry, first.ticket if early else None, tickets)
+
+    def asks(run: Run) -> None:
+        run.send(0, request("/early", method="POST") + frame(DATA, b"body"))
+        run.send(2, CONTROL + settings())
+
+    def answers(run: Run) -> None:
+        run.send(0, response(200) + frame(DATA, b"answer"), from_server=True)
+        run.send(3, CONTROL + settings(), from_server=True)
+
+    if early:
+        asks(run_of)
+    traffic = run_of.run([answers] if early else [asks, answers])
+    keys = folder / "keys"
+    keys.write_text(traffic.keylog)
+
+    def feed(box: Box) -> None:
+        for data, time in zip(traffic.packets, traffic.times, strict=True):
+            box.packet(data, START + int(time * SECOND), 1, len(data))
+
+    return run(feed, "", compiled("quic"), keys)
+
+
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("retry", [False, True])
+def test_early_data_and_a_retry(early: bool, retry: bool, tmp_path: Path) -> None:
+    found = in_quic(early, retry, tmp_path)
+    assert [brief(row) for row in found.rows] == [("POST", "/early", 200, 4, 6, [])]
+    assert counted(found) == {"http_version_3": 1}
 
 
 # --- single streams ---

@@ -64,7 +64,7 @@ REFUSED += [
     ("<", frame(HEADERS), "COMPRESSION_ERROR"),
     ("<", frame(HEADERS, b"\0\0\xff"), "COMPRESSION_ERROR"),
     ("<", frame(HEADERS, b"\0\0\x20"), "COMPRESSION_ERROR"),
-    ("<", frame(HEADERS, block([("n" * 300, "v")])), "HEAD_TOO_LONG"),
+    ("<", frame(HEADERS, block([("n" * 300, "v")])), "COMPRESSION_ERROR"),
     ("<", b"\1" + varint((1 << 18) + 1), "HEAD_TOO_LONG"),
     ("<", frame(HEADERS, b"\0\0" + b"\xd9" * 7000), "HEAD_TOO_LONG"),
 ]
@@ -209,6 +209,18 @@ def test_a_gap_within_a_body_loses_only_its_bytes() -> None:
     assert "http_3_gaps" not in counted(found)
 
 
+def test_a_gap_at_the_end_of_a_body() -> None:
+    """The end of the stream has a frame of its own."""
+    pieces: list[Piece] = [
+        *BODY[:3],
+        ("<", 0, response(200) + b"\0\x05", False),
+        ("<", 0, b"01234", False),
+        ("<", 0, b"", True),
+    ]
+    found = run_packets(without(packets(pieces), 4))
+    assert [(row["response_missing"], row["response_complete"]) for row in found.rows] == [(5, True)]
+
+
 def test_a_gap_elsewhere_ends_the_stream() -> None:
     frames = packets([*BODY, *exchange(4, "/next")], 10)
     heads = [n for n, one in enumerate(frames) if one[30:34] == frames[2][30:34]]
@@ -247,6 +259,13 @@ def test_the_end_of_the_connection() -> None:
     found = read([*controls(), (">", 0, request("/") + frame(DATA, b"abc"), False)])
     assert [(row["request_error"], row["request_body"]) for row in found.rows] == [("EOF", 3)]
     assert counted(found) == {"http_version_3": 1, "http_incomplete": 1, "http_unanswered_requests": 1}
+
+
+def test_a_client_does_not_hide_the_response_by_a_status() -> None:
+    """An interim status is one of a response."""
+    late = frame(HEADERS, block([*asked("/1"), (":status", "100")])) + frame(DATA, b"x")
+    found = read([*controls(), ("<", 0, response(200), True), (">", 0, late, True)])
+    assert [(row["status"], row["interim"], row["request_complete"]) for row in found.rows] == [(200, [], True)]
 
 
 # --- bounds ---

@@ -255,9 +255,16 @@ static inline void http3_early(struct http3_stream *stream, const uint8_t *at, u
     }
 }
 
+/* A stream that had no bytes to store until the connection was known is read like others. */
+static inline void http3_look(struct http3_stream *stream) {
+    if (stream->stage == HTTP3_EARLY && stream->connection->known)
+        stream->stage = HTTP3_IN_TYPE;
+}
+
 /* Processes bytes of a stream, in order. */
 static inline void http3_bytes(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
     uint64_t value;
+    http3_look(stream);
     while (length && stream->stage != HTTP3_OVER) {
         uint32_t take;
         switch ((enum http3_stage)stream->stage) {
@@ -332,6 +339,7 @@ static inline void http3_gap(struct http3_stream *stream, uint64_t length) {
 
 /* The stream has ended, after all its bytes. */
 static inline void http3_end(struct http3_stream *stream) {
+    http3_look(stream);
     stream->ended = true;
     if (stream->kind != HTTP3_MESSAGE || stream->stage == HTTP3_OVER || stream->stage == HTTP3_EARLY)
         return;

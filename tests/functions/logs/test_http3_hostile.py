@@ -284,6 +284,20 @@ def test_bytes_before_settings_that_are_too_many() -> None:
     assert counted(found) == {"http_version_3": 1, "http_3_streams_left_out": 1}
 
 
+def test_a_stream_whose_first_bytes_come_after_settings() -> None:
+    """Its first packet brings none that can be delivered."""
+    asks = request("/late", ("a", "b" * 50))
+    frames = [
+        packet(">", stream_frame(0, 9, asks[9:], True)),
+        *packets(controls()),
+        packet(">", stream_frame(0, 0, asks[:9], False)),
+        *packets([("<", 0, response(200), True)]),
+    ]
+    found = run_packets(frames)
+    assert [(row["path"], row["status"], row["request_complete"]) for row in found.rows] == [("/late", 200, True)]
+    assert counted(found) == {"http_version_3": 1}
+
+
 def test_streams_before_settings_that_are_too_many() -> None:
     many = [piece for number in range(200) for piece in exchange(4 * number, f"/{number}")]
     found = read([*many, *controls()])

@@ -200,9 +200,10 @@ static inline void http3_typed(struct http3_stream *stream, uint64_t type) {
     bool *has = type == 0 ? &side->has_control : &side->has_encoder;
     stream->kind = type == 0 ? HTTP3_CONTROL : type == 1 ? HTTP3_MESSAGE : type == 2 ? HTTP3_ENCODER : HTTP3_OTHER;
     stream->stage = type == 0 ? HTTP3_IN_TYPE : type == 1 ? HTTP3_IN_PUSH_ID : HTTP3_IN_BYTES;
-    if (type == 1 || type > 2)
+    bool pushes = type == 1 && stream->number & 1;   /* clients must not */
+    if (pushes || type > 2)
         return;
-    if (*has) {
+    if (type == 1 || *has) {
         stream->kind = HTTP3_OTHER;
         http3_break(stream, "STREAM_CREATION_ERROR");
         return;

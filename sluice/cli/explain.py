@@ -15,6 +15,7 @@ import re
 import sys
 from typing import Any
 
+from sluice.cli.common.analyses import analyses
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_output, write_text
@@ -42,6 +43,7 @@ def add(commands: Any) -> None:
     which.add_argument("--pass", metavar="NAME", dest="only", help="only what this pass changed, as a difference")
     which.add_argument("--after", metavar="NAME", help=f"the whole program after this pass ('{BUILT}': before all)")
     which.add_argument("--c", action="store_true", help="the generated C")
+    which.add_argument("--analyses", action="store_true", help="what the analyses of the last program decide for its C")
     parser.add_argument("--layer", metavar="L", help="only this layer, by its name in the stack or in the program")
     parser.add_argument(
         "--svg", metavar="FILE", help="draw a graph of --layer after the last pass, or after --after: the main one"
@@ -69,6 +71,9 @@ def action(options: argparse.Namespace) -> int:
     if options.c:
         source = generate(last, hooked).source
         _print("c", _c_of(source, last, options.layer), options.json)
+    elif options.analyses:
+        rows = list(analyses(last, options.layer))
+        print(json.dumps(dict(rows)) if options.json else "\n".join(f"{name}: {value}" for name, value in rows))
     elif options.after is not None:
         _print(options.after, _text(_stage(stages, options.after), options.layer), options.json)
     elif options.only is not None:
@@ -93,8 +98,8 @@ def _check_usage(options: argparse.Namespace) -> None:
         return
     if options.layer is None:
         raise UsageError("--svg draws the graphs of one layer: add --layer NAME (for the parse tree: sluice show)")
-    if options.c or options.only is not None:
-        raise UsageError("--svg draws the program after a pass: give --after, not --c or --pass")
+    if options.c or options.analyses or options.only is not None:
+        raise UsageError("--svg draws the program after a pass: give --after, not --c, --analyses or --pass")
 
 
 def _known(stages: list[tuple[str, Program]], name: str) -> str:

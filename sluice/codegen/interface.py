@@ -158,6 +158,8 @@ def _open(names: StackNames) -> list[str]:
         "",
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options)",
         "{",
+        "    if (!sl_options_fit(options))",
+        "        return NULL;",
         '    sl_open_failed(options, NULL, "");',
         "    struct sl_stack_box *box = calloc(1, sizeof *box);",
         "    if (!box) {",

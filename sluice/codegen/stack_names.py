@@ -9,8 +9,8 @@ from sluice.codegen.c.names import comment, identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.hooks.function import Functions
 from sluice.hooks.withheld import stream_layers
-from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program
+from sluice.passes.analysis.packet_reads import lookahead_reads_path
 
 
 @dataclass
@@ -71,5 +71,4 @@ class StackNames:
     @cached_property
     def path_is_known(self) -> bool:
         """Whether a lookahead graph reads the path of a packet, as a part of a key."""
-        graphs = [layer.lookahead for layer in self.program.layers.values() if layer.lookahead is not None]
-        return any(isinstance(i, ir.LayerPath) for graph in graphs for i in graph.instructions())
+        return any(lookahead_reads_path(layer, continues=False) for layer in self.program.layers.values())

@@ -9,6 +9,7 @@ uses. Each process lists the files that it uses in a file of its own, and holds 
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import functools
@@ -103,10 +104,20 @@ def _locked(folder: Path, how: int) -> Generator[None]:
 
 @functools.cache
 def _uses(folder: Path) -> IO[str]:
-    """The file that lists what this process uses; it stays locked until the process ends."""
-    file = tempfile.NamedTemporaryFile("w", dir=folder, prefix=_USER)
+    """The file that lists what this process uses; it stays locked until the process ends.
+
+    A process that has given up its rights cannot remove it: `trim` of another one does.
+    """
+    number, path = tempfile.mkstemp(dir=folder, prefix=_USER)
+    file = open(number, "w")
     fcntl.flock(file, fcntl.LOCK_SH)
-    return file  # type: ignore[return-value]
+    atexit.register(_remove, path)
+    return file
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)
 
 
 def use(path: Path) -> bytes | None:

@@ -19,6 +19,8 @@ WORK = 2048
 """The default of Settings.work: SL_WORK."""
 DEPTH_LEAST = 16
 """The smallest value of Settings.depth but 0."""
+VERSION = 1
+"""SL_OPTIONS_VERSION."""
 HELD_BYTES, HELD_SECONDS = 1 << 24, 0.2
 """The defaults of Settings.held_bytes and held_seconds."""
 
@@ -39,6 +41,8 @@ class COptions(ctypes.Structure):
         ("native_options", ctypes.POINTER(ctypes.c_char_p)),
         ("prefault", ctypes.c_bool),
         ("forwards", ctypes.c_bool),
+        ("size", ctypes.c_uint16),
+        ("version", ctypes.c_uint16),
         ("function_values", ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
         ("store", ctypes.c_void_p),
         ("state_file", ctypes.c_char_p),
@@ -126,6 +130,8 @@ def c_options(
         _texts([settings.natives.get(option, "") for option in natives]),
         settings.prefault,
         False,
+        ctypes.sizeof(COptions),
+        VERSION,
         ctypes.cast(values, ctypes.POINTER(ctypes.POINTER(ctypes.c_char_p))),
         settings.store,
         os.fsencode(settings.state_file) if settings.state_file else None,

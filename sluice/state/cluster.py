@@ -19,6 +19,8 @@ LATER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "RE
 PAUSE = 0.05
 REPLICATION = 200
 """Milliseconds within which a replica has an update."""
+REPLICATION_PAUSE = 1.0
+"""Seconds for which it is not waited for when it had not."""
 FSYNC = 3000
 """Milliseconds within which it is in the append-only files, which may be synchronized each second."""
 _SINGLE = ("FUNCTION", "INFO", "CONFIG", "PING")
@@ -42,6 +44,8 @@ class Cluster:
         self.name, self.location, self._timeout = location.name, location, timeout
         self._peers: dict[tuple[str, int], Peer] = {}
         self._owners: list[tuple[str, int]] = []
+        self._alone = 0.0
+        """Until when it does not wait for replicas, which did not have an update in time."""
         self._again(self._discover)
 
     def call(self, *words: str | bytes | int) -> Reply:
@@ -111,7 +115,12 @@ class Cluster:
         more: list[Command] = [("WAIT", 1, REPLICATION)] if self.location.replicas else []
         if self.location.waits_disk:
             more = [("WAITAOF", 1, 1, FSYNC)]
-        return self._peer(self._owners[slot]).calls([*commands, *more])[: len(commands)]
+        if time.monotonic() < self._alone:
+            more = []
+        replies = self._peer(self._owners[slot]).calls([*commands, *more])
+        if more and not _is_safe(replies[-1]):  # none is left, maybe for long
+            self._alone = time.monotonic() + REPLICATION_PAUSE
+        return replies[: len(commands)]
 
     def _peer(self, node: tuple[str, int]) -> Peer:
         if node not in self._peers:
@@ -175,6 +184,12 @@ def open_store(location: Location, timeout: float | None = None) -> Peer | Clust
         return peer
     peer.close()
     return Cluster(replace(location, nodes=((location.host, location.port),)), seconds)
+
+
+def _is_safe(reply: Reply) -> bool:
+    """Whether a replica has what was updated, and so do disks, by the reply to WAIT or WAITAOF."""
+    counts = reply if isinstance(reply, list) else [reply]
+    return all(isinstance(count, int) and count >= 1 for count in counts)
 
 
 def slot_of(key: bytes) -> int:

@@ -89,6 +89,11 @@ int main(int count, char **arguments) {
     options.memory = UINT64_MAX / 2;
     printf("%s: %s\n", hello_open(&options) ? "opened" : "refused", why);
     options.memory = 1 << 26;
+    options.size = sizeof options - 8;
+    printf("%s: %s\n", hello_open(&options) ? "opened" : "refused", why);
+    options.size = sizeof options, options.version = SL_OPTIONS_VERSION + 1;
+    printf("%s: %s\n", hello_open(&options) ? "opened" : "refused", why);
+    options.version = SL_OPTIONS_VERSION;
     printf("%s: %s\n", (hello = hello_open(&options)) ? "opened" : "refused", why);
     hello_close(hello);
     return 0;
@@ -133,8 +138,10 @@ def test_two_stacks_in_one_program(folder: Path) -> None:
     lines = run(out, CAPTURE).stdout.splitlines()
     assert re.fullmatch(r"hello packet 1 flow [1-9]\d* side 0 at 1[67]\d{8}: 18", lines[0])
     assert "beacon 7, 3 bytes, user mine" in lines
-    assert lines[-3].startswith("records 7, ends 3, packets 12, own box 1, counted 22 1")
-    assert lines[-2] == "refused: there is no memory for what all sequences may hold (memory)"
+    assert lines[-5].startswith("records 7, ends 3, packets 12, own box 1, counted 22 1")
+    assert lines[-4] == "refused: there is no memory for what all sequences may hold (memory)"
+    other = "refused: the program is compiled with another struct sl_options than the stack"
+    assert lines[-3:-1] == [other, other]  # its size, its version
     assert lines[-1] == "opened: "
 
 

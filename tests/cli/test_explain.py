@@ -94,3 +94,20 @@ def test_another_graph_of_the_layer(sluice: Command, mistake: Command, tmp_path:
     assert sluice("explain", STACK, "--layer", "hello", "--graph", "end", "--svg", path).err == ""
     assert "hello.end" in path.read_text()
     assert "did you mean 'main'?" in mistake("explain", STACK, "--layer", "hello", "--graph", "mian", "--svg", path).err
+
+
+def test_analyses(sluice: Command) -> None:
+    """What they decide is in the C: the bytes to prefetch, and where the bytes of the packet are initialised."""
+    found = json.loads(sluice("explain", "tcp_ip", "--analyses", "--json").out)
+    source = sluice("explain", "tcp_ip", "--c").out
+    assert found["fast path"] == "eth, ipv4" and found["where it ends"] == "tcp_over_ipv4"
+    assert f"sl_lookahead_burst(&base->lookahead, frames, count, {found['header bytes prefetched']});" in source
+    assert found["pending state"] == "initialised off the fast path"
+    assert "SL_COLD void otherwise_eth(" in source and "begin_waiting(box, waiting);" in source
+    begins = found["bytes of the packet in tcp_over_ipv4.main"].removeprefix("from ").split(", ")
+    main = sluice("explain", "tcp_ip", "--c", "--layer", "tcp_over_ipv4").out
+    assert main.count("direct[0] = direct[1] =") == len(begins)
+    without = sluice("explain", "tcp_ip", "--analyses", "--passes", "none").out.splitlines()
+    assert without[0] == "fast path: none" and "header bytes prefetched: 192" in without
+    of_layer = sluice("explain", "tcp_ip", "--analyses", "--layer", "frag").out
+    assert of_layer.startswith("layer frag: a graph reads the path; ") and "fast path" not in of_layer

@@ -224,12 +224,15 @@ def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: 
 
 
 def test_the_box_divides_packets_where_the_kernel_cannot(wire: Veth, tmp_path: Path) -> None:
-    """tcp_ip has tunnels, of IP in IP."""
-    refused = [sys.executable, "-m", "sluice", "flows", "-i", "s0", "--workers", "2", "--dispatch", "kernel"]
+    """In a stack with tunnels, of IP in IP."""
+    tunnels = tmp_path / "tunnels.py"
+    tunnels.write_text(STACK + "s += (s.ipv4 >> s.ipv4) + Pred(s.ipv4.header.protocol == 4)\n")
+    words = ["--stack", str(tunnels), "--workers", "2"]
+    refused = [sys.executable, "-m", "sluice", "flows", "-i", "s0", *words, "--dispatch", "kernel"]
     with wire.start(wire.server, refused, stderr=subprocess.PIPE) as done:
         _, said = done.communicate(timeout=10 * PATIENCE)
     assert done.returncode == 2 and "--dispatch kernel: a packet may have keys of several workers" in said
-    live = Live(wire, tmp_path, "--stack", "tcp_ip", "--workers", "2")
+    live = Live(wire, tmp_path, *words)
     try:
         summary = live.stop()
     finally:

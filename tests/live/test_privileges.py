@@ -24,7 +24,14 @@ def rights(process: int) -> list[tuple[str, str, str]]:
     return found
 
 
-@pytest.mark.parametrize("words, user", [([], "0"), (["--user", "nobody"], "65534")])
+NOBODY = ["--user", "nobody"]
+
+
+@pytest.mark.parametrize(
+    "words, user",
+    [([], "0"), (NOBODY, "65534"), ([*NOBODY, "--workers", "2", "--dispatch", "kernel"], "65534")],
+    ids=["root", "another user", "workers that receive"],
+)
 def test_nothing_is_left(words: list[str], user: str, tmp_path: Path) -> None:
     """In any thread; packets are still forwarded, and the run ends as usual."""
     (tmp_path / "stack.py").write_text(STACK)
@@ -36,6 +43,7 @@ def test_nothing_is_left(words: list[str], user: str, tmp_path: Path) -> None:
         found = rights(running.process.pid)
         assert len(found) >= 2 and set(found) == {(user, "", "")}
         assert running.stop()["received"]["forwarded"] >= 4
+        assert "Exception" not in running.errors.read_text()
 
 
 def test_a_capability_that_is_named_is_left(tmp_path: Path) -> None:

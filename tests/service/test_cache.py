@@ -276,6 +276,13 @@ def test_hosts_do_not_share_responses() -> None:
     with cached(lambda request: response(request.fields["host"].encode(), HOUR)) as (web, served, client):
         assert [client.get("/", Host=host).body for host in ("a", "b", "A", "B")] == [b"a", b"b", b"a", b"b"]
         assert client.get("http://b/", Host="a").body == b"b"
+        with served.connect() as other:  # two of them: the backend may take another one than the cache
+            other.settimeout(PATIENCE)
+            for _ in range(2):
+                other.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nHost: c\r\n\r\n")
+                assert b"200 OK" in head_of(other) and read_exactly(other, 1) == b"c"
+        assert len(web.requests) == 4
+        web.requests = web.requests[:2]
         assert len(web.requests) == 2
         counts(served)
 

@@ -10,6 +10,7 @@ import pytest
 from sluice.cli.main import main
 from tests.state.boxes import needs_store
 from tests.state.traffic import mixed, write
+from tests.support.unoptimised import unoptimised
 
 CHAIN = """
 from sluice.chain import Chain, function
@@ -44,6 +45,22 @@ def test_a_chain_is_compared_with_the_ideal_one(chain: str, capture: str, tmp_pa
     assert "equivalent to the ideal chain" in done.err
     assert [path.name for path in tmp_path.glob("rows*")] == ["rows"]
     assert '"object": "mapping"' in Path(f"{capture}.state").read_text()
+
+
+@needs_store
+@pytest.mark.slow_matrix
+def test_rows_of_several_functions_come_to_standard_output(
+    capture: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The processes of functions have the descriptor by which they are kept apart from what functions print."""
+    path = tmp_path / "chain.py"
+    rows = 'function("portscan", wait=0.2, false_alarm=20, benign=70, scanner=30) >> function("trojan")'
+    path.write_text(CHAIN.partition("trojan =")[0] + f'chain = Chain({rows}, stack=stack(), name="rows")\n')
+    with unoptimised():
+        assert main(["chain", str(path), "-r", capture, "--isolate", "--store", "embedded"]) == 0
+    found = capfd.readouterr()
+    assert "Bad file descriptor" not in found.err and "left out" not in found.err
+    assert "attempts: 0" not in found.out
 
 
 def test_the_plan_says_how_traffic_is_divided(chain: str, capture: str, capsys: Captured) -> None:

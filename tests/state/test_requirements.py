@@ -18,6 +18,7 @@ from tests.state.boxes import missing
 from tests.state.instances import BURST, Action, Ran, compiled, kill, plan_of, run_ideal, run_instances, scope
 from tests.state.peers import Hole
 from tests.state.traffic import address, connection, mixed, trojan
+from tests.support.budget import thinned
 from tests.support.unoptimised import unoptimised
 
 COUNTS = Path(__file__).with_name("counts.c")
@@ -135,7 +136,9 @@ def test_r3_without_the_order(packets: list[bytes], ideal_claims: list[str], tmp
     assert claimed(packets, tmp_path, store, "order").state != ideal_claims
 
 
-SIGNATURES = 4
+SIGNATURES = 11
+DELAYED = ("trojan#1", "trojan", "trojan#2")
+"""Instances of which one stands still: three workloads."""
 
 
 @pytest.fixture(scope="module")
@@ -149,26 +152,30 @@ def signatures() -> list[bytes]:
     return out + [packet for port in range(60) for packet in connection(address(INSIDE, 99), OUTSIDE, 7000 + port)]
 
 
-def trojans(packets: list[bytes], folder: Path, store: Location, *off: str) -> int:
+def trojans(packets: list[bytes], folder: Path, store: Location, label: str, *off: str) -> int:
     """Trojans that are found if one instance of three, of which each has some of the connections, stands still."""
     assert len(packets) > BURST * RESUME
     chain = compiled(plan_of(function("trojan", out=str(folder / "rows"))), {"trojan": 3})
     scope(chain, "trojan", "flow")
-    pause, resume = paused("trojan#1", signal.SIGSTOP), paused("trojan#1", signal.SIGCONT)
+    pause, resume = paused(label, signal.SIGSTOP), paused(label, signal.SIGCONT)
     found = run_instances(chain, packets, folder, store, {PAUSE: pause, RESUME: resume}, frozenset(off))
     assert len((folder / "rows").read_text().splitlines()) == found.reports["trojan.trojans"]
     return found.reports["trojan.trojans"]
 
 
+@pytest.mark.parametrize("label", thinned(DELAYED, 3))
 def test_r4_packets_are_seen_in_the_order_of_the_chain(
-    signatures: list[bytes], tmp_path: Path, store: Location
+    signatures: list[bytes], tmp_path: Path, store: Location, label: str
 ) -> None:
     """An instance that is slow does not hide what was before: all signatures are found."""
-    assert trojans(signatures, tmp_path, store) == SIGNATURES
+    assert trojans(signatures, tmp_path, store, label) == SIGNATURES
 
 
-def test_r4_without_the_order_of_the_chain(signatures: list[bytes], tmp_path: Path, store: Location) -> None:
-    assert trojans(signatures, tmp_path, store, "order") < SIGNATURES
+@pytest.mark.parametrize("label", thinned(DELAYED, 3))
+def test_r4_without_the_order_of_the_chain(
+    signatures: list[bytes], tmp_path: Path, store: Location, label: str
+) -> None:
+    assert trojans(signatures, tmp_path, store, label, "order") < SIGNATURES
 
 
 @pytest.fixture(scope="module")

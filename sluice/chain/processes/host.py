@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NoReturn
 
@@ -19,6 +20,7 @@ from sluice.engine.box import RunError, Settings
 
 _MEMORY = 1 << 20
 """Bytes for held data, which the stack has."""
+_DESCRIPTOR = re.compile(r"/dev/fd/([0-9]{1,7})\b", re.ASCII)
 _FILES = 1 << 20
 """More than the numbers of files that a process has."""
 TOKEN_MOST = 1 << 10
@@ -60,7 +62,7 @@ def run_part(
         _close(others)
         memory.restrict(part.number)
         if not part.python:  # a function in Python may have opened files when it was loaded
-            _close_all_but(result, rows, go, *(stores.files(part) if stores is not None else ()))
+            _close_all_but(result, rows, go, *_named(part), *(stores.files(part) if stores is not None else ()))
         token = os.read(go, TOKEN_MOST).decode() if go >= 0 else ""
         assert part.compiled is not None
         own = replace(settings, memory=settings.memory if part.keeps else _MEMORY, prefault=False)
@@ -90,6 +92,13 @@ def _close(others: Iterable[int]) -> None:
     if nothing:
         os.dup2(nothing, 0)
         os.close(nothing)
+
+
+def _named(part: Part) -> list[int]:
+    """Descriptors that options of its functions name, such as the standard output (cli/common/streams.py)."""
+    texts = [value for one in part.options for value in (one.values() if isinstance(one, Mapping) else (one,))]
+    found = [int(number) for text in texts for number in _DESCRIPTOR.findall(text)]
+    return [number for number in found if number < _FILES]
 
 
 def _close_all_but(*kept: int) -> None:

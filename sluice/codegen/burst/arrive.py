@@ -26,9 +26,10 @@ from sluice.codegen.burst.stages import (
 )
 from sluice.codegen.c.names import identifier, member, storage, variable
 from sluice.codegen.stack_names import StackNames
-from sluice.ir.graph import GATHERED, Graph, LayerProgram, Program
-from sluice.ir.instruction import LookAhead, NextStateless
-from sluice.passes.analysis.fast_path import counted_per_burst, fast_path_stage, first_root, templates
+from sluice.ir.graph import GATHERED, LayerProgram, Program
+from sluice.ir.instruction import NextStateless
+from sluice.passes.analysis.fast_path import counted_per_burst, first_root
+from sluice.passes.analysis.pending_state import fills_slots, is_lazy
 
 FRAME = "frame->at, frame->captured, frame->length"
 
@@ -174,22 +175,16 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
     ]
     if layer.lookahead is not None:
         slots = "&waiting->slots"
-        if _fills_slots(names.program, layer):  # the layers below must not see what lookahead fills
+        if fills_slots(names.program, layer):  # the layers below must not see what lookahead fills
             out.append("    struct sl_slots predicted = waiting->slots;")
             slots = "&predicted"
         out.append(f"    lookahead_{identifier(layer.name)}(box, {slots}, at, captured, length, depth);")
     return [*out, "}"]
 
 
-def _fills_slots(program: Program, layer: LayerProgram) -> bool:
-    """Whether the lookahead graph of a layer, or of a layer that it continues to, fills slots."""
-    graphs = _lookahead_graphs(program, [layer.name])
-    return any(reg.space == "slot" for graph in graphs for i in graph.instructions() for reg in i.written())
-
-
 def arrive(names: StackNames) -> list[str]:
     """The functions that make up the body of the stage 1 loop."""
-    late = _is_lazy(names.program)
+    late = is_lazy(names.program)
     unknown = f"sl_refuse_link_type(&box->base, frame->link_type); wait_for(waiting, unknown_link_type, {FRAME}, 0);"
     others = (["begin_waiting(box, waiting);"] if late else []) + _count_otherwise(
         names.program, first_root(names.program), "frame->length"
@@ -250,44 +245,6 @@ def _count_otherwise(program: Program, layer: str | None, length: str) -> list[s
         return []
     at = f"box->otherwise[{at_once.index(layer)}]"
     return [f"{at}.packets++;", f"{at}.bytes += {length};"]
-
-
-def _is_lazy(program: Program) -> bool:
-    """Whether the pending state is initialised lazily: only for packets that leave the fast path.
-
-    On the fast path, the end of the templates sets the layer that the packet is pending for. The stack must have no
-    slots that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte
-    slots.
-    """
-    first, next_stage = first_root(program), fast_path_stage(program)
-    if (
-        first is None
-        or program.layers[first].template is None
-        or next_stage is None
-        or next_stage.stateless is not None
-    ):
-        return False
-    if any(slot.name.startswith(GATHERED) for slot in program.slots):
-        return False
-    graphs = [layer.template for layer in templates(program) if layer.template is not None]
-    used = {reg for graph in graphs for i in graph.instructions() for reg in (*i.written(), *i.read_registers())}
-    for graph in _lookahead_graphs(program, [next_stage.name]):
-        used |= {reg for i in graph.instructions() for reg in i.read_registers()}
-    return not any(reg.space == "slot" and reg.is_bytes for reg in used)
-
-
-def _lookahead_graphs(program: Program, names: list[str]) -> list[Graph]:
-    """The lookahead graphs of layers, and of the layers that these graphs continue to."""
-    seen: dict[str, Graph] = {}
-    to_see = list(names)
-    while to_see:
-        name = to_see.pop()
-        graph = program.layers[name].lookahead
-        if name in seen or graph is None:
-            continue
-        seen[name] = graph
-        to_see += [i.layer for i in graph.instructions() if isinstance(i, LookAhead)]
-    return list(seen.values())
 
 
 def _empty(program: Program) -> list[str]:

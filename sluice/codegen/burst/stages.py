@@ -9,9 +9,15 @@ from collections.abc import Sequence
 from sluice.codegen.c.names import identifier
 from sluice.codegen.layer.instance_layout import Table
 from sluice.codegen.stack_names import StackNames
-from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program, layers_above
 from sluice.passes.analysis.fast_path import fast_path_stage, is_path_implicit, templates
+from sluice.passes.analysis.packet_reads import (
+    call_native,
+    lookahead_reads_path,
+    prefetches_instances,
+    read_path,
+    read_verdicts,
+)
 
 UNIT = "const uint8_t *at, uint32_t captured, uint32_t length"
 """How a unit is passed to a layer. A struct larger than a pointer would be packed and unpacked at every call."""
@@ -81,7 +87,7 @@ def has_one_path(layer: LayerProgram, names: StackNames) -> bool:
     """
     if series_of(names) is not layer or is_unnoted(layer, names) or names.functions.needs_path:
         return False
-    return is_path_implicit(names.program) and not _is_path_known(layer)
+    return is_path_implicit(names.program) and not lookahead_reads_path(layer)
 
 
 def fast_path(names: StackNames) -> list[int]:
@@ -106,8 +112,7 @@ def table_of_each(names: StackNames) -> Table | None:
     layer = fast_path_stage(names.program)
     if layer is None or layer.instance is None or layer.lookahead is None:
         return None
-    predicted = any(isinstance(i, ir.Prefetch) for i in layer.lookahead.instructions())
-    return names.tables[layer.instance.table] if predicted else None
+    return names.tables[layer.instance.table] if prefetches_instances(layer) else None
 
 
 def prefetches_following(layer: LayerProgram, names: StackNames) -> bool:
@@ -133,27 +138,17 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     layers = [layer]
     if layer.instance is not None:
         layers += names.tables[layer.instance.table].layers
-    asking = (ir.LayerPath, ir.TooDeep)
-    asks = any(isinstance(i, asking) for item in layers for graph in item.graphs() for i in graph.instructions())
-    return not asks and not any(item.above for item in layers)
+    return not read_path(layers) and not any(item.above for item in layers)
 
 
 def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
     """Whether a pending packet's path is read neither by the layer's lookahead nor on entry to the layer in stage 2."""
-    return not _is_path_known(layer) and not is_entered_noted(layer, names)
-
-
-def _is_path_known(layer: LayerProgram) -> bool:
-    """Whether the lookahead graph of a layer reads the path of a packet, or continues to another layer."""
-    return layer.lookahead is not None and any(
-        isinstance(i, (ir.LayerPath, ir.LookAhead)) for i in layer.lookahead.instructions()
-    )
+    return not lookahead_reads_path(layer) and not is_entered_noted(layer, names)
 
 
 def drops(names: StackNames) -> bool:
     """Whether a packet may be dropped where no output resets that for the next one."""
-    graphs = [graph for layer in names.program.layers.values() for graph in layer.graphs()]
-    return not names.functions.inline and any(isinstance(i, ir.Dropped) for g in graphs for i in g.instructions())
+    return not names.functions.inline and read_verdicts(names.program.layers.values())
 
 
 def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
@@ -165,8 +160,7 @@ def needs_packet(layer: LayerProgram, names: StackNames) -> bool:
     tables = {item.instance.table for name in reached if (item := layers[name]).instance is not None}
     sharing = {item.name for table in tables for item in names.tables[table].layers}
     reached |= sharing.union(*(layers_above(layers, name) for name in sharing))
-    graphs = [graph for name in reached for graph in layers[name].graphs()]
-    return names.functions.needs_packet or any(isinstance(i, ir.CallNative) for g in graphs for i in g.instructions())
+    return names.functions.needs_packet or call_native(layers[name] for name in reached)
 
 
 def copied_units(names: StackNames) -> list[str]:

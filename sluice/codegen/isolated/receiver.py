@@ -373,7 +373,7 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "",
         f"struct sl_box *{prefix}_open(const struct sl_options *options)",
         "{",
-        "    struct sl_stack_box *box = calloc(1, sizeof *box);",
+        "    struct sl_stack_box *box = sl_options_fit(options) ? calloc(1, sizeof *box) : NULL;",
         "    if (!box)",
         "        return NULL;",
         "    box->base.layers = layers;",

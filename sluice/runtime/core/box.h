@@ -469,6 +469,16 @@ SL_COLD void sl_open_failed(const struct sl_options *options, const struct sl_bo
         snprintf(options->message, options->message_size, "%s", box && *box->failure ? box->failure : why);
 }
 
+/* Whether the caller means the same struct sl_options as this library; if not, says so in its message, if it has one. */
+SL_COLD bool sl_options_fit(const struct sl_options *options) {
+    if ((!options->size || options->size == sizeof *options) &&
+        (!options->version || options->version == SL_OPTIONS_VERSION))
+        return true;
+    if (!options->size || options->size >= offsetof(struct sl_options, message_size) + sizeof options->message_size)
+        sl_open_failed(options, NULL, "the program is compiled with another struct sl_options than the stack");
+    return false;
+}
+
 /* The number of layers that one packet of a stack may pass, whose own limit is `most`. */
 SL_COLD uint32_t sl_depth(const struct sl_options *options, uint32_t most) {
     uint64_t depth = options->depth > SL_DEPTH_LEAST ? options->depth : SL_DEPTH_LEAST;

@@ -33,6 +33,9 @@ struct sl_options {
     const char *const *native_options;     /* one string for each native module, in order; may be NULL */
     bool prefault;   /* whether opening the box populates all memory that `memory` and `max_instances` allow */
     bool forwards;   /* the box is inline: the caller applies verdicts and transmits what functions send */
+    /* sizeof(struct sl_options) and SL_OPTIONS_VERSION, as the caller knows them: a box that knows others does not open.
+     * 0: the caller does not state them, and is compiled with the headers of the library. */
+    uint16_t size, version;
     /* For each function, in order: its parameters as a NULL-terminated list of NAME, VALUE pairs, or NULL to use its
      * text in function_options. May be NULL. */
     const char *const *const *function_values;
@@ -60,6 +63,7 @@ struct sl_options {
 /* SL_WORK: more than a packet of an Ethernet has bytes. Clients of QUIC scatter frames of padding of one byte each, hundreds
  * in a packet, among those with the first bytes of a handshake. Only longer packets, such as datagrams in fragments, reach
  * this number. */
+enum { SL_OPTIONS_VERSION = 1 };   /* it rises when a member means something else */
 enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048, SL_DEPTH_LEAST = 16 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */

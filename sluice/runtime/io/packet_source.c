@@ -388,13 +388,15 @@ static int set_up_ring(struct packet_source *s, const struct sl_source_options *
     return 0;
 }
 
-/* Lets packets pass again, as the options say. */
+/* Lets packets pass again, as the options say: their filter replaces the one that lets none pass. */
 static int let_pass(struct packet_source *s, int socket, const struct sl_source_options *options)
 {
     int unused = 0;
-    if (setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused))
-        return refuse(s, "the filter cannot be detached");
-    return attach_filter(s, socket, options);
+    if (attach_filter(s, socket, options))
+        return -1;
+    if (options->snap_length || s->base.filtered_in_kernel)
+        return 0;
+    return setsockopt(socket, SOL_SOCKET, SO_DETACH_FILTER, &unused, sizeof unused) ? refuse(s, "the filter cannot be detached") : 0;
 }
 
 /* Joins the sockets that divide the packets of the interface. Each of them lets no packet pass before it has joined, and the

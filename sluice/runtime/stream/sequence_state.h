@@ -42,7 +42,7 @@ struct sl_sequence {
 _Static_assert(sizeof(struct sl_sequence) == 40, "two of them and an instance's head share two cache lines");
 
 /* The sequence of a side. Its address is calculated once for all that is done with it: gcc 12 otherwise does so again for
- * nearly every field, from the instance and the side, and has no registers left for both (10 instructions of a packet). */
+ * nearly every field, from the instance and the side, and has no registers left for both. */
 static inline struct sl_sequence *sl_sequence_of(struct sl_sequence *sequences, uint64_t side) {
     struct sl_sequence *seq = &sequences[side];
     __asm__("" : "+r"(seq));

@@ -100,9 +100,8 @@ static void wake(struct service_cache *cache, uint64_t hash)
     for (struct service_cached *each = cache->waiting; each; each = each->next) {
         struct service_lane *lane = service_lane_of(each->channel);
 
-        if (each->hash != hash || each->ready)
+        if (each->hash != hash || __atomic_exchange_n(&each->ready, true, __ATOMIC_RELEASE))
             continue;
-        each->ready = true;
         if (!atomic_exchange(&lane->cache_woken, true) && write(lane->worker->wake, &one, sizeof one) < 0)
             continue; /* the counter is at its end: the worker is woken anyway */
     }
@@ -145,7 +144,7 @@ void service_cache_wake(struct service_lane *lane)
         return;
     pthread_mutex_lock(&cache->lock);
     for (struct service_cached *each = cache->waiting; each; each = each->next)
-        if (each->ready && service_lane_of(each->channel) == lane)
+        if (__atomic_load_n(&each->ready, __ATOMIC_RELAXED) && service_lane_of(each->channel) == lane)
             service_lane_queue(lane, each->channel->instance);
     pthread_mutex_unlock(&cache->lock);
 }
@@ -160,7 +159,7 @@ void service_cache_tick(struct service_lane *lane)
             continue;
         each->channel->due_since = lane->core.now; /* its backend was not asked yet */
         if (lane->core.now - each->since >= WAIT_MOST) {
-            each->ready = true;
+            __atomic_store_n(&each->ready, true, __ATOMIC_RELEASE);
             service_lane_queue(lane, each->channel->instance);
         }
     }
@@ -485,7 +484,7 @@ bool service_cache_flush(struct service_channel *c)
     while (c->out && c->out->start < c->out->end) {
         bool blocked = false;
 
-        if (s->waits && s->ready)
+        if (s->waits && __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE))
             resume(c, s);
         if (s->pass || s->tail.kind) {
             if (!send_request(c, s, &blocked))
@@ -518,7 +517,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     struct service_cache *cache = cache_of(c);
     uint32_t room = c->instance->core->buffers.size;
     struct service_page *page = s->page;
-    const struct service_freshness *known = &page->freshness;
+    const struct service_freshness *known;
     struct service_wish wish;
     char age[24];
 
@@ -530,6 +529,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     if (!page)
         return put(s->raw, room, missing, sizeof missing - 1);
     read_asked(s, &wish);
+    known = &page->freshness;
     pthread_mutex_lock(&cache->lock);
     if (service_client_has(known, &wish)) {
         put(s->raw, room, unchanged, sizeof unchanged - 1);

@@ -129,6 +129,8 @@ void service_read_wish(struct service_text line, struct service_text headers, st
                                             "transfer-encoding", "upgrade", "expect"};
     struct directives said = directives_of(headers);
     struct service_text length = field(headers, "content-length");
+    struct service_text host;
+    uint32_t hosts = 0;
     bool get;
 
     *wish = (struct service_wish){.method = service_word(line, 0), .uri = service_word(line, 1), .headers = headers};
@@ -141,6 +143,9 @@ void service_read_wish(struct service_text line, struct service_text headers, st
     wish->plain = (get || wish->head) && (length.length == 0 || named(length, "0"));
     for (size_t i = 0; i < sizeof undecided / sizeof undecided[0]; i++)
         wish->plain = wish->plain && field(headers, undecided[i]).length == 0;
+    for (uint32_t at = 0; service_next_header(headers, service_literal("host"), &at, &host);)
+        hosts++;
+    wish->plain = wish->plain && hosts <= 1; /* a backend might take another one than the key has */
     wish->no_store = said.no_store;
     wish->validated = said.no_cache || (!said.any && service_has(headers, service_literal("pragma"), service_literal("no-cache")));
     wish->stored = said.stored;

@@ -85,6 +85,7 @@ static inline void service_due(struct service_channel *c, const struct service_m
 {
     if (!message->answered)
         return;
+    service_tally_request(c, c->sent == c->received);
     if (c->sent++ == c->received)
         c->due_since = c->instance->core->now;
     if (c->instance->core->program->ports[c->port].notes && c->notes_count < SERVICE_NOTES)

@@ -280,6 +280,8 @@ end_cut_header:;
 
 struct sl_box *arp_open(const struct sl_options *options)
 {
+    if (!sl_options_fit(options))
+        return NULL;
     sl_open_failed(options, NULL, "");
     struct sl_stack_box *box = calloc(1, sizeof *box);
     if (!box) {

@@ -3,12 +3,8 @@
 .venv/bin/python scripts/count_lines.py
 
 A line counts when it has code: no blank lines, comments and docstrings; no imports, which the paper's listings lack.
-What a description does beyond the paper's parser of that protocol is marked where it stands, by a comment
-
-    # more: WHAT IT IS FOR
-
-at the end of a line: it stands for the statement, field, argument or term that begins there, with all its lines, or for
-the statement whose brackets close there.
+scripts/lines_beyond_paper.txt lists what a description has beyond the paper's parser of that protocol, and why: the
+first line, without its comment, of a statement, field, argument or term, all of whose lines count.
 """
 
 from __future__ import annotations
@@ -23,7 +19,13 @@ ROOT = Path(__file__).resolve().parents[1]
 PROTOCOLS = ROOT / "sluice" / "protocols"
 STACKS = ROOT / "sluice" / "stacks"
 PAGE = ROOT / "docs" / "lines.md"
-MARK = re.compile(r"#.*\bmore: (?P<what>.+)$")
+BEYOND = ROOT / "scripts" / "lines_beyond_paper.txt"
+ENTRY = re.compile(r" {4}(?:\[(?P<nth>\d+)\] )?(?P<code>.+)")
+
+Entries = dict[tuple[int, str], str]
+"""Purposes of what one file has beyond the paper's parser, by the first line of each: which of the equal lines of the
+file, and its code.
+"""
 
 
 class Paper(NamedTuple):
@@ -53,8 +55,27 @@ class Lines(NamedTuple):
     more: Counter[str]
 
 
-def count(path: Path) -> Lines:
-    """The lines of a file."""
+class StaleEntryError(Exception):
+    """The table has an entry whose line is not in its file; the message says which."""
+
+
+def read_entries(table: Path = BEYOND) -> dict[str, Entries]:
+    """The entries of the table, by file, relative to the repository."""
+    found: dict[str, Entries] = {}
+    entries: Entries = {}
+    purpose = ""
+    for line in table.read_text().splitlines():
+        if match := ENTRY.fullmatch(line):
+            entries[int(match["nth"] or 1), match["code"]] = purpose
+        elif line.startswith("  "):
+            purpose = line.strip()
+        elif line and not line.startswith("#"):
+            entries = found.setdefault(line, {})
+    return found
+
+
+def count(path: Path, entries: Entries) -> Lines:
+    """The lines of a file, which has these entries. Raises StaleEntryError."""
     text = path.read_text()
     tree = ast.parse(text)
     lines = text.splitlines()
@@ -65,13 +86,16 @@ def count(path: Path) -> Lines:
         if line.strip() and not line.lstrip().startswith("#") and number not in left_out
     ]
     marked: dict[int, str] = {}
+    left = dict(entries)
+    seen: Counter[str] = Counter()
     for number, line in enumerate(lines, 1):
-        found = MARK.search(line)
-        if found is None:
-            continue
-        first, last = _marked(tree, number, closing=line.lstrip()[0] in ")]}")
-        for each in range(first, last + 1):
-            marked.setdefault(each, found["what"])
+        stripped = line.split("  # ")[0].strip()
+        seen[stripped] += 1
+        if what := left.pop((seen[stripped], stripped), ""):
+            for each in range(number, _last(tree, number) + 1):
+                marked.setdefault(each, what)
+    for nth, first in left:
+        raise StaleEntryError(f"{BEYOND.name}: {path.name} has no line {nth} of '{first}' any more: update the entry")
     more = Counter(marked[number] for number in code if number in marked)
     return Lines(len(code) - more.total(), more)
 
@@ -97,14 +121,10 @@ def _docstrings_and_imports(tree: ast.Module) -> set[int]:
     return found
 
 
-def _marked(tree: ast.Module, number: int, closing: bool) -> tuple[int, int]:
-    """First and last line of what a mark on a line stands for: what begins there or, where only brackets close there,
-    the statement that ends there.
-    """
-    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.expr, ast.keyword, ast.arg))]
-    if closing:
-        return max((node.lineno, number) for node in nodes if isinstance(node, ast.stmt) and node.end_lineno == number)
-    return number, max((node.end_lineno or number for node in nodes if node.lineno == number), default=number)
+def _last(tree: ast.Module, number: int) -> int:
+    """The last line of what begins on a line."""
+    nodes = (node for node in ast.walk(tree) if isinstance(node, (ast.stmt, ast.expr, ast.keyword, ast.arg)))
+    return max((node.end_lineno or number for node in nodes if node.lineno == number), default=number)
 
 
 class Row(NamedTuple):
@@ -120,15 +140,20 @@ class Row(NamedTuple):
 def row(name: str) -> Row:
     """The figures of a stack of ours that the paper has, too."""
     paper = TABLE_2[name]
-    stack = count(STACKS / f"{name}.py")
+    table = read_entries()
+
+    def counted(path: Path) -> Lines:
+        return count(path, table.get(path.relative_to(ROOT).as_posix(), {}))
+
+    stack = counted(STACKS / f"{name}.py")
     more = Counter({(name, what): number for what, number in stack.more.items()})
     total = stack.base
     for protocol in paper.protocols:
-        lines = count(PROTOCOLS / f"{protocol}.py")
+        lines = counted(PROTOCOLS / f"{protocol}.py")
         total += lines.base
         more += Counter({(f"{protocol}.py", what): number for what, number in lines.more.items()})
     for protocol in sorted(_imported(STACKS / f"{name}.py") - set(paper.protocols)):
-        lines = count(PROTOCOLS / f"{protocol}.py")
+        lines = counted(PROTOCOLS / f"{protocol}.py")
         more[f"{protocol}.py", "all of it"] = lines.base + lines.more.total()
     return Row(name, paper, stack.base, total, more)
 
@@ -150,9 +175,9 @@ How long our descriptions are beside those of the paper on Rubik (its Table 2), 
 `scripts/count_lines.py`. A line counts when it has code: blank lines, comments, docstrings and imports do not.
 
 *Like for like* are the lines for what the paper's parsers do: their headers and options, instances, sequences, state
-machines and events. *More* are the lines for what ours do beyond that: a comment in the description marks each,
-`# more: ...`; and all lines of protocols that the paper's stack does not have. They are named below. *Composition* is
-the part of the like-for-like lines that stands in the stack's own file.
+machines and events. *More* are the lines for what ours do beyond that, which `scripts/lines_beyond_paper.txt` lists,
+and all lines of protocols that the paper's stack does not have. They are named below. *Composition* is the part of the
+like-for-like lines in the stack's file.
 
 """
 

@@ -18,5 +18,5 @@ def ethernet_parser() -> Connectionless:
     eth = Connectionless("eth", link_types=(1,))
     eth.header = ethernet_hdr
     eth.offer(ethertype=eth.header.type)
-    eth.sdu = If(eth.header.type <= 1500) >> eth.payload[: eth.header.type] >> Else() >> eth.payload  # more: 802.3
+    eth.sdu = If(eth.header.type <= 1500) >> eth.payload[: eth.header.type] >> Else() >> eth.payload
     return eth

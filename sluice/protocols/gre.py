@@ -70,6 +70,6 @@ def gre_parser() -> Connectionless:
     sums = internet_checksum(gre.unit) == 0
     gre.require(~gre_hdr.C | pptp | sums, "checksum", option="checksums")
     gre.offer(tunnel=gre.header.key | gre.header.call)
-    gre.offer(ethertype=gre.header.protocol * (gre.header.version == 0))  # more: what else than PPTP GRE carries
+    gre.offer(ethertype=gre.header.protocol * (gre.header.version == 0))
     gre.sdu = If(gre.header.version == PPTP) >> gre.payload[: gre.header.payload_length] >> Else() >> gre.payload
     return gre

@@ -45,48 +45,48 @@ class gtp_last(layout):
     no_more = Bit(8, const=0)
 
 
-class gtp_service_class(layout):  # more: extension headers by name
+class gtp_service_class(layout):
     service_class_type = Bit(8, const=0x20)
     service_class_words = Bit(8)  # of 4 bytes, this one and the next header's type included
     service_class = Bit(8)
     service_class_rest = Bit((service_class_words << 5) - 24)
 
 
-class gtp_udp_port(layout):  # more: extension headers by name
+class gtp_udp_port(layout):
     udp_port_type = Bit(8, const=0x40)
     udp_port_words = Bit(8)
     udp_port = UInt(16)
     udp_port_rest = Bit((udp_port_words << 5) - 32)
 
 
-class gtp_ran(layout):  # more: extension headers by name
+class gtp_ran(layout):
     ran_type = Bit(8, const=0x81)
     ran_words = Bit(8)
     ran_container = Bit((ran_words << 5) - 16)
 
 
-class gtp_long_pdcp(layout):  # more: extension headers by name
+class gtp_long_pdcp(layout):
     long_pdcp_type = Bit(8, const=0x82)
 
 
-class gtp_long_pdcp_optional(layout):  # more: extension headers by name
+class gtp_long_pdcp_optional(layout):
     long_pdcp_optional_type = Bit(8, const=0x03)
 
 
-class gtp_long_pdcp_number(layout):  # more: extension headers by name
+class gtp_long_pdcp_number(layout):
     long_pdcp_words = Bit(8)
     long_pdcp_spare = Bit(6)
     long_pdcp_number = UInt(18)
     long_pdcp_rest = Bit((long_pdcp_words << 5) - 40)
 
 
-class gtp_xw_ran(layout):  # more: extension headers by name
+class gtp_xw_ran(layout):
     xw_ran_type = Bit(8, const=0x83)
     xw_ran_words = Bit(8)
     xw_ran_container = Bit((xw_ran_words << 5) - 16)
 
 
-class gtp_nr_ran(layout):  # more: extension headers by name
+class gtp_nr_ran(layout):
     nr_ran_type = Bit(8, const=0x84)
     nr_ran_words = Bit(8)
     nr_pdu_type = Bit(4)
@@ -94,7 +94,7 @@ class gtp_nr_ran(layout):  # more: extension headers by name
     nr_rest = Bit((nr_ran_words << 5) - 24)
 
 
-class gtp_pdu_session(layout):  # more: extension headers by name
+class gtp_pdu_session(layout):
     session_type = Bit(8, const=0x85)
     session_words = Bit(8)
     session_pdu_type = Bit(4)  # 0: to the user, 1: from the user
@@ -105,20 +105,20 @@ class gtp_pdu_session(layout):  # more: extension headers by name
     QFI = Bit(6)
 
 
-class gtp_paging_policy(layout):  # more: extension headers by name
+class gtp_paging_policy(layout):
     PPI = Bit(3)
     paging_spare = Bit(5)
 
 
-PAGING = gtp_pdu_session.PPP & (gtp_pdu_session.session_pdu_type == 0)  # more: extension headers by name
+PAGING = gtp_pdu_session.PPP & (gtp_pdu_session.session_pdu_type == 0)
 """Whether a paging policy follows."""
 
 
-class gtp_session_rest(layout):  # more: extension headers by name
+class gtp_session_rest(layout):
     session_rest = Bit((gtp_pdu_session.session_words << 5) - 32 - (PAGING << 3))
 
 
-class gtp_pdcp(layout):  # more: extension headers by name
+class gtp_pdcp(layout):
     pdcp_type = Bit(8, const=0xC0)
     pdcp_words = Bit(8)
     pdcp_number = UInt(16)
@@ -139,15 +139,15 @@ def gtp_parser() -> Connectionless:
     extensions = AnyUntil(
         [
             gtp_last,
-            gtp_service_class,  # more: extension headers by name
-            gtp_udp_port,  # more: extension headers by name
-            gtp_ran,  # more: extension headers by name
-            gtp_long_pdcp + gtp_long_pdcp_number,  # more: extension headers by name
-            gtp_long_pdcp_optional + gtp_long_pdcp_number,  # more: extension headers by name
-            gtp_xw_ran,  # more: extension headers by name
-            gtp_nr_ran,  # more: extension headers by name
-            gtp_pdu_session + (If(PAGING) >> gtp_paging_policy) + gtp_session_rest,  # more: extension headers by name
-            gtp_pdcp,  # more: extension headers by name
+            gtp_service_class,
+            gtp_udp_port,
+            gtp_ran,
+            gtp_long_pdcp + gtp_long_pdcp_number,
+            gtp_long_pdcp_optional + gtp_long_pdcp_number,
+            gtp_xw_ran,
+            gtp_nr_ran,
+            gtp_pdu_session + (If(PAGING) >> gtp_paging_policy) + gtp_session_rest,
+            gtp_pdcp,
             gtp_extension,
         ],
         ~gtp.header_contain(gtp_last),

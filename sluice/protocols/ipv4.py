@@ -28,7 +28,7 @@ from sluice.lang import (
     layout,
 )
 
-UNKNOWN = 0xFFFFFFFF  # more: where a datagram ends
+UNKNOWN = 0xFFFFFFFF
 """No fragment without more_frag has arrived, so the end of the datagram is unknown."""
 
 
@@ -49,15 +49,15 @@ class ipv4_hdr(layout):
     dst = Bit(32)
 
 
-class ipv4_end(layout):  # more: options
+class ipv4_end(layout):
     end_of_options = Bit(8, const=0)
 
 
-class ipv4_no_operation(layout):  # more: options
+class ipv4_no_operation(layout):
     no_operation = Bit(8, const=1)
 
 
-class ipv4_loose_route(layout):  # more: source routes
+class ipv4_loose_route(layout):
     loose_type = Bit(8, const=131)
     loose_size = Bit(8)
     loose_pointer = Bit(8)
@@ -65,7 +65,7 @@ class ipv4_loose_route(layout):  # more: source routes
     loose_last = Bit(32)
 
 
-class ipv4_strict_route(layout):  # more: source routes
+class ipv4_strict_route(layout):
     strict_type = Bit(8, const=137)
     strict_size = Bit(8)
     strict_pointer = Bit(8)
@@ -73,7 +73,7 @@ class ipv4_strict_route(layout):  # more: source routes
     strict_last = Bit(32)
 
 
-class ipv4_option(layout):  # more: options
+class ipv4_option(layout):
     option = Bit(8)
     option_size = Bit(8)
     option_data = Bit((option_size - 2) << 3)
@@ -84,60 +84,58 @@ class ipv4_temp(layout):
     length = Bit(32)
 
 
-class ipv4_perm(layout):  # more: where a datagram ends
+class ipv4_perm(layout):
     last = Bit(13)
     end = Bit(32, init=UNKNOWN)
 
 
 def ipv4_parser(
-    policy: str = "first",  # more: settings
-    datagrams: int = 1 << 16,  # more: settings
+    policy: str = "first",
+    datagrams: int = 1 << 16,
 ) -> Connectionless:
     """`policy`: which copy of bytes in overlapping fragments wins, one of those of `Sequence`. `datagrams`: that may be
     incomplete at once, at most.
     """
     ip = Connectionless("ipv4")
     header_length = ipv4_hdr.ihl << 2
-    options = AnyUntil(  # more: options
+    options = AnyUntil(
         [ipv4_end, ipv4_no_operation, ipv4_loose_route, ipv4_strict_route, ipv4_option],
         ~ip.header_contain(ipv4_end),
         end=header_length,
     )
     ip.header = ipv4_hdr + (If(ipv4_hdr.ihl > 5) >> options)
-    ip.require(ip.header.version == 4, "version")  # more: checks
-    ip.require(ip.header.ihl >= 5, "header length")  # more: checks
-    ip.require(
-        (ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length"
-    )  # more: checks
-    ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")  # more: checksums
+    ip.require(ip.header.version == 4, "version")
+    ip.require(ip.header.ihl >= 5, "header length")
+    ip.require((ip.header.total_length == 0) | (ip.header.total_length >= header_length), "total length")
+    ip.require(internet_checksum(ip.unit[:header_length]) == 0, "checksum", option="checksums")
     # RFC 791, 3.1: with hops of the route left, the destination of the datagram is the route's last address.
-    loose = ip.header.loose_pointer * (ip.header.loose_pointer < ip.header.loose_size)  # more: source routes
-    strict = ip.header.strict_pointer * (ip.header.strict_pointer < ip.header.strict_size)  # more: source routes
-    end = ip.header.loose_last * (loose >= 4) | ip.header.strict_last * (loose < 4)  # more: source routes
-    dst = ip.header.dst ^ (ip.header.dst ^ end) * ((loose | strict) >= 4)  # more: source routes
+    loose = ip.header.loose_pointer * (ip.header.loose_pointer < ip.header.loose_size)
+    strict = ip.header.strict_pointer * (ip.header.strict_pointer < ip.header.strict_size)
+    end = ip.header.loose_last * (loose >= 4) | ip.header.strict_last * (loose < 4)
+    dst = ip.header.dst ^ (ip.header.dst ^ end) * ((loose | strict) >= 4)
     ip.offer(src=ip.header.src, dst=dst, protocol=ip.header.protocol)
 
     fragment = (ip.header.more_frag == 1) | (ip.header.offset != 0)
     ip.selector = If(fragment) >> [ip.header.src, dst, ip.header.protocol, ip.header.id, ip.way]
-    ip.lifetime = 60  # more: timeouts
-    ip.max_instances = datagrams  # more: settings
+    ip.lifetime = 60
+    ip.max_instances = datagrams
 
     ip.temp = ipv4_temp
-    ip.perm = ipv4_perm  # more: where a datagram ends
-    last = (ip.header.more_frag == 0) & (ip.header.offset != 0)  # more: where a datagram ends
+    ip.perm = ipv4_perm
+    last = (ip.header.more_frag == 0) & (ip.header.offset != 0)
     ip.prep = Assign(ip.temp.position, ip.header.offset << 3)
     ip.prep += Assign(ip.temp.length, ip.header.total_length - header_length)
-    ip.prep += If(ip.header.total_length == 0) >> Assign(ip.temp.length, ip.payload_len)  # more: segmentation offload
-    ends = Assign(ip.perm.last, ip.header.offset)  # more: where a datagram ends
-    ends += Assign(ip.perm.end, ip.temp.position + ip.payload[: ip.temp.length].length)  # more: where a datagram ends
-    ip.prep += If(last & (ip.perm.end == UNKNOWN)) >> ends  # more: where a datagram ends
+    ip.prep += If(ip.header.total_length == 0) >> Assign(ip.temp.length, ip.payload_len)
+    ends = Assign(ip.perm.last, ip.header.offset)
+    ends += Assign(ip.perm.end, ip.temp.position + ip.payload[: ip.temp.length].length)
+    ip.prep += If(last & (ip.perm.end == UNKNOWN)) >> ends
     ip.sdu = ip.payload[: ip.temp.length]
     ip.seq = If(fragment) >> Sequence(
         meta=ip.temp.position,
         data=ip.sdu[: ip.perm.end - ip.temp.position],
-        whole=True,  # more: whole datagrams only
-        policy=policy,  # more: settings
-        limit=1 << 17,  # more: settings
+        whole=True,
+        policy=policy,
+        limit=1 << 17,
     )
 
     DUMP = PSMState(start=True, accept=True)

@@ -46,5 +46,5 @@ def ppp_parser() -> Connectionless:
     )
     ppp.prep += If(ppp.header_contain(ppp_low)) >> Assign(ppp.temp.protocol, (ppp.temp.protocol << 8) | ppp.header.low)
     cisco = (ppp.header.first == 0x0F) | (ppp.header.first == 0x8F)
-    ppp.sdu = If(cisco) >> ppp.unit >> Else() >> ppp.payload  # more: Cisco HDLC on the same link types
+    ppp.sdu = If(cisco) >> ppp.unit >> Else() >> ppp.payload
     return ppp

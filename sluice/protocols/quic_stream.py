@@ -45,12 +45,12 @@ class quic_stream_end(layout):
     final_size = Varint()
 
 
-class quic_stream_perm(layout):  # more: final sizes
+class quic_stream_perm(layout):
     size = UInt(64)  # of the data so far; after the end, the final size
     ended = Bit(1)
 
 
-class quic_stream_temp(layout):  # more: final sizes
+class quic_stream_temp(layout):
     end = UInt(64)
     fits = Bit(1)
 
@@ -78,15 +78,15 @@ def quic_stream_parser() -> Connectionless:
     stream.selector = [below.connection, below.attempt, stream.header.stream, below.sender]
     offset = stream.header.offset + stream.header.final_size
     last = stream.header.FIN | reset
-    stream.perm, stream.temp = quic_stream_perm, quic_stream_temp  # more: final sizes
-    perm, temp = stream.perm, stream.temp  # more: final sizes
-    within = ~perm.ended | (temp.end <= perm.size)  # more: final sizes
-    behind_all = ~last | (temp.end >= perm.size)  # more: final sizes
-    stream.prep = Assign(temp.end, offset + stream.payload_len)  # more: final sizes
-    stream.prep += Assign(temp.fits, within & behind_all)  # more: final sizes
-    stream.prep += If(temp.fits & (temp.end > perm.size)) >> Assign(perm.size, temp.end)  # more: final sizes
-    stream.prep += If(temp.fits & last) >> Assign(perm.ended, 1)  # more: final sizes
-    stream.require(temp.fits, "final size")  # more: final sizes
+    stream.perm, stream.temp = quic_stream_perm, quic_stream_temp
+    perm, temp = stream.perm, stream.temp
+    within = ~perm.ended | (temp.end <= perm.size)
+    behind_all = ~last | (temp.end >= perm.size)
+    stream.prep = Assign(temp.end, offset + stream.payload_len)
+    stream.prep += Assign(temp.fits, within & behind_all)
+    stream.prep += If(temp.fits & (temp.end > perm.size)) >> Assign(perm.size, temp.end)
+    stream.prep += If(temp.fits & last) >> Assign(perm.ended, 1)
+    stream.require(temp.fits, "final size")
     stream.seq = Sequence(
         meta=offset,
         data=stream.payload,

@@ -62,15 +62,15 @@ from sluice.lang import (
 )
 
 PROTOCOL = 132
-PORT = 9899  # more: SCTP in UDP
+PORT = 9899
 """Of SCTP in UDP."""
 
 DATA, INIT, INIT_ACK, SACK = 0, 1, 2, 3
 ABORT, SHUTDOWN, SHUTDOWN_ACK = 6, 7, 8
 COOKIE_ECHO, COOKIE_ACK, SHUTDOWN_COMPLETE = 10, 11, 14
-FORWARD_TSN = 192  # more: partial reliability
-I_DATA, I_FORWARD_TSN = 64, 194  # more: interleaved messages
-CHUNK = 4  # more: packets without chunks
+FORWARD_TSN = 192
+I_DATA, I_FORWARD_TSN = 64, 194
+CHUNK = 4
 """Bytes of the header of a chunk."""
 HANDSHAKE, IDLE, LINGER = 60.0, 300.0, 10.0
 
@@ -102,7 +102,7 @@ class sctp_plain(layout):
     ppid = UInt(32)
 
 
-class sctp_interleaved(layout):  # more: interleaved messages
+class sctp_interleaved(layout):
     unused = UInt(16)
     mid = UInt(32)
     ppid_or_fsn = UInt(32)  # the first fragment's number is 0
@@ -116,7 +116,7 @@ class sctp_init(layout):
     initial_tsn = UInt(32, serial=True)
 
 
-class sctp_forward(layout):  # more: partial reliability
+class sctp_forward(layout):
     cumulative_tsn = UInt(32, serial=True)
 
 
@@ -126,20 +126,20 @@ class sctp_perm(layout):
     active_known = Bit(1)
     passive_known = Bit(1)
     echoed = Bit(1)
-    interleaved = Bit(1)  # more: interleaved messages
+    interleaved = Bit(1)
 
 
 class sctp_temp(layout):
     tsn = UInt(32, serial=True)
     begins = Bit(1)
     reused = Bit(1)
-    believed = Bit(1)  # more: verification tags
+    believed = Bit(1)
 
 
 class sctp_message_perm(layout):
     next = UInt(32, serial=True)
     length = UInt(32)
-    ppid = UInt(32)  # more: interleaved messages
+    ppid = UInt(32)
 
 
 class sctp_message_temp(layout):
@@ -162,7 +162,7 @@ def sctp_layers() -> Chain:
     return sctp_packet_parser() >> sctp_parser() >> sctp_message_parser()
 
 
-def sctp_bare_parser() -> ConnectionOriented:  # more: packets without chunks
+def sctp_bare_parser() -> ConnectionOriented:
     """Packets without a chunk (`CHUNK` bytes): a conversation is two addresses and ports, as there is no other key."""
     bare = ConnectionOriented("sctp")
     bare.selector = [bare.below.src, bare.below.sport], [bare.below.dst, bare.below.dport]
@@ -173,10 +173,8 @@ def sctp_bare_parser() -> ConnectionOriented:  # more: packets without chunks
 def sctp_packet_parser() -> Connectionless:
     packet = Connectionless("sctp_packet")
     packet.header = sctp_hdr
-    checksum = crc32c(packet.unit, blank=(8, 12))  # more: checksums
-    packet.require(
-        (checksum == packet.header.checksum) | (checksum == 0), "checksum", option="checksums"
-    )  # more: checksums
+    checksum = crc32c(packet.unit, blank=(8, 12))
+    packet.require((checksum == packet.header.checksum) | (checksum == 0), "checksum", option="checksums")
     packet.offer(sport=packet.header.sport, dport=packet.header.dport, tag=packet.header.tag)
     return packet
 
@@ -186,14 +184,14 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     sctp = ConnectionOriented("sctp")
     sctp.header = sctp_chunk
     init = (sctp.header.type == INIT) | (sctp.header.type == INIT_ACK)
-    interleaved = sctp.header.type == I_DATA  # more: interleaved messages
+    interleaved = sctp.header.type == I_DATA
     carries = (sctp.header.type == DATA) | interleaved
-    forward = one_of(sctp.header.type, FORWARD_TSN, I_FORWARD_TSN)  # more: partial reliability
+    forward = one_of(sctp.header.type, FORWARD_TSN, I_FORWARD_TSN)
     sctp.header += If(carries) >> sctp_data
     sctp.header += If(sctp.header.type == DATA) >> sctp_plain
-    sctp.header += If(interleaved) >> sctp_interleaved  # more: interleaved messages
+    sctp.header += If(interleaved) >> sctp_interleaved
     sctp.header += If(init) >> sctp_init
-    sctp.header += If(forward) >> sctp_forward  # more: partial reliability
+    sctp.header += If(forward) >> sctp_forward
     header = sctp.header
 
     # Chunks begin at multiples of four; the padding of the last chunk of a packet may be missing.
@@ -215,31 +213,31 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
         x = Assign(temp.reused, (header.type == INIT) & ~sctp.created & (known | perm.echoed))
         x += Assign(temp.reused, temp.reused & (~known | (header.initiate_tag != tag)))
         # 8.5.1: ABORT and SHUTDOWN COMPLETE may reflect the sender's own tag (the T bit).
-        reflected = (sctp.below.tag == tag) & known & header.end  # more: verification tags
-        reflected = reflected & ((header.type == ABORT) | (header.type == SHUTDOWN_COMPLETE))  # more: verification tags
-        x += Assign(temp.believed, ~its_known | (sctp.below.tag == its_tag) | reflected)  # more: verification tags
+        reflected = (sctp.below.tag == tag) & known & header.end
+        reflected = reflected & ((header.type == ABORT) | (header.type == SHUTDOWN_COMPLETE))
+        x += Assign(temp.believed, ~its_known | (sctp.below.tag == its_tag) | reflected)
         x += Assign(temp.begins, (header.type == INIT) | (init & temp.believed & ~perm.echoed))
         y = Assign(tag, header.initiate_tag) + Assign(known, 1) + Assign(temp.tsn, header.initial_tsn)
-        y += AddAlias(sctp, [header.initiate_tag, sctp.below.sport, sctp.below.dport])  # more: verification tags
+        y += AddAlias(sctp, [header.initiate_tag, sctp.below.sport, sctp.below.dport])
         y += AddAlias(sctp, [header.initiate_tag, sctp.below.dport, sctp.below.sport], to_sender=True)
         return x + (If(temp.begins & ~temp.reused) >> y)
 
     sctp.prep = Assign(temp.tsn, header.tsn)
-    sctp.prep += If(forward) >> Assign(temp.tsn, header.cumulative_tsn + 1)  # more: partial reliability
+    sctp.prep += If(forward) >> Assign(temp.tsn, header.cumulative_tsn + 1)
     sctp.prep += If(sctp.to_passive == 1) >> sent_by("active", "passive") >> Else() >> sent_by("passive", "active")
     agreed = (header.type == COOKIE_ECHO) | carries
     sctp.prep += If(agreed & temp.believed) >> Assign(perm.echoed, 1)
-    sctp.prep += If(interleaved & temp.believed) >> Assign(perm.interleaved, 1)  # more: interleaved messages
+    sctp.prep += If(interleaved & temp.believed) >> Assign(perm.interleaved, 1)
 
     data = carries & temp.believed
-    skips = forward & temp.believed  # more: partial reliability
+    skips = forward & temp.believed
     sctp.seq = If(data | temp.begins | skips) >> Sequence(
         meta=temp.tsn,
         data=sctp.unit[: header.length],
         data_len=data,
         zero_based=False,
         start=temp.begins,
-        skip=skips,  # more: partial reliability
+        skip=skips,
         limit=limit,
         limit_pieces=limit_chunks,
         units=True,
@@ -262,7 +260,7 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     for state in [*open, TERMINATED, ABORTED]:
         setattr(sctp.psm, f"reuse_{state.name}", (state >> CLOSED) + Pred(temp.reused))
         getattr(sctp.psm, f"reuse_{state.name}").restart = True
-    believed = temp.believed  # more: verification tags
+    believed = temp.believed
     goes("abort", open, ABORTED, believed & (header.type == ABORT), LINGER)
     goes("complete", open, TERMINATED, believed & (header.type == SHUTDOWN_COMPLETE), LINGER)
     goes("acked", open[:-1], SHUTDOWN_ACK_SENT, believed & (header.type == SHUTDOWN_ACK))
@@ -281,25 +279,25 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
 def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
     """User messages. `limit`: bytes of a fragmented message; a longer one is dropped."""
     message = Connectionless("sctp_message")
-    interleaved = sctp_chunk.type == I_DATA  # more: interleaved messages
+    interleaved = sctp_chunk.type == I_DATA
     message.header = sctp_chunk + sctp_data
     message.header += If(interleaved) >> sctp_interleaved >> Else() >> sctp_plain
     header = message.header
     fragment = (header.begin & header.end) == 0
     # An association without I-DATA has fragments of one message at a time: its place is 0.
-    place = ((header.stream << 33) | (header.unordered << 32) | header.mid) * interleaved  # more: interleaved messages
+    place = ((header.stream << 33) | (header.unordered << 32) | header.mid) * interleaved
     message.selector = If(fragment) >> [message.below.association, message.below.to_active, place]
     message.perm = sctp_message_perm
     message.temp = sctp_message_temp
     perm, temp = message.perm, message.temp
-    fsn = header.ppid_or_fsn * ~header.begin  # more: interleaved messages
-    number = (header.tsn * ~interleaved) | (fsn * interleaved)  # more: interleaved messages
+    fsn = header.ppid_or_fsn * ~header.begin
+    number = (header.tsn * ~interleaved) | (fsn * interleaved)
     message.prep = Assign(temp.follows, header.begin | (~message.created & (number == perm.next)))
     message.prep += Assign(temp.offset, perm.length)
     message.prep += Assign(perm.length, perm.length + message.payload_len)
     message.prep += Assign(perm.next, number + 1)
-    ppid = header.ppid | header.ppid_or_fsn  # more: interleaved messages
-    message.prep += If(header.begin) >> Assign(perm.ppid, ppid)  # more: interleaved messages
+    ppid = header.ppid | header.ppid_or_fsn
+    message.prep += If(header.begin) >> Assign(perm.ppid, ppid)
     message.seq = If(fragment & temp.follows) >> Sequence(
         meta=temp.offset,
         data=message.payload,

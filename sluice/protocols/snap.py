@@ -18,7 +18,7 @@ class snap_hdr(layout):
     type = UInt(16)
 
 
-class snap_bridged(layout):  # more: bridged Ethernet
+class snap_bridged(layout):
     addresses = Bit(96)
     bridged_type = UInt(16)
     bridged_type_padded = UInt(16)  # where two bytes of padding precede the frame
@@ -31,14 +31,14 @@ class snap_temp(layout):
 def snap_parser() -> Connectionless:
     snap = Connectionless("snap")
     bridged = (snap_hdr.oui == BRIDGED) & one_of(snap_hdr.type, 1, 7)
-    snap.header = snap_hdr + (If(bridged & (snap.unit.length >= 21)) >> snap_bridged)  # more: bridged Ethernet
+    snap.header = snap_hdr + (If(bridged & (snap.unit.length >= 21)) >> snap_bridged)
     snap.temp = snap_temp
     known = (snap.header.oui == 0) | (snap.header.oui == 0x0000F8)
     snap.prep = If(known) >> Assign(snap.temp.ethertype, snap.header.type)
     snap.offer(ethertype=snap.temp.ethertype)
-    plain = one_of(snap.header.bridged_type, *TYPES)  # more: bridged Ethernet
-    padded = ~plain & one_of(snap.header.bridged_type_padded, *TYPES)  # more: bridged Ethernet
-    within = snap.header_contain(snap_bridged)  # more: bridged Ethernet
-    snap.offer(is_ethernet=within)  # more: bridged Ethernet
-    snap.sdu = If(within) >> snap.unit[5 + 2 * padded :] >> Else() >> snap.payload  # more: bridged Ethernet
+    plain = one_of(snap.header.bridged_type, *TYPES)
+    padded = ~plain & one_of(snap.header.bridged_type_padded, *TYPES)
+    within = snap.header_contain(snap_bridged)
+    snap.offer(is_ethernet=within)
+    snap.sdu = If(within) >> snap.unit[5 + 2 * padded :] >> Else() >> snap.payload
     return snap

@@ -62,25 +62,25 @@ from sluice.protocols.tcp_layouts import (
     tcp_ws,
 )
 
-UNBOUNDED = 0x7FFFFFFF  # more: acknowledgements
+UNBOUNDED = 0x7FFFFFFF
 """The window of a side that has acknowledged nothing yet."""
 
-LINGER = 10.0  # more: timeouts
-HANDSHAKE = 30.0  # more: timeouts
+LINGER = 10.0
+HANDSHAKE = 30.0
 
 
 def tcp_parser(
-    limit: int | None = None,  # more: settings
-    limit_pieces: int = 1 << 20,  # more: settings
-    grace: float | None = 0.1,  # more: settings
-    policy: str = "first",  # more: settings
-    resets: str = "window",  # more: settings
-    history: int = 0,  # more: settings
-    enforce: bool = False,  # more: settings
-    pick_up: bool = True,  # more: settings
-    linger: float = LINGER,  # more: settings
-    byte_0: str = "acknowledged",  # more: settings
-    reuse: str = "syn",  # more: settings
+    limit: int | None = None,
+    limit_pieces: int = 1 << 20,
+    grace: float | None = 0.1,
+    policy: str = "first",
+    resets: str = "window",
+    history: int = 0,
+    enforce: bool = False,
+    pick_up: bool = True,
+    linger: float = LINGER,
+    byte_0: str = "acknowledged",
+    reuse: str = "syn",
 ) -> ConnectionOriented:
     """TCP for any layer below that offers src and dst.
 
@@ -98,15 +98,15 @@ def tcp_parser(
     tcp = ConnectionOriented("tcp")
 
     tcp.header = tcp_hdr
-    tcp.needs_captured = 14  # ports, numbers and flags; more: snap lengths
+    tcp.needs_captured = 14  # ports, numbers and flags
     options = AnyUntil(
         [tcp_eol, tcp_nop, tcp_mss, tcp_ws, tcp_sack_permitted, tcp_sack, tcp_ts, tcp_other],
         tcp.cursor < tcp.header.hdr_len << 2,
         end=tcp.header.hdr_len << 2,
     )
     tcp.header += If(tcp_hdr.hdr_len > 5) >> options
-    tcp.require(tcp.header.hdr_len >= 5, "header length")  # more: header length
-    tcp.require(  # more: checksums
+    tcp.require(tcp.header.hdr_len >= 5, "header length")
+    tcp.require(
         internet_checksum(tcp.unit, tcp.below.src, tcp.below.dst, 6, tcp.unit.length) == 0,
         "checksum",
         option="checksums",
@@ -127,13 +127,13 @@ def tcp_parser(
     tcp.prep = Assign(temp.number, header.seq_num + (header.syn & (tcp.payload_len != 0)))
     tcp.prep += Assign(temp.units, tcp.payload_len + header.fin + syn_alone)
     tcp.prep += Assign(temp.behind, header.seq_num + (tcp.payload_len + header.fin + header.syn))
-    tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()  # more: picked up in its middle
+    tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()
 
     def side(name: str) -> dict[str, Any]:
         """The perm fields of one side, by name without its prefix."""
         return {key: getattr(perm, f"{name}_{key}") for key in tcp_side.fields}
 
-    def certain(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
+    def certain(own: str, other: str, bit: int) -> Block:
         """A packet while nothing is in doubt: both sides have sent packets and acknowledged something."""
         return sent_by(side(own), side(other), bit, certain=True)
 
@@ -141,19 +141,19 @@ def tcp_parser(
         """The state changes by a packet of a side; `bit` is that side's."""
         low, high = its["ack"], its["ack"] + its["window"]
         # RFC 9293, 3.10.7.4 (RFC 5961): in the window or at the expected number; 3.10.7.3: it acknowledges the SYN
-        in_window = (header.seq_num >= low) & (header.seq_num < high)  # more: resets that count
+        in_window = (header.seq_num >= low) & (header.seq_num < high)
         believed = in_window | (header.seq_num == mine["next"])
-        if not certain:  # more: acknowledgements
-            in_window = its["acked"] & in_window  # more: resets that count
-            expected = mine["heard"] & (header.seq_num == mine["next"])  # more: resets that count
+        if not certain:
+            in_window = its["acked"] & in_window
+            expected = mine["heard"] & (header.seq_num == mine["next"])
             syn_acked = its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
-            believed = in_window | expected | (~mine["heard"] & header.ack & syn_acked)  # more: resets that count
+            believed = in_window | expected | (~mine["heard"] & header.ack & syn_acked)
         # A side that sent both kinds of SYN opened simultaneously with the other, and received its SYN.
-        both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])  # more: simultaneous open
+        both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])
         opens = ~header.rst if certain else ~header.rst & (~header.syn | both_kinds)
         z = Assign(temp.reset, header.rst if resets == "always" else header.rst & believed) + Assign(temp.opens, opens)
-        if not certain:  # more: acknowledgements
-            z += If(mine["heard"] == 0) >> (  # more: ports used again
+        if not certain:
+            z += If(mine["heard"] == 0) >> (
                 Assign(mine["heard"], 1)
                 + Assign(mine["first"], header.seq_num)
                 + Assign(mine["syn"], header.syn)
@@ -161,28 +161,24 @@ def tcp_parser(
             )
         # A FIN before byte 0, or outside the other side's window, is answered and dropped (RFC 9293, 3.10.7.4).
         # One that the other side has acknowledged remains the end of the stream.
-        beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])  # more: acknowledgements
-        if not certain:  # more: acknowledgements
+        beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])
+        if not certain:
             beyond = its["acked"] & beyond
-        far = (header.seq_num != mine["next"]) & (beyond | (temp.behind <= mine["base"]))  # more: acknowledgements
-        known = mine["fin"] & (its["ack"] >= mine["end"])  # more: acknowledgements
-        if not certain:  # more: acknowledgements
+        far = (header.seq_num != mine["next"]) & (beyond | (temp.behind <= mine["base"]))
+        known = mine["fin"] & (its["ack"] >= mine["end"])
+        if not certain:
             known = (known & its["acked"]) | ((mine["doubts"] & DOUBLE) != 0)
-        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)  # more: acknowledgements
-        another = (
-            If(far) >> Assign(temp.behind, mine["next"]) >> Else() >> (If(~known) >> ends)
-        )  # more: acknowledgements
+        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
+        another = If(far) >> Assign(temp.behind, mine["next"]) >> Else() >> (If(~known) >> ends)
         z += If(header.fin == 1) >> (
             Assign(perm.fin, perm.fin | bit) + (If(~mine["fin"] | (temp.behind != mine["end"])) >> another)
         )
-        z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(
-            mine["next"], temp.behind
-        )  # more: resets that count
+        z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(mine["next"], temp.behind)
         if not certain:
             z += If(header.syn == 1) >> (
-                Assign(perm.syn, perm.syn | bit)  # more: who sent SYN, FIN, RST
-                + Assign(mine["open"], mine["open"] | ~header.ack)  # more: simultaneous open
-                + Assign(mine["answered"], mine["answered"] | header.ack)  # more: simultaneous open
+                Assign(perm.syn, perm.syn | bit)
+                + Assign(mine["open"], mine["open"] | ~header.ack)
+                + Assign(mine["answered"], mine["answered"] | header.ack)
                 + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
                 + (If(~tcp.header_contain(tcp_ws)) >> Assign(mine["scale"], 0))
             )
@@ -193,41 +189,41 @@ def tcp_parser(
         else:
             news = header.ack & (~mine["acked"] | (header.ack_num >= mine["ack"]))
             z += If(news) >> (Assign(mine["acked"], 1) + acknowledges)
-        z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)  # more: who sent SYN, FIN, RST
-        closes = temp.reset if reuse == "closed" else header.fin | header.rst  # more: ports used again
-        z += Assign(perm.closing, perm.closing | closes)  # more: ports used again
+        z += If(header.rst == 1) >> Assign(perm.rst, perm.rst | bit)
+        closes = temp.reset if reuse == "closed" else header.fin | header.rst
+        z += Assign(perm.closing, perm.closing | closes)
         bounds = Assign(temp.low, low) + Assign(temp.high, high)
         unknown = Assign(temp.low, temp.number) + Assign(temp.high, temp.number + UNBOUNDED)
         return z + (bounds if certain else If(its["acked"] == 1) >> bounds >> Else() >> unknown)
 
-    def by_side(what: Callable[[str, str, int], Block]) -> Choice:  # more: acknowledgements
+    def by_side(what: Callable[[str, str, int], Block]) -> Choice:
         """The state changes by a packet from either side."""
         return If(tcp.to_passive == 1) >> what("active", "passive", 1) >> Else() >> what("passive", "active", 2)
 
     rules = DoubtRules(ESTABLISHED, by_first=byte_0 == "first", when_closed=reuse == "closed")
-    in_doubt = while_in_doubt(tcp, rules, side, sent_by)  # more: acknowledgements
+    in_doubt = while_in_doubt(tcp, rules, side, sent_by)
     # One bit summarises all doubts, so that a packet of an established connection tests only this bit.
     tcp.prep += If(perm.doubt | header.syn) >> by_side(in_doubt) >> Else() >> by_side(certain)
 
-    def has(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
+    def has(name: str) -> tuple[Expression, Expression, Expression]:
         """What a side has received."""
         its = side(name)
         return its["acked"], its["ack"], its["ack"] + its["window"]
 
-    def says(name: str) -> tuple[Expression, Expression, Expression]:  # more: acknowledgements
+    def says(name: str) -> tuple[Expression, Expression, Expression]:
         """What a side has received according to its packet."""
         return header.ack & ~header.rst & ~temp.outside, header.ack_num, header.ack_num + side(name)["window"]
 
-    acknowledgements: dict[str, Any] = {}  # more: acknowledgements
-    if grace is not None:  # more: acknowledgements
+    acknowledgements: dict[str, Any] = {}
+    if grace is not None:
         acknowledgements = {
             "acknowledged": If(tcp.to_passive == 1) >> has("passive") >> Else() >> has("active"),
             "acknowledges": If(tcp.to_passive == 1) >> says("active") >> Else() >> says("passive"),
             "grace": grace,
         }
-    counts = header.rst == 0  # more: bytes on a reset
-    middle = tcp.created & ~header.syn  # more: picked up in its middle
-    if not pick_up:  # more: picked up in its middle
+    counts = header.rst == 0
+    middle = tcp.created & ~header.syn
+    if not pick_up:
         tcp.creates = header.syn
         counts = counts & ~middle
     tcp.seq = If(counts) >> Sequence(
@@ -235,17 +231,17 @@ def tcp_parser(
         zero_based=False,
         data=tcp.payload,
         data_len=temp.units,
-        start=temp.start,  # more: acknowledgements
-        base=temp.base,  # more: acknowledgements
-        outside=temp.outside,  # more: acknowledgements
-        decides=(temp.decides, temp.decided),  # more: acknowledgements
-        **acknowledgements,  # more: acknowledgements
+        start=temp.start,
+        base=temp.base,
+        outside=temp.outside,
+        decides=(temp.decides, temp.decided),
+        **acknowledgements,
         window=(temp.low, temp.high),
-        enforce=enforce,  # more: settings
-        policy=policy,  # more: settings
-        limit=limit,  # more: settings
-        limit_pieces=limit_pieces,  # more: settings
-        history=history,  # more: settings
+        enforce=enforce,
+        policy=policy,
+        limit=limit,
+        limit_pieces=limit_pieces,
+        history=history,
     )
 
     FIN_WAIT_1, FIN_WAIT_2, CLOSE_WAIT, CLOSE_WAIT_2, CLOSING, TIME_WAIT, LAST_ACK = make_psm_state(7)
@@ -255,23 +251,23 @@ def tcp_parser(
     closing = {
         (1, 0): FIN_WAIT_1,
         (2, 0): FIN_WAIT_2,
-        (0, 1): CLOSE_WAIT,  # more: who closes first, and both at once
-        (0, 2): CLOSE_WAIT_2,  # more: who closes first, and both at once
-        (1, 1): CLOSING,  # more: who closes first, and both at once
+        (0, 1): CLOSE_WAIT,
+        (0, 2): CLOSE_WAIT_2,
+        (1, 1): CLOSING,
         (2, 1): TIME_WAIT,
-        (1, 2): LAST_ACK,  # more: who closes first, and both at once
+        (1, 2): LAST_ACK,
         (2, 2): TERMINATED,
     }
     tcp.psm = PSM(*opening, *closing.values(), RESET)
 
     for state in [*opening, *closing.values(), RESET]:
-        name = f"reuse_{state.name}"  # more: ports used again
-        setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))  # more: ports used again
-        getattr(tcp.psm, name).restart = True  # more: ports used again
+        name = f"reuse_{state.name}"
+        setattr(tcp.psm, name, (state >> CLOSED) + Pred(temp.reused))
+        getattr(tcp.psm, name).restart = True
         if not state.closed:
             name = f"reset_{state.name}"
             setattr(tcp.psm, name, (state >> RESET) + Pred(temp.reset))
-            getattr(tcp.psm, name).timeout = linger  # more: lingering
+            getattr(tcp.psm, name).timeout = linger
 
     acked = [
         perm.active_fin & perm.passive_acked & (perm.passive_ack >= perm.active_end),
@@ -302,25 +298,25 @@ def tcp_parser(
             for state in opening if before == (0, 0) else [closing[before]]:
                 name = f"{state.name}_to_{closing[after].name}"
                 setattr(tcp.psm, name, (state >> closing[after]) + Pred(needed))
-                if after == (2, 2):  # more: lingering
+                if after == (2, 2):
                     getattr(tcp.psm, name).timeout = linger
 
     from_active, from_passive = header.syn & (tcp.to_passive == 1), header.syn & (tcp.to_active == 1)
-    tcp.psm.open = (CLOSED >> ESTABLISHED) + Pred(temp.opens)  # more: picked up in its middle
+    tcp.psm.open = (CLOSED >> ESTABLISHED) + Pred(temp.opens)
     tcp.psm.hs1 = (CLOSED >> SYN_SENT) + Pred(from_active)
-    tcp.psm.hs1_missed = (CLOSED >> SYN_ACK_SENT) + Pred(from_passive)  # more: handshake out of order
+    tcp.psm.hs1_missed = (CLOSED >> SYN_ACK_SENT) + Pred(from_passive)
     tcp.psm.hs2 = (SYN_SENT >> SYN_RECEIVED) + Pred(from_passive)
-    tcp.psm.hs2_before = (SYN_ACK_SENT >> SYN_RECEIVED) + Pred(from_active)  # more: handshake out of order
+    tcp.psm.hs2_before = (SYN_ACK_SENT >> SYN_RECEIVED) + Pred(from_active)
     tcp.psm.hs3 = (SYN_RECEIVED >> ESTABLISHED) + Pred(temp.opens)
-    tcp.psm.pick_up_1 = (SYN_SENT >> ESTABLISHED) + Pred(temp.opens)  # more: picked up in its middle
-    tcp.psm.pick_up_2 = (SYN_ACK_SENT >> ESTABLISHED) + Pred(temp.opens)  # more: picked up in its middle
-    for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):  # more: timeouts
+    tcp.psm.pick_up_1 = (SYN_SENT >> ESTABLISHED) + Pred(temp.opens)
+    tcp.psm.pick_up_2 = (SYN_ACK_SENT >> ESTABLISHED) + Pred(temp.opens)
+    for transition in (tcp.psm.hs1, tcp.psm.hs1_missed, tcp.psm.hs2, tcp.psm.hs2_before):
         transition.timeout = HANDSHAKE
 
     # Data on a reset (a reason in words, RFC 9293, 3.5.3) is not part of the stream, nor counted as its payload.
-    tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]  # more: bytes on a reset
-    tcp.offer(sport=header.sport, dport=header.dport)  # more: protocols above it that know the connection
-    tcp.offer(connection=tcp.instance, direction=tcp.to_active)  # more: protocols above it that know the connection
+    tcp.sdu = If(header.rst == 0) >> tcp.payload >> Else() >> tcp.payload[:0]
+    tcp.offer(sport=header.sport, dport=header.dport)
+    tcp.offer(connection=tcp.instance, direction=tcp.to_active)
     tcp.event.asm = If(counts & ~temp.hold) >> Assemble()
-    tcp.timeout = 300.0  # more: timeouts
+    tcp.timeout = 300.0
     return tcp

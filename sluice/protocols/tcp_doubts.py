@@ -13,22 +13,22 @@ from typing import Any
 
 from sluice.lang import Assign, Block, ConnectionOriented, Else, Expression, If, PSMState
 
-FAR = 1 << 30  # more: acknowledgements
+FAR = 1 << 30
 """Numbers so far apart belong to different streams."""
 
-FLIGHT = 1 << 16  # more: acknowledgements
+FLIGHT = 1 << 16
 """Bytes of a first flight that may have been captured before the SYN."""
 
-EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8  # more: acknowledgements
+EARLY, EMPTY, DOUBLE, STRAY = 1, 2, 4, 8
 """Doubts about a side: it was picked up in its middle, and its byte 0 is not decided; its byte 0 is that of a packet
 without bytes; it sent two initial numbers, and neither was acknowledged; it sent a SYN with another number in an
 established connection.
 """
-ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY  # more: acknowledgements
+ALL_DOUBTS = EARLY | EMPTY | DOUBLE | STRAY
 
 
 @dataclass(frozen=True)
-class DoubtRules:  # more: acknowledgements
+class DoubtRules:
     """How doubts are decided: a state of the machine, and the settings `byte_0` and `reuse` of `tcp_parser`."""
 
     established: PSMState
@@ -36,7 +36,7 @@ class DoubtRules:  # more: acknowledgements
     when_closed: bool
 
 
-def while_in_doubt(  # more: acknowledgements
+def while_in_doubt(
     tcp: ConnectionOriented,
     rules: DoubtRules,
     side: Callable[[str], dict[str, Any]],
@@ -48,15 +48,15 @@ def while_in_doubt(  # more: acknowledgements
     """
     header, perm, temp = tcp.header, tcp.perm, tcp.temp
 
-    def clear(mine: dict[str, Any], bits: int) -> Assign:  # more: acknowledgements
+    def clear(mine: dict[str, Any], bits: int) -> Assign:
         """Some doubts about a side are decided."""
         return Assign(mine["doubts"], mine["doubts"] & (ALL_DOUBTS ^ bits))
 
-    def raise_doubt(mine: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
+    def raise_doubt(mine: dict[str, Any], bit: int) -> Block:
         """A doubt about a side, which later packets decide."""
         return Assign(mine["doubts"], mine["doubts"] | bit) + Assign(perm.doubt, 1)
 
-    def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+    def strays(mine: dict[str, Any], its: dict[str, Any]) -> Block:
         """After a SYN with another number in an established connection: if its sender continues with the new number, or
         the other side accepts it, the ports are reused.
         """
@@ -74,7 +74,7 @@ def while_in_doubt(  # more: acknowledgements
         x += If(accepts & ((its["doubts"] & STRAY) != 0)) >> Assign(temp.reused, 1)
         return x
 
-    def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:  # more: acknowledgements
+    def further_syn(mine: dict[str, Any], its: dict[str, Any], bit: int) -> Block:
         """A SYN of a side that sent other packets before."""
         # A repetition, a new connection, or a stray SYN. In an established connection the last is answered by an
         # acknowledgement (RFC 9293, 3.10.7.4; RFC 5961, 4), and only later packets show if the ports are reused.
@@ -86,7 +86,7 @@ def while_in_doubt(  # more: acknowledgements
             Assign(temp.reused, perm.closing | (tcp.cur_state != rules.established) | repeated)
             + (If(~temp.reused) >> stray)
         )
-        if rules.when_closed:  # more: ports used again
+        if rules.when_closed:
             opens = If(another) >> (Assign(temp.reused, over(mine, its)) + Assign(temp.outside, ~temp.reused))
         # A second initial number: until the other side acknowledges one, both are remembered.
         undecided = ~mine["fin"] & ~(its["acked"] & (its["ack"] > mine["first"] + 1))
@@ -105,11 +105,11 @@ def while_in_doubt(  # more: acknowledgements
         x = If(header.ack == 1) >> answers >> Else() >> opens
         return x + (If(~temp.reused & ~temp.outside & ((perm.syn & bit) == 0)) >> decides)
 
-    def over(mine: dict[str, Any], its: dict[str, Any]) -> Expression:  # more: ports used again
+    def over(mine: dict[str, Any], its: dict[str, Any]) -> Expression:
         """Whether a side has sent a FIN or a reset that counts."""
         return mine["fin"] | its["fin"] | perm.closing
 
-    def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+    def picked_up(mine: dict[str, Any], its: dict[str, Any]) -> Block:
         """The first packet of a side that was not seen from its SYN. Byte 0 is the first byte that is captured; while
         the other side has not acknowledged that one, a lower one may still come.
         """
@@ -136,7 +136,7 @@ def while_in_doubt(  # more: acknowledgements
             )
         )
 
-    def lower_byte(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+    def lower_byte(mine: dict[str, Any], its: dict[str, Any]) -> Block:
         """A packet with sequence space of a side whose byte 0 is not decided: perhaps it has a lower byte."""
         lower = (temp.base < mine["base"]) & (header.seq_num + tcp.payload_len > temp.base)
         keep_alive = (tcp.payload_len == 1) & (temp.base == mine["base"] - 1)
@@ -157,7 +157,7 @@ def while_in_doubt(  # more: acknowledgements
             )
         )
 
-    def settled(mine: dict[str, Any], its: dict[str, Any]) -> Block:  # more: acknowledgements
+    def settled(mine: dict[str, Any], its: dict[str, Any]) -> Block:
         """What the packet decides of two initial numbers, and its acknowledgement of the other side's byte 0."""
         own = (
             clear(mine, DOUBLE)
@@ -204,13 +204,13 @@ def while_in_doubt(  # more: acknowledgements
             )
         )
 
-    def in_doubt(own: str, other: str, bit: int) -> Block:  # more: acknowledgements
+    def in_doubt(own: str, other: str, bit: int) -> Block:
         """A packet while something is not decided, or a SYN. Acknowledgements decide: the first number of a side, and
         its byte 0, is the one that the other side acknowledges.
         """
         mine, its = side(own), side(other)
         begins = Assign(mine["base"], header.seq_num + 1) + Assign(mine["begun"], 1)
-        if rules.when_closed:  # more: ports used again
+        if rules.when_closed:
             begins = Assign(temp.reused, ~header.ack & over(mine, its)) + begins
         of_syn = If(mine["heard"] == 1) >> further_syn(mine, its, bit) >> Else() >> begins
         undecided = If((mine["doubts"] & EARLY) != 0) >> (

@@ -71,25 +71,25 @@ class tcp_other(layout):
 
 
 class tcp_side(layout):
-    heard = Bit(1)  # more: ports used again
-    syn = Bit(1)  # it sent one with its first packet; more: ports used again
-    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open; more: acknowledgements
-    answered = Bit(1)  # it sent a SYN/ACK; more: simultaneous open
+    heard = Bit(1)
+    syn = Bit(1)  # it sent one with its first packet
+    open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open
+    answered = Bit(1)  # it sent a SYN/ACK
     acked = Bit(1)  # it sent an acknowledgement
     fin = Bit(1)
-    first = UInt(32, serial=True)  # more: ports used again
-    next = UInt(32, serial=True)  # after the farthest that it sent; more: resets that count
+    first = UInt(32, serial=True)
+    next = UInt(32, serial=True)  # after the farthest that it sent
     end = UInt(32, serial=True)  # after its FIN; before it: the other byte 0 (DOUBLE), the number of the SYN (STRAY)
     ack = UInt(32, serial=True)
     window = Bit(32)  # scaled
     scale = Bit(4, init=14)
-    begun = Bit(1)  # it sent a packet that is no RST; more: acknowledgements
-    doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold; more: acknowledgements
-    payloads = Bit(3)  # packets with payload while nothing was acknowledged; more: acknowledgements
-    base = UInt(32, serial=True)  # the number of its byte 0; more: acknowledgements
+    begun = Bit(1)  # it sent a packet that is no RST
+    doubts = Bit(4)  # EARLY, EMPTY, DOUBLE and STRAY, as far as they hold
+    payloads = Bit(3)  # packets with payload while nothing was acknowledged
+    base = UInt(32, serial=True)  # the number of its byte 0
 
 
-class tcp_both(layout):  # more: who sent SYN, FIN, RST
+class tcp_both(layout):
     doubt = Bit(1, init=1)  # a side was not heard, has acknowledged nothing, or has doubts
     closing = Bit(1)  # a FIN or RST came, counted or not; with reuse="closed": an RST that counted
     syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
@@ -103,15 +103,15 @@ class tcp_temp(layout):
     behind = UInt(32, serial=True)
     low = UInt(32, serial=True)
     high = UInt(32, serial=True)
-    start = Bit(1)  # `base` is the number of this side's byte 0; more: acknowledgements
-    base = UInt(32, serial=True)  # more: acknowledgements
-    decides = Bit(1)  # `decided` is the number of the other side's byte 0; more: acknowledgements
-    decided = UInt(32, serial=True)  # more: acknowledgements
-    hold = Bit(1)  # nothing is delivered, as byte 0 is not decided; more: acknowledgements
-    outside = Bit(1)  # the packet belongs to no stream of this connection; more: acknowledgements
-    open = Bit(1)  # a side has doubts; more: acknowledgements
-    near = Bit(32)  # more: acknowledgements
-    old = Bit(32)  # more: acknowledgements
-    opens = Bit(1)  # more: simultaneous open
-    reused = Bit(1)  # more: ports used again
-    reset = Bit(1)  # more: resets that count
+    start = Bit(1)  # `base` is the number of this side's byte 0
+    base = UInt(32, serial=True)
+    decides = Bit(1)  # `decided` is the number of the other side's byte 0
+    decided = UInt(32, serial=True)
+    hold = Bit(1)  # nothing is delivered, as byte 0 is not decided
+    outside = Bit(1)  # the packet belongs to no stream of this connection
+    open = Bit(1)  # a side has doubts
+    near = Bit(32)
+    old = Bit(32)
+    opens = Bit(1)
+    reused = Bit(1)
+    reset = Bit(1)

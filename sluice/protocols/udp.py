@@ -12,9 +12,9 @@ from typing import TypeVar
 
 from sluice.lang import Connectionless, ConnectionOriented, Else, If, UInt, internet_checksum, layout
 
-Parser = TypeVar("Parser", Connectionless, ConnectionOriented)  # more: conversations
+Parser = TypeVar("Parser", Connectionless, ConnectionOriented)
 
-PROTOCOL = 17  # more: checksums
+PROTOCOL = 17
 
 
 class udp_hdr(layout):
@@ -27,26 +27,26 @@ class udp_hdr(layout):
 def datagram(udp: Parser) -> Parser:
     """Header and payload."""
     udp.header = udp_hdr
-    length = udp.header.length  # more: checks
-    udp.require((length == 0) | (length >= 8), "length")  # more: checks
+    length = udp.header.length
+    udp.require((length == 0) | (length >= 8), "length")
     udp.sdu = If(length == 0) >> udp.payload >> Else() >> udp.payload[: length - 8]
     return udp
 
 
-def plain_udp_parser() -> Connectionless:  # more: conversations
+def plain_udp_parser() -> Connectionless:
     return datagram(Connectionless("udp"))
 
 
 def udp_parser() -> ConnectionOriented:
     udp = datagram(ConnectionOriented("udp"))
-    length = udp.header.length  # more: checksums
-    udp.needs_captured = 4  # the ports; more: snap lengths
-    udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]  # more: conversations
-    udp.timeout = 60  # more: conversations
-    udp.offer(sport=udp.header.sport, dport=udp.header.dport)  # more: QUIC, which knows connections by their ends
-    udp.offer(connection=udp.instance, direction=udp.to_active)  # more: conversations
+    length = udp.header.length
+    udp.needs_captured = 4  # the ports
+    udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]
+    udp.timeout = 60
+    udp.offer(sport=udp.header.sport, dport=udp.header.dport)
+    udp.offer(connection=udp.instance, direction=udp.to_active)
 
-    said = length + udp.unit.length * (length == 0)  # more: checksums
-    checksum = internet_checksum(udp.unit[:said], udp.below.src, udp.below.dst, PROTOCOL, said)  # more: checksums
-    udp.require((udp.header.checksum == 0) | (checksum == 0), "checksum", option="checksums")  # more: checksums
+    said = length + udp.unit.length * (length == 0)
+    checksum = internet_checksum(udp.unit[:said], udp.below.src, udp.below.dst, PROTOCOL, said)
+    udp.require((udp.header.checksum == 0) | (checksum == 0), "checksum", option="checksums")
     return udp

@@ -12,17 +12,15 @@ def sctp() -> Stack:
     s = Stack("sctp")
     s.eth = ethernet_parser()
     s.ipv4 = ipv4_parser()
-    s.ipv6 = ipv6_parser()  # more: IPv6
-    s.udp = udp_parser()  # more: SCTP in UDP
+    s.ipv6 = ipv6_parser()
+    s.udp = udp_parser()
     s += sctp_layers()
-    s.sctp_bare = sctp_bare_parser()  # more: packets without chunks
-    s += (s.sctp_packet >> s.sctp_bare) + Pred(
-        s.sctp_packet.payload_len < CHUNK, before=s.sctp
-    )  # more: packets without chunks
-    ip = s.ipv4 | s.ipv6  # more: IPv6
+    s.sctp_bare = sctp_bare_parser()
+    s += (s.sctp_packet >> s.sctp_bare) + Pred(s.sctp_packet.payload_len < CHUNK, before=s.sctp)
+    ip = s.ipv4 | s.ipv6
     s += (s.eth >> s.ipv4) + Pred(s.eth.header.type == 0x0800)
-    s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)  # more: IPv6
-    s += (ip >> s.udp) + Pred(ip.offers.protocol == 17)  # more: SCTP in UDP
+    s += (s.eth >> s.ipv6) + Pred(s.eth.header.type == 0x86DD)
+    s += (ip >> s.udp) + Pred(ip.offers.protocol == 17)
     s += (ip >> s.sctp_packet) + Pred(ip.offers.protocol == PROTOCOL)
-    s += (s.udp >> s.sctp_packet) + Pred(one_of(PORT, s.udp.header.sport, s.udp.header.dport))  # more: SCTP in UDP
+    s += (s.udp >> s.sctp_packet) + Pred(one_of(PORT, s.udp.header.sport, s.udp.header.dport))
     return s

@@ -30,39 +30,39 @@ from sluice.protocols.vlan import vlan_parser
 
 def tcp_ip() -> Stack:
     s = Stack("tcp_ip", depth=16)
-    layers(s)  # more: pieces that everything shares
-    ethertypes(s, typed(s))  # more: pieces that everything shares
-    links(s)  # more: other links
-    network(s)  # more: pieces that everything shares
-    rest(s)  # more: other protocols
+    layers(s)
+    ethertypes(s, typed(s))
+    links(s)
+    network(s)
+    rest(s)
     return s
 
 
 def layers(s: Stack) -> None:
     """The layers of this stack, which other stacks have, too."""
     s.eth = ethernet_parser()
-    s.vlan = vlan_parser()  # more: other links
-    s.llc = llc_parser()  # more: other links
-    s.snap = snap_parser()  # more: other links
-    s.arp = arp_parser()  # more: other links
-    s.sll = sll_parser()  # more: other links
-    s.sll2 = sll2_parser()  # more: other links
-    s.null = null_parser()  # more: other links
-    s.raw = raw_parser()  # more: other links
+    s.vlan = vlan_parser()
+    s.llc = llc_parser()
+    s.snap = snap_parser()
+    s.arp = arp_parser()
+    s.sll = sll_parser()
+    s.sll2 = sll2_parser()
+    s.null = null_parser()
+    s.raw = raw_parser()
     s.ipv4 = ipv4_parser()
-    s.ipv6 = ipv6_parser()  # more: IPv6
-    s.ext = ipv6_extension_parser()  # more: IPv6
-    s.frag = ipv6_fragment_parser()  # more: IPv6
-    s.ah = ah_parser()  # more: AH
-    s.ah6 = ah_parser()  # more: AH
-    s.icmp = icmp_parser()  # more: ICMP
-    s.icmp6 = icmp6_parser()  # more: ICMP
+    s.ipv6 = ipv6_parser()
+    s.ext = ipv6_extension_parser()
+    s.frag = ipv6_fragment_parser()
+    s.ah = ah_parser()
+    s.ah6 = ah_parser()
+    s.icmp = icmp_parser()
+    s.icmp6 = icmp6_parser()
     s.udp = udp_parser()
     s.tcp = tcp_parser()
-    s.other = other_ip_parser()  # more: other protocols
+    s.other = other_ip_parser()
 
 
-def typed(s: Stack) -> AnyLayer:  # more: other links
+def typed(s: Stack) -> AnyLayer:
     """The layers whose next layer an EtherType determines."""
     return s.eth | s.vlan | s.snap | s.sll | s.sll2
 
@@ -70,12 +70,12 @@ def typed(s: Stack) -> AnyLayer:  # more: other links
 def ethertypes(s: Stack, typed: AnyLayer) -> None:
     """Next layers by EtherType."""
     s += (typed >> s.ipv4) + Pred(typed.offers.ethertype == 0x0800)
-    s += (typed >> s.ipv6) + Pred(typed.offers.ethertype == 0x86DD)  # more: IPv6
-    s += (typed >> s.arp) + Pred(typed.offers.ethertype == 0x0806)  # more: other links
-    s += (typed >> s.vlan) + Pred(one_of(typed.offers.ethertype, 0x8100, 0x88A8, 0x9100, 0x9200))  # more: other links
+    s += (typed >> s.ipv6) + Pred(typed.offers.ethertype == 0x86DD)
+    s += (typed >> s.arp) + Pred(typed.offers.ethertype == 0x0806)
+    s += (typed >> s.vlan) + Pred(one_of(typed.offers.ethertype, 0x8100, 0x88A8, 0x9100, 0x9200))
 
 
-def links(s: Stack) -> None:  # more: other links
+def links(s: Stack) -> None:
     """Steps to IP without an EtherType."""
     s += (s.eth >> s.llc) + Pred(s.eth.header.type <= 1500)
     s += (s.vlan >> s.llc) + Pred(s.vlan.header.type <= 1500)
@@ -93,28 +93,28 @@ def links(s: Stack) -> None:  # more: other links
     s += (s.null >> s.ipv6) + Pred(one_of(family, 10, 24, 28, 30))
 
 
-def over_ip(s: Stack) -> tuple[AnyLayer, AnyLayer]:  # more: IPv6, AH
+def over_ip(s: Stack) -> tuple[AnyLayer, AnyLayer]:
     """The layers directly below the protocols over IP: those of IPv4, and of IPv6."""
     return s.ipv4 | s.ah, s.ipv6 | s.ext | s.frag | s.ah6
 
 
 def network(s: Stack) -> None:
     """Next layers by protocol number."""
-    over4, over6 = over_ip(s)  # more: IPv6, AH
-    ip = over4 | over6  # more: IPv6, AH
+    over4, over6 = over_ip(s)
+    ip = over4 | over6
     s += (ip >> s.tcp) + Pred(ip.offers.protocol == 6)
     s += (ip >> s.udp) + Pred(ip.offers.protocol == 17)
-    s += (ip >> s.ipv4) + Pred(ip.offers.protocol == 4)  # more: IP in IP
-    s += (ip >> s.ipv6) + Pred(ip.offers.protocol == 41)  # more: IP in IP
-    s += (over4 >> s.icmp) + Pred(over4.offers.protocol == 1)  # more: ICMP
-    s += (over4 >> s.ah) + Pred(over4.offers.protocol == 51)  # more: AH
-    s += (over6 >> s.icmp6) + Pred(over6.offers.protocol == 58)  # more: ICMP
-    s += (over6 >> s.ah6) + Pred(over6.offers.protocol == 51)  # more: AH
-    s += (over6 >> s.frag) + Pred(over6.offers.protocol == 44)  # more: IPv6
-    s += (over6 >> s.ext) + Pred(one_of(over6.offers.protocol, *EXTENSIONS))  # more: IPv6
+    s += (ip >> s.ipv4) + Pred(ip.offers.protocol == 4)
+    s += (ip >> s.ipv6) + Pred(ip.offers.protocol == 41)
+    s += (over4 >> s.icmp) + Pred(over4.offers.protocol == 1)
+    s += (over4 >> s.ah) + Pred(over4.offers.protocol == 51)
+    s += (over6 >> s.icmp6) + Pred(over6.offers.protocol == 58)
+    s += (over6 >> s.ah6) + Pred(over6.offers.protocol == 51)
+    s += (over6 >> s.frag) + Pred(over6.offers.protocol == 44)
+    s += (over6 >> s.ext) + Pred(one_of(over6.offers.protocol, *EXTENSIONS))
 
 
-def rest(s: Stack) -> None:  # more: other protocols
+def rest(s: Stack) -> None:
     """Layer `other` for packets for which no other step matches."""
     over4, over6 = over_ip(s)
     ip = over4 | over6

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.count_lines import PAGE, TABLE_2, Row, count, page, rows
+from scripts.count_lines import PAGE, ROOT, TABLE_2, Entries, Row, StaleEntryError, count, page, read_entries, rows
 
 Write = Callable[[str], Path]
 
@@ -38,25 +38,40 @@ def test_every_stack_that_is_there_is_in_the_table() -> None:
 def test_what_counts(write: Write) -> None:
     text = '"""Doc.\n\nMore."""\n\nimport os\nfrom a import (\n    b,\n)\n\nX = 1  # why\n"""Of X."""\n# comment\n\n\n'
     text += 'def f():\n    """What."""\n    return (\n        1\n    )\n'
-    lines = count(write(text))
+    lines = count(write(text), {})
     assert (lines.base, lines.more) == (5, {})
 
 
 @pytest.mark.parametrize(
-    "text, base, more",
+    "text, entries, base, more",
     [
-        ("a = 1  # more: x\nb = 2\n", 1, {"x": 1}),
-        ("a = 1  # why; more: x y\nb = 2\n", 1, {"x y": 1}),
-        ("class c:  # more: x\n    a = 1\n\n    b = 2\nd = 1\n", 1, {"x": 3}),
-        ("class c:\n    a = 1  # more: x\n    b = 2  # more: y\n", 1, {"x": 1, "y": 1}),
-        ("if a:  # more: x\n    b = 1  # more: y\n    c = 2\n", 0, {"x": 3}),
-        ("f(\n    a,\n    b=1,  # more: x\n    c=g(  # more: y\n        1,\n    ),\n)\n", 3, {"x": 1, "y": 3}),
-        ("def f(\n    a,\n    b=1,  # more: x\n):\n    pass\n", 4, {"x": 1}),
-        ("a = f(\n    1\n)  # more: x\nb = 1\n", 1, {"x": 3}),
-        ("a = (  # more: x\n    b\n    + c\n)\n", 0, {"x": 4}),
-        ("a = (\n    b\n    + c(  # more: x\n        1\n    )\n)\n", 3, {"x": 3}),
+        ("a = 1\nb = 2\n", {(1, "a = 1"): "x"}, 1, {"x": 1}),
+        ("a = 1  # why\nb = 2\n", {(1, "a = 1"): "x y"}, 1, {"x y": 1}),
+        ("a = 1\nb = 2\na = 1\n", {(2, "a = 1"): "x"}, 2, {"x": 1}),
+        ("class c:\n    a = 1\n\n    b = 2\nd = 1\n", {(1, "class c:"): "x"}, 1, {"x": 3}),
+        ("class c:\n    a = 1\n    b = 2\n", {(1, "a = 1"): "x", (1, "b = 2"): "y"}, 1, {"x": 1, "y": 1}),
+        ("if a:\n    b = 1\n    c = 2\n", {(1, "if a:"): "x", (1, "b = 1"): "y"}, 0, {"x": 3}),
+        (
+            "f(\n    a,\n    b=1,\n    c=g(\n        1,\n    ),\n)\n",
+            {(1, "b=1,"): "x", (1, "c=g("): "y"},
+            3,
+            {"x": 1, "y": 3},
+        ),
+        ("def f(\n    a,\n    b=1,\n):\n    pass\n", {(1, "b=1,"): "x"}, 4, {"x": 1}),
+        ("a = f(\n    1\n)\nb = 1\n", {(1, "a = f("): "x"}, 1, {"x": 3}),
+        ("a = (\n    b\n    + c(\n        1\n    )\n)\n", {(1, "+ c("): "x"}, 3, {"x": 3}),
     ],
 )
-def test_marks(write: Write, text: str, base: int, more: dict[str, int]) -> None:
-    lines = count(write(text))
+def test_entries(write: Write, text: str, entries: Entries, base: int, more: dict[str, int]) -> None:
+    lines = count(write(text), entries)
     assert (lines.base, dict(lines.more)) == (base, more)
+
+
+def test_an_entry_without_its_line_is_named(write: Write) -> None:
+    with pytest.raises(StaleEntryError, match="has no line 2 of 'a = 1' any more"):
+        count(write("a = 1\n"), {(2, "a = 1"): "x"})
+
+
+def test_every_entry_has_its_line() -> None:
+    for name, entries in read_entries().items():
+        count(ROOT / name, entries)

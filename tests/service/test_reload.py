@@ -101,8 +101,9 @@ def test_new_connections_have_the_new_backends_and_old_ones_go_on(tmp_path: Path
             each.start()
         assert served.reload("--backends", str(served.folders[1])) == 0
         end = time.monotonic() + PATIENCE
-        while served.get() != b"second":  # those that the old listener had accepted, or had in its queue
+        while b"second" not in answers:  # those that the old listener had accepted, or had in its queue
             assert time.monotonic() < end, "new connections have the old backends"
+            time.sleep(0.005)
         done.set()
         joined(*clients)
         assert set(answers) == {b"first", b"second"}  # each has its answer
@@ -115,7 +116,7 @@ def test_new_connections_have_the_new_backends_and_old_ones_go_on(tmp_path: Path
         assert served.get() == b"second"
         served.process.terminate()
         counters = served.line("counters")["counters"]
-        assert counters["connections accepted"] >= len(answers) + 3
+        assert counters["connections accepted"] == len(answers) + 2
     assert not served.control.exists()
 
 

@@ -100,6 +100,11 @@ class Settings:
         return sum({1 << number % 64 for number, name in enumerate(functions) if given.get(name) == policy})
 
 
+def seed_of(settings: Settings) -> int:
+    """The seed of a box: that of the settings, or a random one."""
+    return secrets.randbits(64) if settings.seed is None else settings.seed
+
+
 def c_options(
     settings: Settings, functions: Sequence[Options], count: int, natives: list[str], deliver: Any = None
 ) -> COptions:
@@ -112,9 +117,8 @@ def c_options(
     texts = _texts([given if isinstance(given, str) else "" for given in functions] + [""] * count)
     pairs = [[] if isinstance(given, str) else _pairs(given) for given in functions]
     values = (ctypes.POINTER(ctypes.c_char_p) * (count + 1))(*map(_values, pairs[:count]))
-    seed = settings.seed if settings.seed is not None else secrets.randbits(64)
     return COptions(
-        seed,
+        seed_of(settings),
         settings.memory,
         settings.max_instances,
         settings.timeouts,

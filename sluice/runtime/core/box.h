@@ -77,6 +77,7 @@ struct sl_box {
     uint32_t calling;            /* from 1, the function whose handler runs, where crashes are traced (SL_CALL); else 0 */
     const struct sl_event *called;   /* what it handles */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
+    struct sl_random random;     /* numbers that functions had for the current packet */
     struct sl_report reports[SL_REPORTS_MOST];
 };
 

@@ -64,7 +64,8 @@ class Settings:
 
     memory: bytes that all sequences together may hold. max_instances: the limit of each table. timeouts: whether
     timeouts are enabled. idle: seconds that replace each layer's general timeout. lifetime: seconds that replace each
-    lifetime. seed: of the hashes and of sl_random, random if None. natives: option values for native modules, by option name.
+    lifetime. seed: of the hashes and of sl_random, random if None. natives: option values for native modules, by
+    option name.
     prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
     page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
     local. state_file: the file to which local ones are written at the end; None: none. hold:

@@ -17,6 +17,7 @@ FUNCTIONS = {
             "sl_packet_time", "sl_packet_number", "sl_packet_frame", "sl_now", "sl_path_depth", "sl_path_layer",
             "sl_layer_at",
         ),
+        "function/random.h": ("sl_random_by",),
         "core/box.h": (
             "sl_path", "sl_layer_unit", "sl_event_number", "sl_event_half", "sl_layer_field", "sl_field_value",
             "sl_flow_lost",
@@ -109,13 +110,13 @@ def functions() -> str:
 
 
 def _called(declaration: str) -> str:
-    """A declaration as functions call it: sl_drop for sl_drop_by, without the bit of the function."""
-    return re.sub(r"\b(sl_\w+)_by\((.*), uint64_t function\)", r"\1(\2)", declaration)
+    """A declaration as functions call it: sl_drop for sl_drop_by, without the bit or the name of the function."""
+    return re.sub(r"\b(sl_\w+)_by\((.*), (?:uint64_t |const char \*)function\)", r"\1(\2)", declaration)
 
 
 def _of_caller(comment: str) -> str:
     """A comment without what it says to the macro that calls the function."""
-    comment = re.sub(r"; `function`: [^.]*", "", comment)
+    comment = re.sub(r"[;.] `function`: [^.]*", "", comment)
     return re.sub(r"\s+Functions\s+call\s+sl_\w+\(box\)\.", "", comment)
 
 

@@ -52,7 +52,9 @@ _MEANT = {
 
 
 @dataclass
-class _Token:
+class Token:
+    """A token of C. kind: comment, string, directive, number, word, arrow, space or other."""
+
     kind: str
     text: str
 
@@ -64,7 +66,7 @@ def separated(texts: Mapping[str, str], paths: Mapping[str, str] | None = None) 
     """
     for name, text in texts.items() if len(texts) > 1 else ():
         _check_macros(text, (paths or {}).get(name, name))
-    tokens = {name: list(_tokens(text)) for name, text in texts.items()}
+    tokens = {name: list(tokens_of(text)) for name, text in texts.items()}
     words = {name: set(_words(found)) for name, found in tokens.items()}
     out: dict[str, str] = {}
     for name, found in tokens.items():
@@ -81,7 +83,7 @@ def _check_macros(text: str, path: str) -> None:
     """Raise HookError for a use, at file scope, of a macro with # or ##: the names that it makes cannot be known."""
     makes: dict[str, str] = {}
     depth, line = 0, 1
-    for token in _tokens(text):
+    for token in tokens_of(text):
         if token.kind == "directive" and (match := re.match(r"\s*#\s*define\s+(\w+)(.*)", token.text, re.DOTALL)):
             if any(found[2] for found in _PASTES.finditer(match[2])):
                 makes[match[1]] = match[1]
@@ -102,14 +104,14 @@ def _check_macros(text: str, path: str) -> None:
 def file_scope_names(text: str) -> set[str]:
     """The names that a text in C defines at file scope: functions, variables, types, constants, macros."""
     found: set[str] = set()
-    code = [token for token in _tokens(text) if token.kind not in ("comment", "space")]
+    code = [token for token in tokens_of(text) if token.kind not in ("comment", "space")]
     for token in code:
         if token.kind == "directive" and (match := re.match(r"[ \t]*#[ \t]*define[ \t]+(\w+)", token.text)):
             found.add(match[1])
     code = [token for token in code if token.kind != "directive"]
     found |= _tags(code)
     code = _without_attributes(code)
-    statement: list[_Token] = []
+    statement: list[Token] = []
     at = 0
     while at < len(code):
         token = code[at]
@@ -120,7 +122,7 @@ def file_scope_names(text: str) -> set[str]:
         if token.text == "{":
             end = _closing(code, at)
             body = bool(statement) and statement[-1].text == ")"
-            statement.append(_Token("body", "{}"))
+            statement.append(Token("body", "{}"))
             if body or not statement[:-1]:  # of a function, or of a macro such as SLUICE_ON
                 found |= _defined(statement)
                 statement = []
@@ -134,7 +136,7 @@ def file_scope_names(text: str) -> set[str]:
     return found
 
 
-def _tags(code: list[_Token]) -> set[str]:
+def _tags(code: list[Token]) -> set[str]:
     """Tags of types, also of those within others, which are at file scope, too, and constants of enumerations."""
     found: set[str] = set()
     for at, token in enumerate(code[:-2]):
@@ -146,9 +148,9 @@ def _tags(code: list[_Token]) -> set[str]:
     return found
 
 
-def _without_attributes(code: list[_Token]) -> list[_Token]:
+def _without_attributes(code: list[Token]) -> list[Token]:
     """The tokens without __attribute__((...)) and _Alignas(...), which may stand after the name."""
-    out: list[_Token] = []
+    out: list[Token] = []
     at = 0
     while at < len(code):
         if code[at].text in ("__attribute__", "_Alignas") and at + 1 < len(code) and code[at + 1].text == "(":
@@ -159,7 +161,7 @@ def _without_attributes(code: list[_Token]) -> list[_Token]:
     return out
 
 
-def _constants(tokens: list[_Token]) -> set[str]:
+def _constants(tokens: list[Token]) -> set[str]:
     """The constants of an enumeration."""
     found: set[str] = set()
     depth, first = 0, True
@@ -172,12 +174,12 @@ def _constants(tokens: list[_Token]) -> set[str]:
     return found
 
 
-def _defined(statement: list[_Token]) -> set[str]:
+def _defined(statement: list[Token]) -> set[str]:
     """The names that a declaration at file scope declares."""
     depth, value, pointed, before = 0, False, False, ""
     found: set[str] = set()
     typed = any(token.text == "typedef" for token in statement)
-    for token, after in zip(statement, [*statement[1:], _Token("", "")], strict=True):
+    for token, after in zip(statement, [*statement[1:], Token("", "")], strict=True):
         if token.text in "([":
             depth += 1
         elif token.text in ")]":
@@ -200,7 +202,7 @@ def _defined(statement: list[_Token]) -> set[str]:
     return found
 
 
-def _closing(tokens: list[_Token], at: int) -> int:
+def _closing(tokens: list[Token], at: int) -> int:
     """The place of the bracket that closes the one at `at`."""
     depth = 0
     for place in range(at, len(tokens)):
@@ -210,11 +212,12 @@ def _closing(tokens: list[_Token], at: int) -> int:
     return len(tokens) - 1
 
 
-def _tokens(text: str) -> Iterator[_Token]:
-    return (_Token(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
+def tokens_of(text: str) -> Iterator[Token]:
+    """The tokens of a text in C, which together are the text."""
+    return (Token(match.lastgroup or "", match[0]) for match in _TOKEN.finditer(text))
 
 
-def _words(tokens: list[_Token]) -> Iterator[str]:
+def _words(tokens: list[Token]) -> Iterator[str]:
     """All words of the code, those of directives included."""
     for token in tokens:
         if token.kind == "word":
@@ -223,7 +226,7 @@ def _words(tokens: list[_Token]) -> Iterator[str]:
             yield from re.findall(r"[A-Za-z_]\w*", token.text)
 
 
-def _renamed(tokens: list[_Token], names: dict[str, str]) -> str:
+def _renamed(tokens: list[Token], names: dict[str, str]) -> str:
     """The text with these names replaced where they mean what is at file scope."""
     out: list[str] = []
     code = [place for place, token in enumerate(tokens) if token.kind not in ("comment", "space", "directive")]
@@ -243,10 +246,10 @@ def _directive(text: str, names: dict[str, str]) -> str:
     match = _DIRECTIVE.match(text)
     if match is None or match[1] in _KEPT_DIRECTIVES:
         return text
-    return text[: match.end()] + _renamed(list(_tokens(text[match.end() :])), names)
+    return text[: match.end()] + _renamed(list(tokens_of(text[match.end() :])), names)
 
 
-def _fields(tokens: list[_Token], code: list[int]) -> set[int]:
+def _fields(tokens: list[Token], code: list[int]) -> set[int]:
     """The places of words that are fields: after . or ->, and declared in a struct or union."""
     found: set[int] = set()
     inside: list[bool] = []
@@ -271,7 +274,7 @@ def _fields(tokens: list[_Token], code: list[int]) -> set[int]:
     return found
 
 
-def _meant(tokens: list[_Token], code: list[int]) -> set[int]:
+def _meant(tokens: list[Token], code: list[int]) -> set[int]:
     """The places of words in arguments that mean layers, events, parameters and the like."""
     found: set[int] = set()
     for number, place in enumerate(code):

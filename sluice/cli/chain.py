@@ -35,6 +35,7 @@ from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.limits import end_with_controller
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.chain.processes.root import Root
+from sluice.chain.processes.undetermined import undetermined
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.equivalence import Ideal, check_comparable
@@ -163,6 +164,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         compiled = compile_for(stack, isolated.wanted() if isolated else wanted, options)
         if isolated:
             isolated.compile(compiled)
+            warn(list(undetermined(isolated.plan.c())))
         warn(list(late_drops(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
@@ -250,7 +252,9 @@ def _controlled(
             chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live, root=root
         )
         controller.policies = policies_of(chain, options)
-        ideal = Ideal(chain.plan, described, settings, inputs, options) if options.check_equivalence else None
+        ideal = (
+            Ideal(chain.plan, described, controller.settings, inputs, options) if options.check_equivalence else None
+        )
         outcome = controller.run(run)
         if ideal is not None:
             outcome = ideal.finish(outcome, state.text() if state else "")

@@ -68,7 +68,8 @@ class Settings:
 
     memory: bytes that all sequences together may hold. max_instances: the limit of each table. timeouts: whether
     timeouts are enabled. idle: seconds that replace each layer's general timeout. lifetime: seconds that replace each
-    lifetime. seed: the seed of the hashes, random if None. natives: option values for native modules, by option name.
+    lifetime. seed: of the hashes and of sl_random, random if None. natives: option values for native modules, by
+    option name.
     prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
     page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
     local. state_file: the file to which local ones are written at the end; None: none. hold:
@@ -104,6 +105,11 @@ class Settings:
         return sum({1 << number % 64 for number, name in enumerate(functions) if given.get(name) == policy})
 
 
+def seed_of(settings: Settings) -> int:
+    """The seed of a box: that of the settings, or a random one."""
+    return secrets.randbits(64) if settings.seed is None else settings.seed
+
+
 def c_options(
     settings: Settings, functions: Sequence[Options], count: int, natives: list[str], deliver: Any = None
 ) -> COptions:
@@ -116,9 +122,8 @@ def c_options(
     texts = _texts([given if isinstance(given, str) else "" for given in functions] + [""] * count)
     pairs = [[] if isinstance(given, str) else _pairs(given) for given in functions]
     values = (ctypes.POINTER(ctypes.c_char_p) * (count + 1))(*map(_values, pairs[:count]))
-    seed = settings.seed if settings.seed is not None else secrets.randbits(64)
     return COptions(
-        seed,
+        seed_of(settings),
         settings.memory,
         settings.max_instances,
         settings.timeouts,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from sluice.engine.dispatch import Homes
 from sluice.engine.fanout import FanoutSource, why_not
 from sluice.engine.forwarding import Forwarding, WorkerForwarding
 from sluice.engine.inputs import MESSAGE_SIZE, InputError, Inputs, Source
+from sluice.engine.options import seed_of
 from sluice.engine.reports import Busy
 
 WORKERS_MOST = 64
@@ -107,7 +107,7 @@ def share(settings: Settings, workers: int) -> Settings:
         settings,
         memory=max(settings.memory // workers, MEMORY_LEAST),
         max_instances=max(-(-settings.max_instances // workers), 1),
-        seed=secrets.randbits(64) if settings.seed is None else settings.seed,
+        seed=seed_of(settings),
     )
 
 

@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import StackBox, stack_box
@@ -30,6 +30,7 @@ from sluice.chain.processes.progress import at_end, credible, is_whole, newest, 
 from sluice.chain.processes.requests import Requests
 from sluice.chain.processes.root import Root, ended, result_of
 from sluice.engine.box import Outcome, RunError, Settings
+from sluice.engine.options import seed_of
 
 SPARE = 4
 """Places for functions that are added while a chain runs."""
@@ -61,6 +62,7 @@ class Controller:
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
+        self.settings = replace(self.settings, seed=seed_of(self.settings))  # instances agree on random numbers
         self.memory = Memory(min(64, len(self.chain.parts) + SPARE))
         self.processes = [Process(part) for part in self.chain.parts]
         control = self.memory.control

@@ -170,7 +170,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="take all memory that --memory and --max-instances allow at the start, so that no packet waits for it",
     )
-    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes; random unless given")
+    parser.add_argument("--seed", type=_seed, metavar="N", help="of the hashes and of sl_random; random unless given")
 
 
 def add_store(parser: argparse.ArgumentParser, *names: str) -> None:

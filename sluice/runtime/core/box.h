@@ -83,6 +83,7 @@ struct sl_box {
     const struct sl_event *called;   /* what it handles */
     uint64_t *registered_further;   /* the words of `registered` after the first; NULL without them */
     sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
+    struct sl_random random;     /* numbers that functions had for the current packet */
     struct sl_report reports[SL_REPORTS_MOST];
 };
 

@@ -96,4 +96,18 @@ struct sl_finish {
     bool done;
 };
 
+/* --- random numbers, see function/random.h --- */
+
+enum { SL_RANDOM_FLOWS = 63 };   /* struct sl_random has whole cache lines */
+
+struct sl_random {
+    uint64_t packet, time;       /* at which these were counted; packet is 0 without one */
+    bool ending;                 /* at the end of input */
+    uint32_t flows;              /* entries that were ever in use; a further one replaces the oldest */
+    struct {
+        uint64_t number, function;   /* of the instance; a hash of the function's name */
+        uint64_t count;
+    } flow[SL_RANDOM_FLOWS];
+};
+
 #endif

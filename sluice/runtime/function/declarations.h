@@ -39,6 +39,7 @@
 #define sl_packet_time(...) SL_NEEDS("packet")
 #define sl_packet_number(...) SL_NEEDS("packet")
 #define sl_packet_frame(...) SL_NEEDS("packet")
+#define sl_random(...) SL_NEEDS("packet")
 #define sl_output_file_open(...) SL_NEEDS("packet")
 #define sl_box_time(...) SL_NEEDS("packet")
 #define sl_box_depth(...) SL_NEEDS("path")

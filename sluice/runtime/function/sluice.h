@@ -75,6 +75,9 @@
  *
  * sl_packet_time(event), sl_packet_number(event), sl_packet_frame(event)   The current packet, see current.h, which
  *                                   also gives the layers that the packet is in: sl_path_depth, sl_path_layer, sl_path.
+ * sl_random(event)                  A random number of 64 bits, which all instances of a function agree on, and which is
+ *                                   the same when the packet is handled again, see random.h. The helpers of a function
+ *                                   that call it are not in headers that several functions include.
  *
  * SLUICE_SOURCE("file.c")           Another C file, for example a third-party parser, which is compiled separately and
  *                                   linked with the stack. Its path is relative to the function's folder; headers next
@@ -98,6 +101,7 @@
 #include "function/output.h"
 #include "function/parameters.h"
 #include "function/peek.h"
+#include "function/random.h"
 #include "function/shared.h"
 #include "function/timers.h"
 
@@ -171,10 +175,11 @@
 #define SLUICE_RELEASE(event) SL_INLINE(sl_release(event))
 #define SLUICE_DISCARD(event) SL_INLINE(sl_discard(event))
 
-/* By name: the drop, and the failure, are the function's. Headers that several functions include write (sl_fail). */
+/* By name: the drop, the failure, and the random number are the function's. Headers that several functions include write (sl_fail). */
 #define sl_fail(box, what, why) sl_fail_by(box, SL_FUNCTION_BIT, what, why)
 #define sl_drop(box) sl_drop_by(box, SL_FUNCTION_BIT)
 #define sl_reset(box) sl_reset_by(box, SL_FUNCTION_BIT)
+#define sl_random(event) sl_random_by(event, SL_TEXT_OF(SLUICE_FUNCTION))
 #define sl_hold(event) sl_hold_by(event, SL_FUNCTION_BIT)
 #define sl_release(event) sl_release_by(event, SL_FUNCTION_BIT)
 

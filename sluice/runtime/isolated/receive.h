@@ -332,6 +332,7 @@ static inline void sl_iso_handle_batch(uint64_t resume) {
     const uint32_t *reference = sl_iso_references(iso, receiver->place, iso->self);
     receiver->next = receiver->frame = 0;
     receiver->arrived = 0;
+    box->finish.again = slot->kind == SL_ISO_STEP || slot->kind == SL_ISO_END;   /* instances end, as in the stack */
     sl_output_begin(box, slot->packets ? slot->frames : NULL, NULL);
     for (uint64_t left = iso->control->before[iso->self] & slot->functions; left; left &= left - 1)
         sl_iso_arrive(sl_iso_first(left));

@@ -104,6 +104,16 @@ void Constraints::settle_memory() {
     if (escaped_objects_.count(memory_.object_of(cell))) apply_escape(cell);
   }
   for (const auto &[kept, merged] : memory_.take_merges()) merge(kept, merged);
+  const std::vector<ObjectId> refolded = memory_.take_refolded();
+  for (ObjectId object : refolded) {  // moves from it begin where its cells are now
+    const auto links = links_.find(object);
+    if (links == links_.end()) continue;
+    for (Link link : std::vector<Link>(links->second)) {
+      link.from_offset = memory_.folded(object, link.from_offset);
+      add_link(object, link);
+    }
+  }
+  if (!refolded.empty()) settle_memory();  // links make cells, too
 }
 
 // Tarjan's algorithm without recursion; leaves the representatives in topological order.

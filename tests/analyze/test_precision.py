@@ -149,3 +149,58 @@ def test_what_threads_carry_or_share_is_state(name: str, threads: dict[str, Vari
 @pytest.mark.parametrize("name", ["i", "delayed"])
 def test_a_loop_that_only_delays_receives_nothing(name: str, threads: dict[str, Variable]) -> None:
     assert name not in threads
+
+
+CONSTANTS = r"""
+#include <stdio.h>
+static int names[8], known, kept, switched, passed, before_it, by_pointer, twice;
+static int find(int name, int create) {
+  for (int i = 0; i < known; i++)
+    if (names[i] == name) return i;
+  if (!create) return -1;
+  names[known++] = name;
+  return known - 1;
+}
+static void choose(int kind) {
+  switch (kind) {
+    case 1: kept = 1; break;
+    case 2: switched++; break;
+    default: break;
+  }
+}
+static void deep(int enabled) { if (enabled && known) passed++; }
+static void through(int enabled) { deep(enabled); }
+static void called(int create) { if (create) by_pointer++; }
+static void (*call)(int) = called;
+static void again(int times) { if (times) twice++; else if (known) again(times + 1); }
+static const unsigned char *next(pcap_t *handle, int count) {
+  struct pcap_pkthdr header;
+  const unsigned char *found = pcap_next(handle, &header);
+  if (count) before_it++;
+  return found;
+}
+
+int main(int argc, char **argv) {
+  char error[256];
+  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error);
+  find(argc, 1), choose(1), through(1);
+  next(handle, 1);
+  for (;;) {
+    const unsigned char *packet = next(handle, 0);
+    if (!packet) return 0;
+    through(0);
+    choose(2);
+    call(argc > 1);
+    again(0);
+    printf("%d %d %d %d %d %d\n", find(packet[0], 0), kept, switched, passed, before_it, by_pointer + twice);
+  }
+}
+"""
+
+
+def test_what_constant_arguments_rule_out_is_not_reached(tmp_path_factory: pytest.TempPathFactory) -> None:
+    found = analysis_of(CONSTANTS, tmp_path_factory.mktemp("constants"))
+    by_name = {one.name: one for one in found.variables}
+    not_changed = {"names", "known", "kept", "passed"}
+    changed = {"switched", "before_it", "by_pointer", "twice"}  # before_it: the first packet was received there
+    assert {name for name in not_changed | changed if by_name[name].updates} == changed

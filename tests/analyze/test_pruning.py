@@ -1,12 +1,17 @@
-"""A mark that is certainly set already, since the packet began, is not set again: over branches, calls and returns."""
+"""A mark that is certainly set already, since the packet began, is not set again: over branches, calls and returns.
+What only a consumer needs is not collected without one.
+"""
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from sluice.analyze.state.instrument import instrument
+from sluice.analyze.toolchain import CLANG
 from tests.analyze.conftest import SUBJECTS, to_bitcode
 
 PROGRAM = r"""
@@ -52,3 +57,14 @@ def test_marks_that_are_set_already_are_pruned(name: str, tmp_path: Path) -> Non
     module = to_bitcode(source, tmp_path / "program.bc", f"-I{SUBJECTS}")
     done = instrument(str(module), tmp_path / "instrumented.bc")
     assert (done.updates, done.pruned) == (updates, pruned)
+
+
+def test_a_search_without_a_consumer_tests_for_none(tmp_path: Path) -> None:
+    module, text = to_bitcode(SUBJECTS / "nat.c", tmp_path / "a.bc"), tmp_path / "i.ll"
+    instrument(str(module), tmp_path / "i.bc")
+    subprocess.run([CLANG, "-S", "-emit-llvm", "-w", "-o", text, tmp_path / "i.bc"], check=True, timeout=60)
+    bodies = dict(re.findall(r"^define [^@]*@([\w.]+)\((.*?)^}", text.read_text("utf-8"), re.MULTILINE | re.DOTALL))
+    for name in ("of_inside", "of_outside"):
+        assert "@sluice_state_sought(" in bodies[name] and f"@{name}.without_consumer(" in bodies[name]
+        assert "sluice_state_" not in bodies[f"{name}.without_consumer"]
+    assert "main.without_consumer" not in bodies  # the next packet may have a consumer

@@ -4,6 +4,8 @@
 
 namespace analyze {
 
+static constexpr unsigned kRounds = 4;
+
 Constraints::Constraints(bool field_sensitive)
     : memory_(field_sensitive, [this] { return node(); }), unknown_(node()) {}
 
@@ -104,6 +106,16 @@ void Constraints::settle_memory() {
     if (escaped_objects_.count(memory_.object_of(cell))) apply_escape(cell);
   }
   for (const auto &[kept, merged] : memory_.take_merges()) merge(kept, merged);
+  const std::vector<ObjectId> refolded = memory_.take_refolded();
+  for (ObjectId object : refolded) {  // moves from it begin where its cells are now
+    const auto links = links_.find(object);
+    if (links == links_.end()) continue;
+    for (Link link : std::vector<Link>(links->second)) {
+      link.from_offset = memory_.folded(object, link.from_offset);
+      add_link(object, link);
+    }
+  }
+  if (!refolded.empty()) settle_memory();  // links make cells, too
 }
 
 // Tarjan's algorithm without recursion; leaves the representatives in topological order.
@@ -125,7 +137,14 @@ void Constraints::collapse_cycles() {
         index[at] = low[at] = ++next;
         stack.push_back(at);
         on_stack[at] = true;
-        for (NodeId &successor : nodes_[at].successors) successor = find(successor);
+        std::vector<NodeId> &successors = nodes_[at].successors;
+        bool merged = false;
+        for (NodeId &successor : successors)
+          if (const NodeId now = find(successor); now != successor) successor = now, merged = true;
+        if (merged) {  // several edges may have become one
+          std::sort(successors.begin(), successors.end());
+          successors.erase(std::unique(successors.begin(), successors.end()), successors.end());
+        }
       }
       bool descended = false;
       while (frames.back().second < nodes_[at].successors.size()) {
@@ -163,6 +182,7 @@ void Constraints::collapse_cycles() {
 bool Constraints::propagate() {
   bool any = false;
   for (NodeId at : order_) {
+    if (find(at) != at) continue;  // merged since the order was found
     Node &node = nodes_[at];
     const SetId fresh = sets_.minus(node.targets, node.propagated);
     if (fresh == SetPool::kEmpty) continue;
@@ -204,9 +224,16 @@ void Constraints::solve() {
     changed_ = false;
     ++waves_;
     collapse_cycles();
-    const bool moved = propagate();
-    const bool applied = apply_rules();
-    changed_ = changed_ || moved || applied;
+    // Finding cycles visits the whole graph: edges and nodes that rules add wait for some rounds.
+    bool any = false, more = true;
+    for (unsigned round = 0; more && round < kRounds; ++round) {
+      const auto known = static_cast<NodeId>(nodes_.size());
+      more = propagate();
+      more = apply_rules() || more;
+      for (NodeId added = known; added < nodes_.size(); ++added) order_.push_back(added);
+      any = any || more;
+    }
+    changed_ = changed_ || any;
   }
 }
 

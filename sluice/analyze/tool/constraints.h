@@ -7,7 +7,9 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "llvm/ADT/DenseSet.h"
@@ -99,7 +101,7 @@ class Constraints {
   bool propagate();
   bool apply_rules();
   void apply(NodeId node, SetId fresh);
-  void apply_move(const Move &move);
+  void apply_move(const std::vector<NodeId> &to, const std::vector<NodeId> &from, uint64_t bytes);
   void add_link(ObjectId from, const Link &link);
   void apply_link(ObjectId from, const Link &link, NodeId cell);
   void apply_escape(NodeId cell);
@@ -112,6 +114,8 @@ class Constraints {
   llvm::DenseSet<std::pair<NodeId, NodeId>> edges_;
   std::vector<NodeId> order_;  // representatives in topological order
   llvm::DenseMap<ObjectId, std::vector<Link>> links_;
+  // of each pair of places, the most bytes that a link has: objects from and to, and their offsets
+  std::map<std::tuple<ObjectId, ObjectId, uint64_t, uint64_t>, uint64_t> most_linked_;
   llvm::DenseSet<ObjectId> escaped_objects_;
   std::function<void(const llvm::Value *)> escaped_function_;
   NodeId unknown_;

@@ -7,6 +7,7 @@
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/MDBuilder.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Cloning.h"
 #include "module.h"
 #include "pruning.h"
 
@@ -93,6 +94,42 @@ class StateInstrumenter {
       if (auto *store = llvm::dyn_cast<llvm::StoreInst>(user)) stores.push_back(store);
     for (llvm::Instruction *store : stores) set_before(store->getNextNode(), {number});
     return stores.size();
+  }
+
+  // Gives a function that searches a second version, which runs instead if there is no consumer: its loops do not test
+  // for one at each comparison. No packet may end while it runs, as the next one may have a consumer.
+  void add_version(llvm::Function &function) {
+    for (const llvm::Instruction &instruction : llvm::instructions(function)) {
+      const auto *call = llvm::dyn_cast<llvm::CallBase>(&instruction);
+      const bool twice = call && call->hasFnAttr(llvm::Attribute::ReturnsTwice);
+      if (twice || llvm::isa<llvm::IndirectBrInst>(instruction)) return;
+    }
+    if (function.isVarArg()) return;
+    llvm::ValueToValueMapTy map;
+    llvm::Function *plain = llvm::CloneFunction(&function, map);
+    plain->setName(function.getName() + ".without_consumer");
+    plain->setLinkage(llvm::GlobalValue::InternalLinkage);
+    plain->setVisibility(llvm::GlobalValue::DefaultVisibility);
+    plain->setComdat(nullptr);
+    builder_.SetInsertPoint(function.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
+    llvm::Instruction *at = &*builder_.GetInsertPoint();
+    llvm::Value *watched = builder_.CreateLoad(byte(), module_.getOrInsertGlobal("sluice_state_watched", byte()));
+    llvm::Instruction *end = llvm::SplitBlockAndInsertIfThen(builder_.CreateIsNull(watched), at->getIterator(), true);
+    builder_.SetInsertPoint(end);
+    llvm::SmallVector<llvm::Value *> arguments;
+    for (llvm::Argument &argument : function.args()) arguments.push_back(&argument);
+    llvm::CallInst *call = builder_.CreateCall(plain, arguments);
+    call->setCallingConv(function.getCallingConv());
+    for (const llvm::Argument &argument : function.args())  // how structures are passed
+      for (const llvm::Attribute &attribute : function.getAttributes().getParamAttrs(argument.getArgNo()))
+        call->addParamAttr(argument.getArgNo(), attribute);
+    if (llvm::DISubprogram *info = function.getSubprogram())
+      call->setDebugLoc(llvm::DILocation::get(context_, info->getLine(), 0, info));
+    if (function.getReturnType()->isVoidTy())
+      builder_.CreateRetVoid();
+    else
+      builder_.CreateRet(call);
+    end->eraseFromParent();
   }
 
   // Keeps the value of a field of the packet that the program loads.
@@ -275,6 +312,11 @@ llvm::json::Object instrument(llvm::Module &module, llvm::ValueToValueMapTy &map
   for (unsigned number = 0; number < numbered.size(); ++number)
     if (!classes.persistent()[numbered[number]].variable->global) all += instrumenter.add_local(number);
 
+  // what follows runs for a consumer only
+  llvm::SetVector<const llvm::Function *> searching;
+  for (const Comparison &found : flowspace.comparisons()) searching.insert(found.at->getFunction());
+  for (const llvm::Function *function : searching)
+    if (!receives.may_receive(function)) instrumenter.add_version(*module.getFunction(function->getName()));
   std::vector<std::tuple<std::string, uint64_t, uint64_t, uint64_t>> fields, comparisons;
   std::map<std::pair<unsigned, std::string>, unsigned> known;
   std::set<std::pair<unsigned, const llvm::Instruction *>> seen;

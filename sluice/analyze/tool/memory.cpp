@@ -123,6 +123,7 @@ void Memory::refold(ObjectId id) {
     if (!fresh) merges_.emplace_back(at->second, node);
   }
   object.cells = std::move(folded);
+  if (!object.cells.empty()) refolded_.push_back(id);
 }
 
 static void put(std::optional<NodeId> cell, std::vector<NodeId> &out) {

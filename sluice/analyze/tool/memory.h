@@ -85,6 +85,8 @@ class Memory {
   std::vector<std::pair<NodeId, NodeId>> take_merges() { return std::exchange(merges_, {}); }
   // Cells that were made since the last call.
   std::vector<NodeId> take_new() { return std::exchange(new_cells_, {}); }
+  // Objects of which cells got another offset since the last call.
+  std::vector<ObjectId> take_refolded() { return std::exchange(refolded_, {}); }
 
   void collapse(ObjectId object);
   void set_constant(ObjectId object) { objects_[object].constant = true; }
@@ -117,6 +119,7 @@ class Memory {
   llvm::DenseMap<NodeId, Place> places_;
   std::vector<std::pair<NodeId, NodeId>> merges_;
   std::vector<NodeId> new_cells_;
+  std::vector<ObjectId> refolded_;
 };
 
 }  // namespace analyze

@@ -1,5 +1,6 @@
 #include "reach.h"
 
+#include "llvm/Analysis/ConstantFolding.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/InstIterator.h"
 
@@ -14,16 +15,19 @@ Reach::Reach(const PointsTo &points_to, const Models &models, const Receives &re
     : points_to_(points_to), models_(models), receives_(receives) {
   find_returning();
   if (receives.calls().empty()) return;
+  for (const llvm::Function *function : points_to.calls().entered())
+    for (const llvm::Instruction &instruction : llvm::instructions(function))
+      if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
+        if (named(site, {"setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp"})) jump_targets_.push_back(site);
   for (const ReceiveCall &call : receives.calls()) {
-    const llvm::Function *function = call.site->getFunction();
-    received_in_.insert(function);
+    receive_in(call.site->getFunction());
     start(call.model->callback.kind == Operand::None ? call.site->getNextNonDebugInstruction() : call.site);
   }
   for (const Spawn &spawn : points_to.calls().spawns())
-    if (spawn.role == CallRole::Thread || spawn.role == CallRole::Signal) enter(spawn.function, spawn.site);
+    if (spawn.role == CallRole::Thread || spawn.role == CallRole::Signal) enter(spawn.function, spawn.site, false);
   for (const llvm::Function *function : points_to.calls().entered())
     if (const ObjectId *object = points_to.object_of(function))
-      if (points_to.constraints().escaped(*object)) enter(function, nullptr);  // unknown code may call it at any time
+      if (points_to.constraints().escaped(*object)) enter(function, nullptr, false);  // unknown code may call it at any time
   drain();
 }
 
@@ -65,14 +69,85 @@ void Reach::start(const llvm::Instruction *from) {
   if (from) pending_.push_back(from);
 }
 
-void Reach::enter(const llvm::Function *function, const llvm::CallBase *reason) {
+void Reach::enter(const llvm::Function *function, const llvm::CallBase *reason, bool passes) {
   if (function->isDeclaration()) return;
   reasons_.try_emplace(function, reason);
+  for (const llvm::Argument &argument : function->args())
+    set_argument(argument, passes && argument.getArgNo() < reason->arg_size()
+                               ? constant(reason->getArgOperand(argument.getArgNo()))
+                               : nullptr);
   start(&function->getEntryBlock().front());
 }
 
+void Reach::set_argument(const llvm::Argument &argument, const llvm::ConstantInt *value) {
+  const auto [found, is_new] = arguments_.try_emplace(&argument, value);
+  if (is_new || !found->second || found->second == value) return;
+  found->second = nullptr;
+  changed_.insert(argument.getParent());
+}
+
+// The function was called before the packet was received, by calls that need not be reached.
+void Reach::receive_in(const llvm::Function *function) {
+  if (!received_in_.insert(function).second) return;
+  for (const llvm::Argument &argument : function->args()) set_argument(argument, nullptr);
+}
+
+// The value that a register has whenever the reached code uses it; nothing if that is not known.
+const llvm::ConstantInt *Reach::constant(const llvm::Value *value, unsigned depth) const {
+  using namespace llvm;
+  if (const auto *known = dyn_cast<ConstantInt>(value)) return known;
+  if (const auto *argument = dyn_cast<Argument>(value)) return arguments_.lookup(argument);
+  if (depth > 8) return nullptr;
+  Constant *folded = nullptr;
+  const auto operand = [&](unsigned index) {
+    return const_cast<ConstantInt *>(constant(cast<Instruction>(value)->getOperand(index), depth + 1));
+  };
+  if (const auto *cast = dyn_cast<CastInst>(value)) {
+    ConstantInt *from = operand(0);
+    const DataLayout &layout = cast->getDataLayout();
+    folded = from ? ConstantFoldCastOperand(cast->getOpcode(), from, cast->getType(), layout) : nullptr;
+  } else if (const auto *compare = dyn_cast<ICmpInst>(value)) {
+    ConstantInt *left = operand(0), *right = left ? operand(1) : nullptr;
+    if (right) folded = ConstantFoldCompareInstOperands(compare->getPredicate(), left, right, compare->getDataLayout());
+  } else if (const auto *binary = dyn_cast<BinaryOperator>(value)) {
+    ConstantInt *left = operand(0), *right = left ? operand(1) : nullptr;
+    if (right) folded = ConstantFoldBinaryOpOperands(binary->getOpcode(), left, right, binary->getDataLayout());
+  }
+  return dyn_cast_or_null<ConstantInt>(folded);
+}
+
+// Starts at the blocks to which control may go from the end of a block.
+void Reach::follow(const llvm::Instruction *terminator) {
+  const llvm::BasicBlock *only = nullptr;
+  if (const auto *branch = llvm::dyn_cast<llvm::BranchInst>(terminator); branch && branch->isConditional()) {
+    if (const llvm::ConstantInt *condition = constant(branch->getCondition()))
+      only = branch->getSuccessor(condition->isZero() ? 1 : 0);
+  } else if (const auto *choice = llvm::dyn_cast<llvm::SwitchInst>(terminator)) {
+    if (const llvm::ConstantInt *condition = constant(choice->getCondition()))
+      only = choice->findCaseValue(condition)->getCaseSuccessor();
+  }
+  for (const llvm::BasicBlock *next : llvm::successors(terminator->getParent()))
+    if (!only || next == only) start(&next->front());
+}
+
+// Follows branches, and passes arguments of calls, of functions whose own arguments have more values than before.
+void Reach::pass_on() {
+  const llvm::Function *function = changed_.pop_back_val();
+  for (const llvm::BasicBlock &block : *function) {
+    if (!reached_.contains(&block)) continue;
+    for (const llvm::Instruction &instruction : block)
+      if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction); site && contains(site))
+        for (const llvm::Function *callee : points_to_.calls().callees(site)) enter(callee, site, true);
+    if (ends_.contains(&block)) follow(block.getTerminator());
+  }
+}
+
 void Reach::drain() {
-  while (!pending_.empty()) {
+  while (!pending_.empty() || !changed_.empty()) {
+    if (pending_.empty()) {
+      pass_on();
+      continue;
+    }
     const llvm::Instruction *from = pending_.back();
     pending_.pop_back();
     scan(from);
@@ -91,33 +166,31 @@ void Reach::scan(const llvm::Instruction *from) {
   for (const llvm::Instruction *at = from; at != end && at; at = at->getNextNode()) {
     if (const auto *site = llvm::dyn_cast<llvm::CallBase>(at)) {
       for (const llvm::Function *callee : points_to_.calls().callees(site)) {
-        enter(callee, site);
+        enter(callee, site, true);
         if (!models_.dispatches(callee->getName())) continue;
         for (const Spawn &spawn : points_to_.calls().spawns())
-          if (spawn.role == CallRole::Registered) enter(spawn.function, site);
+          if (spawn.role == CallRole::Registered) enter(spawn.function, site, false);
       }
-      for (const llvm::Function *callback : points_to_.calls().callbacks(site)) enter(callback, site);
+      for (const llvm::Function *callback : points_to_.calls().callbacks(site)) enter(callback, site, false);
       if (named(site, {"longjmp", "siglongjmp", "_longjmp", "__longjmp_chk"}))  // continues at any setjmp
-        for (const llvm::Function *other : points_to_.calls().entered())
-          for (const llvm::Instruction &instruction : llvm::instructions(other))
-            if (const auto *target = llvm::dyn_cast<llvm::CallBase>(&instruction))
-              if (named(target, {"setjmp", "_setjmp", "__sigsetjmp", "sigsetjmp"})) {
-                received_in_.insert(other);
-                start(target->getNextNode());
-              }
+        for (const llvm::CallBase *target : jump_targets_) {
+          receive_in(target->getFunction());
+          start(target->getNextNode());
+        }
       if (!returns(site)) return;
     }
     if (llvm::isa<llvm::ReturnInst>(at) && received_in_.contains(function)) leave(function);
   }
   if (end) return;
-  for (const llvm::BasicBlock *next : llvm::successors(block)) start(&next->front());
+  ends_.insert(block);
+  follow(block->getTerminator());
 }
 
 // A function in which a packet was received returns.
 void Reach::leave(const llvm::Function *function) {
   if (!left_.insert(function).second) return;
   const auto continue_after = [&](const llvm::CallBase *site, bool library_calls_again) {
-    received_in_.insert(site->getFunction());
+    receive_in(site->getFunction());
     // Returns of the caller that were reached earlier count now.
     for (const llvm::BasicBlock &block : *site->getFunction())
       if (llvm::isa<llvm::ReturnInst>(block.getTerminator()) && contains(block.getTerminator()))

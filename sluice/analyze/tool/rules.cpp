@@ -41,7 +41,9 @@ void Constraints::apply(NodeId at, SetId fresh) {
   }
   for (size_t i = 0; i < nodes_[at].rules->moves.size(); ++i) {
     const std::shared_ptr<Move> move = nodes_[at].rules->moves[i];
-    apply_move(*move);
+    // what is new on one side meets all of the other
+    if (find(move->to) == at) apply_move(targets, sets_.elements(nodes_[find(move->from)].targets).vec(), move->bytes);
+    if (find(move->from) == at) apply_move(sets_.elements(nodes_[find(move->to)].targets).vec(), targets, move->bytes);
   }
   for (size_t i = 0; i < nodes_[at].rules->calls.size(); ++i) {
     const auto on_target = nodes_[at].rules->calls[i];
@@ -73,25 +75,20 @@ std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerO
   return current;
 }
 
-void Constraints::apply_move(const Move &move) {
-  const std::vector<NodeId> to = targets(move.to).vec();
-  const std::vector<NodeId> from = targets(move.from).vec();
+void Constraints::apply_move(const std::vector<NodeId> &to, const std::vector<NodeId> &from, uint64_t bytes) {
   for (NodeId source : from)
     for (NodeId target : to) {
       if (!memory_.is_writable(target)) continue;
       add_link(memory_.object_of(source),
-               {memory_.object_of(target), memory_.offset_of(target), memory_.offset_of(source), move.bytes});
+               {memory_.object_of(target), memory_.offset_of(target), memory_.offset_of(source), bytes});
     }
 }
 
 void Constraints::add_link(ObjectId from, const Link &link) {
-  std::vector<Link> &links = links_[from];
-  const bool known = std::any_of(links.begin(), links.end(), [&](const Link &other) {
-    return other.to == link.to && other.to_offset == link.to_offset && other.from_offset == link.from_offset &&
-           other.bytes >= link.bytes;
-  });
-  if (known) return;
-  links.push_back(link);
+  uint64_t &known = most_linked_[{from, link.to, link.from_offset, link.to_offset}];
+  if (known >= link.bytes) return;
+  known = link.bytes;
+  links_[from].push_back(link);
   const std::map<uint64_t, NodeId> cells = memory_.cells(from);
   for (const auto &[offset, cell] : cells)
     if (nodes_[find(cell)].targets != SetPool::kEmpty) apply_link(from, link, cell);

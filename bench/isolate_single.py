@@ -11,8 +11,8 @@ restore     milliseconds from the controller's end by SIGKILL in a flood until t
 victim      a server (redis) with half a CPU, of which its requests need a part, beside a flooded container: latency of
             the requests, by mode
 
-Without a name, all of them. --docs writes them into docs/isolate.md. Figures are of one machine and its load: medians of
-the rounds, with least and greatest.
+Without a name, all of them. --docs writes them into docs/isolate.md. Figures are of one machine and its load: medians
+of the rounds, with least and greatest.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from tests.isolate.lab import Lab
 PORT = "5000"
 RATE = 30_000
 """Packets per second of a receiver that does not need a whole CPU."""
-REQUESTS = 250
+REQUESTS = 200
 """Requests per second to the server."""
-ELEMENTS = 2000
+ELEMENTS = 10_000
 """Of the list that a request sorts: a request must cost the server much more than its packets, and all requests nearly
 what its limit allows, so that it has none to spare for packets of others.
 """
@@ -302,10 +302,10 @@ def client(server: str, seconds: int) -> None:
     times: list[float] = []
     with socket.create_connection((server, 6379)) as end:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for number in range(ELEMENTS):
-            value = str(7919 * number % ELEMENTS).encode()
-            end.sendall(b"*3\r\n$5\r\nRPUSH\r\n$1\r\nk\r\n$%d\r\n%s\r\n" % (len(value), value))
-            end.recv(4096)
+        values = [str(7919 * number % ELEMENTS).encode() for number in range(ELEMENTS)]
+        words = [b"RPUSH", b"k", *values]
+        end.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        end.recv(4096)
         due = time.monotonic()
         for _ in range(REQUESTS * seconds):
             time.sleep(max(0.0, due - time.monotonic()))

@@ -8,8 +8,8 @@ throughput  a receiver with a whole CPU, and with a limit of what it needed: pac
 costs       CPU time of a received packet: UDP, TCP, a tunnel (table 2.15)
 overhead    CPU time of the programs per received packet, by the kernel's own statistics
 restore     milliseconds from the controller's end by SIGKILL in a flood until the ordinary limit is back
-victim      a server (redis) with half a CPU, of which its requests need a part, beside a flooded container: latency of
-            the requests, by mode
+victim      a server (redis) whose requests need most of its quarter of a CPU, beside a flooded container: latency of the
+            requests, by mode
 
 Without a name, all of them. --docs writes them into docs/isolate.md. Figures are of one machine and its load: medians
 of the rounds, with least and greatest.
@@ -268,7 +268,7 @@ def _served(lab: Lab, mode: str, seconds: int, interrupt_ns: int, state: Path) -
         "--logfile",
         "r.log",
     ]
-    lab.start_program(["redis-server", *settings], cgroup=lab.limited("v", 50), namespace=own, cpu=CPU)
+    lab.start_program(["redis-server", *settings], cgroup=lab.limited("v", 25), namespace=own, cpu=CPU)
     lab.start("receive", PORT, cgroup=lab.limited("i", 40), namespace=flooded, cpu=CPU)
     wait_for(lambda: answers(server))
     if mode != "alone":

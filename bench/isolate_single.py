@@ -8,8 +8,8 @@ throughput  a receiver with a whole CPU, and with a limit of what it needed: pac
 costs       CPU time of a received packet: UDP, TCP, a tunnel (table 2.15)
 overhead    CPU time of the programs per received packet, by the kernel's own statistics
 restore     milliseconds from the controller's end by SIGKILL in a flood until the ordinary limit is back
-victim      a server (redis) whose requests need most of its quarter of a CPU, beside a flooded container: latency of the
-            requests, by mode
+victim      a server (redis) whose requests need most of its quarter of a CPU, beside a flooded container: latency of
+            the requests, by mode
 
 Without a name, all of them. --docs writes them into docs/isolate.md. Figures are of one machine and its load: medians
 of the rounds, with least and greatest.

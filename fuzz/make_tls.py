@@ -81,7 +81,8 @@ def clear() -> list[bytes]:
     ):
         rest = CHANGE + record(22, content) + record(23, content)
         talks.append((master, [(">", ASKS), ("<", hello(cipher, extensions)), (">", rest), ("<", rest)]))
-    return [fuzzed(each, talk, 1) for each, talk in talks]
+    tunnel: Talk = [(">", b"R\n"), ("<", b"R\x16ab\x16\n")]
+    return [fuzzed(each, [*before, *talk], 1) for each, talk in talks for before in ([], tunnel)]
 
 
 def main(folder: Path, corpus: Path) -> None:

@@ -31,6 +31,7 @@ from sluice.codegen.stack import generate
 from sluice.engine.compiler import RUNTIME, native_files, source_files
 from sluice.engine.functions import Wanted, find_functions
 from sluice.hooks.function import Functions
+from sluice.hooks.includes import without_folder
 from sluice.hooks.subscription import is_named
 from sluice.ir.graph import EventShape, Program
 from sluice.ir.hook import Hook
@@ -70,7 +71,10 @@ def action(options: argparse.Namespace) -> int:
         for layer in stack.layers.values():
             layer.prototype.buffer_data = False
     functions = Functions(
-        tuple(replace(function, path=Path(function.path).name) for function in wanted.c),
+        tuple(
+            replace(function, path=Path(function.path).name, text=without_folder(function.text, function.path))
+            for function in wanted.c
+        ),
         embedded=_events_of(options.events),
     )
     program = run_passes(build(stack, functions.hooks(), checks_of(options), functions.kept), options.passes)

@@ -121,7 +121,7 @@ def bounds_of(
     if limits.access_log:
         ring = 1 << (limits.access_log_buffer * 1024 - 1).bit_length()
         log = limits.instances * ((sizes["visit"] + 63) & ~63) + limits.workers * (ring + LINE)
-    kept = limits.keep * channels * sizes["idle"] + channels * sizes["backend"]
+    kept = limits.keep * channels * sizes["idle"] + channels * (sizes["backend"] + sizes["tally"])
     return Bounds(
         instance,
         instance + (4 if limits.cache else 2) * channels * buffer,

@@ -16,6 +16,7 @@ from tests.cli.conftest import DATAGRAMS, FIRST, ROOT, Command
 from tests.support.budget import in_matrix
 
 CAPTURE = FIRST / "capture.pcap"
+READY = ROOT / "sluice" / "functions" / "ready"
 COMPILERS = [name for name in ("gcc", "clang") if shutil.which(name)] or [shlex.join(compiler())]
 STRICT = "-O1 -Wall -Wextra -Werror"
 STANDARD = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
@@ -55,6 +56,31 @@ def test_it_compiles_without_a_warning_and_counts_the_same(
     wanted = json.loads(sluice("run", stack, "-r", CAPTURE, "--json").out)
     assert counted(json.loads(mine.stdout)) == counted(wanted)
     assert {path.name for path in tmp_path.glob("lib*")} == {f"lib{name}.a", f"lib{name}.so"}
+
+
+@pytest.fixture(scope="module")
+def with_ready_functions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A stack with the ready functions; flow_log is that of flowlog."""
+    from sluice.cli.main import main
+
+    folder = tmp_path_factory.mktemp("ready")
+    names = sorted(path.stem for path in READY.glob("*.c") if path.stem != "flow_log")
+    assert main(["build", "everything", "--passes", "none", "-f", ",".join(names), "-o", str(folder)]) == 0
+    return folder
+
+
+@pytest.mark.parametrize("cc", COMPILERS)
+def test_ready_functions_compile_without_a_warning(with_ready_functions: Path, cc: str) -> None:
+    folder = with_ready_functions
+    includes = [f"-I{folder / 'runtime' / name}" for name in ("", "function", "native")]
+    flags = ["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-include", folder / "everything_symbols.h"]
+    done = run(*shlex.split(cc), *flags, *includes, folder / "everything.c")
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+
+
+def test_headers_of_functions_are_named_without_a_folder(with_ready_functions: Path) -> None:
+    text = (with_ready_functions / "everything.c").read_text()
+    assert str(READY) not in text and '# 1 "tls_open.h" 1' in text
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -21,11 +22,25 @@ def test_a_file_is_compiled_once_wherever_it_is_included(tmp_path: Path) -> None
     (tmp_path / "deep" / "b.h").write_text("int b;\n")
     text = '#include "sluice.h"\n#include "deep/a.h"\n#include "deep/a.h"\n#include <b.h>\nint c;\n'
     found = with_own_includes(text, str(tmp_path / "f.c"))
-    assert found.count("int a;") == 2 and f'#line 2 "{tmp_path}/f.c"' in found
+    assert found.count("int a;") == 2 and f'#line 3 "{tmp_path}/f.c"' in found
     words = [*compiler(), "-E", "-P", "-D__USER_LABEL_PREFIX__=", "-x", "c", "-"]
     plain = found.replace('#include "sluice.h"\n', "").replace("#include <b.h>\n", "")
     done = subprocess.run(words, input=plain, capture_output=True, text=True, check=True)
     assert done.stdout.split("\n") == ["int b;", "int a;", "int c;", ""]
+
+
+def test_the_compiler_knows_headers_as_such(tmp_path: Path) -> None:
+    """clang warns of functions that are not used, but not in headers; gcc of markers of headers that do not nest."""
+    (tmp_path / "a.h").write_text('#include "b.h"\nstatic inline int a(void) { return b(); }\n')
+    (tmp_path / "b.h").write_text("static inline int b(void) { return 2; }\nstatic inline int c(void) { return 3; }\n")
+    (tmp_path / "c.h").write_text('#include "b.h"\nstatic inline int d(void) { return 4; }\n')
+    text = with_own_includes(
+        '#include "a.h"\n#include "c.h"\n#include "a.h"\nint x;\n#error here\n', str(tmp_path / "f.c")
+    )
+    for name in filter(shutil.which, ("gcc", "clang")):
+        words = [name, "-Wall", "-Wextra", "-fsyntax-only", "-x", "c", "-"]
+        done = subprocess.run(words, input=f'#line 1 "other.c"\n{text}', capture_output=True, text=True)
+        assert f"{tmp_path}/f.c:5:" in done.stderr and "warning" not in done.stderr, done.stderr
 
 
 def test_what_an_included_file_declares_is_declared(tmp_path: Path) -> None:

@@ -135,6 +135,7 @@ NOT_STORED = {
     "private": ["Cache-Control: max-age=60, private"],
     "quoted private": ['Cache-Control: max-age=60, private="x, y"'],
     "set-cookie": [HOUR, "Set-Cookie: a=b"],
+    "set-cookie twice": [HOUR, "Set-Cookie:", "Set-Cookie: a=b"],
     "vary": [HOUR, "Vary: *"],
     "nothing": [],
     "expired": ["Expires: 0"],
@@ -276,8 +277,12 @@ def test_hosts_do_not_share_responses() -> None:
     with cached(lambda request: response(request.fields["host"].encode(), HOUR)) as (web, served, client):
         assert [client.get("/", Host=host).body for host in ("a", "b", "A", "B")] == [b"a", b"b", b"a", b"b"]
         assert client.get("http://b/", Host="a").body == b"b"
+        with served.connect() as other:  # two of them: the backend may take another one than the cache
+            other.settimeout(PATIENCE)
+            other.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nHost: c\r\n\r\n")
+            assert b"400 Bad Request" in head_of(other)
         assert len(web.requests) == 2
-        counts(served)
+        assert faults(served.stop()) == {"faults: malformed message": 1}
 
 
 def test_chunks_are_stored_as_they_came() -> None:

@@ -119,6 +119,73 @@ def test_all_sync_has_an_answer_when_a_server_has_none(how: Callable[[socket.soc
             assert not faults(served.stop())
 
 
+def answering(name: bytes, delay: float = 0.0) -> Callable[[socket.socket], None]:
+    """A server that has a value for each key: the key, and its own name."""
+
+    def one(end: socket.socket) -> None:
+        with end, contextlib.suppress(OSError):
+            got = b""
+            while part := end.recv(4096):
+                got += part
+                while b"\r\n" in got:
+                    line, _, got = got.partition(b"\r\n")
+                    key = line.split()[1]
+                    time.sleep(delay)
+                    value = key + b" of " + name
+                    end.sendall(b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key, len(value), value))
+
+    return one
+
+
+def test_the_fastest_answer_wins_and_the_others_answer_nothing() -> None:
+    service = load_file("memcached_all_fastest")
+    with contextlib.ExitStack() as stack:
+        fast = stack.enter_context(accepting(answering(b"fast")))
+        slow = stack.enter_context(accepting(answering(b"slow", 0.05)))
+        broken, hanging, junk = (stack.enter_context(accepting(each)) for each in (failing, silent, garbage))
+        served = stack.enter_context(Served(service, [hanging, slow, broken, 1, junk, fast], Limits(timeout=2, down=1)))
+        (client,) = stack.enter_context(clients(served.port))
+        for number in range(30):
+            assert b"\r\nkey%d of fast\r\n" % number in client(b"get key%d\r\n" % number)
+        time.sleep(2.5)  # what has come of the slow ones is not overdue
+        assert b"\r\nkey of fast\r\n" in client(b"get key\r\n")
+        assert not faults(served.stop())
+
+
+def test_a_slow_answer_is_better_than_an_error() -> None:
+    service = load_file("memcached_all_fastest")
+    with contextlib.ExitStack() as stack:
+        slow = stack.enter_context(accepting(answering(b"slow", 0.02)))
+        broken = stack.enter_context(accepting(failing))
+        served = stack.enter_context(Served(service, [1, slow, broken], Limits(down=0)))
+        (client,) = stack.enter_context(clients(served.port))
+        for number in range(20):
+            assert b"\r\nkey%d of slow\r\n" % number in client(b"get key%d\r\n" % number)
+        other = stack.enter_context(Served(service, [1, broken, broken], Limits(down=0)))
+        (second,) = stack.enter_context(clients(other.port))
+        for _ in range(2):
+            assert second(b"get a\r\n") == b"SERVER_ERROR no server answers\r\n"
+        assert not faults(other.stop()) and not faults(served.stop())
+
+
+def test_all_servers_have_what_the_fastest_one_has() -> None:
+    with memcached(3) as servers, Served(load_file("memcached_all_fastest"), list(servers)) as served:
+        with clients(served.port, *servers) as (client, *all_of_them):
+            for number in range(50):
+                command = b"set k%d 0 0 1 %s\r\nx\r\n" % (number, b"noreply" if number % 5 == 0 else b"")
+                if number % 5 == 0:
+                    client.socket.sendall(command)
+                else:
+                    assert client(command) == b"STORED\r\n"
+            assert client(b"get k0\r\n").startswith(b"VALUE k0 0 1")
+            for each in all_of_them:
+                end = time.monotonic() + PATIENCE
+                while each(b"get k49\r\n") == b"END\r\n" and time.monotonic() < end:
+                    time.sleep(0.01)
+                assert each(b"get k0\r\n").startswith(b"VALUE k0 0 1")
+            assert not faults(served.stop())
+
+
 def wired(name: str, **channels: list[int]) -> Served:
     """A service whose channels have names."""
     service = load_file(name)

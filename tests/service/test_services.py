@@ -26,6 +26,7 @@ from sluice.service.lower.program import lower
 from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, read_to_end, redis, wait_for
 from tests.service.programs import ROOT
 from tests.service.test_ready import kv, segment
+from tests.service.web import HEAD, head_of, origin
 from tests.support.bounded import killed_after
 
 needs_nginx = pytest.mark.skipif(
@@ -324,3 +325,43 @@ def test_metrics_are_read_next_to_clients_that_send_nothing_or_slowly() -> None:
         assert lines[f'sluice_events_total{{service="Balancer",number="0",event="{event}"}}'] == str(value)
     assert counters["faults: a backend could not be connected"] == 1
     assert lines['sluice_backend_up{service="Balancer",number="0",channel="backends",backend="0"}'] == "0"
+
+
+def test_metrics_say_what_each_backend_has_done() -> None:
+    def slow(accepted: socket.socket, _: bytes) -> None:
+        time.sleep(0.06)
+        accepted.sendall(HEAD % 0)
+
+    with origin(lambda accepted, _: accepted.sendall(HEAD % 0)) as quick, origin(slow) as other:
+        command = [sys.executable, "-m", "sluice", "serve", "http_failover", "--listen", "127.0.0.1:0", "--json"]
+        command += ["--backends", f"127.0.0.1:{quick},127.0.0.1:{other},127.0.0.1:1", "--metrics", "127.0.0.1:0"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        assert process.stdout is not None
+        with killed_after(process, PATIENCE):
+            metrics, served = [json.loads(process.stdout.readline())[name] for name in ("metrics", "ready")]
+        try:
+            with socket.create_connection(("127.0.0.1", int(served.rpartition(":")[2])), PATIENCE) as client:
+                for _ in range(7):
+                    client.sendall(GET)
+                    assert b"200 OK" in head_of(client)
+            with socket.create_connection(("127.0.0.1", int(metrics.rpartition(":")[2])), PATIENCE) as reader:
+                reader.sendall(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n")
+                text = read_to_end(reader).decode()
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
+    found = dict(line.rsplit(" ", 1) for line in text.splitlines() if line.startswith("sluice_backend"))
+
+    def values(name: str, more: str = "") -> list[float]:
+        labels = 'service="Balancer",number="0",channel="backends",backend="%d"'
+        return [float(found[f"sluice_backend_{name}{{{labels % number}{more}}}"]) for number in range(3)]
+
+    assert sum(values("answers_total")) == 7 and values("answers_total")[2] == 0
+    assert values("requests_total")[:2] == values("answers_total")[:2] == values("answer_seconds_count")[:2]
+    assert values("failures_total")[:2] == [0, 0] and values("failures_total")[2] >= 1
+    assert values("answer_seconds_bucket", ',le="+Inf"') == values("answer_seconds_count")
+    assert values("answer_seconds_bucket", ',le="0.05"')[1] == 0, "it takes 60 ms at least"
+    assert values("answer_seconds_sum")[1] >= 0.06 * values("answers_total")[1] > 0
+    for number, count in enumerate(values("answer_seconds_count")):
+        buckets = [float(value) for name, value in found.items() if f'"{number}",le=' in name]
+        assert buckets == sorted(buckets) and buckets[-1] == count

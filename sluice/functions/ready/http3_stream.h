@@ -200,9 +200,10 @@ static inline void http3_typed(struct http3_stream *stream, uint64_t type) {
     bool *has = type == 0 ? &side->has_control : &side->has_encoder;
     stream->kind = type == 0 ? HTTP3_CONTROL : type == 1 ? HTTP3_MESSAGE : type == 2 ? HTTP3_ENCODER : HTTP3_OTHER;
     stream->stage = type == 0 ? HTTP3_IN_TYPE : type == 1 ? HTTP3_IN_PUSH_ID : HTTP3_IN_BYTES;
-    if (type == 1 || type > 2)
+    bool pushes = type == 1 && stream->number & 1;   /* clients must not */
+    if (pushes || type > 2)
         return;
-    if (*has) {
+    if (type == 1 || *has) {
         stream->kind = HTTP3_OTHER;
         http3_break(stream, "STREAM_CREATION_ERROR");
         return;
@@ -255,9 +256,16 @@ static inline void http3_early(struct http3_stream *stream, const uint8_t *at, u
     }
 }
 
+/* A stream that had no bytes to store until the connection was known is read like others. */
+static inline void http3_look(struct http3_stream *stream) {
+    if (stream->stage == HTTP3_EARLY && stream->connection->known)
+        stream->stage = HTTP3_IN_TYPE;
+}
+
 /* Processes bytes of a stream, in order. */
 static inline void http3_bytes(struct http3_stream *stream, const uint8_t *at, uint32_t length) {
     uint64_t value;
+    http3_look(stream);
     while (length && stream->stage != HTTP3_OVER) {
         uint32_t take;
         switch ((enum http3_stage)stream->stage) {
@@ -332,6 +340,7 @@ static inline void http3_gap(struct http3_stream *stream, uint64_t length) {
 
 /* The stream has ended, after all its bytes. */
 static inline void http3_end(struct http3_stream *stream) {
+    http3_look(stream);
     stream->ended = true;
     if (stream->kind != HTTP3_MESSAGE || stream->stage == HTTP3_OVER || stream->stage == HTTP3_EARLY)
         return;

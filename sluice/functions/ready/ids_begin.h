@@ -111,7 +111,7 @@ SL_COLD void ids_write_costs(struct sl_box *box, const struct ids *ids)
 
 SLUICE_CLOSE {
     struct ids *ids = SLUICE_WORKER_OF(box);
-    char message[256];
+    char message[200];   /* fits into the text of a failure */
     if (sl_writer_close(ids->packets, message, sizeof message))
         sl_fail(box, "ids: the packets that match could not all be written", message);
     if (ids->costs)

@@ -100,20 +100,27 @@ static inline bool tls_connection_is_over(const struct tls_connection *tls) {
 
 /* Another TLS may begin with the next byte of each side, as in a tunnel. */
 static inline void tls_connection_look_again(struct tls_connection *tls) {
-    for (unsigned i = 0; i < 2; i++)
-        tls->look[i] = (struct tls_look){.over = tls_connection_has_begun(tls, i)};
+    for (unsigned i = 0; i < 2; i++) {
+        tls->look[i].over = tls_connection_has_begun(tls, i);
+        tls->look[i].searched = 0;
+    }
 }
 
-/* Ends the search of a side, or passes the bytes before its next candidate on. `keep`: the last bytes that remain. */
+static inline void tls_connection_bytes(struct tls_connection *tls, unsigned number, const uint8_t *at, uint32_t length, uint64_t now);
+
+/* Passes the bytes of the window on, and searches its last ones, `keep`, again. The owner may find in the first ones that a tunnel
+ * has begun, and return what follows in them: the window is empty then. */
 static inline void tls_look_release(struct tls_connection *tls, unsigned number, uint8_t keep) {
     struct tls_look *look = &tls->look[number];
     uint8_t bytes[TLS_BEGINNING], over = (uint8_t)(look->used - keep);
     memcpy(bytes, look->window, sizeof bytes);
-    memmove(look->window, look->window + over, keep);
-    look->used = keep;
+    look->used = 0;
     look->searched += over;
+    look->over |= look->searched >= tls->search_most;
     if (over)
         tls->owner->data(tls->user, number, bytes, over, false);
+    if (keep)
+        tls_connection_bytes(tls, number, bytes + over, keep, tls->opener.now);
 }
 
 /* The window contains the beginning of a hello. */
@@ -158,8 +165,10 @@ static inline void tls_connection_bytes(struct tls_connection *tls, unsigned num
     }
     if (tls_connection_has_begun(tls, number)) {
         tls_open_bytes(&tls->opener, number, at, length);
-    } else if (length) {
+    } else if (length && tls->look[number].used) {
         tls_look_release(tls, number, 0);
+        tls_connection_bytes(tls, number, at, length, now);   /* in a tunnel that has begun, it is searched for */
+    } else if (length) {
         tls->owner->data(tls->user, number, at, length, false);
     }
 }

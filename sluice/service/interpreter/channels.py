@@ -6,9 +6,10 @@ from abc import abstractmethod
 from collections.abc import Generator
 from typing import Any
 
-from sluice.service.interpreter.values import EndError, FaultError, Record, Value, texts
+from sluice.service.interpreter.values import EndError, FaultError, Record, Value, hashed, texts
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
+from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.types import NOTHING, ChannelOf, Named, Type
 from sluice.service.load import Service
 from sluice.service.lower.writer import ARENA
@@ -102,6 +103,14 @@ class ChannelEvaluator:
         if node.function == "up":
             yield from self.channel(node.ordered[0])
             return True
+        if node.function == "first_ready":
+            return (yield from self.first_ready(node))
+        if node.function in RINGS:  # channels have no addresses here, as in channels in memory of compiled code
+            count = len(self.array(node.ordered[0]))
+            key = yield from self.value(node.ordered[1])
+            if count == 0:
+                raise FaultError("BAD_INDEX")
+            return hashed(key) % count
         if node.function == "bind":
             yield from self.value(node.ordered[1])
             return ()
@@ -113,6 +122,21 @@ class ChannelEvaluator:
                 some = some or not channel.over
                 ready = ready and (channel.over or self.look(channel, each.type.receives) is not None)
         return ready and some
+
+    def first_ready(self, node: tree.Call) -> Wait:
+        """The number of a channel of an array that has a message, in turn."""
+        type = node.ordered[0].type
+        assert isinstance(type, ChannelOf)
+        while True:
+            channels = self.array(node.ordered[0])
+            for i in range(len(channels)):
+                at = (self.turn[0] + i) % len(channels)
+                if self.look(channels[at], type.receives) is not None:
+                    self.turn[0] = at + 1
+                    return at
+            if all(each.over for each in channels):
+                raise EndError
+            yield
 
     def pipe(self, node: tree.Pipe) -> Wait:
         first = node.sources[0]

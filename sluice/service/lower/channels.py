@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 
 from sluice.service.lang import tree
+from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.errors import Place
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
@@ -331,7 +332,7 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def of_channel(self, node: tree.Call) -> str:
-        """src_address(c), src_port(c), load(c), bind(c, address)."""
+        """src_address(c), src_port(c), load(c), up(c), ketama(cs, key), bind(c, address)."""
         port = self.port(node.ordered[0])
         if node.function == "src_address":
             return f"(int64_t){port.pointer}->address"
@@ -341,8 +342,41 @@ class StatementWriter(ExpressionWriter):
             return f"service_load_of({port.pointer})"
         if node.function == "up":
             return f"service_up({port.pointer})"
+        if node.function == "first_ready":
+            return self.first_ready(port, node)
+        if node.function in RINGS:
+            self.states.rings[RINGS.index(node.function)] |= 1 << port.number
+            count = f"self->core->counts[{port.number}]"
+            key = self.held(node.ordered[1])
+            self.fault(f"{count} == 0", "BAD_INDEX")
+            return f"service_ring_choose(self, {port.number}, {RINGS.index(node.function)}, {key})"
         self.put(f"service_bind({port.pointer}, {self.value(node.ordered[1])});")
         return "0"
+
+    def first_ready(self, port: Port, node: tree.Call) -> str:
+        """The number of a channel that has a message as a whole, or whose connection has failed: what receives from it is
+        notified. It waits for one.
+        """
+        type = node.ordered[0].type
+        assert isinstance(type, ChannelOf)
+        self.reads.add(port.number)
+        scratch, pointer = self.variable(type.receives, node.place), self.raw_variable("struct service_channel *")
+        parse, number = self.parse_of(type.receives, node.place), self.label()
+        self.put(f"f->resume = {number};")
+        self.lines.append(f"resume_{number}:;")
+        self.put(f"{pointer} = service_any(self, {port.pointer}, self->core->counts[{port.number}], &outcome);")
+        with self.block(f"if (!{pointer})"):
+            self.put("return outcome;")
+        self.put(
+            f"outcome = {pointer}->broken ? SERVICE_STEP : "
+            f"service_glance({pointer}, {parse}, SERVICE_WHOLE, &{scratch}.m);"
+        )
+        with self.block("if (outcome == SERVICE_WAIT)"):
+            self.put(f"goto resume_{number}; /* only a part of it is there: another channel may have more */")
+        with self.block("if (outcome == SERVICE_FAULT)"):
+            self.put(f"{pointer}->broken = self->fault;")
+            self.put("self->fault = 0;")
+        return self.keep(f"{pointer}->index", INTEGER, node.place)
 
     def all_ready(self, node: tree.Call) -> str:
         """Whether each channel that is not over has a message, and one of them is not over."""

@@ -227,7 +227,7 @@ def quiet(node: tree.Expression, checked: Checked, seen: set[str]) -> bool:
     if isinstance(node, tree.Unary) and node.operator == "size" and isinstance(node.operand.type, ChannelOf):
         return False
     if isinstance(node, tree.Call):
-        if node.function == "all_ready":
+        if node.function in ("all_ready", "first_ready"):
             return False
         if node.kind == "function" and node.function not in seen:
             seen.add(node.function)

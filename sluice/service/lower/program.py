@@ -59,6 +59,7 @@ def _lower(service: Service, process: Signature, capacities: dict[str, int]) -> 
     out = [
         f"/* {declaration.name}, compiled from {declaration.place} */",
         '#include "send.h"',
+        *(['#include "ring.h"'] if any(states.rings) else []),
         "",
         *values.text,
         *values.parsers(),
@@ -231,6 +232,7 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         f"    .rule_count = {len(rules)},",
         "    .frame_size = sizeof(struct frame),",
         f"    .handles = {handles:#x},",
+        f"    .rings = {{{', '.join(map(hex, states.rings))}}},",
         f"    .shared_size = {'sizeof(struct shared)' if states.shared else '0'},",
         f"    .begin = {'begin' if own else 'NULL'},",
         f"    .begin_shared = {'begin_shared' if shared else 'NULL'},",

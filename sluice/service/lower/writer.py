@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from sluice.service.lang import tree
+from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.types import DictionaryOf, Named, Type
 from sluice.service.load import Service
@@ -50,6 +51,8 @@ class States:
         self.own: list[str] = []
         self.shared: list[str] = []
         """Fields of the two structs."""
+        self.rings = [0] * len(RINGS)
+        """Bits of the ports from which each of RINGS chooses."""
         self.kept: dict[tree.Binding, Kept] = {}
         self.starts: list[tuple[tree.StateDeclaration, bool]] = []
 

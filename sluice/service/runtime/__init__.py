@@ -5,7 +5,8 @@ text.h headers.h parts.h  protocols in text: words and numbers; header fields; p
 counters.h                what is counted, with its reason
 buffer.h                  buffers of fixed size, from a pool that is allocated at start
 service.h                 what a compiled program consists of, and its channels and instances
-backend.h                 what all workers know of backends
+tally.h backend.h         what is counted of backends for metrics; what all workers know of them
+ring.h ring.c             consistent hashing as libmemcached does it
 io.h                      the connections of channels, for compiled code and instances
 look.h message.h send.h   what compiled code does with channels: look at, receive, release; forward, copy
 instance.h instance.c     the turn of an instance: its rules, what they wait for, how it ends
@@ -19,6 +20,9 @@ folder.h folder.c         a folder in the place of a backend; folder_head.c, htt
 proxy_header.h prelude.h  headers of the PROXY protocol; what comes before a client's messages; ends.h: its addresses
 log.h log.c               the access log; log_format.c: its lines; log_file.h: its file and thread
 h2.h h2.c h2_session.c    HTTP/2 of clients; h2_request.c, h2_response.c: to HTTP/1.1 and back; h2_none.c: without it
+cache_rules.h cache_rules.c  what RFC 9111 permits a shared cache
+cache_store.h cache_store.c  the memory of the HTTP cache
+cache.h cache.c           the cache between channels and their backends
 pool.c                    idle connections to backends
 lane.c overdue.c steal.c  a service within a worker: its instances; what waits too long; what an idle worker takes over
 worker.c                  the loop of a worker

@@ -2,7 +2,7 @@
 #ifndef SERVICE_BACKEND_H
 #define SERVICE_BACKEND_H
 
-#include "service.h"
+#include "tally.h"
 
 /* Counts. Only the worker of a core does so, and the thread of metrics reads. */
 static inline void service_core_count(struct service_core *core, enum service_counter what, uint64_t by)
@@ -28,7 +28,10 @@ static inline void service_backend_failed(const struct service_channel *c)
 {
     const struct service_core *core = c->instance->core;
     struct service_backend *backend = service_backend_state(c);
+    struct service_tally *tally = service_tally_of(c);
 
+    if (tally)
+        service_tally_add(&tally->failures, 1);
     if (!backend || !core->down)
         return;
     if (atomic_exchange_explicit(&backend->down_until, core->now + core->down, memory_order_relaxed) <= core->now)

@@ -100,9 +100,8 @@ static void wake(struct service_cache *cache, uint64_t hash)
     for (struct service_cached *each = cache->waiting; each; each = each->next) {
         struct service_lane *lane = service_lane_of(each->channel);
 
-        if (each->hash != hash || each->ready)
+        if (each->hash != hash || __atomic_exchange_n(&each->ready, true, __ATOMIC_RELEASE))
             continue;
-        each->ready = true;
         if (!atomic_exchange(&lane->cache_woken, true) && write(lane->worker->wake, &one, sizeof one) < 0)
             continue; /* the counter is at its end: the worker is woken anyway */
     }
@@ -145,7 +144,7 @@ void service_cache_wake(struct service_lane *lane)
         return;
     pthread_mutex_lock(&cache->lock);
     for (struct service_cached *each = cache->waiting; each; each = each->next)
-        if (each->ready && service_lane_of(each->channel) == lane)
+        if (__atomic_load_n(&each->ready, __ATOMIC_RELAXED) && service_lane_of(each->channel) == lane)
             service_lane_queue(lane, each->channel->instance);
     pthread_mutex_unlock(&cache->lock);
 }
@@ -160,7 +159,7 @@ void service_cache_tick(struct service_lane *lane)
             continue;
         each->channel->due_since = lane->core.now; /* its backend was not asked yet */
         if (lane->core.now - each->since >= WAIT_MOST) {
-            each->ready = true;
+            __atomic_store_n(&each->ready, true, __ATOMIC_RELEASE);
             service_lane_queue(lane, each->channel->instance);
         }
     }
@@ -212,10 +211,12 @@ static void end_request(struct service_channel *c, struct service_cached *s)
     c->instance->progressed = true;
 }
 
+/* Ends the connection to the backend. Another one would take the rest of a request as the next one. */
 static void disconnect(struct service_channel *c, struct service_cached *s)
 {
     service_socket_disconnect(c);
     s->joined = false;
+    s->drops = s->pass || s->tail.kind;
     c->writable = true;
     c->readable = false;
 }
@@ -336,6 +337,8 @@ static void look_up(struct service_channel *c, struct service_cached *s, const s
 
     pthread_mutex_lock(&cache->lock);
     page = service_cache_find(cache, key, wish->headers);
+    if (page && page->chunked && wish->old)
+        page = NULL;
     usable = page && service_usable(&page->freshness, age_of(page, now), wish);
     s->stores = !wish->head && !wish->no_store;
     if (usable || wish->stored) {
@@ -384,6 +387,7 @@ static bool begin(struct service_channel *c, struct service_cached *s)
         service_buffer_compact(c->out);
     if (found == SERVICE_MORE)
         return c->out->end < pool->size;
+    s->drops = false;
     s->tail = (struct service_tail){.left = 1, .allowed = UINT32_MAX};
     if (found == SERVICE_MALFORMED || !service_framing(headers, false, false, &s->tail, &body))
         return false;
@@ -454,6 +458,14 @@ static bool send_request(struct service_channel *c, struct service_cached *s, bo
         if (found != SERVICE_READY)
             return found == SERVICE_MORE;
     }
+    if (s->drops) {
+        need = s->pass < there ? s->pass : there;
+        s->pass -= need;
+        c->out->start += (uint32_t)need;
+        self->progressed = true;
+        *blocked = false;
+        return true;
+    }
     if (c->fd < 0 && c->link == SERVICE_OPEN && !service_socket_connect(c))
         return false;
     if (c->link != SERVICE_OPEN)
@@ -485,7 +497,7 @@ bool service_cache_flush(struct service_channel *c)
     while (c->out && c->out->start < c->out->end) {
         bool blocked = false;
 
-        if (s->waits && s->ready)
+        if (s->waits && __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE))
             resume(c, s);
         if (s->pass || s->tail.kind) {
             if (!send_request(c, s, &blocked))
@@ -518,7 +530,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     struct service_cache *cache = cache_of(c);
     uint32_t room = c->instance->core->buffers.size;
     struct service_page *page = s->page;
-    const struct service_freshness *known = &page->freshness;
+    const struct service_freshness *known;
     struct service_wish wish;
     char age[24];
 
@@ -530,6 +542,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     if (!page)
         return put(s->raw, room, missing, sizeof missing - 1);
     read_asked(s, &wish);
+    known = &page->freshness;
     pthread_mutex_lock(&cache->lock);
     if (service_client_has(known, &wish)) {
         put(s->raw, room, unchanged, sizeof unchanged - 1);
@@ -660,6 +673,7 @@ static void store(struct service_channel *c, struct service_cached *s, uint32_t 
     good = good && !s->spoiled && (s->made = service_cache_begin(cache, &key, headers, wish.headers));
     if (good) {
         s->made->freshness = known;
+        s->made->chunked = s->rest.kind == SERVICE_CHUNKS;
         good = store_head(cache, s->made, line, headers);
     }
     if (!good && s->page && status < 500) /* what is stored is not the current one any more */
@@ -896,8 +910,7 @@ static void probe(struct service_channel *c, struct service_cached *s)
     c->readable = false;
     if (got < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    if (got > 0)
-        service_count(c->instance, SERVICE_UNASKED, 1);
+    service_count(c->instance, got > 0 ? SERVICE_UNASKED : SERVICE_REOPENED, 1);
     disconnect(c, s);
 }
 

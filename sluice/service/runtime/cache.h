@@ -31,6 +31,7 @@ struct service_cached {
     bool unsafe;      /* the request may change what is stored */
     bool validates;   /* the request asks whether `page` has changed */
     bool interim;     /* the response is one before the final one */
+    bool drops;       /* the backend has answered, and ended the connection: the rest of the request goes nowhere */
     bool composed;    /* what precedes the bytes of `page` is in `raw` */
     uint32_t since;   /* the second in which it began to wait, or the request was sent */
     uint64_t hash;    /* of the key of the request */

@@ -106,6 +106,15 @@ static struct service_text field(struct service_text headers, const char *name)
     return service_header(headers, service_literal(name));
 }
 
+/* Whether there is a field of a name, also one without a value. */
+static bool has_field(struct service_text headers, const char *name)
+{
+    struct service_text value;
+    uint32_t at = 0;
+
+    return service_next_header(headers, service_literal(name), &at, &value);
+}
+
 /* A URI without its scheme and authority; the authority of one that has it counts instead of Host (RFC 9112, section
  * 3.2.2). */
 static void split_uri(struct service_wish *wish)
@@ -136,11 +145,12 @@ void service_read_wish(struct service_text line, struct service_text headers, st
     split_uri(wish);
     get = service_same(wish->method, service_literal("GET"));
     wish->head = service_same(wish->method, service_literal("HEAD"));
+    wish->old = service_same(service_word(line, 2), service_literal("HTTP/1.0"));
     wish->unsafe = !get && !wish->head && !service_same(wish->method, service_literal("OPTIONS")) &&
                    !service_same(wish->method, service_literal("TRACE"));
     wish->plain = (get || wish->head) && (length.length == 0 || named(length, "0"));
     for (size_t i = 0; i < sizeof undecided / sizeof undecided[0]; i++)
-        wish->plain = wish->plain && field(headers, undecided[i]).length == 0;
+        wish->plain = wish->plain && !has_field(headers, undecided[i]);
     wish->no_store = said.no_store;
     wish->validated = said.no_cache || (!said.any && service_has(headers, service_literal("pragma"), service_literal("no-cache")));
     wish->stored = said.stored;
@@ -228,7 +238,7 @@ bool service_read_freshness(uint32_t status, struct service_text headers, int64_
     bool explicitly = said.max_age >= 0 || said.shared_age >= 0 || expires.length || said.open;
 
     *found = (struct service_freshness){.status = (uint16_t)status, .modified = -1};
-    if (said.no_store || said.personal || !understood(status, explicitly) || field(headers, "set-cookie").length ||
+    if (said.no_store || said.personal || !understood(status, explicitly) || has_field(headers, "set-cookie") ||
         !copy_control(headers, found) || !copy(found->expires, sizeof found->expires, expires))
         return false;
     if (service_date_of(date) >= 0)
@@ -266,7 +276,7 @@ bool service_read_refreshed(struct service_text headers, int64_t now, int64_t de
         next.modified = before.modified;
     }
     said = directives_of(headers);
-    if (said.no_store || said.personal || (!keeps && field(headers, "set-cookie").length))
+    if (said.no_store || said.personal || (!keeps && has_field(headers, "set-cookie")))
         return false;
     if (!said.any && !field(headers, "expires").length) /* it says nothing of a lifetime: that of before counts again */
         next.lifetime = before.lifetime;

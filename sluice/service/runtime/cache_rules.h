@@ -5,7 +5,7 @@
 #include "headers.h"
 
 enum {
-    SERVICE_TAG = 256,          /* bytes of an entity tag; a longer one is no validator */
+    SERVICE_TAG = 256,           /* bytes of an entity tag; a response with a longer one is not stored */
     SERVICE_CACHE_CONTROL = 512, /* of all Cache-Control fields of a response */
 };
 
@@ -14,6 +14,7 @@ struct service_wish {
     struct service_text method, uri, host, headers;
     bool plain;     /* GET or HEAD without a body, a range, an authorization, or conditions that a cache cannot decide */
     bool head;      /* HEAD */
+    bool old;       /* HTTP/1.0: its client reads no chunks (RFC 9112, section 6.1) */
     bool unsafe;    /* what it does may change what is stored of its URI (RFC 9110, section 9.2.1) */
     bool no_store;  /* nothing of it is stored */
     bool validated; /* a stored response is used only after the backend has confirmed it */

@@ -34,6 +34,7 @@ struct service_page {
     uint32_t head_size;
     uint16_t key_size, vary_size, values_size;
     bool listed;
+    bool chunked;            /* its body is in chunks */
     struct service_freshness freshness;
     uint8_t text[];          /* its key, the names of the fields that it varies with, and the values of its request */
 };

@@ -132,10 +132,13 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
     lane->core.program = config->program;
     lane->core.shared = (struct service_shared *)&config->shared;
     lane->core.backends = config->states;
+    lane->core.rings = config->rings;
     lane->core.most = config->most;
     lane->core.down = config->down;
     lane->tail = &lane->queue;
     lane->channels = service_core_channels(&lane->core, config->counts);
+    if (config->tallies && !(lane->core.tallies = calloc(lane->channels, sizeof *lane->core.tallies)))
+        return "no memory for metrics";
     lane->capacity = config->instances / workers;
     lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
     lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
@@ -339,6 +342,7 @@ void service_lane_free(struct service_lane *lane)
     release(lane, lane->tls, lane->channels * sizeof *lane->tls);
     release(lane, lane->ends, sizeof *lane->ends);
     service_log_free(lane);
+    free(lane->core.tallies);
     free(lane->idle);
     free(lane->kept);
 }

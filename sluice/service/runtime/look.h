@@ -124,6 +124,7 @@ static inline void service_fresh(struct service_channel *c)
 {
     c->in_ended = c->ends = false;
     c->received = c->sent = 0;
+    c->asked_at = 0;
     c->notes_count = c->interims = 0;
 }
 

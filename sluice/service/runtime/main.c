@@ -42,6 +42,7 @@
 #include "log_file.h"
 #include "metrics.h"
 #include "options.h"
+#include "tally.h"
 #include "tls.h"
 
 enum { DRAIN_PAUSE = 50 }; /* milliseconds between two looks at whether connections have ended */
@@ -66,7 +67,7 @@ static const char *make_shared(struct service_config *config)
     for (uint32_t port = 0; port < config->program->port_count; port++)
         channels += config->counts[port];
     config->states = calloc(channels, sizeof *config->states);
-    if (!config->states)
+    if (!config->states || !service_rings_make(config))
         return "no memory";
     if (config->cache_size && !(config->cache = service_cache_make((uint64_t)config->cache_size << 20)))
         return "no memory for the cache";
@@ -117,13 +118,13 @@ static int print_sizes(void)
     for (unsigned i = 0; i < service_program_count; i++)
         printf("%s{\"instance\": %zu, \"channel\": %zu, \"frame\": %" PRIu32 ", \"shared\": %zu, \"buffer\": %zu, "
                "\"idle\": %zu, \"lane\": %zu, \"worker\": %zu, \"backend\": %zu, "
-               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu, \"cached\": %zu}%s",
+               "\"reader\": %zu, \"visit\": %zu, \"ends\": %zu, \"cached\": %zu, \"tally\": %zu}%s",
                i ? ", " : "[", sizeof(struct service_instance), sizeof(struct service_channel),
                service_programs[i]->frame_size, service_programs[i]->shared_size, sizeof(struct service_buffer),
                sizeof(struct service_idle), sizeof(struct service_lane), sizeof(struct service_worker),
                sizeof(struct service_backend) + sizeof(void *), sizeof(struct service_reader),
                sizeof(struct service_buffer) + sizeof(struct service_visit), sizeof(struct service_ends),
-               sizeof(struct service_cached),
+               sizeof(struct service_cached), sizeof(struct service_tally),
                i + 1 == service_program_count ? "]\n" : "");
     return 0;
 }
@@ -317,6 +318,7 @@ int main(int count, char **arguments)
                     close(configs[i].backends[port][k].folder);
             free(configs[i].backends[port]);
         }
+        service_rings_free(&configs[i]);
         service_cache_free(configs[i].cache);
         service_tls_free(&configs[i]);
         service_log_close(&configs[i]);

@@ -49,6 +49,7 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
         c->reused = false;
         if (found.final) {
             c->interims = 0;
+            service_tally_answer(c);
             c->received++;
             if (c->received == c->sent)
                 c->received = c->sent = 0;

@@ -66,11 +66,50 @@ int service_metrics_listen(struct service_address *address, int given)
     return fd;
 }
 
+/* The sums of a number of all workers' tallies of a backend, which stands at `offset` in them. */
+static uint64_t tallied(const struct service_team *team, uint32_t service, uint32_t channel, size_t offset)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < team->count; i++) {
+        const struct service_tally *tally = &team->workers[i].lanes[service].core.tallies[channel];
+
+        sum += __atomic_load_n((const uint64_t *)(const void *)((const uint8_t *)tally + offset), __ATOMIC_RELAXED);
+    }
+    return sum;
+}
+
+/* What a backend has done; `labels` name it. */
+static void write_backend(FILE *out, const struct service_team *team, uint32_t service, uint32_t channel, const char *labels)
+{
+    static const struct {
+        const char *name;
+        size_t offset;
+    } counts[] = {{"requests", offsetof(struct service_tally, requests)},
+                  {"answers", offsetof(struct service_tally, answers)},
+                  {"failures", offsetof(struct service_tally, failures)}};
+    uint64_t sum = 0, timed = tallied(team, service, channel, offsetof(struct service_tally, timed));
+
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        fprintf(out, "sluice_backend_%s_total{%s} %" PRIu64 "\n", counts[i].name, labels,
+                tallied(team, service, channel, counts[i].offset));
+    for (int i = 0; i < SERVICE_TIMES; i++) {
+        sum += tallied(team, service, channel, offsetof(struct service_tally, within) + sizeof(uint64_t) * (size_t)i);
+        fprintf(out, "sluice_backend_answer_seconds_bucket{%s,le=\"%g\"} %" PRIu64 "\n", labels, service_times[i] / 1e6, sum);
+    }
+    fprintf(out,
+            "sluice_backend_answer_seconds_bucket{%s,le=\"+Inf\"} %" PRIu64 "\nsluice_backend_answer_seconds_sum{%s} %.9f\n"
+            "sluice_backend_answer_seconds_count{%s} %" PRIu64 "\n",
+            labels, timed, labels, (double)tallied(team, service, channel, offsetof(struct service_tally, nanoseconds)) / 1e9,
+            labels, timed);
+}
+
 static void write_service(FILE *out, const struct service_team *team, uint32_t service)
 {
     const struct service_config *config = team->workers[0].lanes[service].config;
     const char *name = config->program->name;
     uint32_t channel = 0;
+    char labels[512];
 
     for (int i = 0; i < SERVICE_COUNTER_COUNT; i++)
         fprintf(out, "sluice_events_total{service=\"%s\",number=\"%" PRIu32 "\",event=\"%s\"} %" PRIu64 "\n", name, service,
@@ -82,12 +121,11 @@ static void write_service(FILE *out, const struct service_team *team, uint32_t s
 
             if (port == config->listen_port)
                 continue;
-            fprintf(out,
-                    "sluice_backend_connections{service=\"%s\",number=\"%" PRIu32 "\",channel=\"%s\",backend=\"%" PRIu32
-                    "\"} %" PRIu32 "\n"
-                    "sluice_backend_up{service=\"%s\",number=\"%" PRIu32 "\",channel=\"%s\",backend=\"%" PRIu32 "\"} %d\n",
-                    name, service, config->program->ports[port].name, i, atomic_load(&backend->load), name, service,
-                    config->program->ports[port].name, i, up);
+            snprintf(labels, sizeof labels, "service=\"%.200s\",number=\"%" PRIu32 "\",channel=\"%.200s\",backend=\"%" PRIu32 "\"",
+                     name, service, config->program->ports[port].name, i);
+            fprintf(out, "sluice_backend_connections{%s} %" PRIu32 "\nsluice_backend_up{%s} %d\n", labels,
+                    atomic_load(&backend->load), labels, up);
+            write_backend(out, team, service, channel, labels);
         }
 }
 
@@ -101,7 +139,9 @@ static char *answer(const struct service_team *team, size_t *size)
         return NULL;
     fprintf(out, "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nConnection: close\r\n\r\n"
                  "# TYPE sluice_events_total counter\n# TYPE sluice_backend_connections gauge\n"
-                 "# TYPE sluice_backend_up gauge\n");
+                 "# TYPE sluice_backend_up gauge\n# TYPE sluice_backend_requests_total counter\n"
+                 "# TYPE sluice_backend_answers_total counter\n# TYPE sluice_backend_failures_total counter\n"
+                 "# TYPE sluice_backend_answer_seconds histogram\n");
     for (uint32_t i = 0; i < team->workers[0].lane_count; i++)
         write_service(out, team, i);
     if (fclose(out) != 0) {

@@ -235,6 +235,7 @@ const char *service_read_options(int count, char **arguments, struct service_con
         if (wrong)
             return wrong;
         configs[i].counts[configs[i].listen_port] = 1;
+        configs[i].tallies = options->metrics.length != 0;
         if (configs[i].http2 && service_h2_missing())
             return service_h2_missing();
         configs[i].ends = configs[i].ends || configs[i].sends_proxy;

@@ -22,12 +22,13 @@ bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *sin
 static bool blocked(const struct service_channel *c) { return c->to && c->to->out_since; }
 
 /* Whether a backend owes something: a connection, an answer to a request that it has as a whole, or the rest of one. An
- * answer that the current step has looked at is there. */
+ * answer that the current step has looked at is there, and one that the program has not looked at yet has begun to come. */
 static bool owes(const struct service_channel *c)
 {
     uint32_t due = c->sent > c->received ? c->sent - c->received : 0; /* a backend can also send unasked */
 
     return c->reopens && c->link != SERVICE_CLOSED && !blocked(c) &&
+           (service_transit(c) || c->pinned || c->need || service_left(c) == 0) &&
            (service_transit(c) || due > (uint32_t)(c->from && c->link == SERVICE_OPEN) + c->pinned);
 }
 

@@ -4,10 +4,12 @@
 
 #include "message.h"
 
-/* A backend that has closed its connection and owes no answer: the next message opens another one. */
+/* A backend that has closed its connection and owes no answer: the next message opens another one. Not while a message is
+ * being forwarded, which was answered before its end: another connection would take its rest as the next message. */
 static inline bool service_reopen(struct service_channel *c)
 {
-    if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || !service_drained(c))
+    if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || c->from ||
+        !service_drained(c))
         return false;
     service_io_close(c);
     service_fresh(c);
@@ -56,7 +58,8 @@ static inline void service_bind(struct service_channel *c, int64_t address)
     if (c->address == (uint32_t)address)
         return;
     c->address = (uint32_t)address;
-    if (c->link != SERVICE_CLOSED && c->received >= c->sent && !c->out && !service_transit(c) && service_left(c) == 0) {
+    if (c->link != SERVICE_CLOSED && c->received >= c->sent && !c->out && !c->from && !service_transit(c) &&
+        service_left(c) == 0) {
         service_io_close(c);
         service_fresh(c);
     }
@@ -85,6 +88,7 @@ static inline void service_due(struct service_channel *c, const struct service_m
 {
     if (!message->answered)
         return;
+    service_tally_request(c, c->sent == c->received);
     if (c->sent++ == c->received)
         c->due_since = c->instance->core->now;
     if (c->instance->core->program->ports[c->port].notes && c->notes_count < SERVICE_NOTES)

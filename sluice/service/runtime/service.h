@@ -20,6 +20,8 @@ struct service_instance;
 struct service_h2;
 struct service_lane;
 struct service_log;
+struct service_ring;
+struct service_tally;
 
 enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
@@ -56,6 +58,7 @@ struct service_program {
     uint32_t port_count, rule_count; /* at most SERVICE_PORTS, and 64 */
     uint32_t frame_size;
     uint32_t handles;       /* bit i: `except` handles the class i of faults, enum service_exception */
+    uint64_t rings[2];      /* bit i: a backend of port i is chosen by ketama(), and by ketama_weighted() */
     size_t shared_size;     /* bytes of global state */
     enum service_outcome (*begin)(struct service_instance *self);        /* first values of its state; may be null */
     enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
@@ -86,6 +89,7 @@ struct service_channel {
         uint32_t pass_bytes; /* of the message that passes */
     };
     uint32_t sum_out;             /* checksum of what was sent */
+    uint64_t asked_at;            /* nanoseconds: the only request that is due was sent; 0: not known */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
     uint16_t port, index;
@@ -139,6 +143,8 @@ struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
     struct service_backend *backends; /* of all ports in a row; of all workers. May be null in tests. */
+    struct service_tally *tallies; /* of each backend, tally.h; null: nothing reads them */
+    struct service_ring *const *rings; /* of each port for both functions, ring.h; may be null in tests */
     uint32_t most; /* connections to a backend; 0: any number */
     uint32_t down; /* seconds for which a backend that failed counts as down */
     uint32_t now;  /* seconds */

@@ -64,7 +64,9 @@ struct service_config {
     uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
     uint32_t cache_size;                  /* MiB of the cache of HTTP; 0: there is none */
     struct service_cache *cache;
+    bool tallies;                         /* metrics are read: what backends do is counted */
     bool folders;                         /* whether a backend is a folder */
+    struct service_ring *rings[2 * SERVICE_PORTS]; /* ring.h */
     struct service_backend *states;
     struct service_shared shared;
 };
@@ -218,6 +220,12 @@ static inline void service_lane_queue(struct service_lane *lane, struct service_
     *lane->tail = instance;
     lane->tail = &instance->next;
 }
+
+/* --- ring.c */
+
+/* The rings of the backends that a program chooses by them. False if there is no memory. */
+bool service_rings_make(struct service_config *config);
+void service_rings_free(struct service_config *config);
 
 /* --- overdue.c */
 

@@ -23,11 +23,7 @@ BEFORE = "d1f112c"
 RESETS = "a reset below what the receiver has acknowledged does not count, one in its window does (RFC 9293, 3.10.7.4)"
 HALF_OPEN = "an end in SYN_SENT stays so when it answers another connection's segment by a reset (RFC 9293, 3.5.1)"
 AFTER_FIN = "a FIN takes its number: a byte with that number is none of the stream"
-ENLARGED = "a buffer that a callback of MOS_ON_ERROR makes larger before it has bytes keeps the hole before them open"
 DIFFERENT = {
-    "OISF_suricata-verify__bug-8629-async-oneside-input.pcap": ENLARGED,
-    "OISF_suricata-verify__tcp-rst-unacked-stream-09-TLPW1-tcp-110.37.219.134-10.12.14.101-tcp-990-49230.pcap": ENLARGED,  # noqa: E501
-    "seladb_PcapPlusPlus__example.pcap": ENLARGED,
     "OISF_suricata-verify__tls-tls-subjectaltname-input.pcap": HALF_OPEN,
     "ntop_nDPI__heuristic_tcp_ack_payload.pcap": AFTER_FIN,
     "OISF_suricata-verify__output-eve-ftp-data-input.pcap": RESETS,

@@ -20,6 +20,7 @@ from tests.functions.logs.http3 import (
     GOAWAY,
     HEADERS,
     MAX_PUSH_ID,
+    PUSH,
     PUSH_PROMISE,
     SETTINGS,
     Piece,
@@ -282,6 +283,32 @@ def test_bytes_before_settings_that_are_too_many() -> None:
     found = read([*large, *exchange(4, "/next"), *controls()])
     assert [row["path"] for row in found.rows] == ["/next"]
     assert counted(found) == {"http_version_3": 1, "http_3_streams_left_out": 1}
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_client_that_pushes_is_refused(first: bool) -> None:
+    """RFC 9114, 6.2.2. It has no row, as it is no request, and not the response that the server has pushed."""
+    promised = frame(PUSH_PROMISE, b"\0" + block(asked("/pushed")))
+    forged = [(">", 6, PUSH + b"\0" + request("/forged"), True)]
+    pushed = [("<", 0, promised + response(200), True), ("<", 7, PUSH + b"\0" + response(200), True)]
+    found = read([*controls(), *(forged if first else []), (">", 0, request("/"), True), *pushed, *forged])
+    assert sorted(row["path"] for row in found.rows) == ["/", "/pushed"]
+    assert all(row["request_complete"] and row["response_complete"] for row in found.rows)
+    assert counted(found) == {"http_version_3": 1, "http_3_refused": 1}
+
+
+def test_a_stream_whose_first_bytes_come_after_settings() -> None:
+    """Its first packet brings none that can be delivered."""
+    asks = request("/late", ("a", "b" * 50))
+    frames = [
+        packet(">", stream_frame(0, 9, asks[9:], True)),
+        *packets(controls()),
+        packet(">", stream_frame(0, 0, asks[:9], False)),
+        *packets([("<", 0, response(200), True)]),
+    ]
+    found = run_packets(frames)
+    assert [(row["path"], row["status"], row["request_complete"]) for row in found.rows] == [("/late", 200, True)]
+    assert counted(found) == {"http_version_3": 1}
 
 
 def test_streams_before_settings_that_are_too_many() -> None:

@@ -154,6 +154,17 @@ def test_tls_after_connect_and_after_another_protocol(said: list[Talk]) -> None:
     assert lasting(opened(together).rows[1:]) == whole
 
 
+def test_a_response_to_connect_that_ends_like_a_record(said: list[Talk]) -> None:
+    """The first byte of a record within the response: what follows may be one, and is searched again after it."""
+    whole = lasting(opened(said[0]).rows)
+    for value in (b"\x16", b"\x16a", b"\x16ab\x16", b"\x16\x16"):
+        grants = b"HTTP/1.1 200 " + value + b"\r\n\r\n"
+        connect = [(">", b"CONNECT a.example:443 HTTP/1.1\r\n\r\n"), ("<", grants)]
+        for cut in (1, 7, 1460):
+            found = opened([*connect, *said[0]], cut)
+            assert found.rows[0]["method"] == "CONNECT" and lasting(found.rows[1:]) == whole, (value, cut)
+
+
 @needs_openssl
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_connect_to_a_proxy_within_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:

@@ -1,6 +1,6 @@
 /* mOS's monitoring interface, as libsluice_mos offers it: sockets that watch flows, events, callbacks, packets.
  *
- * Names, and the numbers of events and options, are those of mOS 0.3, so that programs written for it compile as they
+ * Names, and the numbers of events, are those of mOS 0.3, so that programs written for it compile as they
  * are. What each call does, in which order callbacks come and when their data is valid stands in docs/mos.md. Calls return
  * -1 and set errno when they fail. */
 #ifndef MOS_API_H
@@ -41,13 +41,13 @@ enum { MOS_SIDE_CLI = 0, MOS_SIDE_SVR = 1, MOS_SIDE_BOTH = 2 };
 
 enum mos_socket_opts {
     /* read */
-    MOS_FRAGINFO_CLIBUF = 1, MOS_FRAGINFO_SVRBUF = 2,   /* struct tcp_ring_fragment[]; *len: bytes, then how many there are */
-    MOS_INFO_CLIBUF = 3, MOS_INFO_SVRBUF = 4,           /* struct tcp_buf_info */
-    MOS_TCP_STATE_CLI = 5, MOS_TCP_STATE_SVR = 6,       /* int: an enum tcpstate */
+    MOS_FRAGINFO_CLIBUF = 1, MOS_FRAGINFO_SVRBUF,   /* struct tcp_ring_fragment[]; *len: bytes, then how many there are */
+    MOS_INFO_CLIBUF, MOS_INFO_SVRBUF,               /* struct tcp_buf_info */
+    MOS_TCP_STATE_CLI, MOS_TCP_STATE_SVR,           /* int: an enum tcpstate */
     /* set */
-    MOS_CLIBUF = 9, MOS_SVRBUF = 10,                    /* int: bytes of the receive buffer, 0 for none */
-    MOS_STOP_MON = 12,                                  /* int: side */
-    MOS_CLIOVERLAP = 15, MOS_SVROVERLAP = 16,           /* int: which copy of overlapping bytes stays */
+    MOS_CLIBUF, MOS_SVRBUF,                         /* int: bytes of the receive buffer, 0 for none */
+    MOS_CLIOVERLAP, MOS_SVROVERLAP,                 /* int: which copy of overlapping bytes stays */
+    MOS_STOP_MON,                                   /* int: side */
 };
 
 enum { MOS_OVERLAP_POLICY_FIRST = 0, MOS_OVERLAP_POLICY_LAST = 1, MOS_OVERLAP_CNT };

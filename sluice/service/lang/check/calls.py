@@ -23,13 +23,26 @@ from sluice.service.lang.types import (
 )
 
 BUILT_IN = {
-    "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "bind": 2, "src_address": 1, "src_port": 1, "load": 1,
-    "up": 1, "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
+    "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "first_ready": 1, "bind": 2,
+    "src_address": 1, "src_port": 1, "load": 1, "up": 1, "ketama": 2, "ketama_weighted": 2,
+    "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
 }  # fmt: skip
 """Built-in functions, with the number of their arguments."""
 
 
-CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load", "up")
+RINGS = ("ketama", "ketama_weighted")
+"""Those that choose a channel of an array by a key."""
+CHANNEL_FUNCTIONS = (
+    "all_ready",
+    "bind",
+    "src_address",
+    "src_port",
+    "load",
+    "up",
+    "first_ready",
+    "ketama",
+    "ketama_weighted",
+)
 """Those of channels."""
 
 
@@ -182,7 +195,7 @@ class CallChecker(OperatorChecker):
                 raise ServiceError(first.place, f"'{name}' takes {wanted}, and this is {found}", f"give it {wanted}.")
 
     def _of_channels(self, node: tree.Call) -> Type:
-        for each in node.ordered[: 1 if node.function == "bind" else None]:
+        for each in node.ordered[: 1 if node.function in ("bind", *RINGS) else None]:
             found = self.check(each)
             if not isinstance(found, ChannelOf):
                 raise ServiceError(
@@ -190,16 +203,21 @@ class CallChecker(OperatorChecker):
                     f"'{node.function}' takes a channel, and this is {found}",
                     "give it a channel or an array.",
                 )
-            if node.function != "all_ready" and found.array:
+            if node.function in ("first_ready", *RINGS) and not found.array:
+                raise ServiceError(each.place, f"'{node.function}' chooses a channel of an array", "give it the array.")
+            if node.function not in ("all_ready", "first_ready", *RINGS) and found.array:
                 raise ServiceError(each.place, f"'{node.function}' takes one channel", "choose one: channels[i].")
-            if node.function == "all_ready" and found.receives == NOTHING:
+            if node.function in ("all_ready", "first_ready") and found.receives == NOTHING:
                 raise ServiceError(each.place, "nothing is received from this channel", f"its type is {found}.")
         match node.function:
             case "all_ready" | "up":
                 return BOOLEAN
             case "src_address":
                 return ADDRESS
-            case "src_port" | "load":
+            case "src_port" | "load" | "first_ready":
+                return INTEGER
+            case "ketama" | "ketama_weighted":
+                self.want(node.ordered[1], STRING, "the key")
                 return INTEGER
             case _:
                 self.want(node.ordered[1], ADDRESS, "the address to bind to")

@@ -1,13 +1,15 @@
 """What traffic of one container costs another: the penalty of the thesis (2.3), with and without `sluice isolate`.
 
     .venv/bin/python bench/isolate.py [--rounds N] [--containers N ...] [--only TEXT ...] [--mode NAME ...] [--busy]
-                             [--json FILE] [--svg FOLDER] [--from FILE]
+                             [--minutes M] [--quick] [--docs] [--json FILE] [--svg FOLDER] [--from FILE]
 
 On one CPU, a victim computes beside containers that have the same limit. Its penalty is its rate beside others that
 compute, divided by its rate beside others that receive, or send. Rounds take turns between both; a cell has the median
 of its rounds, with the least and the greatest. Needs root; all rows with five rounds take half an hour for each number
 of containers (2, 3 and 6). --svg writes pictures as figures 2.9 to 2.12 and 2.16 of the thesis, --from those of an
-earlier run.
+earlier run. --minutes shortens all windows so that the tables take that long together. --quick is the penalty table in
+12 minutes: all rows for two containers without us, with charging, with dropping and with threaded NAPI, and the floods
+for 3 and 6 containers without us and with dropping. --docs writes the tables into docs/isolate.md.
 
 The bench has two CPUs before all other tasks of the machine, which hardly run there meanwhile: its control groups have
 the greatest weight, and the bench itself the highest priority. Use a machine that has nothing else to do. The bench
@@ -36,18 +38,25 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench import isolate_manual
 from bench.isolate_plot import penalty_pictures
 from sluice.isolate.cgroups import find_hierarchy
 from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.interrupts import measure
 from sluice.isolate.session import Session
-from tests.isolate.lab import Burner, Lab, why_not
+from tests.isolate.lab import PREFIX, Burner, Lab, why_not
 
 CPU, OTHER_CPU = 0, 1
 FORGET, SETTLE, BASE, WINDOW = 1.5, 0.5, 0.8, 1.2
 """Seconds after traffic, until debt and credit are settled; before traffic is measured; beside others that compute; and
 beside traffic.
 """
+PERIOD = 0.1
+"""Of the limits: windows are multiples of it, so that a victim with a limit has the same part of it in each."""
+SHORTEST = 0.3
+"""The least factor by which windows are shortened."""
+QUICK = 12
+"""Minutes of --quick."""
 MEASUREMENTS = 7
 BUSY = 1.5
 """Load average per CPU above which the machine has other work, which the bench would stop."""
@@ -95,12 +104,60 @@ TRAFFIC = (
     Traffic("TCP out, 50 flows, HTB 1 Gbit/s", False, ("stream", "50"), "1gbit"),
 )
 
+FLOODS = ("UDP in, 1400 bytes, flood", "TCP in, 100 flows", "UDP out, flood", "TCP out, 50 flows")
+"""Rows of --quick for more than two containers."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is measured at once: all rounds of a row in a mode."""
+
+    containers: int
+    traffic: Traffic
+    mode: str
+
+
+class Budget:
+    """Shortens windows so that all cells take a given time.
+
+    seconds: for all; 0 shortens nothing.
+    """
+
+    def __init__(self, seconds: float, cells: int, rounds: int) -> None:
+        self._end = time.monotonic() + seconds if seconds else 0.0
+        self._cells = cells
+        self._rounds = rounds
+        self._constant = 1.0
+        """Seconds that a cell takes besides its windows: the greatest so far."""
+        self.scale = 1.0
+        """The factor for the windows of the next cell."""
+        self._windows = 0.0
+        self._begin = time.monotonic()
+
+    def begin(self, mode: str) -> None:
+        """Before a cell."""
+        round_seconds = (FORGET if MODES[mode] else SETTLE) + BASE + SETTLE + WINDOW
+        self._begin = time.monotonic()
+        if self._end:
+            left = (self._end - self._begin) / max(1, self._cells)
+            self.scale = min(1.0, max(SHORTEST, (left - self._constant) / (self._rounds * round_seconds)))
+        self._cells -= 1
+        self._windows = self.scale * self._rounds * round_seconds
+
+    def end(self) -> None:
+        """After it."""
+        self._constant = max(0.2, 0.7 * self._constant + 0.3 * (time.monotonic() - self._begin - self._windows))
+
 
 class Scene:
-    """A victim and interfering containers of one lab, which compute, or receive or send."""
+    """A victim and interfering containers of one lab, which compute, or receive or send.
 
-    def __init__(self, lab: Lab, traffic: Traffic, containers: int, threads: bool) -> None:
+    scale: of all windows.
+    """
+
+    def __init__(self, lab: Lab, traffic: Traffic, containers: int, threads: bool, scale: float = 1.0) -> None:
         self.lab = lab
+        self._scale = scale
         lab.prefer()
         share = 100 // containers
         self.victim: Burner = lab.burn(lab.limited("v", share), cpu=CPU)
@@ -129,14 +186,17 @@ class Scene:
     def compute(self, wait: Callable[[float], None]) -> float:
         """The victim's rate while the others compute. wait: lets seconds pass."""
         self._turn(computing=True)
-        wait(SETTLE if wait is time.sleep else FORGET)
-        return self._rate(BASE, wait)
+        wait(self._scale * (SETTLE if wait is time.sleep else FORGET))
+        return self._rate(self._window(BASE), wait)
 
     def talk(self, wait: Callable[[float], None]) -> float:
         """Its rate while they receive or send."""
         self._turn(computing=False)
-        wait(SETTLE)
-        return self._rate(WINDOW, wait)
+        wait(self._scale * SETTLE)
+        return self._rate(self._window(WINDOW), wait)
+
+    def _window(self, seconds: float) -> float:
+        return PERIOD * max(2, round(self._scale * seconds / PERIOD))
 
     def _turn(self, computing: bool) -> None:
         for process in self.talking:
@@ -151,12 +211,12 @@ class Scene:
 
 
 @contextlib.contextmanager
-def enforcing(mode: str, lab: Lab, interrupt_ns: int, state: Path) -> Generator[Callable[[float], None]]:
-    """Enforces in a mode; what lets seconds pass meanwhile."""
+def enforcing(mode: str, pattern: str, interrupt_ns: int, state: Path) -> Generator[Callable[[float], None]]:
+    """Enforces containers in a mode; what lets seconds pass meanwhile."""
     if not MODES[mode]:
         yield time.sleep
         return
-    with Enforcer([lab.pattern], MODES[mode], interrupt_ns=interrupt_ns, state_folder=state) as enforcer:
+    with Enforcer([pattern], MODES[mode], interrupt_ns=interrupt_ns, state_folder=state) as enforcer:
         yield enforcer.wait
 
 
@@ -167,39 +227,63 @@ def interrupt_cost() -> int:
     return round(median([cost.hidden_ns for cost in costs if not cost.why_not] or [0]))
 
 
-def penalties(traffic: Traffic, mode: str, containers: int, rounds: int, interrupt_ns: int, state: Path) -> list[float]:
-    """The penalty in each round."""
+def penalties(one: Cell, rounds: int, wait: Callable[[float], None], scale: float) -> list[float]:
+    """The penalty in each round; none if the traffic ended."""
     found: list[float] = []
     with Lab(find_hierarchy()) as lab:
-        scene = Scene(lab, traffic, containers, mode == "threads")
-        with enforcing(mode, lab, interrupt_ns, state) as wait:
-            for _ in range(rounds):
-                base = scene.compute(wait)
-                found.append(base / max(scene.talk(wait), 1e-9))
+        scene = Scene(lab, one.traffic, one.containers, one.mode == "threads", scale)
+        for _ in range(rounds):
+            base = scene.compute(wait)
+            found.append(base / max(scene.talk(wait), 1e-9))
+            if any(process.poll() is not None for process in scene.talking):
+                return []
     return found
 
 
-def table(containers: int, modes: list[str], options: argparse.Namespace, interrupt_ns: int) -> dict[str, Any]:
-    """Measure and print the table for a number of containers on the CPU; all rounds."""
-    rows: dict[str, dict[str, list[float]]] = {}
-    print(f"{containers} containers on the CPU\n")
-    print("| interferer | " + " | ".join(modes) + " |\n|---|" + "---|" * len(modes), flush=True)
-    with tempfile.TemporaryDirectory() as folder:
-        for traffic in TRAFFIC:
-            if options.only and not any(text in traffic.name for text in options.only):
-                continue
-            row = rows[traffic.name] = {}
-            print(f"| {traffic.name} |", end="", flush=True)
-            for mode in modes:
-                if mode.startswith("threads") and not traffic.receives:
-                    print(" - |", end="", flush=True)
+def table(cells: list[Cell], options: argparse.Namespace, interrupt_ns: int, budget: Budget) -> dict[str, Any]:
+    """Measure for a number of containers on the CPU; all rounds. One controller serves all rows of a mode, as its start
+    takes longer than a short row.
+    """
+    rows: dict[str, dict[str, list[float]]] = {one.traffic.name: {} for one in cells}
+    containers = cells[0].containers
+    for mode in dict.fromkeys(one.mode for one in cells):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            enforcing(mode, f"{PREFIX}-{os.getpid()}/*", interrupt_ns, Path(folder) / "state") as wait,
+        ):
+            for one in cells:
+                if one.mode != mode:
                     continue
-                state = Path(folder) / "state"
-                values = row[mode] = penalties(traffic, mode, containers, options.rounds, interrupt_ns, state)
-                print(f" {median(values):.2f} ({min(values):.2f}-{max(values):.2f}) |", end="", flush=True)
-            print(flush=True)
-    print()
+                budget.begin(mode)
+                values = penalties(one, options.rounds, wait, budget.scale)
+                budget.end()
+                text = isolate_manual.cell(values) if values else "not measured: its traffic ended"
+                print(f"{containers} containers, {mode}, {one.traffic.name}: {text}", flush=True)
+                if values:
+                    rows[one.traffic.name][mode] = values
     return {"interrupt_ns": interrupt_ns, "containers": containers, "penalties": rows}
+
+
+def chosen(options: argparse.Namespace) -> list[list[Cell]]:
+    """The cells of each table. Threaded NAPI polls what is received."""
+    tables: list[list[Cell]] = []
+    for containers in (2, 3, 6) if options.quick else options.containers:
+        modes = options.mode or list(MODES)
+        names = [one.name for one in TRAFFIC if not options.only or any(text in one.name for text in options.only)]
+        if options.quick:
+            modes = ["none", "charging", "dropping", "threads"] if containers == 2 else ["none", "dropping"]
+            names = names if containers == 2 else [name for name in names if name in FLOODS]
+        cells = [
+            Cell(containers, traffic, mode)
+            for traffic in TRAFFIC
+            if traffic.name in names
+            for mode in modes
+            if traffic.receives or not mode.startswith("threads")
+        ]
+        if not cells:
+            raise SystemExit(f"{sys.argv[0]}: no row and mode are left; rows are {', '.join(o.name for o in TRAFFIC)}")
+        tables.append(cells)
+    return tables
 
 
 def prepare(busy: bool) -> None:
@@ -224,6 +308,9 @@ def main() -> None:
     parser.add_argument("--only", action="append", help="rows whose name contains this; all by default")
     parser.add_argument("--mode", action="append", choices=list(MODES), help="columns; all by default")
     parser.add_argument("--busy", action="store_true", help="begin though the machine has other work, which will wait")
+    parser.add_argument("--minutes", type=float, default=0, help="shorten all windows so that all take so long")
+    parser.add_argument("--quick", action="store_true", help=f"the penalty table in {QUICK} minutes, or in --minutes")
+    parser.add_argument("--docs", action="store_true", help="write the tables into docs/isolate.md")
     parser.add_argument("--json", type=Path, help="write all rounds to this file")
     parser.add_argument("--svg", type=Path, metavar="FOLDER", help="write pictures there")
     parser.add_argument(
@@ -234,11 +321,19 @@ def main() -> None:
         results = json.loads(options.earlier.read_text())
     else:
         prepare(options.busy)
+        begin = time.monotonic()
         interrupt_ns = interrupt_cost()
         print(f"an interrupt has {interrupt_ns / 1000:.1f} us that no probe sees")
-        results = [table(number, options.mode or list(MODES), options, interrupt_ns) for number in options.containers]
+        tables = chosen(options)
+        seconds = 60 * (options.minutes or (QUICK if options.quick else 0))
+        budget = Budget(seconds - (time.monotonic() - begin) if seconds else 0, sum(map(len, tables)), options.rounds)
+        results = [table(cells, options, interrupt_ns, budget) for cells in tables]
+        results[0]["measured"] = isolate_manual.machine("bench/isolate.py " + " ".join(sys.argv[1:]))
+        print(f"{time.monotonic() - begin:.0f} seconds\n\n{isolate_manual.penalties(results)}")
     if options.json:
         options.json.write_text(json.dumps(results, indent=1))
+    if options.docs:
+        isolate_manual.write("penalties", f"{results[0]['measured']}\n\n{isolate_manual.penalties(results)}")
     if options.svg:
         for path in penalty_pictures(results, options.svg):
             print(f"wrote {path}")

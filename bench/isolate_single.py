@@ -1,16 +1,18 @@
 """What `sluice isolate` measures and costs by itself (thesis, 2.3.2), and what a service beside a flood notices of it.
 
     .venv/bin/python bench/isolate_single.py limits|throughput|costs|overhead|restore|victim [...] [--seconds N]
-                             [--rounds N] [--busy] [--json FILE] [--svg FOLDER]
+                             [--rounds N] [--busy] [--docs] [--json FILE] [--svg FOLDER]
 
 limits      three containers with 30% of a CPU each, one computes and two send, or receive: what all cost (figure 2.14)
 throughput  a receiver with a whole CPU, and with a limit of what it needed: packets/s that it processes
 costs       CPU time of a received packet: UDP, TCP, a tunnel (table 2.15)
 overhead    CPU time of the programs per received packet, by the kernel's own statistics
 restore     milliseconds from the controller's end by SIGKILL in a flood until the ordinary limit is back
-victim      a server (redis) with half a CPU beside a flooded container: latency of its requests, by mode
+victim      a server (redis) whose requests need most of its quarter of a CPU, beside a flooded container: latency of
+            the requests, by mode
 
-Without a name, all of them. Figures are of one machine and its load: medians of the rounds, with least and greatest.
+Without a name, all of them. --docs writes them into docs/isolate.md. Figures are of one machine and its load: medians
+of the rounds, with least and greatest.
 """
 
 from __future__ import annotations
@@ -28,10 +30,10 @@ import tempfile
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
-from statistics import median
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from bench import isolate_manual
 from bench.isolate import CPU, OTHER_CPU, enforcing, interrupt_cost, prepare
 from bench.isolate_plot import picture
 from sluice.isolate.accounting import Counters
@@ -43,8 +45,13 @@ from tests.isolate.lab import Lab
 PORT = "5000"
 RATE = 30_000
 """Packets per second of a receiver that does not need a whole CPU."""
-REQUESTS = 500
+REQUESTS = 200
 """Requests per second to the server."""
+ELEMENTS = 10_000
+"""Of the list that a request sorts: a request must cost the server much more than its packets, and all requests nearly
+what its limit allows, so that it has none to spare for packets of others.
+"""
+REQUEST = b"*5\r\n$4\r\nSORT\r\n$1\r\nk\r\n$5\r\nLIMIT\r\n$1\r\n0\r\n$1\r\n1\r\n"
 Values = dict[str, list[float]]
 
 
@@ -261,13 +268,13 @@ def _served(lab: Lab, mode: str, seconds: int, interrupt_ns: int, state: Path) -
         "--logfile",
         "r.log",
     ]
-    lab.start_program(["redis-server", *settings], cgroup=lab.limited("v", 50), namespace=own, cpu=CPU)
+    lab.start_program(["redis-server", *settings], cgroup=lab.limited("v", 25), namespace=own, cpu=CPU)
     lab.start("receive", PORT, cgroup=lab.limited("i", 40), namespace=flooded, cpu=CPU)
     wait_for(lambda: answers(server))
     if mode != "alone":
-        lab.start("send", address, PORT, "150000", "1400", "0", cgroup=lab.cgroup("outside"), cpu=OTHER_CPU)
+        lab.start("send", address, PORT, "200000", "1400", "0", cgroup=lab.cgroup("outside"), cpu=OTHER_CPU)
     chosen = "none" if mode == "alone" else mode
-    with enforcing(chosen, lab, interrupt_ns, state) as wait:
+    with enforcing(chosen, lab.pattern, interrupt_ns, state) as wait:
         wait(1)
         lab.start_program(
             [sys.executable, __file__, "--client", server, str(seconds)], cgroup=lab.cgroup("client"), cpu=OTHER_CPU,
@@ -295,10 +302,14 @@ def client(server: str, seconds: int) -> None:
     times: list[float] = []
     with socket.create_connection((server, 6379)) as end:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        values = [str(7919 * number % ELEMENTS).encode() for number in range(ELEMENTS)]
+        words = [b"RPUSH", b"k", *values]
+        end.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+        end.recv(4096)
         due = time.monotonic()
         for _ in range(REQUESTS * seconds):
             time.sleep(max(0.0, due - time.monotonic()))
-            end.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n")
+            end.sendall(REQUEST)
             end.recv(4096)
             times.append(time.monotonic() - due)
             due += 1 / REQUESTS
@@ -324,6 +335,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=10, help="of each measurement (default 10)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--busy", action="store_true", help="begin though the machine has other work, which will wait")
+    parser.add_argument("--docs", action="store_true", help="write the medians into docs/isolate.md")
     parser.add_argument("--json", type=Path, help="write all values to this file")
     parser.add_argument("--svg", type=Path, metavar="FOLDER", help="write pictures there")
     options = parser.parse_args()
@@ -331,16 +343,21 @@ def main() -> None:
     interrupt_ns = interrupt_cost()
     print(f"an interrupt has {interrupt_ns / 1000:.1f} us that no probe sees")
     results: dict[str, Values] = {}
+    titled: dict[str, tuple[str, Values]] = {}
     for name in options.parts or PARTS:
         measure, title = PARTS[name]
         values = results[name] = measure(options, interrupt_ns)
+        titled[name] = (title, values)
         print(f"\n{title}\n")
         for row, one in values.items():
-            print(f"| {row} | {median(one):,.2f} ({min(one):,.2f}-{max(one):,.2f}) |", flush=True)
+            print(f"| {row} | {isolate_manual.cell(one)} |", flush=True)
         if options.svg and values:
             path = options.svg / f"isolate-{name}.svg"
             path.write_text(picture(title, [("", list(values.items()))], 90.0 if name == "limits" else None))
             print(f"\nwrote {path}")
+    if options.docs:
+        command = isolate_manual.machine("bench/isolate_single.py " + " ".join(sys.argv[1:]))
+        isolate_manual.write("single", f"{command}\n\n{isolate_manual.singles(titled)}")
     if options.json:
         options.json.write_text(json.dumps({"interrupt_ns": interrupt_ns, **results}, indent=1))
 

@@ -11,7 +11,7 @@ from sluice.isolate.containers import Container
 from sluice.isolate.gates import Dropped, Gates
 from sluice.isolate.ledger import BOUND, Gate, Ledger, Pacer
 from sluice.isolate.nic import NicGate
-from sluice.isolate.quota import GoneError, Limit, Quota
+from sluice.isolate.quota import OUR_PERIOD, GoneError, Limit, Quota
 from sluice.isolate.restore import Record
 
 _NEGLIGIBLE = 1000
@@ -127,7 +127,7 @@ class Enforced:
         if self._quiet >= _QUIET and 0 <= self.ledger.balance <= self.ledger.quota:
             self.release()
             return True
-        slice_ns = self._pacer.decide(self.ledger.runtime, used.run)
+        slice_ns = self._pacer.decide(self._slice(), used.run)
         if slice_ns is not None and self._record is not None:
             self.quota.refill(slice_ns // 1000)
         if self._reason:
@@ -176,11 +176,17 @@ class Enforced:
 
     def _take_over(self) -> None:
         """The container's quota is the controller's from now on; its ordinary limit is recorded first."""
-        slice_ns = self.ledger.runtime
+        slice_ns = self._slice()
         self._pacer = Pacer(max(0, slice_ns))
         if self._record is not None:
             self._record.keep(self.quota, self.limit)
             self.quota.take_over(slice_ns // 1000)
+
+    def _slice(self) -> int:
+        """What the kernel may let it run until the next decision. With credit of many periods this is no more than its
+        ordinary limit allows in ours: cgroup v1 refuses more than a parent, for instance a pod, has.
+        """
+        return min(self.ledger.runtime, 1000 * self.limit.quota_us * OUR_PERIOD // self.limit.period_us)
 
     def release(self) -> None:
         """The container has its ordinary limit again. If the kernel refuses it, it stays in the record."""

@@ -8,7 +8,8 @@ from sluice.isolate.enforced import State
 from sluice.isolate.enforcer import Enforcement, Enforcer
 from sluice.isolate.gates import REASONS, Dropped
 from sluice.isolate.restore import Restored
-from sluice.isolate.table import clip, sample_json, start_json, start_text
+from sluice.isolate.support import enforcement_limits
+from sluice.isolate.table import clip, limits_json, sample_json, start_json, start_text
 
 ENFORCEMENT_HEADINGS = """\
 limit: of the container's cgroup, in percent of one CPU; cost: what it cost, with what others did for it; balance: what
@@ -149,6 +150,7 @@ def enforcer_json(enforcer: Enforcer) -> dict[str, object]:
     found = enforcer.found
     return {
         **start_json(enforcer.session),
+        "limits": [*limits_json(enforcer.session.limits), *limits_json(enforcement_limits(enforcer.mode))],
         "drop": enforcer.mode,
         "nics": enforcer.nics.places if enforcer.nics else [],
         "dry_run": enforcer.dry_run,
@@ -160,6 +162,7 @@ def enforcer_json(enforcer: Enforcer) -> dict[str, object]:
 def enforcer_text(enforcer: Enforcer) -> str:
     """The start-up report."""
     lines = [start_text(enforcer.session)]
+    lines += [f"not possible here: {limit}" for limit in enforcement_limits(enforcer.mode)]
     if enforcer.dry_run:
         lines.append("dry run: nothing is changed")
     else:

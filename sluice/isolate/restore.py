@@ -31,6 +31,10 @@ FOLDER = Path("/run/sluice-isolate")
 _HANGS = 3.0
 """Seconds without a beat after which the controller is taken for stopped."""
 _BEAT, _END = b".", b"q"
+_DESCRIPTOR = 1000
+"""The least number of the controller's end of the pipe, above that of other descriptors. The kernel closes those of a
+process that ends from the last to the first (task_work_run), and takes milliseconds to remove each program.
+"""
 
 
 @dataclass(frozen=True)
@@ -168,7 +172,7 @@ def undo_change(change: Change | classic.Filter) -> None:
 def _undo_changes(folder: Path) -> None:
     """Interfaces are as before. What cannot be read is left for people."""
     path = folder / "interfaces.json"
-    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         for row in json.loads(path.read_text()):
             kind = {"Change": Change, "Filter": classic.Filter}[row.pop("kind", "Change")]
             undo_change(kind(**row))
@@ -197,17 +201,19 @@ def restore(folder: Path = FOLDER, forget: bool = True) -> Restored:
     forget: only the limits that failed remain in the file. False leaves it to a controller that may still write it.
     """
     found = Restored([], [], [], [])
-    if forget:
-        _undo_changes(folder)
-    for kept in read_kept(folder):
-        try:
-            _restore(kept, found)
-        except IsolateError as error:
-            found.failed.append(str(error))
-            found.kept.append(kept)
-    if forget:
-        with contextlib.suppress(OSError):
-            _write(folder, found.kept)
+    try:
+        for kept in read_kept(folder):
+            try:
+                _restore(kept, found)
+            except IsolateError as error:
+                found.failed.append(str(error))
+                found.kept.append(kept)
+        if forget:
+            with contextlib.suppress(OSError):
+                _write(folder, found.kept)
+    finally:  # after the limits, as it takes longer: a container waits for its limit, and an interface works meanwhile
+        if forget:
+            _undo_changes(folder)
     return found
 
 
@@ -240,8 +246,7 @@ class Watchdog:
         self._start()
 
     def _start(self) -> None:
-        reading, self._pipe = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._pipe, False)
+        reading, self._pipe = _pipe()
         try:
             self.process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "sluice.isolate.restore", str(self._folder)],
@@ -272,6 +277,17 @@ class Watchdog:
             os.write(self._pipe, _END)
         os.close(self._pipe)
         self.process.wait()
+
+
+def _pipe() -> tuple[int, int]:
+    """Both ends of a pipe; the second does not block. A low limit of open files (RLIMIT_NOFILE) leaves its number."""
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    with contextlib.suppress(OSError):
+        high = fcntl.fcntl(writing, fcntl.F_DUPFD_CLOEXEC, _DESCRIPTOR)
+        os.close(writing)
+        writing = high
+    os.set_blocking(writing, False)
+    return reading, writing
 
 
 def watch(folder: Path, pipe: int) -> None:

@@ -1,4 +1,4 @@
-"""What this kernel and its configuration cannot do for accounting, and what remains."""
+"""What this kernel and its configuration cannot do for accounting and dropping, and what remains."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sluice.isolate.cgroups import Hierarchy
 from sluice.isolate.interrupts import InterruptCost
+from sluice.isolate.libbpf import has_type
 
 WITHOUT = {
     "softirq_raise": "interrupts of the network are not told from others, and their cost is not charged",
@@ -72,6 +73,23 @@ def limits(hierarchy: Hierarchy, missing: Sequence[str], cost: InterruptCost) ->
                 "the kernel accounts softirqs apart (CONFIG_IRQ_TIME_ACCOUNTING)",
                 "'ran' includes them here, while the kernel charges them to no cgroup",
             )
+        )
+    return found
+
+
+def enforcement_limits(mode: str) -> list[Limit]:
+    """What this kernel cannot do to drop packets. mode: of gates.MODES."""
+    found: list[Limit] = []
+    if mode in ("auto", "host-end", "tc") and not has_type("tcx_link"):
+        found.append(
+            Limit(
+                "the kernel has no links for tc (tcx, Linux 6.6)",
+                "packets are dropped by classifiers (clsact); after a kill, the watchdog removes them",
+            )
+        )
+    if mode == "threads" and not Path("/sys/class/net/lo/threaded").exists():
+        found.append(
+            Limit("the kernel has no threaded NAPI (Linux 5.12)", "nothing is dropped; containers are charged only")
         )
     return found
 

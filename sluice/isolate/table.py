@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from sluice.isolate.accounting import Counters
 from sluice.isolate.session import Sample, Session
+from sluice.isolate.support import Limit
 
 _COLUMNS = ("CPU", "ran", "network", "for others", "by others", "packets/s")
 _NAME_LIMIT = 40
@@ -101,8 +102,13 @@ def start_json(session: Session) -> dict[str, object]:
         "cgroups": {"folder": str(session.hierarchy.folder), "version": 1 if session.hierarchy.is_v1 else 2},
         "cpus": session.accounting.cpus,
         "interrupt": {"hidden_ns": cost.hidden_ns, "seen_ns": cost.seen_ns, "samples": cost.samples},
-        "limits": [{"what": limit.what, "remains": limit.remains} for limit in session.limits],
+        "limits": limits_json(session.limits),
     }
+
+
+def limits_json(limits: Sequence[Limit]) -> list[dict[str, str]]:
+    """What is not possible, as JSON."""
+    return [{"what": limit.what, "remains": limit.remains} for limit in limits]
 
 
 def start_text(session: Session) -> str:

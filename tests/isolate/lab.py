@@ -75,7 +75,8 @@ class Lab:
         for name in self._namespaces:
             _run("ip", "netns", "delete", name)
         for name in self._bridges:
-            _run("ip", "link", "delete", name)
+            with contextlib.suppress(subprocess.CalledProcessError):  # it ended with a container that is not the lab's
+                _run("ip", "link", "delete", name)
         for cgroup in reversed(self._cgroups.copy()):
             self.remove(cgroup)
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -156,6 +157,19 @@ class Lab:
             steer = f"echo {1 << cpu:x} > /sys/class/net/{inner}/queues/rx-0/rps_cpus"
             _run("ip", "netns", "exec", name, "sh", "-c", steer)
         return name, address
+
+    def link_to(self, process: str) -> str:
+        """A link from the host to the network namespace of a process that is not the lab's; the address there."""
+        number = next(_LINKS)
+        outer, address = f"sli{number}h{os.getpid() % 100000}", f"10.89.{number}.{number + 1}"
+        inside = ("nsenter", "--net", "--target", process, "ip")
+        _run("ip", "link", "add", outer, "type", "veth", "peer", "name", "link0", "netns", process)
+        self._bridges.append(outer)
+        _run("ip", "address", "add", f"10.89.{number}.1/24", "dev", outer)
+        _run("ip", "link", "set", outer, "up")
+        _run(*inside, "address", "add", f"{address}/24", "dev", "link0")
+        _run(*inside, "link", "set", "link0", "up")
+        return address
 
     def host_address(self, namespace: str) -> str:
         """The host's address on its link to a namespace."""

@@ -108,7 +108,9 @@ static int sink(int port)
     struct pollfd open_[1 + FLOWS];
     nfds_t count = 1;
     int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (s < 0 || bind(s, (struct sockaddr *)&address, sizeof(address)) || listen(s, FLOWS))
+    int reuse = 1; /* connections of an earlier process may still end on that port */
+    if (s < 0 || setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse)) ||
+        bind(s, (struct sockaddr *)&address, sizeof(address)) || listen(s, FLOWS))
         return fail("listen");
     open_[0] = (struct pollfd){.fd = s, .events = POLLIN};
     for (;;) {

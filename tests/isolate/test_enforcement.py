@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from sluice.isolate.accounting import Counters
-from sluice.isolate.enforced import State
+from sluice.isolate.cgroups import Cgroup
+from sluice.isolate.containers import Container
+from sluice.isolate.enforced import Enforced, State
 from sluice.isolate.enforcer import Enforcement, Enforcer
 from sluice.isolate.errors import IsolateError
 from sluice.isolate.gates import Dropped
-from sluice.isolate.ledger import Ledger
+from sluice.isolate.ledger import BOUND, Gate, Ledger
 from sluice.isolate.quota import OUR_PERIOD, Limit, Quota
+from sluice.isolate.restore import Record
 from tests.isolate.lab import Lab
 
 pytestmark = pytest.mark.root
@@ -262,3 +265,25 @@ def test_a_shared_namespace_is_named_and_nothing_is_dropped_there(lab: Lab, make
     for name in ("a", "b"):
         assert state_of(found, name).places == []
         assert list(state_of(found, name).refused.values()) == ["it shares its network namespace with other containers"]
+
+
+def test_credit_of_many_periods_stays_within_the_limit_of_a_pod(lab: Lab, tmp_path: Path) -> None:
+    """cgroup v1 refuses a quota above that of a parent, in relation to their periods."""
+    if not lab.hierarchy.is_v1:
+        pytest.skip("cgroup v2 accepts a limit above that of a parent")
+    lab.limited("pod", PERCENT)
+    quota = Quota(lab.limited("pod/i", PERCENT), is_v1=True)
+    container = Container(Cgroup(f"{lab.name}/pod/i", 1, "plain", "i"), 1)
+    record = Record(tmp_path / "state")
+    one = Enforced(container, quota, ORDINARY, None, Gate(), record)
+    one.begin(Counters(), 0)
+    assert one.decide(Counters(by_host=10**6), 1, 1, 1)
+    assert one.taken
+    one.ledger.runtime = (BOUND + 1) * one.ledger.quota
+    assert one.decide(Counters(by_host=10**6), 2, 1, 1)
+    limit = quota.read()
+    assert limit is not None
+    assert limit.cpus == ORDINARY.cpus
+    one.close()
+    assert quota_of(lab, "pod/i") == ORDINARY
+    record.close()

@@ -16,6 +16,7 @@ import pytest
 
 from sluice.cli.main import main
 from sluice.isolate.cgroups import Hierarchy
+from sluice.isolate.classic import Filter
 from sluice.isolate.enforced import Enforced
 from sluice.isolate.enforcer import Enforcer
 from sluice.isolate.errors import IsolateError
@@ -159,6 +160,42 @@ def test_a_controller_survives_its_watchdog_and_a_stop(lab: Lab, state: Path) ->
 def is_ours(lab: Lab) -> bool:
     limit = limit_of(lab)
     return limit is not None and limit.period_us == OUR_PERIOD
+
+
+def test_limits_are_restored_before_interfaces(tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container waits for its limit. An interface takes longer, and one that cannot be undone must not prevent it."""
+    ordinary = Limit(30_000, 100_000)  # as long, in a plain file, as what it replaces
+    cgroup = tmp_path / "i"
+    cgroup.mkdir()
+    (cgroup / "cpu.max").write_text(f"1000 {OUR_PERIOD}")
+    quota = Quota(cgroup, is_v1=False)
+    record = Record(state)
+    record.keep(quota, ordinary)
+    record.keep_change(Filter("", 0, 1, egress=True, handle=1, program=1, makes_queue=False))
+    record.close()
+    found: list[Limit | None] = []
+
+    def fail(_change: object) -> None:
+        found.append(quota.read())
+        raise IsolateError("refused")
+
+    monkeypatch.setattr("sluice.isolate.restore.undo_change", fail)
+    with pytest.raises(IsolateError, match="refused"):
+        restore(state)
+    assert found == [ordinary]
+    assert (state / "interfaces.json").exists()
+    quota.close()
+
+
+@pytest.mark.root
+def test_the_watchdog_is_notified_before_programs_are_removed(lab: Lab, state: Path) -> None:
+    """The kernel closes the last descriptor first, and takes milliseconds to remove each program."""
+    with start(lab, state) as process:
+        sampled(process, is_taken)
+        files = {int(one.name): os.readlink(one) for one in Path(f"/proc/{process.pid}/fd").iterdir()}
+        assert files[max(files)].startswith("pipe:")
+        process.terminate()
+        process.communicate(timeout=60)
 
 
 @pytest.mark.root

@@ -3,10 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from sluice.isolate.accounting import tracepoint_of
 from sluice.isolate.cgroups import Hierarchy
 from sluice.isolate.interrupts import InterruptCost
-from sluice.isolate.support import WITHOUT, limits
+from sluice.isolate.support import WITHOUT, enforcement_limits, limits
 
 SOURCE = Path(__file__).parents[2] / "sluice" / "isolate" / "bpf" / "account.bpf.c"
 MEASURED = InterruptCost(8000, 400, 1000)
@@ -33,3 +35,17 @@ def test_without_cgroup_v2_sockets_are_not_known() -> None:
     without = Hierarchy(BOTH.folder, True, None)
     assert any("not by socket" in one.remains for one in limits(without, [], MEASURED))
     assert not any("not by socket" in one.remains for one in limits(BOTH, [], MEASURED))
+
+
+@pytest.mark.parametrize(("mode", "reported"), [("auto", True), ("host-end", True), ("xdp", False), ("none", False)])
+def test_a_kernel_without_tcx_is_reported_where_tc_drops(
+    mode: str, reported: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Linux 6.6."""
+    monkeypatch.setattr("sluice.isolate.support.has_type", lambda _: False)
+    assert any("tcx" in one.what for one in enforcement_limits(mode)) == reported
+
+
+def test_what_this_kernel_has_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sluice.isolate.support.has_type", lambda name: name == "tcx_link")
+    assert enforcement_limits("auto") == []

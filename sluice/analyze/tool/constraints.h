@@ -72,6 +72,7 @@ class Constraints {
   struct Move {  // of the memory that two pointers point to
     NodeId to, from;
     uint64_t bytes;
+    SetId done_to = SetPool::kEmpty, done_from = SetPool::kEmpty;  // targets of which all pairs have been linked
   };
   struct Link {  // a move between two objects
     ObjectId to;

@@ -41,9 +41,13 @@ void Constraints::apply(NodeId at, SetId fresh) {
   }
   for (size_t i = 0; i < nodes_[at].rules->moves.size(); ++i) {
     const std::shared_ptr<Move> move = nodes_[at].rules->moves[i];
+    const SetId to = nodes_[find(move->to)].targets, from = nodes_[find(move->from)].targets;
+    const SetId new_to = sets_.minus(to, move->done_to), new_from = sets_.minus(from, move->done_from);
+    const SetId old_to = sets_.minus(to, new_to);
+    move->done_to = to, move->done_from = from;
     // what is new on one side meets all of the other
-    if (find(move->to) == at) apply_move(targets, sets_.elements(nodes_[find(move->from)].targets).vec(), move->bytes);
-    if (find(move->from) == at) apply_move(sets_.elements(nodes_[find(move->to)].targets).vec(), targets, move->bytes);
+    apply_move(sets_.elements(new_to).vec(), sets_.elements(from).vec(), move->bytes);
+    apply_move(sets_.elements(old_to).vec(), sets_.elements(new_from).vec(), move->bytes);
   }
   for (size_t i = 0; i < nodes_[at].rules->calls.size(); ++i) {
     const auto on_target = nodes_[at].rules->calls[i];

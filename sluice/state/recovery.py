@@ -255,5 +255,6 @@ class Recovery:
 
 
 def lost(found: StoreError) -> bool:
-    """Whether a server may still reply, after this error: it is away, loads its checkpoint, or is being replaced."""
-    return not isinstance(found, ReplyError) or found.code.startswith((*LATER, "NOSCRIPT", "ERR Function not found"))
+    """Whether a server may still reply, after this error: it is away, busy, loading, or being replaced."""
+    soon = (*LATER, "BUSY ", "NOSCRIPT", "ERR Function not found")
+    return not isinstance(found, ReplyError) or found.code.startswith(soon)

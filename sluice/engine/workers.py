@@ -272,7 +272,7 @@ class WorkerBoxes(Box):
             hand = self._library.sl_workers_secrets
             hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
             if self._shared.sources:
-                self.pause()  # a worker writes to the rings of the others
+                self.pause()  # they get them from this thread, as a worker writes to the rings
             hand(reference, kind, _Bytes(data, len(data), len(data)))
             if self._shared.sources:
                 self.resume()

@@ -122,5 +122,5 @@ void *sl_worker_receives(void *of)
         sl_drive_flush(&w->drive);
         sl_source_wait(w->source, WAIT);
     }
-    return NULL;
+    return sl_worker_ended(thread);
 }

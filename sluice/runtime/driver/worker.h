@@ -42,6 +42,7 @@ struct sl_worker_thread {
     uint32_t number;
     bool runs;
     uint32_t paused;    /* it does nothing until workers->pauses is 0 */
+    uint32_t ended;     /* it does nothing any more */
 };
 
 /* What a thread does with its struct sl_worker_thread, until all boxes have ended; and a process with its struct
@@ -61,6 +62,9 @@ void sl_worker_end(struct sl_worker *w, bool abandoned);
 
 /* The thread does nothing until the reader resumes. */
 void sl_worker_pause(struct sl_worker_thread *thread);
+
+/* What a thread returns: the reader waits for it no more. */
+void *sl_worker_ended(struct sl_worker_thread *thread);
 
 /* If a function failed, the reader stops, and so the others end. */
 void sl_worker_look_for_failure(struct sl_worker *w);

@@ -27,6 +27,7 @@ struct sl_worker {
     struct sl_source *source;
     uint64_t received;
     uint32_t source_failed;
+    uint32_t drained;      /* it receives no more */
     /* Of a process; 0 of a thread: */
     pid_t process;
     uint32_t crashes;

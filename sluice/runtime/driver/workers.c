@@ -261,6 +261,15 @@ struct sl_source *sl_workers_failed_source(const struct sl_workers *workers)
     return NULL;
 }
 
+bool sl_workers_drain(struct sl_workers *workers)
+{
+    bool drained = true;
+    __atomic_store_n(&workers->stopping, SL_RING_ENDED, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
+        drained = drained && __atomic_load_n(&workers->threads[i].drained, __ATOMIC_ACQUIRE);
+    return drained;
+}
+
 bool sl_workers_failed(const struct sl_workers *workers)
 {
     return __atomic_load_n(&workers->failed, __ATOMIC_ACQUIRE) || workers->memory_failed;

@@ -105,6 +105,9 @@ uint64_t sl_workers_received(const struct sl_workers *workers);
 /* The source of a worker that cannot receive any more; NULL: none. */
 struct sl_source *sl_workers_failed_source(const struct sl_workers *workers);
 
+/* With `sources`: workers receive what has arrived by now, and no more. True once they have. */
+bool sl_workers_drain(struct sl_workers *workers);
+
 /* Whether the run is to end, as a function failed. */
 bool sl_workers_failed(const struct sl_workers *workers);
 

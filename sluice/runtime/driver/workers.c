@@ -31,6 +31,7 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     if (workers->threads || workers->finished)
         return 0;
     workers->keeps = drive->in && sl_source_keeps(drive->in);
+    workers->stopping = SL_RING_GOES_ON;
     struct sl_isolation *isolation = workers->isolation;
     if (!isolation || sl_isolation_begin(workers))
         workers->threads = calloc(workers->count, sizeof *workers->threads);

@@ -197,8 +197,8 @@ def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
         "--dispatch",
         choices=("auto", "box", "kernel"),
         default="box",
-        help="who divides the packets of interfaces among workers: a thread of the box (default), or the kernel, which can "
-        "for some stacks; auto: the kernel where it can, unless --groups is given",
+        help="who divides the packets of interfaces among workers: a thread of the box (default), or the kernel, which "
+        "can for some stacks; auto: the kernel where it can, unless --groups is given",
     )
     parser.add_argument(
         "--groups",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands in the user's rules."""
+    """A position in the user's rules."""
 
     file: str
     line: int

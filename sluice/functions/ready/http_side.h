@@ -25,7 +25,7 @@ enum http_state { HTTP_SEARCHING, HTTP_READING, HTTP_HOLDING, HTTP_FRAMES, HTTP_
 
 struct http_side;
 
-/* Bytes of a message, as they come: of a header's name and value, of a body; and the end of a header. */
+/* Bytes of a message, as they are received: of a header's name and value, of a body; and the end of a header. */
 enum http_piece { HTTP_NAME_BYTES, HTTP_VALUE_BYTES, HTTP_VALUE_END, HTTP_BODY_BYTES };
 
 /* The callbacks of a side's owner. */

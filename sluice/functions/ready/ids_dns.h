@@ -10,7 +10,7 @@ enum { IDS_DNS_STORED = 2048 };   /* bytes of a message over TCP that are stored
 
 struct ids_dns_side {
     uint8_t head[2], head_used;
-    uint32_t left, used;      /* bytes of the message that are to come, and that are stored */
+    uint32_t left, used;      /* bytes of the message that are missing, and that are stored */
     bool lost;
     uint8_t bytes[IDS_DNS_STORED];
 };

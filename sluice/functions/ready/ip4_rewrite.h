@@ -1,4 +1,4 @@
-/* What functions that rewrite IPv4 endpoints share: addresses in parameters, the endpoints of a flow, the place of
+/* Shared by functions that rewrite IPv4 endpoints: addresses in parameters, the endpoints of a flow, the place of
  * an address in the current packet. */
 #ifndef SLUICE_IP4_REWRITE_H
 #define SLUICE_IP4_REWRITE_H

@@ -139,7 +139,7 @@ static inline uint64_t splice_routed(const struct splice_servers *servers, const
     return found;
 }
 
-/* The server among `bits` whose hash with the text is largest (Thaler and Ravishankar, 1998): a server that comes or goes moves
+/* The server among `bits` whose hash with the text is largest (Thaler and Ravishankar, 1998): a change of servers moves
  * only its own connections. */
 static inline uint32_t splice_highest(const struct splice_servers *servers, uint64_t bits, const uint8_t *text, uint32_t length) {
     static const uint8_t key[16] = "sluice's splice";

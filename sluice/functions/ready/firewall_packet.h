@@ -1,4 +1,4 @@
-/* What rules compare of a packet: the outermost IP header, the transport header in it, the link header, and the state of its
+/* Data of a packet for rules: the outermost IP header, the transport header in it, the link header, and the state of its
  * connection. */
 #ifndef FIREWALL_PACKET_H
 #define FIREWALL_PACKET_H

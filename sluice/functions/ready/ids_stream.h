@@ -3,7 +3,7 @@
  * block before it.
  *
  * Blocks begin at multiples of their size from the beginning of the stream (or from the end of the last gap), so what a
- * of a rule does not depend on how the stream was cut into segments. A part that more bytes cannot undo is decided when
+ * rule sees does not depend on how the stream was cut into segments. A part that more bytes cannot undo is decided when
  * they arrive; one with a negation, or an expression with a lookahead, at the end of the block or of the stream. */
 #ifndef IDS_STREAM_H
 #define IDS_STREAM_H

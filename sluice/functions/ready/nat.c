@@ -108,7 +108,7 @@ static bool nat_goes_out(const struct nat *nat, const uint8_t *ip) {
     return (sl_load_be32(ip + 12) & nat->mask) == nat->inside && (sl_load_be32(ip + 16) & nat->mask) != nat->inside;
 }
 
-/* Drops the current packet if it would leave with an inside address: the handlers above neither translated nor
+/* Drops the current packet if it would leave with an inside address: what the handlers above neither translated nor
  * dropped, such as a packet of no connection. */
 static void nat_guard(const struct sl_event *event) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);

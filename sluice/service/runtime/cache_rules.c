@@ -261,7 +261,7 @@ bool service_read_refreshed(struct service_text headers, int64_t now, int64_t de
     bool keeps = service_read_freshness(before.status, headers, now, delay, &next);
     struct directives said;
 
-    if (!next.control_size && before.control_size) { /* the stored field goes on */
+    if (!next.control_size && before.control_size) { /* the stored field continues */
         memcpy(next.control, before.control, before.control_size);
         next.control_size = before.control_size;
     }
@@ -278,7 +278,7 @@ bool service_read_refreshed(struct service_text headers, int64_t now, int64_t de
     said = directives_of(headers);
     if (said.no_store || said.personal || (!keeps && has_field(headers, "set-cookie")))
         return false;
-    if (!said.any && !field(headers, "expires").length) /* it says nothing of a lifetime: that of before counts again */
+    if (!said.any && !field(headers, "expires").length) /* it has no lifetime: the previous one applies */
         next.lifetime = before.lifetime;
     *found = next;
     return true;

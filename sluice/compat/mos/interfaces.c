@@ -5,7 +5,7 @@
 
 enum {
     BURST = 256,   /* packets of an interface that are received at once */
-    WAIT = 10,     /* milliseconds: how long timers and a stop may be delayed while no packet comes */
+    WAIT = 10,     /* milliseconds: how long timers and a stop may be delayed without packets */
 };
 
 bool mos_interfaces_forward(const struct mos_input *inputs, unsigned count)

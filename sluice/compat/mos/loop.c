@@ -1,4 +1,4 @@
-/* The loop that takes packets through the contexts.
+/* The loop that processes packets in the contexts.
  *
  * As in mOS, each context has a thread, in which the callbacks of its flows run: workers of the driver's (driver/workers.h),
  * to which the thread of the loop passes each packet by the stack's dispatch, or by the ends that a program has given to its
@@ -23,7 +23,7 @@ static struct {
 
 /* --- packets --- */
 
-/* Time goes on before the stack looks for the instance of a packet's flow, which may end by then: with each packet, where
+/* Time advances before the stack looks for the instance of a packet's flow, which may end by then: with each packet, where
  * anything may happen before the last. */
 static void process(struct mos_context *context, const struct sl_frame *frames, size_t count)
 {
@@ -62,7 +62,7 @@ static void process_burst(struct sl_box *box, const struct sl_frame *frames, siz
 static uint64_t tick_here(uint64_t clock)
 {
     if (!clock)
-        return SL_NEVER;   /* captures: time goes on with packets */
+        return SL_NEVER;   /* captures: time advances with packets */
     mos_here->now = sl_max(mos_here->now, clock);
     mos_advance(mos_here->contexts, mos_here->count, mos_here->now);
     return mos_next_due(mos_here->contexts, mos_here->count);
@@ -103,7 +103,7 @@ static bool run_merged(void)
 
 /* --- contexts in threads --- */
 
-/* What the thread of the loop calls for each packet. An answer to rewritten addresses comes after what it answers has been
+/* The callback of the loop's thread for each packet. An answer to rewritten addresses comes after what it answers has been
  * forwarded, so it finds the flow. */
 static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64_t seed)
 {
@@ -125,7 +125,7 @@ static void enter(struct mos_context *context)
         mos_advance(mos_here->contexts, mos_here->count, begin);
 }
 
-/* What a worker calls, with the box of its context. */
+/* The callback of a worker, with the box of its context. */
 static void process_own(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     struct mos_context *context = mos_boxed_context(box);

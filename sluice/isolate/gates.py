@@ -33,7 +33,7 @@ DROPS = struct.Struct("=2Q2Q")
 
 @dataclass(frozen=True)
 class Dropped:
-    """What was dropped for one reason."""
+    """The drops for one reason."""
 
     packets: int = 0
     """Segments of a packet that a device would divide (GSO) count each."""
@@ -82,7 +82,7 @@ class Gates:
             raise
 
     def close(self) -> None:
-        """Take the programs out of the kernel."""
+        """Detach the programs from the kernel."""
         for key in list(self.places):
             self._detach(key)
         self._memory.close()

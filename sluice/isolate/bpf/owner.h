@@ -23,7 +23,7 @@ static __always_inline void remember(struct cgroup_key *key, struct cgroup_slot 
         __sync_fetch_and_add(&control.cgroups_full, 1);
 }
 
-/* The slot of the nearest ancestor that is a container. What was found is cached until the loader removes it: a cgroup of
+/* The slot of the nearest ancestor that is a container. The result is cached until the loader removes it: a cgroup of
  * which nothing is known also notifies the loader, as a new container shows first by a task that runs in it.
  */
 static __always_inline __u32 slot_of_cgroup(struct cgroup *cgroup, __u64 hierarchy)

@@ -14,7 +14,7 @@ namespace analyze {
 struct Node {
   enum Kind {
     Value,    // of a register, an argument, or a branch: llvm::Value
-    Result,   // what a function returns: llvm::Function
+    Result,   // the return value of a function: llvm::Function
     Runs,     // whether a block runs: llvm::BasicBlock
     Called,   // whether a function is called: llvm::Function
     Written,  // version of an atom after an instruction that may write it: llvm::Instruction
@@ -32,8 +32,8 @@ using GraphNode = uint32_t;
 struct Dependence {
   enum Kind {
     Local,
-    Down,  // on what a call's callee computes
-    Up,    // on what the call gave: from the callee to the call
+    Down,  // on the result of a call's callee
+    Up,    // on the arguments of the call: from the callee to the call
     Jump,  // into code whose caller does not matter: that of another thread
   } kind;
   GraphNode on;

@@ -87,7 +87,7 @@ def run_tool(*arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-if __name__ == "__main__":  # `make analyze`; with --try, goes on where the tool cannot be built
+if __name__ == "__main__":  # `make analyze`; with --try, continues where the tool cannot be built
     try:
         print(tool())
     except AnalyzeError as error:

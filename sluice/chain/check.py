@@ -111,7 +111,7 @@ def subscriptions(member: Member) -> Iterator[tuple[str, str]]:
 
 
 def _check_order(plan: Plan) -> None:
-    """Subscribers come after publishers."""
+    """Subscribers follow publishers."""
     for member in plan.members:
         for event, where in subscriptions(member):
             for publisher, declared in publishers(plan, event).items():

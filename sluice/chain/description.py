@@ -51,7 +51,7 @@ class Arrangement:
             yield from part.functions()
 
     def earlier(self) -> Iterator[tuple[Function, Function]]:
-        """All pairs of functions of which the first comes before the second in sequence."""
+        """All pairs of functions of which the first precedes the second in sequence."""
         for part in self.parts:
             yield from part.earlier()
 

@@ -225,7 +225,7 @@ def at_end(function: _Handler) -> _Handler:
 
 
 class _Parameter:
-    """A parameter as its file declares it; when that is loaded, the name stands for the parameter's value."""
+    """A parameter as declared in its file; when that is loaded, the name has the parameter's value."""
 
     def __init__(self, value: object, help: str) -> None:
         self.__sluice_parameter__ = (value, help)

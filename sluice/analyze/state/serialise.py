@@ -1,4 +1,4 @@
-"""Writes the C that says what a program's variables contain, so that their contents can be exported and imported."""
+"""Writes C that describes the content of a program's variables, so that their contents can be exported and imported."""
 
 from __future__ import annotations
 

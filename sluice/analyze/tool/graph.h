@@ -1,7 +1,7 @@
 // The system dependence graph of a program (Horwitz, Reps, Binkley, 1990), made on demand: the nodes that a node depends
 // on are computed when they are requested.
 //
-// Dependences through memory come from memory SSA: one version of each atom for each instruction that may write it, for
+// Dependences through memory use memory SSA: one version of each atom for each instruction that may write it, for
 // each place where control flow joins, and at the entry of each function. A write that overwrites all of an atom
 // (strong update) ends the chain of versions; others depend on the version before. The versions of an atom are found by
 // local value numbering (Braun et al., 2013), so that only those exist that a slice needs.

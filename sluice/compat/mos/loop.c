@@ -4,7 +4,7 @@
  * to which the thread of the loop passes each packet by the stack's dispatch, or by the ends that a program has given to its
  * flow. With one context, or where packets of capture files are forwarded, that thread runs them all: packets leave in the
  * order in which they came, and what answers rewritten ones finds their flow, although it does not wait for them. Packets of
- * capture files come in the order of their times, and time is packet time: a context gets the same each time. */
+ * capture files are in the order of their times, and time is packet time: a context gets the same each time. */
 #include "loop.h"
 
 #include "driver/workers.h"
@@ -103,7 +103,7 @@ static bool run_merged(void)
 
 /* --- contexts in threads --- */
 
-/* The callback of the loop's thread for each packet. An answer to rewritten addresses comes after what it answers has been
+/* The callback of the loop's thread for each packet. An answer to rewritten addresses arrives after its request has been
  * forwarded, so it finds the flow. */
 static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64_t seed)
 {

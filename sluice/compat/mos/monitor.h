@@ -167,7 +167,7 @@ void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct
                     const struct sl_sequence *sequences);
 void mos_flow_stop(struct mos_socket *view, int side);            /* it is not watched any more, or one side of it */
 
-/* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server in
+/* The monitor at position i: packets from the client pass them in order, packets from the server in
  * reverse, so that chained monitors nest. */
 struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i);
 void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set);   /* for all monitors of it */

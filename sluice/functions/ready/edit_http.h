@@ -29,7 +29,7 @@ struct edit_http {
     bool reframes;            /* the body leaves in chunks of ours */
     bool fixed;               /* its length must not change, as its receiver does not support chunks */
     bool known;               /* it had a message before */
-    bool doubtful;            /* given up, though it may be HTTP: an edit that changes a length could break a message */
+    bool doubtful;            /* disabled, though maybe HTTP: an edit that changes a length could break a message */
     bool digits;              /* the line of a chunk's size has one */
     uint64_t left;
     uint32_t line;            /* bytes of the current line */

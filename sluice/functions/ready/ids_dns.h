@@ -6,7 +6,7 @@
 #include "dns_message.h"
 #include "ids_whole.h"
 
-enum { IDS_DNS_STORED = 2048 };   /* bytes of a message over TCP that are stored: its questions come first */
+enum { IDS_DNS_STORED = 2048 };   /* bytes of a message over TCP that are stored: its questions are first */
 
 struct ids_dns_side {
     uint8_t head[2], head_used;

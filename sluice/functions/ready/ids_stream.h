@@ -75,7 +75,7 @@ static inline bool ids_alone_holds(struct ids *ids, const struct ids_part *part,
     return holds;
 }
 
-/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass come first. Bits that one rule
+/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass are first. Bits that one rule
  * sets may let another one match, whichever is first in the list: it is repeated until no bit changes. */
 static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool ended, bool last) {
     struct ids *ids = SLUICE_WORKER_OF(box);

@@ -280,7 +280,7 @@ static void nat_count(const struct sl_event *event, bool tcp) {
         sl_shared_add(SLUICE_SHARED_ALL(event->box, tcp_packets), 1, NULL);
 }
 
-/* From an inside endpoint to the external port of another one: it comes from the external port of the first (RFC 4787, REQ-9),
+/* From an inside endpoint to the external port of another one: it has the external port of the first (RFC 4787, REQ-9),
  * and is sent back to the side from which it was received. */
 static void nat_hairpin(const struct sl_event *event, uint8_t protocol, uint16_t port, bool tcp) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);

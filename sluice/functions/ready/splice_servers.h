@@ -73,7 +73,7 @@ static inline uint64_t splice_servers_read(struct splice_servers *servers, const
     }
 }
 
-/* Reads a file with a line HOST PATH SERVER[+SERVER...] for each route; # begins a comment. False: says why. */
+/* Reads a file with a line HOST PATH SERVER[+SERVER...] for each route; # begins a comment. False: it has warned. */
 static inline bool splice_routes_read(struct splice_servers *servers, const char *path) {
     FILE *file = fopen(path, "r");
     char line[SPLICE_LINE];

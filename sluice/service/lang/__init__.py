@@ -8,5 +8,5 @@ types.py check/         static types and names; text.py prints a tree
 bounds.py               the memory of an instance of a process
 
 A module imports only from those above it, and nothing of Sluice outside this folder but the grammar's parser, for units
-that stand in a program.
+in a program.
 """

@@ -122,7 +122,7 @@ class Name(Expression):
 
 @dataclass(eq=False)
 class Hole(Expression):
-    """`_`: the dotted operand of a call, the default of a switch, or, after `=>`, nowhere."""
+    """`_`: the dotted operand of a call, the default of a switch, or, after `=>`, no target."""
 
 
 @dataclass(eq=False)

@@ -138,7 +138,7 @@ class _Finder:
         for number, item in enumerate(items):
             last = number == len(items) - 1
             if not quiet(item, self.checked, set()) or not fields_only(item, message):
-                # the message has to be sent here, if it is sent at all
+                # the message has to be sent here, if it is sent
                 return self.sends(item, message, names) and _integers_only(items[number + 1 :], message, names)
             if isinstance(item, tree.Let) and item.binding is not None:
                 if mentions(item.value, names) and item.value.type not in FLAT:

@@ -53,7 +53,7 @@ struct service_log {
 /* A request was received from the client; its head is at `raw`. */
 void service_log_request(struct service_channel *c, const uint8_t *raw, uint64_t length);
 
-/* `size` bytes of a response are sent, which begins at `raw`: all of it if `whole`. `origin`: where it comes from; null: it
+/* `size` bytes of a response are sent, which begins at `raw`: all of it if `whole`. `origin`: its backend; null: it
  * was made by the program. */
 void service_log_response(struct service_channel *c, const uint8_t *raw, uint64_t size, const struct service_channel *origin,
                           bool whole);

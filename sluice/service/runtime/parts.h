@@ -137,7 +137,7 @@ static inline enum service_parsed service_next_value(struct service_tail *tail, 
     return SERVICE_READY;
 }
 
-/* The next part of a message, at whose place `data` begins: `take` bytes, of which not all need be there. The kind is
+/* The next part of a message, at whose place `data` begins: `take` bytes, of which some may be missing. The kind is
  * SERVICE_NO_TAIL after the last one. */
 static inline enum service_parsed service_next_part(struct service_tail *tail, const uint8_t *data, uint64_t length,
                                                     uint64_t *take, uint64_t *need)

@@ -76,7 +76,7 @@ struct service_channel {
     struct service_buffer *in, *out;
     struct service_channel *to;   /* the target of the message that passes; null if it is skipped */
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
-    struct service_tail tail;     /* parts of that message that come after these */
+    struct service_tail tail;     /* parts of that message after these */
     uint32_t need;                /* bytes without which a parser cannot go on */
     uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint32_t received, sent;      /* final answers, and requests that have one, since nothing was due last */

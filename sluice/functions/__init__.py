@@ -1,4 +1,4 @@
-"""Ready functions on events, found by `sluice run -f NAME`, and what a function in Python imports.
+"""Ready functions on events, found by `sluice run -f NAME`, and the names that functions in Python import.
 
 May import: lang; this module, which every function loads, nothing.
 

@@ -54,7 +54,7 @@ class Enforcement:
     states: list[State]
     """Of containers with a limit, those that ended since the sample before among them."""
     unlimited: list[str]
-    """Containers without a limit of their own: they are accounted only."""
+    """Containers without a limit: they are accounted only."""
     failed: dict[str, str]
     """Containers that are not enforced because a limit cannot be written, and why."""
     missed: int

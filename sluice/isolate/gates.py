@@ -50,7 +50,7 @@ class Gates:
     """The gates of one container: a program on each of its interfaces. Nothing is pinned: the kernel removes them when
     this process ends, or, without tcx, the watchdog (classic.py).
 
-    mode: one of MODES. folder: of the container's cgroup. record: what the kernel does not undo is recorded there
+    mode: one of MODES. folder: of the container's cgroup. record: persistent state of the kernel is recorded there
     before it is changed. Raises IsolateError if the program cannot be built or loaded.
     """
 

@@ -85,7 +85,7 @@ def interfaces() -> list[Interface]:
 
 
 def namespace_identifier(namespace: int) -> int:
-    """What the calling thread's network namespace calls another one, given by a descriptor; -1 if no name is known, as
+    """The calling thread's identifier of another network namespace, given by a descriptor; -1 if no name is known, as
     when it has no link there.
     """
     attribute = struct.pack("=HHI", 8, _NSID_FD, namespace)

@@ -24,7 +24,7 @@ class Limits:
     """Seconds in which a message has to arrive, or its beginning if it is forwarded as it is received; 0: no limit."""
     body_time: int = 60
     """Seconds of a period in which `body_rate` bytes for each of them have to pass, of a client's message that is
-    forwarded while it comes, and of what a connection is sent; 0: no limit.
+    forwarded while it arrives, and of the output to a connection; 0: no limit.
     """
     body_rate: int = 100
     keep: int = 64
@@ -84,7 +84,7 @@ LINE = 17 << 10
 @dataclass(frozen=True)
 class Bounds:
     """Bytes. `instance` is the memory of an idle connection; `busy` with a buffer on both sides of each of
-    its channels; `total` is what the process reserves at start, and never exceeds.
+    its channels; `total` is the memory that the process reserves at start, and never exceeds.
     """
 
     instance: int

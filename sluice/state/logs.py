@@ -189,7 +189,7 @@ def replay_order(entries: Iterable[Entry], has: Counts, live: Collection[str]) -
     and how many of them no log has. live: processes that have not ended.
 
     Calls without a result commute, or are of one process, which the store performs in its order. A call with a result
-    came after those of its TS, and before all others: packets relied on what it saw. The TS with the largest numbers is
+    came after those of its TS, and before all others: packets relied on its result. The TS with the largest numbers is
     that of the most recent result (figure 3.10): no packet has seen later calls of a process. Of a process
     that has ended, calls that no TS has were not performed, or its successor makes them again.
     """

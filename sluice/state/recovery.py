@@ -132,7 +132,7 @@ class Recovery:
         )
 
     def due(self) -> bool:
-        """Whether it is time to see which servers there are."""
+        """Whether it is time to look for changes of servers."""
         now = time.monotonic()
         if now - self._checked < CHECK:
             return False

@@ -149,7 +149,7 @@ int sluice_state_export(enum sluice_model model, struct sluice_export *result) {
   }
   queue_count = 0;
   if (!&sluice_state_type_count) return -1; /* the types of the variables are missing */
-  /* also from variables that did not change: what they lead to may say of which type memory is that others lead to */
+  /* also from variables that did not change: memory reached from them may give the type of that reached from others */
   for (uint64_t number = 0; number < sluice_state_variables_count; number++)
     if (is_exported(number, SLUICE_FLOW)) walk(number);
   for (uint64_t number = 0, at = 0; number < sluice_state_variables_count; number++) {

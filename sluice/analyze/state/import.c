@@ -1,4 +1,4 @@
-/* Takes over exported state. The bytes are untrusted: all of them are checked before the first one is used, so that
+/* Imports exported state. The bytes are untrusted: all of them are checked before the first one is used, so that
  * bytes that are refused change nothing. */
 #include <string.h>
 

@@ -52,7 +52,7 @@ struct sluice_export {
 
 /* Exports state; needs code that `sluice analyze serialise` wrote. Returns 0, or -1 if memory is exhausted. */
 int sluice_state_export(enum sluice_model model, struct sluice_export *result);
-/* Takes over state that another instance of the same program exported. Returns NULL, or the error in the bytes,
+/* Imports state that another instance of the same program exported. Returns NULL, or the error in the bytes,
  * which then changed nothing, unless memory was exhausted. Pointers of variables are checked against their types; what
  * objects and unions contain is not: take over only exports of an instance that you trust. */
 const char *sluice_state_import(const uint8_t *bytes, size_t size);

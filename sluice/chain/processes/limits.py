@@ -1,4 +1,4 @@
-"""Permissions of an isolated function's process, once it has opened its files: a user of its own, no new privileges,
+"""Permissions of an isolated function's process, once it has opened its files: a separate user, no new privileges,
 limits of resources, its control groups, and the system calls that a function needs (seccomp).
 
 Each part is applied where the system allows; `Limits.apply` returns those that failed.
@@ -60,7 +60,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 @dataclass(frozen=True)
 class Limits:
     """The limits of the process of function `number`. memory: bytes of its own memory; 0 for no limit. python: whether
-    it runs functions in Python. store: whether it has a connection to a store. user: whether it gets a user of its own.
+    it runs functions in Python. store: whether it has a connection to a store. user: whether it gets a separate user.
     groups: folders of its control groups. unlimited: resources that these do not limit.
     """
 

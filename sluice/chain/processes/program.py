@@ -350,7 +350,7 @@ def _check_overload(plan: Plan, part: Part) -> None:
 
 
 def _set_order(plan: Plan, part: Part, parts: Sequence[Part]) -> None:
-    """Which parts a part waits for: those before it that drop packets, or publish what it subscribes to."""
+    """Which parts a part waits for: those before it that drop packets, or publish events to which it subscribes."""
     hooks = {hook.event for hook in _all_hooks(part.functions) if hook.layer == CHAIN}
     from_ = {name for event in hooks for name in publishers(plan, event)}
     for other in parts:

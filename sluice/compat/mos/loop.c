@@ -3,7 +3,7 @@
  * As in mOS, each context has a thread, in which the callbacks of its flows run: workers of the driver's (driver/workers.h),
  * to which the thread of the loop passes each packet by the stack's dispatch, or by the ends that a program has given to its
  * flow. With one context, or where packets of capture files are forwarded, that thread runs them all: packets leave in the
- * order in which they came, and what answers rewritten ones finds their flow, although it does not wait for them. Packets of
+ * order in which they came, and answers to rewritten ones find their flow, although it does not wait for them. Packets of
  * capture files are in the order of their times, and time is packet time: a context gets the same each time. */
 #include "loop.h"
 
@@ -36,7 +36,7 @@ static void process(struct mos_context *context, const struct sl_frame *frames, 
     mos_burst_end(context, count);
 }
 
-/* In this thread: runs of packets of one context each, so that several contexts see packets in the order of time, too. */
+/* In this thread: runs of packets of one context each, so that several contexts get packets in the order of time, too. */
 static void process_here(const struct sl_frame *frames, size_t count)
 {
     for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {

@@ -24,7 +24,7 @@ enum { MOS_EVENTS = 64, MOS_BUILT_IN = 12 };
 enum mos_hook { MOS_AT_NULL, MOS_AT_RCV, MOS_AT_SND, MOS_HOOKS };
 
 /* Which callbacks are called for which events. Never changed once made, and shared by all flows of a context that have the
- * same: as in mOS, a change leads from one of these to another, along an edge once it has been made before. */
+ * same: as in mOS, a change replaces one of these by another, along an edge once it has been made before. */
 struct mos_registrations {
     event_t registered[MOS_HOOKS];
     callback_t callback[MOS_HOOKS][MOS_EVENTS];

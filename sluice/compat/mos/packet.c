@@ -47,7 +47,7 @@ void mos_packet_own(struct mos_packet *packet)
 
 /* Copies the current packet to where a program may write as it likes, with its IP header at a multiple of 4, and fills in
  * where its headers are there. In front of an IP packet without an Ethernet header, or of one that was reassembled, is one
- * that only tells what follows, and after the payload a byte of 0: programs look at the one, and search the other as a
+ * that only has the type, and after the payload a byte of 0: programs look at the one, and search the other as a
  * string. */
 static void show(struct mos_context *context, struct pkt_info *info)
 {

@@ -1,8 +1,8 @@
 /* The receive buffer of one end, as mOS has it: a ring over the stream, which readers consume each at its own pace.
  *
  * The sequence of the stack's TCP (stream/sequence.h) has the received ranges, whether bytes are stored or not: it holds
- * the extents of what is out of order. Bytes lie in the ring by their offset in the stream; the stored range is
- * [base, base + size). Bytes that a reader has not read yet give way only when the caller says so: it is an error
+ * the extents of out-of-order bytes. Bytes lie in the ring by their offset in the stream; the stored range is
+ * [base, base + size). Bytes that a reader has not read yet are evicted only if the caller permits it: it is an error
  * that the program may prevent (MOS_ON_ERROR), else its next read fails once. */
 #ifndef MOS_RECEIVE_BUFFER_H
 #define MOS_RECEIVE_BUFFER_H
@@ -67,7 +67,7 @@ static inline uint64_t mos_buffer_base_for(const struct mos_buffer *buffer, uint
 }
 
 /* Stores the bytes of [from, to): where some are known, the copy by the policy. Bytes before the lowest offset
- * that is kept then is forgotten. What was received does not change: the sequence says it. Its memory was reserved. */
+ * that is stored then are dropped. The received ranges, in the sequence, do not change. Its memory was reserved. */
 void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, const uint8_t *bytes);
 
 /* The same for the next bytes, where nothing is out of order. */

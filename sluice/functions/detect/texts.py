@@ -10,7 +10,7 @@ from sluice.functions.detect.lines import Option
 from sluice.functions.detect.model import Content, Pcre
 
 CONTENT_MOST = 1024
-"""Bytes of one content. A match must lie within what is stored of a stream, which is larger."""
+"""Bytes of one content. A match must lie within the stored part of a stream, which is larger."""
 
 _ESCAPED = frozenset('"\\;:')
 

@@ -296,7 +296,7 @@ static inline void http_break(struct http_side *side, const char *error) {
     side->in_body = side->to_the_end = false;
     if (!message)
         return;
-    if (!message->headed) {   /* the head is incomplete: use what was parsed */
+    if (!message->headed) {   /* the head is incomplete: use the parsed part */
         message->major = side->parser.http_major;
         message->minor = side->parser.http_minor;
     }

@@ -1,7 +1,7 @@
 /* Protocols of commands and replies in lines, such as SMTP and FTP: pairs the n-th command with the n-th reply.
  *
  * The client sends lines with commands. The server sends replies of three digits (RFC 5321, 4.2; RFC 959, 4.2), of one line
- * or several, the first one unasked. After some commands, what the client sends next depends on the reply: its bytes are
+ * or several, the first one unasked. After some commands, the client's next data depends on the reply: its bytes are
  * held until the reply is there. If the client's SYN was captured, replies that are delivered before their commands wait,
  * too, so that the pairs do not depend on the order of packets. */
 #ifndef LOG_DIALOGUE_H

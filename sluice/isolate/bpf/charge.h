@@ -115,8 +115,8 @@ static __always_inline void settle_without_packets(struct cpu *cpu, __u64 interr
     }
 }
 
-/* Charges the time since the last settlement. Time of single packets goes to their containers; what is shared, and the
- * interrupts that led here, is divided by packets. So is all of it if `batched`: a device's poll hands packets on in
+/* Charges the time since the last settlement. Time of single packets goes to their containers; shared time, and the
+ * interrupts before it, is divided by packets. So is all of it if `batched`: a device's poll hands packets on in
  * lists, which the time between two packets does not show.
  */
 static __always_inline void settle(struct cpu *cpu, bool batched)

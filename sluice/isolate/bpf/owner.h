@@ -5,7 +5,7 @@
 #include "state.h"
 
 /* A pointer that is compared with NULL and then followed: the compiler must not load it twice, as the verifier would not
- * take the second one for checked.
+ * treat the second one as checked.
  */
 #define read_once(pointer)                   \
     ({                                       \
@@ -140,7 +140,7 @@ static __always_inline __u32 slot_of_addresses(struct sk_buff *skb, unsigned cha
 }
 
 /* A packet that a device received. In a container's namespace it is the container's. In the host's, a packet with a
- * socket comes from a container on this machine, which pays for its path through the host; others go by address.
+ * socket comes from a container on this machine, which pays for its path through the host; others count by address.
  */
 static __always_inline __u32 owner_of_received(struct sk_buff *skb)
 {

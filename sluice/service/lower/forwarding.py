@@ -1,8 +1,8 @@
 """Which messages of a body that receives and sends in turn can be forwarded before they are complete.
 
-`let m = ? c` can, if all that follows uses nothing but fields of `m`, up to one expression that sends it once at most,
+`let m = ? c` can, if all later code uses nothing but fields of `m`, up to one expression that sends it once at most,
 unchanged, as its last act; and if nothing is received in between. After it, the bytes of `m` are gone: what follows may use
-only integers of it: also what is returned, and what is assigned to state that is not copied. A message that is sent on
+only integers of it: also in returned values, and in state that is not copied. A message that is sent on
 none of the paths is skipped.
 
 Where this holds for some branches of an `if` and not for others, a message that fits into a buffer is waited for, so that

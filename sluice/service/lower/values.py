@@ -61,7 +61,7 @@ class Values:
         self.read = read_fields(service.checked)
         """Of records whose other fields nothing needs: those that are read."""
         self.declared: dict[str, str] = {}
-        """The name in C of each type that has one of its own, by the user's notation."""
+        """The name in C of each type that has one, by the user's notation."""
         self.text: list[str] = []
         self.written: set[str] = set()
         """Records that are sent after the program made or changed them."""

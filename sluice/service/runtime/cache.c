@@ -211,7 +211,7 @@ static void end_request(struct service_channel *c, struct service_cached *s)
     c->instance->progressed = true;
 }
 
-/* Ends the connection to the backend. Another one would take the rest of a request as the next one. */
+/* Ends the connection to the backend. Another one would parse the rest of a request as the next one. */
 static void disconnect(struct service_channel *c, struct service_cached *s)
 {
     service_socket_disconnect(c);

@@ -5,7 +5,7 @@
 
 enum {
     FOREVER = INT32_MAX,     /* seconds: a larger number means this (RFC 9111, section 1.2.2) */
-    GUESSED_MOST = 86400,    /* seconds for which a response is fresh that only says when it has changed */
+    GUESSED_MOST = 86400,    /* seconds for which a response is fresh with only a Last-Modified */
 };
 
 /* Directives of Cache-Control; -1: it has none with a number. */
@@ -36,7 +36,7 @@ static bool next_member(struct service_text *list, struct service_text *member)
 
 static bool named(struct service_text text, const char *name) { return service_same_word(text, service_literal(name)); }
 
-/* Seconds of a directive or of Age. What is no number is stale; a number too large means forever. */
+/* Seconds of a directive or of Age. A malformed number means stale; a number too large means forever. */
 static int64_t seconds_of(struct service_text value)
 {
     bool bad = false;

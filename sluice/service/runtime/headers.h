@@ -141,7 +141,7 @@ static inline bool service_hop(struct service_text name)
     return service_named(name, all, sizeof all / sizeof all[0]);
 }
 
-/* What Connection names besides options of its own, and fields that frame or route the message, which have to stay: to remove
+/* Names in Connection besides its own options, and fields that frame or route the message, which have to stay: to remove
  * them would give it another meaning. False if it names too many. */
 static inline bool service_options(struct service_text rest, struct service_text *options, uint32_t *count)
 {

@@ -1,6 +1,6 @@
 /* Writes access logs. A file is reopened on request, when another one has its name, and when it has become too large: it
  * gets the name PATH.1 then, the one of that name PATH.2, and so on. Of two processes that write to it, as after a reload, one
- * renames it: a lock of the file says which. */
+ * renames it: a lock of the file decides which. */
 #define _GNU_SOURCE 1 /* flock */
 #include "log_file.h"
 

@@ -1,5 +1,5 @@
-/* Operations of compiled code on received messages: receive, and release. look.h has how they are looked at, send.h what is
- * sent. */
+/* Operations of compiled code on received messages: receive, and release. look.h has their inspection, send.h their
+ * output. */
 #ifndef SERVICE_MESSAGE_H
 #define SERVICE_MESSAGE_H
 

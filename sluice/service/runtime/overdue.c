@@ -21,7 +21,7 @@ bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *sin
 /* Whether the output of a channel is blocked because the other side accepts nothing. */
 static bool blocked(const struct service_channel *c) { return c->to && c->to->out_since; }
 
-/* Whether a backend owes something: a connection, an answer to a request that it has as a whole, or the rest of one. An
+/* Whether a backend owes something: a connection, an answer to a whole request, or the rest of one. An
  * answer that the current step has parsed is complete, and one that the program has not parsed yet has begun. */
 static bool owes(const struct service_channel *c)
 {

@@ -5,7 +5,7 @@
 #include "message.h"
 
 /* A backend that has closed its connection and owes no answer: the next message opens another one. Not while a message is
- * being forwarded, which was answered before its end: another connection would take its rest as the next message. */
+ * being forwarded, which was answered before its end: another connection would parse its rest as the next message. */
 static inline bool service_reopen(struct service_channel *c)
 {
     if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || c->from ||

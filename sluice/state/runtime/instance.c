@@ -132,7 +132,7 @@ static void instance_commit(struct sl_store *store, uint64_t clock) {
 /* The prefix and the suffix of the keys of parts. */
 struct part_keys { const char *prefix, *suffix; };
 
-/* Writes a call of a function with the key of each of these parts, after that of what is done, if `done`; and words. */
+/* Writes a call of a function with the key of each of these parts, after the key of commits, if `done`; and words. */
 static bool write_parts(struct client *client, const char *function, bool reads, bool done, struct part_keys keys_of,
                         const uint8_t *parts, const struct word *words, unsigned count) {
     static char keys[1 + SLUICE_PARTS][256];

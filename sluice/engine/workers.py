@@ -226,6 +226,8 @@ class WorkerBoxes(Box):
         self._dispatched = ("box", "") if inputs.live and self.workers > 1 else None
         fanout = self.stack.generated.fanout
         why = why_not(fanout, inputs, self.isolated)
+        if why is None and self._shared.threads:
+            why = "its workers have begun, as packets or secrets were handed to them before"
         if self.workers == 1 or self.dispatch == "box":
             return super()._open_source(inputs)
         if why is None and not isinstance(fanout, str) and self.groups == 1:
@@ -272,7 +274,7 @@ class WorkerBoxes(Box):
             hand = self._library.sl_workers_secrets
             hand.restype, hand.argtypes = None, [ctypes.c_void_p, ctypes.c_uint32, _Bytes]
             if self._shared.sources:
-                self.pause()  # a worker writes to the rings of the others
+                self.pause()  # they get them from this thread, as a worker writes to the rings
             hand(reference, kind, _Bytes(data, len(data), len(data)))
             if self._shared.sources:
                 self.resume()
@@ -304,7 +306,10 @@ class WorkerBoxes(Box):
         inputs = Inputs.of(given)
         with suppress(InputError):  # it is reported below
             self._scan(inputs, progress)
-        outcome = super().run(inputs, progress, opened)
+        try:
+            outcome = super().run(inputs, progress, opened)
+        finally:
+            self._shared.sources = None  # they are closed
         if self.drops:
             outcome.received["dropped_workers"] = self.dropped
         first = self.stack.generated.counters.index(("box", "packets"))

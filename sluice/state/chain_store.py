@@ -195,7 +195,7 @@ class ChainStore:
                 self._steps = self.recovery.recover(self.peer)
             if self._steps is not None:
                 self._step()
-            elif self.recovery.due():
+            elif self._away is not None or self.recovery.due():
                 if isinstance(self.peer, Cluster):  # a slot may move while its connection remains
                     self._steps = self.recovery.recover(self.peer)
                     self._step()

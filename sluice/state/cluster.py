@@ -23,6 +23,8 @@ REPLICATION_PAUSE = 1.0
 """Seconds for which it is not waited for when it had not."""
 FSYNC = 3000
 """Milliseconds within which it is in the append-only files, which may be synchronized each second."""
+NODE = 5.0
+"""Seconds within which a node replies, at most."""
 _SINGLE = ("FUNCTION", "INFO", "CONFIG", "PING")
 """Commands without keys, which each master performs."""
 _COUNTED = ("FCALL", "FCALL_RO")
@@ -75,7 +77,7 @@ class Cluster:
         """How long it waits for a reply from now on, and tries again."""
         self._timeout = seconds
         for peer in self._peers.values():
-            peer.set_timeout(min(seconds, 5.0))
+            peer.set_timeout(self._of_node())
 
     def keys(self, pattern: str) -> Iterator[bytes]:
         """The keys that match a pattern, of all masters, in no order."""
@@ -122,9 +124,13 @@ class Cluster:
             self._alone = time.monotonic() + REPLICATION_PAUSE
         return replies[: len(commands)]
 
+    def _of_node(self) -> float:
+        """Seconds for which it waits for one node, which may take FSYNC for its disk."""
+        return NODE if self.location.waits_disk else min(self._timeout, NODE)
+
     def _peer(self, node: tuple[str, int]) -> Peer:
         if node not in self._peers:
-            self._peers[node] = Peer(replace(self.location, host=node[0], port=node[1]), min(self._timeout, 5.0))
+            self._peers[node] = Peer(replace(self.location, host=node[0], port=node[1]), self._of_node())
         return self._peers[node]
 
     def _discover(self) -> None:
@@ -157,14 +163,17 @@ class Cluster:
             try:
                 return attempt()
             except StoreError as error:
-                refused = isinstance(error, ReplyError)
-                if (refused and not error.code.startswith(LATER)) or time.monotonic() > end:
+                for node in list(self._peers):  # replies may be under way
+                    self._forget(node)
+                if isinstance(error, ReplyError) and not error.code.startswith(LATER):
                     raise
-            for node in list(self._peers):  # replies may be under way
-                self._forget(node)
-            time.sleep(PAUSE)
-            with contextlib.suppress(StoreError):
-                self._discover()
+                over = time.monotonic() > end
+                if not over:
+                    time.sleep(PAUSE)
+                with contextlib.suppress(StoreError):  # also at the end: a silent node may have used up all of the time
+                    self._discover()
+                if over:
+                    raise
 
 
 def open_store(location: Location, timeout: float | None = None) -> Peer | Cluster:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from sluice.state.cluster import Cluster
+from sluice.state.cluster import LATER, Cluster
 from sluice.state.errors import StoreError
 from sluice.state.logs import ENDED, Entry, WriteAheadLog, entry_of, read_counts, replay_order
 from sluice.state.peer import Peer, ReplyError
@@ -152,7 +152,7 @@ class Recovery:
                 entries += some
                 yield
         counts, live = self._counts(peer, function), {*self.live(), CONTROLLER}
-        order, missing = replay_order(entries, self._with_ended(function, counts), live)
+        order, _ = replay_order(entries, self._with_ended(function, counts), live)
         last = dict(counts)
         for first in range(0, len(order), TOGETHER):
             some = order[first : first + TOGETHER]
@@ -161,17 +161,17 @@ class Recovery:
                 if entry.process == CONTROLLER and entry.counts is None:
                     self.performed(function, entry, reply)
             yield
-        self.missing += missing
         return len(order)
 
     def _again(self, function: str, entry: Entry, last: dict[str, int]) -> list[tuple[str | bytes | int, ...]]:
         """The commands that perform a call again. Calls before it that no log has are counted as missing: the store
         would else refuse this one.
         """
-        gap = entry.number > last.get(entry.process, 0) + 1
+        gap = entry.number - last.get(entry.process, 0) - 1
+        self.missing += max(0, gap)  # at once: once it was skipped, a recovery that begins again does not see it
         last[entry.process] = entry.number
         skip = ("HSET", counts_key(function, self.run), entry.process, entry.number - 1)
-        return [skip, entry.words] if gap else [entry.words]
+        return [skip, entry.words] if gap > 0 else [entry.words]
 
     def _with_ended(self, function: str, counts: dict[str, int]) -> dict[str, int]:
         """With what a store no longer counts (operations.lua): all calls of a process from which one inherited."""
@@ -255,5 +255,6 @@ class Recovery:
 
 
 def lost(found: StoreError) -> bool:
-    """Whether a server may still reply, after this error: it is away, or loads its checkpoint."""
-    return not isinstance(found, ReplyError) or found.code.startswith(("LOADING", "NOSCRIPT", "ERR Function not found"))
+    """Whether a server may still reply, after this error: it is away, busy, loading, or being replaced."""
+    soon = (*LATER, "BUSY ", "NOSCRIPT", "ERR Function not found")
+    return not isinstance(found, ReplyError) or found.code.startswith(soon)

@@ -232,7 +232,7 @@ def test_the_box_divides_packets_where_the_kernel_cannot(wire: Veth, tmp_path: P
     with wire.start(wire.server, refused, stderr=subprocess.PIPE) as done:
         _, said = done.communicate(timeout=10 * PATIENCE)
     assert done.returncode == 2 and "--dispatch kernel: a packet may have keys of several workers" in said
-    live = Live(wire, tmp_path, *words)
+    live = Live(wire, tmp_path, *words, "--dispatch", "auto")
     try:
         summary = live.stop()
     finally:

@@ -72,10 +72,13 @@ void Reach::start(const llvm::Instruction *from) {
 void Reach::enter(const llvm::Function *function, const llvm::CallBase *reason, bool passes) {
   if (function->isDeclaration()) return;
   reasons_.try_emplace(function, reason);
-  for (const llvm::Argument &argument : function->args())
-    set_argument(argument, passes && argument.getArgNo() < reason->arg_size()
-                               ? constant(reason->getArgOperand(argument.getArgNo()))
-                               : nullptr);
+  for (const llvm::Argument &argument : function->args()) {
+    const unsigned number = argument.getArgNo();
+    const llvm::Value *passed = passes && number < reason->arg_size() ? reason->getArgOperand(number) : nullptr;
+    // a call by a pointer, or without a prototype, may pass another type
+    const bool same = passed && passed->getType() == argument.getType();
+    set_argument(argument, same ? constant(passed) : nullptr);
+  }
   start(&function->getEntryBlock().front());
 }
 

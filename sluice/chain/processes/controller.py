@@ -459,6 +459,9 @@ class Controller:
             if not done:
                 self.memory.control.ending = int(all(self._at_end(process) for process in self.processes))
                 select.select([process.pidfd for process in waiting if process.pid], [], [], self._pause())
+        for process in self.processes:
+            if process.waits is not None:
+                process.failure = f"'{process.part.label}' ended, and its store was away: what it had to do is lost"
         self._stopping = True
         self.memory.control.ending = 1
         for pid in filter(None, [self._stack, *(process.pid for process in self.processes)]):

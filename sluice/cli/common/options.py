@@ -196,9 +196,9 @@ def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
     parser.add_argument(
         "--dispatch",
         choices=("auto", "box", "kernel"),
-        default="auto",
-        help="who divides the packets of interfaces among workers: a thread of the box, or the kernel, which can for "
-        "some stacks (default auto: the kernel where it can, unless --groups is given)",
+        default="box",
+        help="who divides the packets of interfaces among workers: a thread of the box (default), or the kernel, which can "
+        "for some stacks; auto: the kernel where it can, unless --groups is given",
     )
     parser.add_argument(
         "--groups",

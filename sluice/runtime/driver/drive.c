@@ -267,18 +267,22 @@ static bool drain(int32_t got, uint64_t *since)
 static enum sl_driven look_at_workers(struct sl_drive *drive, struct pace *pace)
 {
     struct timespec pause = {0, (long)wait_most};
-    bool stopped = false;
-    while (!stopped && !__atomic_load_n(&drive->stop, __ATOMIC_RELAXED)) {
-        if (sl_workers_failed_source(drive->workers))
-            return SL_DRIVEN_FAULT;
+    bool stopped = false, failed = false;
+    while (!stopped && !failed && !__atomic_load_n(&drive->stop, __ATOMIC_RELAXED)) {
         nanosleep(&pause, NULL);
         uint64_t before = drive->packets;
         drive->packets = sl_workers_received(drive->workers);
         if (drive->packets == before)
             fflush(NULL);   /* as idle() */
         stopped = report(drive, pace) || sl_workers_failed(drive->workers);
+        failed = sl_workers_failed_source(drive->workers) != NULL;
     }
-    return SL_DRIVEN_STOPPED;
+    /* before the sources are asked for their counters */
+    while (!stopped && !sl_workers_drain(drive->workers)) {
+        nanosleep(&pause, NULL);
+        stopped = report(drive, pace);
+    }
+    return failed ? SL_DRIVEN_FAULT : SL_DRIVEN_STOPPED;
 }
 
 enum sl_driven sl_drive(struct sl_drive *drive)

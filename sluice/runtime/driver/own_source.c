@@ -95,7 +95,6 @@ void *sl_worker_receives(void *of)
     struct sl_worker_thread *thread = of;
     struct sl_worker *w = &thread->workers->threads[thread->number];
     uint64_t ending = 0;
-    bool receives = true;
     while (!w->done) {
         uint32_t stopping = __atomic_load_n(&w->workers->stopping, __ATOMIC_ACQUIRE);
         uint64_t clock = sl_source_clock(w->source);   /* read first: packets that arrive later have later times */
@@ -107,14 +106,14 @@ void *sl_worker_receives(void *of)
             sl_worker_pause(thread);
             continue;
         }
-        bool any = receives && !w->source_failed && receive(w);
-        if (stopping && receives && is_drained(w, any, &ending)) {
-            receives = false;
+        bool any = !w->drained && !w->source_failed && receive(w);
+        if (stopping && !w->drained && is_drained(w, any, &ending)) {
+            __atomic_store_n(&w->drained, 1, __ATOMIC_RELEASE);
             end_receiving(w);
         }
         /* its box is not ended before its own packets have */
         uint32_t ended = __atomic_load_n(&w->ring->common->ended, __ATOMIC_ACQUIRE);
-        if ((!ended || !receives) && sl_worker_serve(w, w->number))
+        if ((!ended || w->drained) && sl_worker_serve(w, w->number))
             any = true;
         if (any || w->done)
             continue;
@@ -122,5 +121,5 @@ void *sl_worker_receives(void *of)
         sl_drive_flush(&w->drive);
         sl_source_wait(w->source, WAIT);
     }
-    return NULL;
+    return sl_worker_ended(thread);
 }

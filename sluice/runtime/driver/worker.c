@@ -165,6 +165,12 @@ void sl_worker_pause(struct sl_worker_thread *thread)
     __atomic_store_n(&thread->paused, 0, __ATOMIC_RELEASE);
 }
 
+void *sl_worker_ended(struct sl_worker_thread *thread)
+{
+    __atomic_store_n(&thread->ended, 1, __ATOMIC_RELEASE);
+    return NULL;
+}
+
 void *sl_worker_thread(void *of)
 {
     struct sl_worker_thread *thread = of;
@@ -180,7 +186,7 @@ void *sl_worker_thread(void *of)
             done += __atomic_load_n(&w->done, __ATOMIC_ACQUIRE);
         }
         if (done == workers->count)
-            return NULL;
+            return sl_worker_ended(thread);
         if (any) {
             looks = 0;
         } else if (pauses) {

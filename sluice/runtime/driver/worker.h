@@ -27,6 +27,7 @@ struct sl_worker {
     struct sl_source *source;
     uint64_t received;
     uint32_t source_failed;
+    uint32_t drained;      /* it receives no more */
     /* Of a process; 0 of a thread: */
     pid_t process;
     uint32_t crashes;
@@ -42,6 +43,7 @@ struct sl_worker_thread {
     uint32_t number;
     bool runs;
     uint32_t paused;    /* it does nothing until workers->pauses is 0 */
+    uint32_t ended;     /* it does nothing any more */
 };
 
 /* What a thread does with its struct sl_worker_thread, until all boxes have ended; and a process with its struct
@@ -61,6 +63,9 @@ void sl_worker_end(struct sl_worker *w, bool abandoned);
 
 /* The thread does nothing until the reader resumes. */
 void sl_worker_pause(struct sl_worker_thread *thread);
+
+/* What a thread returns: the reader waits for it no more. */
+void *sl_worker_ended(struct sl_worker_thread *thread);
 
 /* If a function failed, the reader stops, and so the others end. */
 void sl_worker_look_for_failure(struct sl_worker *w);

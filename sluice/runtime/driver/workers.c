@@ -31,6 +31,7 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     if (workers->threads || workers->finished)
         return 0;
     workers->keeps = drive->in && sl_source_keeps(drive->in);
+    workers->stopping = SL_RING_GOES_ON;
     struct sl_isolation *isolation = workers->isolation;
     if (!isolation || sl_isolation_begin(workers))
         workers->threads = calloc(workers->count, sizeof *workers->threads);
@@ -95,8 +96,9 @@ const char *sl_workers_pause(struct sl_workers *workers)
             sleep_for(SLEEP_LEAST);
     }
     __atomic_store_n(&workers->pauses, 1, __ATOMIC_RELEASE);
-    for (uint32_t i = 0; i < pool_size(workers) && workers->threads; i++)
-        while (!__atomic_load_n(&workers->pool[i].paused, __ATOMIC_ACQUIRE))
+    for (uint32_t i = 0; i < pool_size(workers) && workers->threads; i++)   /* near the end of the run, some have ended */
+        while (!__atomic_load_n(&workers->pool[i].paused, __ATOMIC_ACQUIRE) &&
+               !__atomic_load_n(&workers->pool[i].ended, __ATOMIC_ACQUIRE))
             sleep_for(SLEEP_LEAST);
     return NULL;
 }
@@ -235,8 +237,13 @@ void sl_workers_time(struct sl_workers *workers, uint64_t clock)
 void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets)
 {
     struct sl_frame frame = {.at = secrets.at, .captured = secrets.captured, .length = secrets.length, .number = kind};
-    for (uint32_t i = 0; i < workers->count && workers->threads; i++)
-        put(workers, &workers->threads[i], SL_RING_SECRETS, &frame, true, true);
+    for (uint32_t i = 0; i < workers->count && workers->threads; i++) {
+        struct sl_worker *w = &workers->threads[i];
+        if (!workers->sources)
+            put(workers, w, SL_RING_SECRETS, &frame, true, true);
+        else if (!w->done)   /* at once: a ring that is full does not empty while its worker is paused */
+            sl_box_secrets(w->box, kind, secrets);
+    }
 }
 
 uint64_t sl_workers_received(const struct sl_workers *workers)
@@ -253,6 +260,15 @@ struct sl_source *sl_workers_failed_source(const struct sl_workers *workers)
         if (__atomic_load_n(&workers->threads[i].source_failed, __ATOMIC_ACQUIRE))
             return workers->sources[i];
     return NULL;
+}
+
+bool sl_workers_drain(struct sl_workers *workers)
+{
+    bool drained = true;
+    __atomic_store_n(&workers->stopping, SL_RING_ENDED, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
+        drained = drained && __atomic_load_n(&workers->threads[i].drained, __ATOMIC_ACQUIRE);
+    return drained;
 }
 
 bool sl_workers_failed(const struct sl_workers *workers)

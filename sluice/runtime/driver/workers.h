@@ -90,7 +90,7 @@ void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames,
 /* No packet that comes later is earlier than `clock` (as sl_source_clock). */
 void sl_workers_time(struct sl_workers *workers, uint64_t clock);
 
-/* Passes secrets to all of them, for the packets that come from now on. */
+/* Passes secrets to all of them, for the packets that come from now on. With `sources`: while they are paused. */
 void sl_workers_secrets(struct sl_workers *workers, uint32_t kind, sl_bytes secrets);
 
 /* Waits until all workers have processed what they were passed, and do nothing. Then the caller's thread may use the boxes,
@@ -104,6 +104,9 @@ uint64_t sl_workers_received(const struct sl_workers *workers);
 
 /* The source of a worker that cannot receive any more; NULL: none. */
 struct sl_source *sl_workers_failed_source(const struct sl_workers *workers);
+
+/* With `sources`: workers receive what has arrived by now, and no more. True once they have. */
+bool sl_workers_drain(struct sl_workers *workers);
 
 /* Whether the run is to end, as a function failed. */
 bool sl_workers_failed(const struct sl_workers *workers);

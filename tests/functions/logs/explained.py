@@ -19,11 +19,12 @@ NO_IP = "packets that are shorter than their IP headers say, so that the stack h
 FUZZED = "fuzzed messages: tshark shows what it could read of malformed names"
 AFTER_GAP = "a response found after a gap, which tshark takes for a part of the body before"
 HTTP_2 = "HTTP/2, of which the truth has nothing: test_http2.py compares it with tshark"
+HTTP_3 = "HTTP/3, of which the truth has nothing: test_http3.py compares it with tshark"
 CUT = "a request of which segments are missing, which tshark does not show"
 
 EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
-    ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "request"): (0, 1, HTTP_2),
-    ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "response"): (0, 1, HTTP_2),
+    ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "request"): (0, 2, f"{HTTP_2}; {HTTP_3}"),
+    ("FoxIO-LLC_ja4__chrome-cloudflare-quic-with-secrets.pcapng", "response"): (0, 2, f"{HTTP_2}; {HTTP_3}"),
     ("FoxIO-LLC_ja4__gre-erspan-vxlan.pcap", "request"): (1, 1, SPACE),
     ("OISF_suricata-verify__tcp-urgp-01-oob-tcp-urgent1.pcap", "request"): (0, 1, URGENT),
     ("aol_moloch__sctp-www.pcap", "request"): (3, 0, SCTP),
@@ -40,6 +41,8 @@ EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
     ("ntop_nDPI__quic-forcing-vn-with-data.pcapng", "hello"): (0, 1, UNKNOWN),
     ("ntop_nDPI__quic-mvfst-22.pcap", "hello"): (1, 0, VERSION),
     ("ntop_nDPI__quic-mvfst-22.pcap", "answer"): (1, 0, VERSION),
+    ("ntop_nDPI__quic-v2.pcapng", "request"): (0, 1, HTTP_3),
+    ("ntop_nDPI__quic-v2.pcapng", "response"): (0, 1, HTTP_3),
     ("ntop_nDPI__quic_0RTT.pcapng", "hello"): (1, 0, VERSION),
     ("ntop_nDPI__quic_0RTT.pcapng", "answer"): (1, 0, VERSION),
     ("ntop_nDPI__quic_interop_V.pcapng", "hello"): (63, 0, RESERVED),
@@ -47,6 +50,8 @@ EXPLAINED: dict[tuple[str, str], tuple[int, int, str]] = {
     ("ntop_nDPI__quic_t51.pcap", "answer"): (1, 0, VERSION),
     ("seladb_PcapPlusPlus__650HttpResponses.pcap", "response"): (0, 1, AFTER_GAP),
     ("seladb_PcapPlusPlus__unidirectional_tcp_stream_with_missing_packet.pcap", "request"): (0, 1, CUT),
+    ("wireshark_wireshark__quic-fragmented-handshakes.pcapng", "request"): (0, 1, HTTP_3),
+    ("wireshark_wireshark__quic-fragmented-handshakes.pcapng", "response"): (0, 1, HTTP_3),
     ("wireshark_wireshark__quic_follow_multistream.pcapng", "certificate"): (1, 0, NO_KEY),
     ("wireshark_wireshark__tcp-badsegments.pcap", "request"): (0, 1, CUT),
 }

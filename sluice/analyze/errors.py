@@ -2,4 +2,4 @@
 
 
 class AnalyzeError(Exception):
-    """A build, a module or a description that cannot be used; the message says what to do."""
+    """A build, a module or a description that cannot be used; the message has the advice."""

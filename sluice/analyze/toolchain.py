@@ -23,7 +23,7 @@ LLVM_CONFIG = "llvm-config-19"
 CLANG = "clang-19"
 OBJCOPY = "llvm-objcopy-19"
 PACKAGES = "llvm-19-dev clang-19 g++ make"
-"""Debian's names of what building the tool and recording builds needs."""
+"""Debian's packages for building the tool and recording builds."""
 
 
 def missing_programs() -> list[str]:
@@ -32,7 +32,7 @@ def missing_programs() -> list[str]:
 
 
 def tool() -> Path:
-    """The tool, built first if it is not in the cache: this takes some minutes. Raises AnalyzeError."""
+    """The tool, built first if it is not in the cache: this lasts some minutes. Raises AnalyzeError."""
     folder = tool_cache() / f"analyze-{_key()}"
     program = folder / "sluice-analyze"
     if program.exists():
@@ -69,7 +69,7 @@ def _key() -> str:
 
 
 def tool_cache() -> Path:
-    """The folder for what is executed: engine/cache.py checks that other users cannot change it."""
+    """The folder for executable files: engine/cache.py checks that other users cannot change it."""
     try:
         return cache_folder().resolve()  # the build runs in another folder
     except CacheError as error:
@@ -77,7 +77,7 @@ def tool_cache() -> Path:
 
 
 def run_tool(*arguments: str) -> dict[str, Any]:
-    """Run the tool; what it printed. Raises AnalyzeError with its message."""
+    """Run the tool, and return its output. Raises AnalyzeError with its message."""
     done = subprocess.run([str(tool()), *arguments], capture_output=True, text=True)
     if done.returncode != 0:
         message = done.stderr.strip()
@@ -87,7 +87,7 @@ def run_tool(*arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-if __name__ == "__main__":  # `make analyze`; with --try, goes on where the tool cannot be built
+if __name__ == "__main__":  # `make analyze`; with --try, continues where the tool cannot be built
     try:
         print(tool())
     except AnalyzeError as error:

@@ -1,4 +1,4 @@
-"""What cannot work in a chain, refused with advice: subscriptions against the order, parallel changes of one field."""
+"""Refuses chains that cannot work, with advice: subscriptions against the order, parallel changes of one field."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT = ("packet", "port")
 
 
 def check_chain(plan: Plan, stack: Stack) -> None:
-    """Refuse what cannot work. Raises DescriptionError with the line of the chain or of the function, and HookError."""
+    """Refuse invalid chains. Raises DescriptionError with the line of the chain or of the function, and HookError."""
     if len(plan.members) > MOST:
         raise DescriptionError(
             f"{len(plan.members)} functions: a chain has at most {MOST}",
@@ -36,7 +36,7 @@ def check_chain(plan: Plan, stack: Stack) -> None:
 
 
 def late_drops(plan: Plan, program: Program) -> Iterator[str]:
-    """Where a function sees packets that one before it drops, as that decides in layers further up."""
+    """Where a function receives packets that one before it drops, as that decides in layers further up."""
     for function in plan.c():
         if not function.drops:
             continue
@@ -111,7 +111,7 @@ def subscriptions(member: Member) -> Iterator[tuple[str, str]]:
 
 
 def _check_order(plan: Plan) -> None:
-    """Subscribers come after publishers."""
+    """Subscribers follow publishers."""
     for member in plan.members:
         for event, where in subscriptions(member):
             for publisher, declared in publishers(plan, event).items():
@@ -125,7 +125,7 @@ def _check_order(plan: Plan) -> None:
 def _against_order(
     plan: Plan, member: Member, event: str, where: str, publisher: str, declared: str
 ) -> tuple[str, str]:
-    """What is wrong with a subscription, and the advice."""
+    """The error of a subscription, and the advice."""
     subscribes = f"'{member.name}' subscribes to '{event}' ({where})"
     if publisher == member.name:
         return f"{subscribes}, which it publishes ({declared})", "call a function of its own instead."
@@ -151,7 +151,7 @@ def _member(plan: Plan, name: str) -> Member:
 
 
 def _check_withheld(plan: Plan) -> None:
-    """Handlers that take many events at once get no packet's verdict with them."""
+    """Handlers of many events at once get no packet's verdict with them."""
     drops = {function.name for function in plan.c() if function.drops}
     for function in plan.python():
         before = [name for name in plan.before(function.label) if name in drops]
@@ -182,7 +182,7 @@ def _check_changes(plan: Plan, stack: Stack) -> None:
 
 
 def _conflict(one: CFunction, other: CFunction) -> tuple[str, str] | None:
-    """What is wrong with two functions in parallel, and the advice; None where they change different fields."""
+    """The error of two functions in parallel, and the advice; None where they change different fields."""
     sequence = f"write {one.name} >> {other.name}, so that the second changes what the first made"
     both = [field for field in _changed(one) if field in _changed(other)]
     if both == [PORT]:

@@ -14,7 +14,7 @@ Data = dict[str, Any]
 
 
 def describe(plan: Plan, stack: str) -> Data:
-    """The functions of a chain with what they subscribe to, publish and decide, and which leads to which."""
+    """The functions of a chain with their subscriptions, publications and decisions, and the edges between them."""
     return {
         "chain": plan.chain.name,
         "stack": stack,

@@ -1,4 +1,4 @@
-"""What users write: functions, in sequence (`>>`) and in parallel (`|`), over one stack.
+"""The users' notation: functions, in sequence (`>>`) and in parallel (`|`), over one stack.
 
 from sluice.chain import Chain, function
 
@@ -51,7 +51,7 @@ class Arrangement:
             yield from part.functions()
 
     def earlier(self) -> Iterator[tuple[Function, Function]]:
-        """All pairs of functions of which the first comes before the second in sequence."""
+        """All pairs of functions of which the first precedes the second in sequence."""
         for part in self.parts:
             yield from part.earlier()
 
@@ -62,10 +62,10 @@ class Arrangement:
 
 @dataclass(frozen=True)
 class Isolation:
-    """How a function runs in a process of its own.
+    """How a function runs in a separate process.
 
     closed: without the function, packets do not pass. lossy: if it is too slow, it loses events. memory: bytes that its
-    process may have of its own; 0 for no limit. cpu: how many cores it may use; 0 for no limit.
+    process may have besides the shared; 0 for no limit. cpu: how many cores it may use; 0 for no limit.
     """
 
     closed: bool = False
@@ -108,7 +108,7 @@ class Function(Arrangement):
         yield self
 
     def path(self) -> str:
-        """What finds it: the name of a ready function, or a path, which is relative to the file of the description."""
+        """The name of a ready function, or a path, which is relative to the file of the description."""
         if not self.source.endswith((".c", ".py")) or os.path.isabs(self.source):
             return self.source
         return os.path.join(os.path.dirname(self.where.file), self.source)

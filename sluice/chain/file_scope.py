@@ -149,7 +149,7 @@ def _tags(code: list[Token]) -> set[str]:
 
 
 def _without_attributes(code: list[Token]) -> list[Token]:
-    """The tokens without __attribute__((...)) and _Alignas(...), which may stand after the name."""
+    """The tokens without __attribute__((...)) and _Alignas(...), which may follow the name."""
     out: list[Token] = []
     at = 0
     while at < len(code):
@@ -190,7 +190,7 @@ def _defined(statement: list[Token]) -> set[str]:
             value = False
         named = token.kind == "word" and token.text not in _NO_FUNCTION and token.text not in C_WORDS and not value
         if named and depth == 0 and after.text == "(" and not typed and token is not statement[0]:  # that is a macro
-            return found | {token.text}  # a function; what follows are its parameters
+            return found | {token.text}  # a function; its parameters follow
         if named and depth == 0 and after.text in (";", "=", ",", "["):
             found.add(token.text)
         if named and depth == 1 and after.text in (")", "[", "(") and pointed and not found:
@@ -227,7 +227,7 @@ def _words(tokens: list[Token]) -> Iterator[str]:
 
 
 def _renamed(tokens: list[Token], names: dict[str, str]) -> str:
-    """The text with these names replaced where they mean what is at file scope."""
+    """The text with these names replaced where they refer to file scope."""
     out: list[str] = []
     code = [place for place, token in enumerate(tokens) if token.kind not in ("comment", "space", "directive")]
     kept = _fields(tokens, code) | _meant(tokens, code)

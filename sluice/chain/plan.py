@@ -1,4 +1,4 @@
-"""From a chain to the functions that are compiled with its stack, in order, and what withholds packets from which."""
+"""From a chain to the functions that are compiled with its stack, in order, with those that withhold packets."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Member:
 
 @dataclass(frozen=True)
 class Plan:
-    """A chain that was read: its members in order, and the pairs of which one comes before the other in sequence."""
+    """A chain that was read: its members in order, and the pairs of which one precedes the other in sequence."""
 
     chain: Chain
     members: tuple[Member, ...]
     earlier: frozenset[tuple[str, str]]
 
     def is_before(self, one: str, other: str) -> bool:
-        """Whether a function comes before another one in sequence."""
+        """Whether a function precedes another one in sequence."""
         return (one, other) in self.earlier
 
     def before(self, name: str) -> tuple[str, ...]:
@@ -54,11 +54,11 @@ class Plan:
         return [member.loaded for member in self.members if isinstance(member.loaded, PythonFunction)]
 
     def keeper(self, functions: Sequence[CFunction]) -> CFunction | None:
-        """What stores the beginning of streams for some functions; None if the chain or the functions need no such."""
+        """The storage of beginnings of streams for some functions; None if the chain or the functions need none."""
         return keeper(functions, self.chain.keep) if self.chain.keep else None
 
     def wanted(self) -> Wanted:
-        """What the engine compiles and runs: all functions in one program."""
+        """The program that the engine compiles and runs: all functions in one."""
         texts = separated(
             {function.name: function.text for function in self.c()},
             {function.name: function.path for function in self.c()},

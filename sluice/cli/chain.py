@@ -171,7 +171,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
     except KeyboardInterrupt:
         return stopped_early(wanted)
-    # rows and what other functions print are kept apart, as in `sluice run`
+    # rows and what other functions print are separate, as in `sluice run`
     several = len(plan.members) > 1 and wanted.writes_rows()
     with printed_apart(None, apart=several and options.prints is None and not options.json) as stdout:
         if stdout is not None:
@@ -219,7 +219,7 @@ def _run_isolated(
         )
 
     def begin() -> None:
-        """The process of the stack has opened its interfaces. Functions have users of their own."""
+        """The process of the stack has opened its interfaces. Functions have separate users."""
         if options.user is not None or options.capabilities:
             give_up_privileges(options, inputs)
             end_with_controller()  # the kernel forgets it where the user changes
@@ -270,7 +270,7 @@ def _controlled(
 
 
 def root_of(inputs: Inputs, options: argparse.Namespace) -> Root:
-    """What happens when the process of the stack ends early: files are read again, interfaces go on."""
+    """The action when the process of the stack ends early: files are read again, interfaces continue."""
     replays = inputs.repeatable
     output = options.output or ""
     joins = not (options.capture_size or options.capture_time or output.endswith((".gz", ".zst", ".lz4", ".xz")))
@@ -279,7 +279,7 @@ def root_of(inputs: Inputs, options: argparse.Namespace) -> Root:
 
 
 def _check_inline(wanted: Wanted, options: argparse.Namespace, files: list[str]) -> None:
-    """Check the file for what leaves; say where nothing takes what functions decide."""
+    """Check the output file; report where the decisions of functions have no effect."""
     if options.output is not None:
         check_output(options.output, *files)
     elif options.forward is None and (inline := [function.label for function in wanted.c if function.inline]):

@@ -66,7 +66,7 @@ def add(commands: Any) -> None:
 
 
 def action(options: argparse.Namespace) -> int:
-    """Ask the chain, and print what it answers."""
+    """Send a request to the chain, and print its answer."""
     request: dict[str, Any] = {"do": options.what}
     if options.what != "list":
         request["name"] = options.name

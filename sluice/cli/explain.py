@@ -167,7 +167,7 @@ def _c_of(source: str, program: Program, layer: str | None) -> str:
 
 
 def _draw(stages: list[tuple[str, Program]], options: argparse.Namespace) -> None:
-    """Write the picture of one graph, and report what it leaves out."""
+    """Write the picture of one graph, and report its omissions."""
     name = options.after or stages[-1][0]
     layers = _layers(_stage(stages, name), options.layer)
     graphs = {f"{layer.name}.{kind}": item for layer in layers for kind, item in layer.graphs_by_kind()}

@@ -151,7 +151,7 @@ def _log(options: argparse.Namespace) -> str:
 def _prepared(
     options: argparse.Namespace, log: str, out: str | None, live: bool = False
 ) -> tuple[CompiledStack, Wanted, Settings]:
-    """What a box needs for flows. out: where their rows go."""
+    """The parameters of a box for flows. out: the file of their rows."""
     stack = stack_of(options.stack, options)
     given = {"key": "+".join(options.key), "rows": options.rows, "holes": options.holes, "out": out}
     values = {name: str(value) for name, value in given.items() if value}
@@ -189,7 +189,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, stdout: str | None) -> Out
 
 
 def _run_jobs(options: argparse.Namespace, inputs: Inputs) -> int:
-    """Each set of captures in a process of its own, or as a task of a Ray cluster."""
+    """Each set of captures in a separate process, or as a task of a Ray cluster."""
     name = "--ray" if options.ray else "--jobs"
     if (options.split or 1) > WORKERS_MOST:
         raise UsageError(f"--split {options.split}: give from 1 to {WORKERS_MOST}")
@@ -234,7 +234,7 @@ _ONLY_HERE = {"format": None, "action": None, "parser": None, "rotate_size": 0, 
 
 
 def _prepare_sets(options: argparse.Namespace, log: str) -> Work:
-    """In a process of a job: what processes one set, and writes its rows to a file."""
+    """In a process of a job: the callable that processes one set, and writes its rows to a file."""
     compiled, wanted, settings = _prepared(options, log, "-")
     given = wanted.options[0]
     assert isinstance(given, dict)

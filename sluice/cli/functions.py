@@ -74,5 +74,5 @@ def first_sentence(text: str) -> str:
 
 
 def stack_summary(path: Path) -> str:
-    """The first sentence of what the file of a stack says of it."""
+    """The first sentence of the docstring of a stack's file."""
     return first_sentence(_docstring(path.read_text(encoding="utf-8")))

@@ -124,7 +124,7 @@ def _run(
     counts: Path,
     profile: Path | None,
 ) -> Outcome:
-    """Everything but the summary. stdout: the path of the standard output, which takes the alerts."""
+    """Everything but the summary. stdout: the path of the standard output, which gets the alerts."""
     wanted = Wanted()
     try:
         stack = stack_of(options.stack, options)
@@ -159,7 +159,7 @@ def _alerts(rules: RuleSet, counts: Path) -> list[dict[str, Any]]:
 
 
 def _bounded(outcome: Outcome) -> dict[str, int]:
-    """What was bounded: counters of `ids` that are not 0, by name."""
+    """Bounds that were reached: counters of `ids` that are not 0, by name."""
     return {
         name: outcome.reports[name]
         for name, _ in counters_of("ids")

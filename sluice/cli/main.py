@@ -90,7 +90,7 @@ def main(arguments: list[str] | None = None) -> int:
             sys.stdout.flush()
             return status
     except BrokenPipeError:
-        # the reader of the output is gone: discard the buffered output without an error
+        # the reader of the output has closed it: discard the buffered output without an error
         with contextlib.suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

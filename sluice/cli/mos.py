@@ -42,9 +42,9 @@ from sluice.passes.pipeline import run as run_passes
 
 LIBRARY = Path(__file__).resolve().parent.parent / "compat" / "mos"
 BOXED = "boxed.c"
-"""What is compiled with the stack, as a function on its events."""
+"""The code that is compiled with the stack, as a function on its events."""
 IPV6, TUNNELS = "#define MOS_IPV6 1\n", "#define MOS_TUNNELS 1\n"
-"""What it begins with where the stack has them."""
+"""The macros at its beginning, where the stack has these layers."""
 
 
 def add(commands: Any) -> None:
@@ -78,7 +78,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def run_program(folder: Path, program: list[str], options: argparse.Namespace) -> NoReturn:
-    """Build the library and a program for it, which takes the place of this process."""
+    """Build the library and a program for it, which replaces this process."""
     source = Path(program[0] if program else "")
     if not source.is_file():
         raise CommandError(f"{source}: there is no such file; give a program in C, written for mOS")
@@ -108,7 +108,7 @@ def build(command: list[str], what: str) -> None:
 
 
 def files(ipv6: bool = False, tunnels: bool = False) -> dict[str, str]:
-    """All files of the library, by their names in the folder; ipv6, tunnels: what flows its stack finds."""
+    """All files of the library, by their names in the folder; ipv6, tunnels: kinds of flows that its stack finds."""
     folders = (str(LIBRARY), str(LIBRARY / "include"))
     text = (IPV6 if ipv6 else "") + (TUNNELS if tunnels else "") + (LIBRARY / BOXED).read_text(encoding="utf-8")
     boxed = read_c_function("mos_boxed", text, BOXED, folders)

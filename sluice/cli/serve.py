@@ -186,7 +186,7 @@ def action(options: argparse.Namespace) -> int:
 
 
 def _look(options: argparse.Namespace) -> int:
-    """Print what --check or --print-c says of a program."""
+    """Print the output of --check or --print-c for a program."""
     service = _load(options)
     if options.check and not service.checked.processes:
         _print(describe(service, None, None), options.json)

@@ -185,7 +185,7 @@ def _sequence(s: Data) -> list[str]:
 
 
 def sequence_words(s: Data) -> str:
-    """What a sequence orders and how, as one sentence without its condition."""
+    """The units of a sequence and their order, as one sentence without its condition."""
     parts = [f"{s['data']} at {s['meta']}"]
     if s["data_len"]:
         parts.append(f"taking {s['data_len']}")

@@ -13,7 +13,7 @@ static uint64_t seconds(void) {
     return (uint64_t)now.tv_sec;
 }
 
-/* While the system has no file for a connection, its listener would be reported in each turn. */
+/* While the system has no file for a connection, its listener would be reported in each iteration. */
 static void pause_listeners(bool paused) {
     proxy.paused = paused;
     for (unsigned i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/* What the parts of the proxy share: proxy_sockets.h has its sockets and their addresses, proxy_pairs.h its connections. */
+/* Shared by the parts of the proxy: proxy_sockets.h has its sockets and their addresses, proxy_pairs.h its connections. */
 #ifndef SLUICE_PROXY_H
 #define SLUICE_PROXY_H
 
@@ -54,7 +54,7 @@ static struct {
     bool to_server;
     uint8_t bytes[CHUNK];
     uint64_t accepted, refused, full, failed, no_file, idle_ended, bytes_to_server, bytes_to_client;
-    bool paused;           /* no connection is accepted until the next turn */
+    bool paused;           /* no connection is accepted until the next iteration */
 } proxy;
 
 #endif

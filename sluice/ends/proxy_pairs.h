@@ -17,7 +17,7 @@ static void link_pair(struct pair *pair) {
     pair->older->newer = pair->newer->older = pair;
 }
 
-/* Its memory remains until the events of this turn are handled. reset: the ends get a reset. */
+/* Its memory remains until the events of this iteration are handled. reset: the ends get a reset. */
 static void end_pair(struct pair *pair, bool reset) {
     if (pair->dead)
         return;
@@ -45,7 +45,7 @@ static bool watch(struct end *end, uint32_t events) {
     return epoll_ctl(proxy.events, how, end->socket, &event) == 0;
 }
 
-/* Watches both ends for what they can do next. */
+/* Subscribes to the events of both ends that the pair needs next. */
 static bool watch_both(struct pair *pair) {
     for (unsigned i = 0; i < 2; i++) {
         struct end *end = &pair->end[i], *other = &pair->end[!i];
@@ -92,7 +92,7 @@ static bool pass(struct end *from, struct end *to) {
             return true;
         }
         if (got < CHUNK)
-            break;   /* the next event says if there is more */
+            break;   /* the next event reports further data */
     }
     if (from->read_end && !to->write_end) {
         to->write_end = true;

@@ -48,7 +48,7 @@ static bool is_own(const union address *address) {
     return false;
 }
 
-/* Opens the connection to where the client's led, from its address; -1: it cannot be. */
+/* Opens the connection to the target of the client's, from its address; -1 on failure. */
 static int connect_server(int client, const union address *from) {
     union address source = *from, to = proxy.server;
     socklen_t length = sizeof to;

@@ -18,7 +18,7 @@ _PATIENCE = 10.0
 
 @contextlib.contextmanager
 def exits_on_term() -> Generator[None]:
-    """SIGTERM ends Python by an exception, so that what was made is removed."""
+    """SIGTERM ends Python by an exception, so that the namespace is removed."""
 
     def leave(number: int, frame: FrameType | None) -> None:
         sys.exit(128 + number)
@@ -34,9 +34,9 @@ def run_in(
     space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False
 ) -> tuple[int, str]:
     """Run a command in a namespace; SIGINT and SIGTERM end it. `ready` is called once it has started; with `pipe`, it
-    gets its standard output. Its exit status, and what else it wrote there.
+    gets its standard output. Returns its exit status, and its other output there.
 
-    The program is in a session of its own, so that Ctrl-C ends it once, by us.
+    The program has its own session, so that Ctrl-C ends it once, by us.
     """
     stopped = False
     process: subprocess.Popen[str] | None = None

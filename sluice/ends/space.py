@@ -2,7 +2,7 @@
 
 A rule sends packets to a port to a routing table in which every address is local. A server whose sockets are
 transparent (IP_TRANSPARENT, ip(7)) then has connections with the addresses of both ends, as with the target TPROXY of
-iptables; no packet passes netfilter, and no connection is tracked. For a server that knows nothing of this, single
+iptables; no packet passes netfilter, and no connection is tracked. For a server without support for this, single
 prefixes are made local ("AnyIP": `ip route add local PREFIX dev lo`).
 """
 
@@ -28,7 +28,7 @@ _SETTINGS = (
 
 
 class SpaceError(Exception):
-    """A namespace that cannot be made, and what to do."""
+    """A namespace cannot be made; the message has the advice."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Space:
 
     @property
     def interface(self) -> str:
-        """What the chain forwards to."""
+        """The interface to which the chain forwards."""
         return f"{self.name}0"
 
     def __enter__(self) -> Self:
@@ -119,7 +119,7 @@ class Space:
             self._take_port(self.port)
 
     def _take_port(self, port: int) -> None:
-        """What comes from clients for the port, and what comes back to them from it, is for sockets here."""
+        """Packets from clients to the port, and the replies of a server to them, are delivered to sockets here."""
         for family in ("-4", "-6"):
             self._ip(family, "route", "add", "local", "default", "dev", "lo", "table", TABLE)
             sides = [(INSIDE, "dport", port)]

@@ -1,4 +1,4 @@
-"""Ready functions on events, found by `sluice run -f NAME`, and what a function in Python imports.
+"""Ready functions on events, found by `sluice run -f NAME`, and the names that functions in Python import.
 
 May import: lang; this module, which every function loads, nothing.
 
@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 REGISTERED = "__sluice_registered__"
-"""In a module that uses the decorators: what they were given, in order. Functions are registered when they are
+"""In a module that uses the decorators: the decorated functions, in order. Functions are registered when they are
 decorated, so that a name may be used again, as in `def _`.
 """
 
@@ -44,7 +44,7 @@ def on(layer: str, event: str) -> Callable[[_Handler], _Handler]:
 
 
 def on_batch(layer: str, event: str) -> Callable[[_Handler], _Handler]:
-    """Call the function below with many of a kind at once: `rows("src", "bytes")` goes through them.
+    """Call the function below with many of a kind at once: `rows("src", "bytes")` iterates over them.
 
     `column("src")` has one value of each, `lengths("bytes")` how many bytes they are, `len` how many events there are.
     """
@@ -71,7 +71,7 @@ class OnDemand:
         """Set while a box runs: does it there."""
 
     def __call__(self, event: Any) -> Any:
-        """What the box calls."""
+        """The callback of the box."""
         return self.__wrapped__(event)
 
     def register(self, event: Any = None) -> None:
@@ -92,7 +92,7 @@ class OnDemand:
 
 
 class Verdicts:
-    """What a file decides on packets with: `verdicts = Verdicts()` at its top level, then `verdicts.drop(event)`.
+    """Sets the verdicts of packets: `verdicts = Verdicts()` at its top level, then `verdicts.drop(event)`.
 
     A box whose functions decide delivers the events of each packet before the packet leaves, which takes more time.
     """
@@ -225,7 +225,7 @@ def at_end(function: _Handler) -> _Handler:
 
 
 class _Parameter:
-    """A parameter as its file declares it; when that is loaded, the name stands for the parameter's value."""
+    """A parameter as declared in its file; when that is loaded, the name has the parameter's value."""
 
     def __init__(self, value: object, help: str) -> None:
         self.__sluice_parameter__ = (value, help)
@@ -235,7 +235,7 @@ def parameter(value: _Value, help: str) -> _Value:
     """What a user may set by NAME=VALUE after the function's colon: `name = parameter(value, "what it is for")`.
 
     It is a text, a number from 0 on, seconds (a float) or yes or no (a bool), as `value` is, which it has when none is
-    given. Stands outside of functions; by the time that one is called the name stands for the value.
+    given. It is written outside of functions; when one is called, the name has the value.
     """
     given: Any = value
     if not isinstance(given, str) and not (isinstance(given, (int, float)) and given >= 0):
@@ -270,7 +270,7 @@ def _registered() -> list[tuple[str, str, str, Any]]:
 
 
 def _mark(function: object, name: str, value: object) -> None:
-    """Say it of the function itself too, for modules that import it; a bound method takes no attribute."""
+    """Mark the function itself too, for modules that import it; a bound method has no attributes."""
     with contextlib.suppress(AttributeError):
         setattr(function, name, value)
 
@@ -287,4 +287,4 @@ def _check(function: Callable[..., Any], arguments: int, what: str, written: str
     except TypeError:
         raise TypeError(f"{name} is called with {what}: write def {name}({written})") from None
     except ValueError:
-        pass  # a function in C does not say what it takes
+        pass  # a function in C does not declare its arguments

@@ -76,7 +76,7 @@ class SharedObject:
         return self._do("maximum", number, wait=wait)
 
     def compare(self, expected: int, number: int) -> int:
-        """Set a number if it is `expected`; what it was before."""
+        """Set a number if it is `expected`; return its previous value."""
         return self._do("compare", expected, number) or 0
 
     def fill(self, first: int, last: int) -> None:
@@ -88,7 +88,7 @@ class SharedObject:
         self._do("push", item, wait=False)
 
     def pop(self) -> int | None:
-        """Take the first item of a list; None if it is empty."""
+        """Remove and return the first item of a list; None if it is empty."""
         return self._do("pop")
 
     def insert(self, item: int, wait: bool = True) -> bool | None:

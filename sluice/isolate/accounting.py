@@ -40,7 +40,7 @@ class _Settings(ctypes.Structure):
 
 
 class Control(ctypes.Structure):
-    """What is set and read while the programs run: `struct control` of bpf/state.h."""
+    """Data that is set and read while the programs run: `struct control` of bpf/state.h."""
 
     interrupt_ns: int
     addresses: int
@@ -61,9 +61,9 @@ class Counters:
     """
 
     run: int = 0
-    """In the context of its tasks: what the kernel accounts to its cgroup."""
+    """In the context of its tasks: the time that the kernel accounts to its cgroup."""
     own_network: int = 0
-    """Of this, packets of its own in softirqs."""
+    """Of this, its own packets in softirqs."""
     for_others: int = 0
     """Of this, packets of others: stolen from it."""
     by_containers: int = 0
@@ -107,7 +107,7 @@ class Counters:
 
     @property
     def charged(self) -> int:
-        """What it cost: its own time, without work for others, with the work of others for it. Summed over all
+        """Its cost: its own time, without work for others, with the work of others for it. Summed over all
         containers, the host and idle, this is the time that passed on all CPUs.
         """
         return self.run - self.for_others + self.by_others
@@ -219,7 +219,7 @@ class Accounting:
         return slot
 
     def give_back(self, slot: int) -> None:
-        """The slot may be taken again. What it had counted must have been read."""
+        """The slot may be used again. Its counters must have been read."""
         self._used.discard(slot)
         self._free.insert(0, slot)
 
@@ -248,7 +248,7 @@ class Accounting:
             self._sockets = None
 
     def forget(self) -> None:
-        """Remove what the programs cached of cgroups, which is wrong once a container has come or gone. Every CPU looks
+        """Clear the programs' cache of cgroups, which is wrong once a container was added or removed. Every CPU looks
         up its current task again: one that runs alone may not be switched out for long.
         """
         for key in list(self._cgroups.keys()):
@@ -266,7 +266,7 @@ class Accounting:
             self._namespaces.update(key, struct.pack("=I", slot))
 
     def set_addresses(self, addresses: dict[str, int], before: Iterable[str] = ()) -> None:
-        """Packets in the host's namespace belong to slots by IP address. before: what was set the last time."""
+        """Packets in the host's namespace belong to slots by IP address. before: the addresses of the last call."""
         for address in before:
             if address not in addresses:
                 self._addresses.delete(packed_address(address))

@@ -57,7 +57,7 @@ def compiled_gaps() -> Path:
 
 
 def _cached(source: Path, options: list[str]) -> Path:
-    """What a source is compiled to, now or earlier."""
+    """The compiled form of a source, made now or earlier."""
     command = [_compiler(), "-O2", "-Wall", "-Wextra", *options]
     key = hashlib.sha256(" ".join(command).encode() + _version(command[0]))
     for path in (source, *sorted(source.parent.glob("*.h"))):

@@ -109,7 +109,7 @@ def find_containers(hierarchy: Hierarchy, patterns: Sequence[str] = ()) -> list[
     """All cgroups that are containers now.
 
     With patterns (as of a shell, of paths from the root), exactly the cgroups that match one. Without, those that an
-    engine made, and any other cgroup with tasks outside of systemd's own. What is below a container belongs to it.
+    engine made, and any other cgroup with tasks outside of systemd's own. Cgroups below a container belong to it.
     """
     found: list[Cgroup] = []
     _collect(hierarchy, "", 0, patterns, found)

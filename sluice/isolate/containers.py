@@ -1,4 +1,4 @@
-"""Containers as they come and go: each has a slot in the programs' tables, by its cgroup, namespaces and addresses."""
+"""Adding and removing containers: each has a slot in the programs' tables, by its cgroup, namespaces and addresses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sluice.isolate.cgroups import Cgroup, Hierarchy, find_containers, processes
 from sluice.isolate.errors import IsolateError
 
 _PROCESSES = 32
-"""Processes of a container that are asked for namespaces; more would rarely have others."""
+"""Processes of a container whose namespaces are read; more would rarely have others."""
 _LOCAL = re.compile(r"^(127\.|::1$|fe80:)")
 
 
@@ -32,7 +32,7 @@ class Container:
     addresses: frozenset[str] = frozenset()
     """Its IP addresses, without those of every namespace."""
     v2_identifier: int | None = None
-    """Of its cgroup v2, by which its sockets are known; None where it has none of its own."""
+    """Of its cgroup v2, by which its sockets are identified; None without one."""
 
     @property
     def name(self) -> str:
@@ -70,9 +70,9 @@ class Containers:
         self._sockets: dict[int, int] = {}
 
     def refresh(self) -> list[Container]:
-        """Look for containers that have come and gone, and for changes of their namespaces and addresses.
+        """Find containers that were added and removed, and changes of their namespaces and addresses.
 
-        Returns those that are gone. Their counters stay readable until release().
+        Returns the removed ones. Their counters stay readable until release().
         """
         found = {
             (cgroup.path, cgroup.identifier): cgroup for cgroup in find_containers(self._hierarchy, self._patterns)
@@ -91,7 +91,7 @@ class Containers:
         return gone
 
     def release(self, gone: Iterable[Container]) -> None:
-        """Containers that are gone have been read for the last time."""
+        """Removed containers have been read for the last time."""
         for container in gone:
             self._accounting.give_back(container.slot)
 
@@ -208,7 +208,7 @@ def addresses_of(process: int) -> set[str]:
 
 
 def local_addresses(fib_trie: str) -> set[str]:
-    """IPv4 addresses in the text of /proc/PID/net/fib_trie: each stands before a line `/32 host LOCAL`."""
+    """IPv4 addresses in the text of /proc/PID/net/fib_trie: each precedes a line `/32 host LOCAL`."""
     found: set[str] = set()
     address = ""
     for line in fib_trie.splitlines():

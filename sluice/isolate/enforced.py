@@ -86,7 +86,7 @@ class Enforced:
         self._period_end = 0
         self._preempted = 0
         self._moved = 0
-        """What the network moved in this period, in either direction."""
+        """Nanoseconds charged for the network in this period, in either direction."""
         self._quiet = 0
         self._closed: dict[str, int] = {}
         self._last = self._totals()
@@ -98,7 +98,7 @@ class Enforced:
         self._period_end = now + self.limit.period_us * 1000
 
     def close(self) -> None:
-        """Restore the ordinary limit, and take the programs out of the kernel."""
+        """Restore the ordinary limit, and detach the programs from the kernel."""
         try:
             self.release()
         finally:
@@ -107,7 +107,7 @@ class Enforced:
             self.quota.close()
 
     def decide(self, counters: Counters, now: int, passed: int, open_after: int) -> bool:
-        """Charge what was accounted up to now, refill, and open or close the gates.
+        """Charge the accounts up to now, refill, and open or close the gates.
 
         counters: all that its slot has counted. passed: ns since the last decision. open_after: ns after which gates
         open without another decision. Returns False if another program has removed the limit.
@@ -183,7 +183,7 @@ class Enforced:
             self.quota.take_over(slice_ns // 1000)
 
     def _slice(self) -> int:
-        """What the kernel may let it run until the next decision. With credit of many periods this is no more than its
+        """The time it may run until the next decision. With credit of many periods this is no more than its
         ordinary limit allows in ours: cgroup v1 refuses more than a parent, for instance a pod, has.
         """
         return min(self.ledger.runtime, 1000 * self.limit.quota_us * OUR_PERIOD // self.limit.period_us)
@@ -210,7 +210,7 @@ class Enforced:
         return _Totals(dropped, dict(self._closed), self.quota.throttled())
 
     def state(self) -> State:
-        """How it is now, and what happened since the last call."""
+        """Its current state, and the changes since the last call."""
         before, self._last = self._last, self._totals()
         now = self._last
         return State(

@@ -1,4 +1,4 @@
-"""What was enforced as text, and as JSON."""
+"""The results of enforcement as text, and as JSON."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def state_json(state: State) -> dict[str, object]:
 
 @dataclass
 class Totals:
-    """What was dropped since the start, by container and reason."""
+    """The drops since the start, by container and reason."""
 
     dropped: dict[str, dict[str, Dropped]] = field(default_factory=dict[str, dict[str, Dropped]])
     missed: int = 0
@@ -175,7 +175,7 @@ def enforcer_text(enforcer: Enforcer) -> str:
 
 
 def restored_text(done: Restored) -> str:
-    """What was restored; empty if there was nothing to do."""
+    """The restored limits; empty if there were none."""
     kinds = (
         ("restored", done.restored),
         ("left, as another program has set the limit since", done.changed),

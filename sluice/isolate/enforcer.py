@@ -54,7 +54,7 @@ class Enforcement:
     states: list[State]
     """Of containers with a limit, those that ended since the sample before among them."""
     unlimited: list[str]
-    """Containers without a limit of their own: they are accounted only."""
+    """Containers without a limit: they are accounted only."""
     failed: dict[str, str]
     """Containers that are not enforced because a limit cannot be written, and why."""
     missed: int
@@ -65,7 +65,7 @@ class Enforcer:
     """Accounts as a Session does, and enforces. Use as a context: limits are restored at the end.
 
     mode: of MODES, where packets are dropped. dry_run: decide, and change nothing. early: see Gate. tick: seconds
-    between decisions. state_folder: where ordinary limits are kept in case this process is killed. nics: interfaces of
+    between decisions. state_folder: where ordinary limits are saved in case this process is killed. nics: interfaces of
     the host at which packets are dropped by destination, too.
     Raises IsolateError if accounting is not possible here, or if another controller uses the folder.
     """
@@ -87,9 +87,9 @@ class Enforcer:
         self.dry_run = dry_run
         self.tick = tick
         self.found: Restored | None = None
-        """What an earlier controller left, and was restored at the start."""
+        """State of an earlier controller that was restored at the start."""
         self.nics: Nics | None = None
-        """What drops at interfaces of the host."""
+        """The filters at interfaces of the host."""
         self._early = early
         self._record: Record | None = None
         self._watchdog: Watchdog | None = None
@@ -130,7 +130,7 @@ class Enforcer:
         self.close()
 
     def close(self) -> None:
-        """Restore all limits, and take the programs out of the kernel. May be called twice."""
+        """Restore all limits, and detach the programs from the kernel. May be called twice."""
         if self._closed:
             return
         self._closed = True
@@ -236,7 +236,7 @@ class Enforcer:
             self.decide()
 
     def decide(self) -> None:
-        """Charge and decide, from what was accounted up to now."""
+        """Charge and decide, from the accounts up to now."""
         now = time.monotonic_ns()
         if self._watchdog is not None:
             self._watchdog.beat()
@@ -253,7 +253,7 @@ class Enforcer:
                 self._end(slot)
 
     def sample(self) -> Enforcement:
-        """What all cost and what was dropped since the last sample."""
+        """The cost of all and the drops since the last sample."""
         sample = self.session.sample()
         self._follow()
         states = [*self._ended, *(one.state() for one in self.enforced.values())]

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class IsolateError(Exception):
-    """What was requested cannot be done on this machine or with these arguments; the message says what to do."""
+    """The request cannot be fulfilled on this machine or with these arguments; the message has the advice."""

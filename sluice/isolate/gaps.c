@@ -1,8 +1,8 @@
-/* Reads the clock without pause on one CPU, and prints the gaps in what it read, in nanoseconds:
+/* Reads the clock without pause on one CPU, and prints the gaps between its readings, in nanoseconds:
  *
  *   gaps CPU MILLISECONDS THRESHOLD
  *
- * What interrupts it makes a gap as long as what it cost, with the parts that no probe in the kernel sees. It reads for
+ * An interruption makes a gap as long as its cost, with the parts that no probe in the kernel sees. It reads for
  * some milliseconds, and then lets the other tasks of the CPU run for as long. Prints `ready`, then the median step, then
  * a line with start and length of each gap above the threshold.
  */

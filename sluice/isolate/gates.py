@@ -33,7 +33,7 @@ DROPS = struct.Struct("=2Q2Q")
 
 @dataclass(frozen=True)
 class Dropped:
-    """What was dropped for one reason."""
+    """The drops for one reason."""
 
     packets: int = 0
     """Segments of a packet that a device would divide (GSO) count each."""
@@ -50,7 +50,7 @@ class Gates:
     """The gates of one container: a program on each of its interfaces. Nothing is pinned: the kernel removes them when
     this process ends, or, without tcx, the watchdog (classic.py).
 
-    mode: one of MODES. folder: of the container's cgroup. record: what the kernel does not undo is recorded there
+    mode: one of MODES. folder: of the container's cgroup. record: persistent state of the kernel is recorded there
     before it is changed. Raises IsolateError if the program cannot be built or loaded.
     """
 
@@ -82,7 +82,7 @@ class Gates:
             raise
 
     def close(self) -> None:
-        """Take the programs out of the kernel."""
+        """Detach the programs from the kernel."""
         for key in list(self.places):
             self._detach(key)
         self._memory.close()

@@ -26,7 +26,7 @@ _INTERFACES = 4096
 
 @dataclass(frozen=True)
 class Interface:
-    """An interface, as its namespace sees it."""
+    """An interface in its namespace."""
 
     name: str
     index: int
@@ -85,8 +85,8 @@ def interfaces() -> list[Interface]:
 
 
 def namespace_identifier(namespace: int) -> int:
-    """What the calling thread's network namespace calls another one, given by a descriptor; -1 if no name is known, as
-    when no link leads there.
+    """The calling thread's identifier of another network namespace, given by a descriptor; -1 if no name is known, as
+    when it has no link there.
     """
     attribute = struct.pack("=HHI", 8, _NSID_FD, namespace)
     for kind, body in _request(_GETNSID, 0, struct.pack("=Bxxx", 0) + attribute):
@@ -98,7 +98,7 @@ def namespace_identifier(namespace: int) -> int:
 def host_end(inside: Interface, outside: list[Interface], identifier: int) -> Interface | None:
     """The host's end of a container's veth; None if it has none there.
 
-    outside: interfaces of the host. identifier: what the host's namespace calls the container's.
+    outside: interfaces of the host. identifier: the container's in the host's namespace.
     """
     if inside.kind != "veth" or identifier < 0:
         return None

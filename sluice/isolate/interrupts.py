@@ -21,19 +21,19 @@ _PAUSE = 100e-6
 """Seconds between two interrupts: the clock reader runs undisturbed in between."""
 _THRESHOLD = 500
 _LONGEST = 100_000
-"""Nanoseconds of gaps that may be an interrupt; a longer one is another task's turn."""
+"""Nanoseconds of gaps that may be an interrupt; a longer one is another task's time slice."""
 _ENOUGH = 50
 """Interrupts that must have been measured."""
 _QUARTILE = 4
-"""The charge is the lower quartile of what was measured: other load on the machine only adds."""
+"""The charge is the lower quartile of the measurements: other load on the machine only adds."""
 
 
 @dataclass(frozen=True)
 class InterruptCost:
-    """What was measured."""
+    """The measurements."""
 
     hidden_ns: int
-    """Charged per network interrupt, beside what is seen of it."""
+    """Charged per network interrupt, in addition to its probed part."""
     seen_ns: int
     """The part of the measured interrupts that the probes saw."""
     samples: int
@@ -44,7 +44,7 @@ class InterruptCost:
 
 @dataclass(frozen=True)
 class _Sent:
-    """An interrupt that was sent: when, by the monotonic clock, and what the probes saw of it."""
+    """An interrupt that was sent: when, by the monotonic clock, and its probed part."""
 
     begin: int
     end: int
@@ -52,7 +52,7 @@ class _Sent:
 
 
 def measure(accounting: Accounting, milliseconds: int = MILLISECONDS) -> InterruptCost:
-    """Interrupt a CPU on which a process reads the clock, and compare what that sees with what the probes see. Both are
+    """Interrupt a CPU on which a process reads the clock, and compare its gaps with the probes' times. Both are
     busy for the given time.
     """
     cpus = sorted(os.sched_getaffinity(0))
@@ -84,7 +84,7 @@ def _prefer(process: int, policy: int, priority: int) -> None:
 
 
 def _interrupt(accounting: Accounting, target: int, milliseconds: int) -> tuple[list[_Sent], str]:
-    """Send interrupts while the clock is read; they, and what it printed."""
+    """Send interrupts while the clock is read; returns these, and its output."""
     sent: list[_Sent] = []
     command = [str(compiled_gaps()), str(target), str(milliseconds), str(_THRESHOLD)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -112,7 +112,7 @@ def _parse(output: str) -> tuple[int, list[tuple[int, int]]]:
 
 
 def _hidden(one: _Sent, step: int, gaps: list[tuple[int, int]]) -> int | None:
-    """What an interrupt cost beside what was seen of it; None if it is not in exactly one gap, as when the clock was
+    """The cost of an interrupt beside its probed part; None if it is not in exactly one gap, as when the clock was
     not read at that time.
     """
     first = bisect.bisect_left(gaps, (one.begin, 0))

@@ -1,10 +1,10 @@
-"""What a container may still run: the thesis's runtime and gained (figures 2.7 and 2.8), in nanoseconds of CPU time.
+"""The remaining time of a container: the thesis's runtime and gained (figures 2.7 and 2.8), in nanoseconds of CPU time.
 
 All arithmetic is on integers, and nothing is dropped: at any time
 
     runtime + gained + lapsed = granted + forgiven - charged
 
-where charged is what the container cost: `ran - for_others + by_others`, as accounting defines it.
+where charged is the container's cost: `ran - for_others + by_others`, as accounting defines it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class Ledger:
     granted: int = field(init=False)
     """All quotas so far."""
     runtime: int = field(init=False)
-    """What it may run; negative when it is in debt."""
+    """The time for which it may run; negative when it is in debt."""
 
     def __post_init__(self) -> None:
         self.granted = self.runtime = self.quota
 
     @property
     def balance(self) -> int:
-        """What it may still cost in this period."""
+        """Its remaining time in this period."""
         return self.runtime + self.gained
 
     def use(self, ran: int, for_others: int, by_others: int) -> None:
@@ -104,7 +104,7 @@ class Pacer:
         """The quota to write now, in ns, never below FLOOR; None: write nothing.
 
         runtime: of the ledger. ran: since the last decision. The kernel takes its runtime in slices for each CPU and
-        checks it at ticks, so that `left` is an estimate: what a container ran too much is in the ledger.
+        checks it at ticks, so that `left` is an estimate: a container's excess is in the ledger.
         """
         self.left = max(0, self.left - ran)
         if runtime >= FLOOR:

@@ -18,7 +18,7 @@ _ANY = 0
 
 _Print = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
 _log: list[str] = []
-"""What libbpf and the verifier said of the last load."""
+"""Messages of libbpf and the verifier on the last load."""
 
 
 class _TestRun(ctypes.Structure):
@@ -212,7 +212,7 @@ class Map:
 
 
 class Object:
-    """A compiled object: opened, then loaded, then attached; close() takes all of it out of the kernel."""
+    """A compiled object: opened, then loaded, then attached; close() removes all of it from the kernel."""
 
     def __init__(self, path: Path) -> None:
         self._links: list[int] = []
@@ -246,13 +246,13 @@ class Object:
         library().bpf_program__set_autoload(self._program(name), False)
 
     def load(self) -> None:
-        """Load maps and programs into the kernel. Raises IsolateError with what the verifier said."""
+        """Load maps and programs into the kernel. Raises IsolateError with the verifier's messages."""
         _log.clear()
         if library().bpf_object__load(self._handle):
             raise _failed("the kernel refuses the BPF programs")
 
     def attach(self, name: str) -> None:
-        """Attach a program to what its section names."""
+        """Attach a program to the hook that its section names."""
         link = library().bpf_program__attach(self._program(name))
         if not link:
             raise _failed(f"attaching {name}")

@@ -1,4 +1,4 @@
-"""Drops packets at interfaces of the host by their destination: those that come from the network, before the host
+"""Drops packets at interfaces of the host by their destination: those received from the network, before the host
 routes or switches them. One program at each interface serves all containers.
 """
 
@@ -30,7 +30,7 @@ class Nics:
 
     def __init__(self, names: Sequence[str], cpus: int, containers: int, record: Record | None = None) -> None:
         self.places: list[str] = []
-        """The interfaces, each with what drops there."""
+        """The interfaces, each with its filter."""
         self._cpus = cpus
         self._links: list[int] = []
         self._filters: list[classic.Filter] = []
@@ -48,7 +48,7 @@ class Nics:
             raise
 
     def close(self) -> None:
-        """Take the programs out of the kernel."""
+        """Detach the programs from the kernel."""
         for link in self._links:
             os.close(link)
         self._links.clear()
@@ -127,7 +127,7 @@ class NicGate:
 
     @property
     def places(self) -> list[str]:
-        """Where packets are dropped; none where it has no address of its own."""
+        """Where packets are dropped; none if it has no separate address."""
         return self._nics.places if self.addresses else []
 
     def set(self, reason: str, until: int) -> None:

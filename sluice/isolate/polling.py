@@ -1,6 +1,6 @@
 """Threaded NAPI: the kernel's own means against work for others. A thread of the kernel polls an interface of a
 container in place of softirqs; in the container's cgroup, its time is the container's, and when that is throttled, the
-device drops what it does not poll in time.
+device drops packets that it does not poll in time.
 
     python -m sluice.isolate.polling PROCESS INTERFACE 0|1      sets it in the network namespace of a process
 """
@@ -32,7 +32,7 @@ _COMM = 15
 
 @dataclass(frozen=True)
 class Change:
-    """What was changed at one interface, and how it was before."""
+    """The changes at one interface, with the former values."""
 
     folder: str
     """Of the container's cgroup: by one of its processes its namespace is entered."""
@@ -121,7 +121,7 @@ def _offload(name: str, command: int, value: int = 0) -> int:
 
 
 def _set_threaded(process: int, interface: str, wanted: bool) -> None:
-    """In a process of its own, as sysfs shows the network namespace in which it was mounted."""
+    """In a separate process, as sysfs shows the network namespace in which it was mounted."""
     command = [sys.executable, "-P", "-m", "sluice.isolate.polling", str(process), interface, str(int(wanted))]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd="/", env=environment)

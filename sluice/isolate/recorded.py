@@ -41,7 +41,7 @@ class Report:
     """By cgroup; `(host)` and `(idle)` among them."""
     losses: dict[str, int] = field(default_factory=dict[str, int])
     limits: list[str] = field(default_factory=list[str])
-    """What the machine could not do."""
+    """Limitations of the machine."""
     complete: bool = False
     """The recording has its summary: the command was not killed."""
 

@@ -1,7 +1,7 @@
-"""Ordinary limits of containers whose quota is written by a controller: kept in a file before the first write, so that
+"""Ordinary limits of containers whose quota is written by a controller: saved in a file before the first write, so that
 they are restored however the controller ends.
 
-A watchdog, which is a process of its own, restores them as soon as the controller's end of a pipe is closed, or when it
+A watchdog, which is a separate process, restores them as soon as the controller's end of a pipe is closed, or when it
 has not written to it for some seconds. If the watchdog is killed, too, the file is still there: the next start of the
 controller restores them first, and so does `sluice isolate restore`.
 
@@ -33,7 +33,7 @@ _HANGS = 3.0
 _BEAT, _END = b".", b"q"
 _DESCRIPTOR = 1000
 """The least number of the controller's end of the pipe, above that of other descriptors. The kernel closes those of a
-process that ends from the last to the first (task_work_run), and takes milliseconds to remove each program.
+process that ends from the last to the first (task_work_run), and needs milliseconds to remove each program.
 """
 
 
@@ -49,14 +49,14 @@ class Kept:
 
 @dataclass(frozen=True)
 class Restored:
-    """What restore() did."""
+    """The results of restore()."""
 
     restored: list[str]
     changed: list[str]
     """Cgroups whose limit another program has set since: it was left."""
     gone: list[str]
     failed: list[str]
-    """What could not be restored, with the reason."""
+    """Limits that could not be restored, with the reason."""
     kept: list[Kept] = field(default_factory=list[Kept])
     """The limits of `failed`: they stay in the file."""
 
@@ -104,7 +104,7 @@ class Record:
         self._write()
 
     def forget(self, folder: Path) -> None:
-        """The limit has been restored, or the cgroup is gone."""
+        """The limit has been restored, or the cgroup was removed."""
         if self.kept.pop(str(folder), None) is not None:
             self._write()
 
@@ -129,7 +129,7 @@ class Record:
             raise IsolateError(f"{path}: changes cannot be recorded: {os.strerror(error.errno or 0)}") from error
 
     def restore(self) -> Restored:
-        """Restore what an earlier controller left. What fails stays in the file, and is in `kept`."""
+        """Restore the limits that an earlier controller left. One that fails remains in the file, and is in `kept`."""
         done = restore(self.folder)
         self.kept = {one.folder: one for one in done.kept}
         return done
@@ -170,7 +170,7 @@ def undo_change(change: Change | classic.Filter) -> None:
 
 
 def _undo_changes(folder: Path) -> None:
-    """Interfaces are as before. What cannot be read is left for people."""
+    """Interfaces are as before. An unreadable entry is left for the operator."""
     path = folder / "interfaces.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
         for row in json.loads(path.read_text()):
@@ -180,7 +180,7 @@ def _undo_changes(folder: Path) -> None:
 
 
 def read_kept(folder: Path) -> list[Kept]:
-    """What the file has; nothing if there is none. Raises IsolateError if it is not such a file."""
+    """The content of the file; nothing without one. Raises IsolateError if it is not such a file."""
     path = folder / "limits.json"
     try:
         rows = json.loads(path.read_text())["cgroups"]
@@ -211,7 +211,7 @@ def restore(folder: Path = FOLDER, forget: bool = True) -> Restored:
         if forget:
             with contextlib.suppress(OSError):
                 _write(folder, found.kept)
-    finally:  # after the limits, as it takes longer: a container waits for its limit, and an interface works meanwhile
+    finally:  # after the limits, as it is slower: a container waits for its limit, and an interface works meanwhile
         if forget:
             _undo_changes(folder)
     return found

@@ -1,4 +1,4 @@
-"""Accounting while it runs: samples of what each container cost, for programs and for `sluice isolate watch`.
+"""Accounting while it runs: samples of each container's cost, for programs and for `sluice isolate watch`.
 
 with Session() as session:
     while True:
@@ -32,17 +32,17 @@ _LISTED = 256
 
 @dataclass(frozen=True)
 class Usage:
-    """What a container cost."""
+    """The cost of a container."""
 
     container: Container
     counters: Counters
     ended: bool
-    """It is gone: this is its last sample."""
+    """It was removed: this is its last sample."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What all cost since the sample before, or since the start of the session."""
+    """The cost of all since the sample before, or since the start of the session."""
 
     time: float
     """Seconds since the start of the session."""
@@ -65,7 +65,7 @@ class Sample:
 
 
 def _measured(accounting: Accounting) -> InterruptCost:
-    """The cost of an interrupt; on a machine under load it takes longer until enough of them were measured."""
+    """The cost of an interrupt; on a machine under load more time passes until enough of them were measured."""
     cost = measure(accounting)
     for factor in _LONGER:
         if not cost.why_not or cost.samples == 0:
@@ -79,7 +79,7 @@ class Session:
 
     patterns: paths of cgroups that are containers, as of a shell; without, those that container engines make, and
     others with tasks outside of systemd's own.
-    interrupt_ns: the hidden cost of an interrupt; None measures it, which takes most of a second of one CPU.
+    interrupt_ns: the hidden cost of an interrupt; None measures it, which uses most of a second of one CPU.
     hierarchy: in which cgroups are looked for; by default, where the cpu controller is.
     Raises IsolateError if accounting is not possible here.
     """
@@ -117,12 +117,12 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Take the programs out of the kernel."""
+        """Detach the programs from the kernel."""
         self.accounting.close()
 
     @property
     def limits(self) -> list[Limit]:
-        """What the machine cannot do, and what remains."""
+        """Limitations of the machine, and the remaining functions."""
         found = limits(self.hierarchy, self.accounting.missing, self.interrupt_cost)
         if self.containers.sockets_refused:
             remains = "in a shared network namespace received packets are its first container's, or the host's"
@@ -146,7 +146,7 @@ class Session:
         self.stopped = True
 
     def look(self) -> None:
-        """Look for containers that have come and gone."""
+        """Find containers that were added and removed."""
         self._seen_cgroups = self.accounting.control.new_cgroups
         if self._seen_cgroups - self._forgotten > _CACHED:  # of services that came and went, with no container
             self._forgotten = self._seen_cgroups
@@ -164,7 +164,7 @@ class Session:
                 self.look()
 
     def sample(self) -> Sample:
-        """What all cost since the last sample."""
+        """The cost of all since the last sample."""
         self.look()
         before, now = self._last, self.accounting.snapshot()
         sample = self._between(before, now, self._gone)
@@ -179,7 +179,7 @@ class Session:
         return sample
 
     def total(self) -> Sample:
-        """What all cost since the start, up to the last sample, ended containers among them."""
+        """The cost of all since the start, up to the last sample, ended containers among them."""
         start = self._first
         # containers began to count at their first sight, some of them in a slot that another one had at the start
         begin = Snapshot(start.time, {slot: start.slots[slot] for slot in (HOST, IDLE)}, start.skipped)

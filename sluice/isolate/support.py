@@ -1,4 +1,4 @@
-"""What this kernel and its configuration cannot do for accounting and dropping, and what remains."""
+"""Limitations of this kernel and its configuration for accounting and dropping, and the remaining functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WITHOUT = {
     "net_dev_queue": "packets that timers and tasklets send (TCP) stay with the task that was interrupted",
     "consume_skb": "completed transmissions are charged to the next packet, or to the host",
 }
-"""By tracepoint: what accounting is without it."""
+"""By tracepoint: the restriction of accounting without it."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Limit:
 
     what: str
     remains: str
-    """What accounting is without it."""
+    """The restriction of accounting without it."""
 
     def __str__(self) -> str:
         return f"{self.what}: {self.remains}"
@@ -78,7 +78,7 @@ def limits(hierarchy: Hierarchy, missing: Sequence[str], cost: InterruptCost) ->
 
 
 def enforcement_limits(mode: str) -> list[Limit]:
-    """What this kernel cannot do to drop packets. mode: of gates.MODES."""
+    """Limitations of this kernel in dropping packets. mode: of gates.MODES."""
     found: list[Limit] = []
     if mode in ("auto", "host-end", "tc") and not has_type("tcx_link"):
         found.append(

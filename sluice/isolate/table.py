@@ -40,7 +40,7 @@ def _sum(counters: Sequence[Counters]) -> Counters:
 
 
 def clip(name: str, width: int) -> str:
-    """A long path keeps its end, which tells containers apart."""
+    """Of a long path, the end is shown, which distinguishes containers."""
     return name if len(name) <= width else "..." + name[3 - width :]
 
 
@@ -107,7 +107,7 @@ def start_json(session: Session) -> dict[str, object]:
 
 
 def limits_json(limits: Sequence[Limit]) -> list[dict[str, str]]:
-    """What is not possible, as JSON."""
+    """The limitations, as JSON."""
     return [{"what": limit.what, "remains": limit.remains} for limit in limits]
 
 

@@ -39,7 +39,7 @@ NoNewPrivileges=yes
 WantedBy=multi-user.target
 """
 AT_START = (*ENFORCING, "CAP_SYS_NICE", "CAP_SETPCAP")
-"""What the process has until its programs are loaded: CAP_SYS_NICE for its priority and the measurement of interrupts,
+"""The capabilities until the programs are loaded: CAP_SYS_NICE for its priority and the measurement of interrupts,
 CAP_SETPCAP to drop capabilities.
 """
 

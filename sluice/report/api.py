@@ -38,7 +38,7 @@ from sluice.stacks.ports import searches_tunnels
 Source = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A capture file (pcap or pcapng, perhaps compressed), or several, whose packets are taken in the order of time."""
 Function = str | Callable[..., Any] | ModuleType
-"""A function on events: its name or file as `sluice run -f` takes it, a Python function with a decorator of
+"""A function on events: its name or file as for `sluice run -f`, a Python function with a decorator of
 sluice.functions, or a module with such functions.
 """
 _COMPILING = 2.0
@@ -88,7 +88,7 @@ def log(
 
 @dataclass
 class Result:
-    """What a run came to.
+    """The outcome of a run.
 
     packets: their number. seconds: how long it took. counters: by layer ("box" for the whole) and name. reports: the
     figures that functions reported, by name. rows: the rows of each log or function that wrote some, by the log's or
@@ -361,7 +361,7 @@ class _Run:
         return WorkerBoxes(compiled, self.settings, [], options, workers=self.workers)
 
     def rows(self) -> Generator[bytes]:
-        """The rows of the only log, as whole lines, while the run goes on in a thread. Raises what `outcome` does."""
+        """The rows of the only log, as whole lines, while the run continues in a thread. Raises what `outcome` does."""
         taken = _Queue()
         rows = Rows(taken)
         values = self.wanted.parameters()[0]
@@ -402,7 +402,7 @@ def _checked(outcome: Outcome, inputs: Inputs) -> Outcome:
 
 @contextlib.contextmanager
 def _noted(text: str) -> Generator[None]:
-    """Print a note if the context takes long."""
+    """Print a note if the context lasts long."""
     timer = threading.Timer(_COMPILING, lambda: print(text, file=sys.stderr, flush=True))
     timer.daemon = True
     timer.start()

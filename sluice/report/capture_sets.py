@@ -31,7 +31,7 @@ _ROTATED = tuple(
 
 @dataclass(frozen=True)
 class CaptureSet:
-    """The files of one capture, in the order in which they were written, as their names say."""
+    """The files of one capture, in the order in which they were written, by their names."""
 
     files: tuple[str, ...]
     share: int = 0
@@ -62,7 +62,7 @@ def capture_sets(paths: Sequence[str]) -> list[CaptureSet]:
 
 
 def _key(path: str) -> tuple[tuple[str, ...], tuple[str, int]]:
-    """What the names of a set have in common, and the place of this one among them."""
+    """The common part of the names of a set, and the place of this one among them."""
     folder, name = os.path.split(path)
     for kind, pattern in enumerate(_ROTATED):
         if match := pattern.match(name):

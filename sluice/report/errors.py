@@ -1,5 +1,5 @@
-"""What can go wrong between a log and its files."""
+"""Errors between a log and its files."""
 
 
 class OutputError(Exception):
-    """Rows cannot be written as requested; the message says what to do."""
+    """Rows cannot be written as requested; the message has the advice."""

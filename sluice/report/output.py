@@ -22,10 +22,10 @@ _F_SETPIPE_SZ = 1031
 
 
 class Sink(Protocol):
-    """What takes rows."""
+    """A consumer of rows."""
 
     def write(self, lines: bytes) -> None:
-        """Take whole lines of JSON. Raises OSError or OutputError."""
+        """Accept whole lines of JSON. Raises OSError or OutputError."""
         ...
 
     def close(self) -> None:
@@ -51,7 +51,7 @@ class Rows:
             self.begin()
 
     def begin(self) -> None:
-        """Start to take rows. May be called again."""
+        """Start to accept rows. May be called again."""
         if self._thread.ident is None:
             self._thread.start()
 

@@ -109,7 +109,7 @@ class Rotating:
             at, empty = end, False
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered rows."""
         self._writer.flush()
 
     def close(self) -> None:

@@ -22,9 +22,9 @@ class Table:
 
     Iterate over it for rows as dictionaries: times are `datetime` (UTC, in microseconds), durations are seconds as
     `float`, members that a row does not have are None. `arrow`, `pandas` and `polars` give all rows at once; times
-    there have nanoseconds. DuckDB, polars and other libraries with Arrow's C interface take a Table itself.
+    there have nanoseconds. DuckDB, polars and other libraries with Arrow's C interface accept a Table itself.
 
-    A table of `sluice.flows` and `sluice.log` reads its captures anew each time that its rows are used, and never holds
+    A table of `sluice.flows` and `sluice.log` reads its captures again whenever its rows are used, and never holds
     all of them for an iteration.
     """
 

@@ -3,7 +3,7 @@
 lang/         the language: lexer, parser, types, resource bounds; messages with file, line and advice
 grammar/      message grammars (`unit`): their parser, their meaning, and the C that parses and serialises
 grammars/     ready grammars
-interpreter/  what a program means, in Python
+interpreter/  the semantics of programs, in Python
 lower/        a checked program to C
 runtime/      the platform, in C: channels, instances, pools, the event loop
 build.py      a program to an executable file

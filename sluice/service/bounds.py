@@ -1,4 +1,4 @@
-"""The memory that a service takes: known before it runs."""
+"""The memory of a service, known before it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Limits:
-    """What is allocated at start: for all workers together."""
+    """The memory that is allocated at start, for all workers together."""
 
     instances: int = 4096
     buffers: int = 8192
@@ -21,10 +21,10 @@ class Limits:
     timeout: int = 30
     """Seconds in which a backend has to answer; 0: no limit."""
     message_time: int = 30
-    """Seconds in which a message has to arrive, or its beginning if it is forwarded as it comes; 0: no limit."""
+    """Seconds in which a message has to arrive, or its beginning if it is forwarded as it is received; 0: no limit."""
     body_time: int = 60
     """Seconds of a period in which `body_rate` bytes for each of them have to pass, of a client's message that is
-    forwarded while it comes, and of what a connection is sent; 0: no limit.
+    forwarded while it arrives, and of the output to a connection; 0: no limit.
     """
     body_rate: int = 100
     keep: int = 64
@@ -40,9 +40,9 @@ class Limits:
     health_rise: int = 2
     """Checks in a row that put a backend back."""
     health_fall: int = 3
-    """Checks in a row that take it out."""
+    """Consecutive failed checks after which it is not used."""
     health_path: str = ""
-    """What is requested by HTTP; empty: a backend is only connected."""
+    """The target of the HTTP request; empty: a backend is only connected."""
     handshake: int = 10
     """Seconds in which a TLS handshake has to be done; 0: no limit."""
     handshakes: int = 1024
@@ -54,7 +54,7 @@ class Limits:
     access_log_size: int = 0
     """MiB after which the file is renamed, and a new one begun; 0: never."""
     access_log_keep: int = 5
-    """Files before it that are kept then."""
+    """Older files that remain then."""
     access_log_buffer: int = 1024
     """KiB of lines that a worker holds until they are written."""
     cache: int = 0
@@ -68,7 +68,7 @@ class Limits:
     slice: int = 50
     """Microseconds after which an instance has to wait for its next turn."""
     events: str = "epoll"
-    """What reports events: epoll or io_uring."""
+    """The interface that reports events: epoll or io_uring."""
     tls_memory: int = 256
     """MiB of memory of TLS, of all services of the process."""
     http2_memory: int = 64
@@ -83,8 +83,8 @@ LINE = 17 << 10
 
 @dataclass(frozen=True)
 class Bounds:
-    """Bytes. `instance` is what one connection takes while it is idle; `busy` with a buffer on both sides of each of
-    its channels; `total` is what the process reserves at start, and never exceeds.
+    """Bytes. `instance` is the memory of an idle connection; `busy` with a buffer on both sides of each of
+    its channels; `total` is the memory that the process reserves at start, and never exceeds.
     """
 
     instance: int
@@ -101,7 +101,7 @@ def bounds_of(
     tls: bool = False,
     proxied: bool = False,
 ) -> Bounds:
-    """The bounds of a service of a program whose instances have that many channels; `folders`: some lead to folders;
+    """The bounds of a service of a program whose instances have that many channels; `folders`: some serve folders;
     `tls`: its clients or backends use TLS, whose memory is in the total; `proxied`: clients send PROXY headers.
     """
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)

@@ -44,14 +44,14 @@ def build_program(name: str, *sources: str, tls: bool = False, http2: bool = Fal
 
 
 def _platform(tls: bool, http2: bool) -> Path:
-    """What all programs have in common, as an object file."""
+    """The code that all programs share, as an object file."""
     sources = (*SOURCES, *(WITH_TLS if tls else WITHOUT_TLS), *(WITH_HTTP2 if http2 else WITHOUT_HTTP2))
     texts = {f"unit_{each}": f'#include "{each}"\n' for each in sources}
     return _cached("platform" + "-tls" * tls + "-http2" * http2, OBJECT, texts, ["-r", "-nostdlib"])
 
 
 def _cached(name: str, kind: str, texts: dict[str, str], more: list[str | Path]) -> Path:
-    """What the compiler makes of texts, from the cache if it is there."""
+    """The compiled form of texts, from the cache if it is there."""
     command = compiler()
     options = [*flags(), "-pthread", f"-I{RUNTIME}"]
     digest = hashlib.sha256()

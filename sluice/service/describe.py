@@ -1,4 +1,4 @@
-"""What a program consists of: its types, functions, processes and units, and the memory that an instance takes."""
+"""The parts of a program: its types, functions, processes and units, and the memory of an instance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program with the grammars of its messages: what the interpreter runs, and what is compiled."""
+"""A program with the grammars of its messages: the input of the interpreter and of the compiler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PORTS = 16
 
 @dataclass
 class Service:
-    """A checked program, and the unit of each record that stands on a wire."""
+    """A checked program, and the unit of each record that is sent or received."""
 
     checked: Checked
     units: dict[str, Plan] = field(default_factory=dict[str, Plan])
@@ -34,7 +34,7 @@ class Service:
     """MiB of the cache of HTTP responses that the program's first lines give; 0: none."""
 
     refused: dict[str, ServiceError] = field(default_factory=dict[str, ServiceError])
-    """Why the annotations of a record do not describe a unit: an error where the record has to stand on a wire."""
+    """Why the annotations of a record do not describe a unit: an error where the record is sent or received."""
 
     @property
     def warnings(self) -> list[Warned]:
@@ -59,13 +59,13 @@ class Service:
         return known[name]
 
     def protocols(self, process: Signature) -> tuple[str, ...]:
-        """Names in ALPN (RFC 7301, section 6) of the protocol that a process speaks; none if it has no such name."""
+        """Names in ALPN (RFC 7301, section 6) of the protocol of a process; none if it has no such name."""
         units = [self.units[each.name] for each in _records(process) if each.name in self.units]
         framings = [item.framing for unit in units for item in unit.items if item.kind == "tail"]
         return ("http/1.1",) if any(each.startswith("http_") for each in framings) else ()
 
     def accepts_web(self, process: Signature, channel: int) -> bool:
-        """Whether what a channel of a process receives are requests of HTTP."""
+        """Whether a channel of a process receives requests of HTTP."""
         type = process.channels[channel].type
         unit = self.units.get(str(type.receives)) if isinstance(type, ChannelOf) else None
         return unit is not None and any(item.framing == "http_request" for item in unit.items if item.kind == "tail")
@@ -77,7 +77,7 @@ class Service:
         return any(item.framing == "http_response" for unit in units if unit for item in unit.items)
 
     def unit(self, type: Type, place: Place) -> Plan:
-        """The unit of what a channel carries. Raises ServiceError."""
+        """The unit of a channel's messages. Raises ServiceError."""
         if not isinstance(type, Named) or type.variant:
             raise ServiceError(place, f"{type} has no form on the wire", "a channel of a process carries a record.")
         if type.name in self.refused:
@@ -104,7 +104,7 @@ def load_file(path: str, grammars: Sequence[str] = (), settings: dict[str, int] 
 
 
 def ready_services() -> list[str]:
-    """Names of the services that come with Sluice."""
+    """Names of the services included in Sluice."""
     return sorted(each.stem for each in SERVICES.glob("*.fk"))
 
 
@@ -114,7 +114,7 @@ def find_program(name: str) -> str:
 
 
 def _first_lines(path: str) -> dict[str, str]:
-    """What the comments before anything else say, such as `# grammar: http`."""
+    """The settings in the comments at the beginning, such as `# grammar: http`."""
     found: dict[str, str] = {}
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         said = re.match(r"#\s*(grammar|cache)s?:\s*(.*)", line)

@@ -18,7 +18,7 @@ Signature = tuple[int, int, int]
 
 
 class Names:
-    """What the texts of backends mean now, and what they meant when they were used last. Of one that has no meaning any
+    """The current and the last used meaning of the texts of backends. Of one that has no meaning any
     more, since a name is unknown for a while or a file is gone or wrong, the last one counts, and `warn` is given why.
     """
 
@@ -43,7 +43,7 @@ class Names:
         return made
 
     def adopt(self, draft: Names) -> None:
-        """Only what is used in a draft is used from now on."""
+        """Only the entries used in a draft are used from now on."""
         self._used = draft._used
 
     def changed(self, names: bool) -> dict[str, list[Backend]]:
@@ -77,7 +77,7 @@ class Names:
 
 
 def _signature(path: str) -> Signature | None:
-    """What differs when a file has changed; None without a file."""
+    """The value that changes with the file; None without a file."""
     try:
         found = os.stat(path)
     except OSError:

@@ -28,7 +28,7 @@ START_MOST = 30.0
 PREPARE_MOST = 60.0
 """Seconds in which a reload has to be read, its names resolved, and its program compiled."""
 ACCEPT_MOST = 10.0
-"""Seconds for which the answer to a reload waits until the process before has accepted what was waiting."""
+"""Seconds for which the answer to a reload waits until the process before has accepted waiting connections."""
 BACKLOG = 4096
 
 
@@ -59,7 +59,7 @@ class Events:
 
 
 Answer = SimpleQueue[dict[str, Any]] | None
-"""Where the outcome of a reload goes; None: a signal has requested it."""
+"""The receiver of a reload's outcome; None: a signal has requested it."""
 
 
 @dataclass
@@ -74,13 +74,13 @@ class _Preparation:
 
 @dataclass
 class _Process:
-    """A process of services. `answer` is where the outcome of the reload goes that has started it."""
+    """A process of services. `answer` receives the outcome of the reload that has started it."""
 
     plan: Plan
     process: subprocess.Popen[str]
     answer: Answer = None
     use: Callable[[], None] | None = None
-    """What is called when it has taken over."""
+    """The callback when it has taken over."""
     ready: int = 0
     draining: bool = False
     after: _Process | None = None
@@ -90,8 +90,8 @@ class _Process:
 
 
 class Operation:
-    """Services that run. `again` makes the plan of a reload from what was requested, in a thread of its own, and raises
-    RefusedError; with it comes what is called when the plan is used.
+    """Services that run. `again` makes the plan of a reload from the request, in a separate thread, and raises
+    RefusedError; with it is the callback for the use of the plan.
 
     `drain`: seconds in which the connections of a process may end after another has taken over.
     """
@@ -123,7 +123,7 @@ class Operation:
         return answer.get()
 
     def run(self, plan: Plan) -> int:
-        """Run services until SIGINT or SIGTERM; SIGHUP reloads, SIGUSR1 opens access logs anew. The exit
+        """Run services until SIGINT or SIGTERM; SIGHUP reloads, SIGUSR1 reopens access logs. The exit
         status. Raises OSError if an address cannot be listened at.
         """
 
@@ -186,7 +186,7 @@ class Operation:
         if self._metrics_socket is not None:
             given.append(self._metrics_socket.fileno())
             command += ["--metrics-listener", str(given[-1])]
-        # a group of its own: Ctrl-C reaches it once, through the handler
+        # a separate group: Ctrl-C reaches it once, through the handler
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True, pass_fds=given)
         started = _Process(plan, process, answer, use)
         self._processes.append(started)
@@ -240,7 +240,7 @@ class Operation:
         def prepare() -> None:
             try:
                 found: object = self._again(what)
-            except Exception as error:  # this thread has no one else to say it to
+            except Exception as error:  # this thread has no caller to report it to
                 found = error if isinstance(error, RefusedError) else RefusedError(f"{type(error).__name__}: {error}")
             self._happened.put(("prepared", preparation, found))
 
@@ -262,7 +262,7 @@ class Operation:
         self._refuse(why, preparation.answer)
 
     def _prepared(self, preparation: _Preparation, found: tuple[Plan, Callable[[], None]] | RefusedError) -> None:
-        """The thread of a reload has ended: its plan is used, unless it comes too late."""
+        """The thread of a reload has ended: its plan is used, unless it is overdue."""
         self._preparation = None
         if preparation.timer is not None:
             preparation.timer.cancel()
@@ -295,7 +295,7 @@ class Operation:
             self._events.refused(why)
 
     def _line(self, started: _Process, line: str) -> None:
-        """What a process prints: `ready` and `metrics` with an address, `draining`, or its counters."""
+        """The messages of a process: `ready` and `metrics` with an address, `draining`, or its counters."""
         word, *rest = line.split()
         if line.startswith("["):
             started.counters = json.loads(line)

@@ -1,4 +1,4 @@
-"""What a compiled service is connected to, and the command line that says so."""
+"""The addresses of a compiled service, and their command line."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ COMMON = ("workers", "slice", "events", "http2_memory", "tls_memory")
 
 
 class AddressError(Exception):
-    """An address that is none, or a name that is not known; the message says what to do."""
+    """An invalid address, or an unknown name; the message has the advice."""
 
 
 class Backend(NamedTuple):
-    """Where a channel leads: an address, or a folder with the port 0. One with a name is connected by TLS, and its
+    """The target of a channel: an address, or a folder with the port 0. One with a name is connected by TLS, and its
     certificate has to have that name.
     """
 
@@ -50,7 +50,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class Wiring:
-    """What each channel of a process is connected to: the number of the one that is accepted, and its address; the
+    """The target of each channel of a process: the number of the one that is accepted, and its address; the
     addresses of the others by their number.
     """
 

@@ -33,13 +33,13 @@ PROCESSES = "sluice-processes"
 SEED = "sluice-seed"
 """Of the hash that divides traffic: parts are the same in each run."""
 SCOPES = "sluice-scopes"
-"""The hash that says by which scope the traffic of a function is divided."""
+"""The hash with the scope by which the traffic of a function is divided."""
 CLOCK = "sluice-clock"
 """With the run: clocks below it may have been used."""
 
 
 PATIENCE = 12
-"""Time-outs of the store after which the controller gives up to reach it, as its instances do."""
+"""Time-outs of the store after which the controller fails, as its instances do."""
 REPLY = 1.0
 """Seconds for which the controller of a running chain waits for the store: it has other things to do."""
 PAUSE, SOON = 1.0, 0.05
@@ -120,7 +120,7 @@ class ChainStore:
         self.peer.set_timeout(seconds)
 
     def succeed(self, part: Part) -> tuple[int, int]:
-        """What a process owned that has ended is that of the next one. The last clock that it committed, and the bytes
+        """Pass the ownership of an ended process to the next one. The last clock that it committed, and the bytes
         of its file of rows then. Raises AwayError: call it again then.
         """
         name = part.functions.c[0].name
@@ -137,7 +137,7 @@ class ChainStore:
         return 0 if "repeated" in self.off else _number(done), _number(rows)
 
     def reserve(self, clock: int) -> None:
-        """The store knows that clocks below this one may be used."""
+        """Set in the store that clocks below this one may be used."""
         self._clock = clock
         self._calls([("SET", f"{CLOCK}:{self.run}", clock)])
 
@@ -180,7 +180,7 @@ class ChainStore:
             self.recovery.performed(function, entry, reply)
 
     def watch(self) -> None:
-        """A step to recover a store that began anew, or that another server has replaced; and to bound the logs. Raises
+        """A step to recover a store that restarted, or that another server has replaced; and to bound the logs. Raises
         StateError if the store is away for too long.
         """
         self.recovery.look()
@@ -224,7 +224,7 @@ class ChainStore:
             raise StateError(str(error)) from error
 
     def establish(self, peer: Peer | Cluster) -> None:
-        """Load the functions into a server, and set what is of no process. Raises StoreError."""
+        """Load the functions into a server, and set the keys of no process. Raises StoreError."""
         functions = shared_functions(self.chain)
         load_library(peer, self.library)
         declare_objects(peer, [(function.name, function.shared) for function in functions])
@@ -240,26 +240,26 @@ class ChainStore:
             peer.call("HSETNX", SCOPES, function.name, self.chain.scopes[function.name].name)
 
     def token(self, part: Part) -> str:
-        """By which the store knows the process of an instance."""
+        """The token that identifies the process of an instance."""
         return self.tokens[part.number]
 
     def files(self, part: Part) -> tuple[int, ...]:
-        """What the process of an instance writes to: its log."""
+        """The log of the process of an instance."""
         return (self._files[part.number].file,) if part.number in self._files else ()
 
     def figures(self) -> dict[str, int]:
-        """What was counted of the store's failures."""
+        """The counters of the store's failures."""
         return self.recovery.figures()
 
     def failure(self) -> str | None:
-        """What could not be recovered."""
+        """The state that could not be recovered."""
         if not self.recovery.missing:
             return None
         missing = f"{self.peer.name} lost {self.recovery.missing} calls that no log has"
         return f"{missing}: its state is older than the packets that left"
 
     def clean(self) -> None:
-        """Remove what is needed only while the chain runs."""
+        """Remove the keys that are needed only while the chain runs."""
         keys = [f"{CLOCK}:{self.run}"]
         for part in self.chain.leaders:
             if not part.shares:

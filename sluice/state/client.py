@@ -77,7 +77,7 @@ def client_library() -> Path:
 
 @dataclass(frozen=True)
 class Place:
-    """What the client of one instance among several of a function needs to know.
+    """The parameters of the client of one instance among several of a function.
 
     function: its name. token: of the process. run: the epoch of the chain. cached, watched: names of objects that
     belong to parts of the traffic, and of those with callbacks. strict: operations with results are in the order of
@@ -97,7 +97,7 @@ class Place:
 class Client:
     """An open client: `address` is that of its struct sl_store. Raises StoreError.
 
-    functions: whose objects it stores, without a place. In a cluster each has a connection of its own, as their keys
+    functions: whose objects it stores, without a place. In a cluster each has a separate connection, as their keys
     are on several nodes.
     """
 

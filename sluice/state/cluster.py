@@ -196,7 +196,7 @@ def open_store(location: Location, timeout: float | None = None) -> Peer | Clust
 
 
 def _is_safe(reply: Reply) -> bool:
-    """Whether a replica has what was updated, and so do disks, by the reply to WAIT or WAITAOF."""
+    """Whether a replica has the updates, and so do disks, by the reply to WAIT or WAITAOF."""
     counts = reply if isinstance(reply, list) else [reply]
     return all(isinstance(count, int) and count >= 1 for count in counts)
 

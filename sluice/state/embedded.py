@@ -1,4 +1,4 @@
-"""A private server: found, started on a Unix socket in a folder of its own, and ended."""
+"""A private server: found, started on a Unix socket in a private folder, and ended."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def embedded(location: Location) -> Generator[Location]:
         command += ["no", "--daemonize", "no", "--dir", folder, "--maxmemory-policy", "noeviction", "--databases", "1"]
         log = Path(folder, "log")
         with log.open("wb") as out:
-            # a group of its own: Ctrl-C is for this process, which still needs the server to end its run
+            # a separate group: Ctrl-C is for this process, which still needs the server to end its run
             server = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,

@@ -47,7 +47,7 @@ class Comparison:
 
 
 def compare_output(comparison: Comparison, ideal: Path, other: Path, inputs: Iterable[str]) -> None:
-    """Compare two captures of what left the chains. inputs: the captures that came in. Raises RunError."""
+    """Compare two captures of the chains' output. inputs: the captures of their input. Raises RunError."""
     library = runtime_library()
     count = 0
     for one, two in zip_longest(packets(str(ideal), library), packets(str(other), library)):

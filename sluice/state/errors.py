@@ -1,5 +1,5 @@
-"""What goes wrong with a store."""
+"""Errors of a store."""
 
 
 class StoreError(Exception):
-    """A store that cannot be used: it is away, of a wrong version, or refuses; the message says what to do."""
+    """A store that cannot be used: it is not reachable, of a wrong version, or refuses; the message has the advice."""

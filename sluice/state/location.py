@@ -14,7 +14,7 @@ append-only files of the server and, in a cluster, of a replica.
 
 
 class LocationError(ValueError):
-    """A text that is no store; the message says which there are."""
+    """A text that is no location of a store; the message lists the forms."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Location:
 
     @property
     def name(self) -> str:
-        """What messages call it; without the password."""
+        """Its name in messages; without the password."""
         if self.kind != "server":
             return f"the {self.kind} store"
         return f"the store {self.path}" if self.path else f"the store {self.host}:{self.port}"

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 Counts = Mapping[str, int]
 """TS: the number of the last call of each process that the store has performed."""
 LOGGED = b"_logged"
-"""What the names of functions end with that perform calls of logs (store/operations.lua)."""
+"""The suffix of functions that perform calls of logs (store/operations.lua)."""
 STRETCH = 1 << 20
 """Bytes of a log that are read at once; a longer record is read whole."""
 ENDED = 1 << 62
@@ -51,7 +51,7 @@ class _Stretch:
 class WriteAheadLog:
     """The file of one instance, to which its processes append one after the other.
 
-    `look` finds out step by step what is in it, so that no other method has to read all of a long log at once.
+    `look` reads its content step by step, so that no other method has to read all of a long log at once.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class WriteAheadLog:
         self.file = os.open(path, os.O_RDWR | os.O_APPEND)
         os.unlink(path)
         self.start = 0
-        """What is before it was removed."""
+        """The bytes before it were removed."""
         self._stretches: deque[_Stretch] = deque()
         self._wanted = 0
         """The size from which on it is looked at again: a long record was not whole."""
@@ -94,7 +94,7 @@ class WriteAheadLog:
 
     def look(self, now: bool = False) -> bool:
         """Look at about one stretch that was appended. Whether there was one. now: also where a long record was not
-        whole a short time ago, which it would take long to read again and again.
+        whole a short time ago, which would be slow to read again and again.
         """
         at, size = self._stretches[-1].end if self._stretches else self.start, os.fstat(self.file).st_size
         if size == at or (size < self._wanted and not now):
@@ -121,7 +121,7 @@ class WriteAheadLog:
         os.ftruncate(self.file, self._stretches[-1].end if self._stretches else self.start)
 
     def drop(self, counts: Counts) -> None:
-        """Remove what a checkpoint has: the calls up to these."""
+        """Remove the calls that a checkpoint has: those up to these."""
         end = self.start
         while self._stretches and _has(counts, self._stretches[0]):
             end = self._stretches.popleft().end
@@ -189,8 +189,8 @@ def replay_order(entries: Iterable[Entry], has: Counts, live: Collection[str]) -
     and how many of them no log has. live: processes that have not ended.
 
     Calls without a result commute, or are of one process, which the store performs in its order. A call with a result
-    came after those of its TS, and before all others: packets relied on what it saw. The TS with the largest numbers is
-    that of the most recent result (figure 3.10): what a process called after it was seen by no packet. Of a process
+    came after those of its TS, and before all others: packets relied on its result. The TS with the largest numbers is
+    that of the most recent result (figure 3.10): no packet has seen later calls of a process. Of a process
     that has ended, calls that no TS has were not performed, or its successor makes them again.
     """
     queues: dict[str, deque[Entry]] = {}

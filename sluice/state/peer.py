@@ -1,4 +1,4 @@
-"""A connection to a Valkey or Redis server from Python, for setting up and for reading what it holds (RESP 2)."""
+"""A connection to a Valkey or Redis server from Python, for setting up and for reading its content (RESP 2)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReplyError(StoreError):
 
 
 class Peer:
-    """A connection. Raises StoreError, with the reason and what to do, from every method."""
+    """A connection. Raises StoreError, with the reason and the advice, from every method."""
 
     def __init__(self, location: Location, timeout: float | None = None) -> None:
         self.name, self.location = location.name, location
@@ -88,7 +88,7 @@ class Peer:
                 return
 
     def server_of(self, _key: str) -> str:
-        """The identity of the running server that has a key; it changes when the server starts anew."""
+        """The identity of the running server that has a key; it changes when the server restarts."""
         return run_id(self.call("INFO", "server"))
 
     def is_lost(self) -> bool:

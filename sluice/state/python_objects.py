@@ -78,7 +78,7 @@ class _Store(ctypes.Structure):
 
 
 def declarations(function: PythonFunction) -> list[Shared]:
-    """What a file declares. Raises StoreError, with the name, for what makes no sense."""
+    """The declarations of a file. Raises StoreError, with the name, for an invalid one."""
     found: list[Shared] = []
     for name, item in function.shared.items():
         kind, scope, access, loss, help = item.__sluice_shared__
@@ -148,7 +148,7 @@ class PythonObjects:
         return status, result.number
 
     def finish(self) -> tuple[dict[str, int], str | None]:
-        """Wait until all updates are acknowledged. What was counted, and why updates were lost."""
+        """Wait until all updates are acknowledged. Returns the counters, and why updates were lost."""
         self._store.finish(self._client.address)
         if not self._store.fault(self._client.address):
             for name in self._held:

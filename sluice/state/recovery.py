@@ -1,5 +1,5 @@
-"""Recovery of a store that has lost what it acknowledged (CHC, 3.4.4): a server that starts anew, from a checkpoint or
-with nothing, or a replica that takes the place of its master.
+"""Recovery of a store that has lost acknowledged updates (CHC, 3.4.4): a server that restarts, from a checkpoint or
+with nothing, or a replica that replaces its master.
 
 The controller does that. A server is whole if its identity is in the key `sluice-whole`, which only the controller
 sets; clients transmit nothing to another one (runtime/log.c).
@@ -44,7 +44,7 @@ def whole_key(function: str, run: int) -> str:
 class Recovery:
     """Write-ahead logs, checkpoints and recoveries of a running chain's functions.
 
-    establish: loads the functions into a server, and sets what is of no process. live: processes that have not ended.
+    establish: loads the functions into a server, and sets the keys of no process. live: processes that have not ended.
     """
 
     functions: Sequence[str]
@@ -110,7 +110,7 @@ class Recovery:
             peer.call("SET", key, peer.server_of(key))
 
     def recover(self, peer: Peer | Cluster) -> Iterator[None]:
-        """Let the servers have what they acknowledged, if they are others than before: a short step for each item, so
+        """Restore acknowledged updates of the servers, if they are others than before: a short step for each item, so
         that the controller does something else in between, but no other call. Raises StoreError.
         """
         begin, done = time.monotonic(), 0
@@ -132,7 +132,7 @@ class Recovery:
         )
 
     def due(self) -> bool:
-        """Whether it is time to see which servers there are."""
+        """Whether it is time to look for changes of servers."""
         now = time.monotonic()
         if now - self._checked < CHECK:
             return False
@@ -190,12 +190,12 @@ class Recovery:
     # --- checkpoints ---
 
     def checkpoint(self, peer: Peer | Cluster) -> None:
-        """Let the server save its state when a log is long, and drop what it has saved then."""
+        """Let the server save its state when a log is long, and drop the saved part then."""
         sizes = [log.size for log in self._all()]
         if isinstance(peer, Peer) and (self._saving or max(sizes, default=0) > LOG_MOST // 2):
             self.save(peer)
         for log in self._all():
-            if log.size > LOG_MOST:  # what is lost of it is counted if the store fails
+            if log.size > LOG_MOST:  # its lost calls are counted if the store fails
                 log.discard()
 
     def look(self) -> None:
@@ -240,7 +240,7 @@ class Recovery:
         return [log for logs in self.logs.values() for log in logs]
 
     def figures(self) -> dict[str, int]:
-        """What was counted, if a store was recovered."""
+        """The counters, if a store was recovered."""
         if not self.count:
             return {}
         found = {"store_recoveries": self.count, "store_replayed_calls": self.replayed}

@@ -1,4 +1,4 @@
-"""What a store holds of functions, as rows; and the same rows of local objects, as a box writes them.
+"""The objects of functions in a store, as rows; and the same rows of local objects, as a box writes them.
 
 A row has `function`, `object`, `key`, `type` and `value`: a number; a list of numbers (of a set sorted); an object of
 numbers (a map); a struct's bytes in hexadecimal. Rows are sorted, so that two states can be compared byte by byte.
@@ -17,12 +17,12 @@ from sluice.state.errors import StoreError
 from sluice.state.peer import Peer, Reply
 
 OBJECTS = "sluice-objects"
-"""The hash that says what objects there are: FUNCTION.OBJECT, and its declaration."""
+"""The hash that lists the objects: FUNCTION.OBJECT, and its declaration."""
 KEYS = "sluice:{*}*"
 TOGETHER = 500
 """Objects that are read with one round trip."""
 CLOCK_BYTES = 8
-"""What a struct begins with: the identifier of the update that set it. Without more it was dropped."""
+"""The beginning of a struct: the identifier of the update that set it. Without more it was dropped."""
 
 _KEY = re.compile(r"sluice:\{([^{}]+)\}(\w+)(?:[#@]\w+)?:(.*)", re.DOTALL)
 """The key of an object (runtime/function/shared_text.h)."""
@@ -38,7 +38,7 @@ _READ: dict[str, tuple[str, ...]] = {
 
 
 def declare_objects(peer: Peer | Cluster, functions: Sequence[tuple[str, Sequence[Shared]]]) -> None:
-    """Say in the store which objects the functions, given by name, have.
+    """List in the store the objects of the functions, which are given by name.
 
     Raises StoreError where another function had an object of that name and another type.
     """

@@ -1,4 +1,4 @@
-"""safety=disk: that servers can say when updates are on their disks.
+"""safety=disk: whether servers can report that updates are on their disks.
 
 Redis and Valkey from 7.2 on have WAITAOF. An older server has updates on disk before it replies if it synchronizes its
 append-only file with each command (appendfsync always).

@@ -32,7 +32,7 @@ INSTANCE = "0"
 
 @dataclass
 class Session:
-    """What a box is given: the address of its store, and the file for local objects. Both None: neither is needed.
+    """The parameters of a box: the address of its store, and the file for local objects. Both None: neither is needed.
 
     text: the final state, once the box has finished: a row a line. python: objects of functions in Python in a store.
     """
@@ -43,7 +43,7 @@ class Session:
     python: PythonObjects | None = field(default=None, repr=False)
 
     def finished(self, outcome: Outcome) -> Outcome:
-        """The outcome of a run, with what the objects of functions in Python add to it. Call it before `text`."""
+        """The outcome of a run, with the counters of objects of functions in Python. Call it before `text`."""
         if self.python is None:
             return outcome
         counts, fault = self.python.finish()
@@ -65,7 +65,7 @@ def session(
 ) -> Generator[Session]:
     """The store of a run, for functions that declare shared objects. dumps: whether the final state is wanted.
 
-    Raises StoreError when it cannot be used, or a file in Python declares what makes no sense.
+    Raises StoreError when it cannot be used, or a file in Python has an invalid declaration.
     """
     declared = [function for function in functions if function.shared]
     in_python = [function for function in python if function.shared]
@@ -126,7 +126,7 @@ def _remote(
             return _lines(store_rows(peer, [name for name, _ in names]))
 
     with contextlib.ExitStack() as opened:
-        # each client has identifiers of its own, which increase
+        # each client has separate identifiers, which increase
         first = Client(location, library.prefix, run - 1, INSTANCE, functions=[function.name for function in functions])
         opened.callback(first.close)
         objects = None

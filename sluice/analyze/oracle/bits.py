@@ -19,8 +19,8 @@ def build_bits(
 ) -> None:
     """Instrument a module as `sluice analyze instrument` does, with the check. Raises AnalyzeError.
 
-    libraries: what the program is linked with, as for a compiler: libraries and further sources
-    without: variables whose updates are not marked, to see that the check finds them
+    libraries: the program's further inputs of the linker, as for a compiler: libraries and further sources
+    without: variables whose updates are not marked, to test that the check finds them
     """
     with tempfile.TemporaryDirectory() as folder:
         instrumented, code = Path(folder) / "instrumented.bc", Path(folder) / "state.c"

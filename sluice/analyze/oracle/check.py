@@ -1,4 +1,4 @@
-"""Runs an instrumented program, and reports what its run shows about the analysis."""
+"""Runs an instrumented program, and compares its run with the analysis."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Check:
-    """What one run showed."""
+    """The results of one run."""
 
     missed: list[Finding]
     """Changed, and not updateable by the analysis: faults of the analysis."""
@@ -54,7 +54,7 @@ def build(
 ) -> None:
     """Instrument a module and link it. Raises AnalyzeError.
 
-    link: what the program is linked with, as for a compiler: libraries and further sources
+    link: the program's further inputs of the linker, as for a compiler: libraries and further sources
     without: variables, or allocations as FILE:LINE, that are taken not to be updateable
     options: of the analysis, as the tool has them
     """

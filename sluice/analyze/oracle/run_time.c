@@ -1,5 +1,5 @@
 /* Compares, at each receive call, the bytes of a program's variables and allocated memory with those at the receive call
- * before, and reports bytes that changed although the analysis does not call what contains them updateable.
+ * before, and reports bytes that changed although by the analysis their variable is not updateable.
  *
  * The instrumented program (../tool/oracle.cpp) defines the table of variables and calls these functions; it is linked
  * with --wrap=free and --wrap=realloc. Findings go to the file that SLUICE_ORACLE names, a line of JSON for each. */
@@ -29,7 +29,7 @@ void *__real_realloc(void *memory, size_t size);
 void __wrap_free(void *memory);
 void *__wrap_realloc(void *memory, size_t size);
 
-/* Memory that is observed, with a copy of what it contained at the receive call before. */
+/* Memory that is observed, with a copy of its content at the receive call before. */
 struct watched {
   struct variable variable;
   unsigned char *copy; /* nothing before the first receive call that saw it */

@@ -1,3 +1,3 @@
-"""Records a build: compilers that add bitcode to every object file stand in for those that the build calls, and the
+"""Records a build: compilers that add bitcode to every object file replace those that the build calls, and the
 bitcode of each linked program becomes one module. `wrapper.py` runs in their place and imports nothing of Sluice.
 """

@@ -51,7 +51,7 @@ class Call:
 
 @dataclass
 class Recorded:
-    """A program's module, and what of the program it does not contain."""
+    """A program's module, and the parts of the program that it lacks."""
 
     program: Path
     module: Path
@@ -95,7 +95,7 @@ def _run(command: list[str], work: Path) -> tuple[int, list[Call]]:
     shims.mkdir()
     for name in _compilers():
         _write_shim(shims / name, f'exec {sys.executable} -I -S "{WRAPPER}" {name} "$@"')
-    _write_shim(shims / "strip", "exit 0")  # symbols say what was left out
+    _write_shim(shims / "strip", "exit 0")  # symbols show omitted code
     path = os.environ.get("PATH", os.defpath)
     environment = {**os.environ, "PATH": f"{shims}:{path}", "SLUICE_RECORD_LOG": str(log), "SLUICE_RECORD_PATH": path}
     environment.update(CC="cc", CXX="c++")  # no paths: a configure script writes them down for later

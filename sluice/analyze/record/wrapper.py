@@ -1,7 +1,7 @@
 """Runs instead of a compiler while `sluice analyze build` records: wrapper.py NAME ARGUMENT...
 
 Compiles with clang 19, without optimisation and with debug info, and has it embed the bitcode of each translation unit
-in the object file, so that the linker itself selects what belongs to a program. If clang does not compile a file, the
+in the object file, so that the linker itself selects the parts of a program. If clang does not compile a file, the
 compiler that was called does, and the file is logged as left out.
 
 Environment: SLUICE_RECORD_LOG, the file to which a line of JSON is appended for each call; SLUICE_RECORD_PATH, the PATH
@@ -31,7 +31,7 @@ RECORD = [
     ),
 ]
 SECTION = ".sluice.bitcode"
-"""Not clang's .llvmbc, by which plug-ins of GNU ar and ld take an object for one of link-time optimisation."""
+"""Not clang's .llvmbc, by which plug-ins of GNU ar and ld treat an object as one of link-time optimisation."""
 _DROPPED = re.compile(
     r"-O.*|-g(?!cc-).*|-s|-flto.*|-fno-lto|-ffat-lto-objects|-fuse-linker-plugin|-fwhole-program|-fembed-bitcode.*"
     r"|-Werror.*|-pedantic-errors|(-Wp,)?-[DU]_FORTIFY_SOURCE.*|-fprofile-.*|-fsanitize=.*|--coverage|-fauto-profile.*"
@@ -44,7 +44,7 @@ _WITH_VALUE = {
 
 
 def expand(arguments: list[str]) -> list[str]:
-    """Arguments with response files (@FILE) replaced by what they contain."""
+    """Arguments with response files (@FILE) replaced by their content."""
     found: list[str] = []
     for argument in arguments:
         if argument.startswith("@") and os.path.isfile(argument[1:]):
@@ -56,7 +56,7 @@ def expand(arguments: list[str]) -> list[str]:
 
 
 def read(arguments: list[str]) -> dict[str, object]:
-    """What a call does: its output, sources, other inputs, and whether it compiles, links, or neither."""
+    """The effect of a call: its output, sources, other inputs, and whether it compiles, links, or neither."""
     output: str | None = None
     sources: list[str] = []
     inputs: list[str] = []

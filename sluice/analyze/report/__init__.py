@@ -1,1 +1,1 @@
-"""What the tool found, for people: `model.py` reads its JSON, `text.py` prints it, `page.py` adds the source."""
+"""The tool's findings, for people: `model.py` reads its JSON, `text.py` prints it, `page.py` adds the source."""

@@ -32,11 +32,11 @@ class Use:
 
 @dataclass(frozen=True)
 class Update:
-    """A line of packet processing that may change a variable, or memory that it leads to."""
+    """A line of packet processing that may change a variable, or memory that is reached from it."""
 
     place: Place
     chain: tuple[str, ...]
-    """The objects from the variable to what is written, in words; empty for a variable in a register."""
+    """The objects from the variable to the written memory, in words; empty for a variable in a register."""
     path: str
     """packet; exit if no packet is received afterwards; reload if only after a signal"""
 
@@ -78,7 +78,7 @@ class Variable:
     constant: bool
     top_level: bool
     points_to: list[str]
-    """What the pointers in it may point to, in words."""
+    """The targets of pointers in it, in words."""
     uses: list[Use]
     """In packet processing."""
     updates: list[Update]
@@ -145,7 +145,7 @@ class Analysis:
     unknown_code: list[Place]
     not_receive: list[tuple[Place, str]]
     assumed: list[str]
-    """What the user declared harmless."""
+    """The items that the user declared harmless."""
     missing: list[str]
     """Functions and variables of the program that have no bitcode."""
     without_debug_info: list[str]

@@ -45,7 +45,7 @@ def page_of(analysis: Analysis) -> str:
 
 
 _Marks = dict[tuple[str, int], list[tuple[str, str]]]
-"""By file and line: kinds of marks (used, declared, receive), and what they are about."""
+"""By file and line: kinds of marks (used, declared, receive), and their subjects."""
 
 
 def _marks(analysis: Analysis) -> _Marks:

@@ -1,5 +1,5 @@
 /* Checks the bytes of updated variables (`sluice analyze check --bits`): after each packet, memory that changed has to belong
- * to variables of which all have their byte set. Memory is that of the variables, and all objects that they lead to, as
+ * to variables of which all have their byte set. Memory is that of the variables, and all objects reached from them, as
  * an export finds them. Findings go to the file that SLUICE_ORACLE names, as those of ../oracle/run_time.c. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static uint64_t first_difference(const uint8_t *one, const uint8_t *other, uint6
   return at;
 }
 
-/* Copies memory again. Returns 0 if memory is exhausted, of which the summary says that it was not watched. */
+/* Copies memory again. Returns 0 if memory is exhausted, which the summary reports as not watched. */
 static int copy_again(uint8_t **to, const uint8_t *from, uint64_t size) {
   if (!*to && !(*to = sluice_real_malloc(size ? size : 1))) {
     not_watched++;
@@ -72,7 +72,7 @@ static void compare_variable(uint64_t number) {
   copy_again(&copy->bytes, row->memory, row->size);
 }
 
-/* Of an object, whether it changed is found once, as several variables may lead to it. */
+/* Of an object, whether it changed is found once, as several variables may refer to it. */
 static void compare_object(struct object *object, uint64_t variable) {
   if (object->compared != receives) {
     object->compared = receives;
@@ -86,7 +86,7 @@ static void compare_object(struct object *object, uint64_t variable) {
 static void check(void *context, const struct sluice_packet *packet) {
   (void)context;
   (void)packet;
-  /* not before the first packet: programs close descriptors that they do not know */
+  /* not before the first packet: programs close unknown descriptors */
   if (!output && !(output = fopen(getenv("SLUICE_ORACLE"), "w"))) return;
   receives++;
   for (uint64_t number = 0; number < sluice_state_variables_count; number++) compare_variable(number);

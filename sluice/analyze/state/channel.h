@@ -1,4 +1,4 @@
-/* Where exports go to and come from: a file or FIFO, in which each has its length before it, or Valkey. */
+/* Targets and sources of exports: a file or FIFO, in which each has its length before it, or Valkey. */
 #pragma once
 
 #include <stddef.h>
@@ -13,9 +13,9 @@ struct channel;
 /* Of `FILE` or `valkey:HOST:PORT:KEY`. NULL if it cannot be opened. */
 struct channel *channel_open(const char *place, int write);
 void channel_close(struct channel *channel);
-/* Returns 0, or -1. The packet's number decides when Valkey gets all state anew. */
+/* Returns 0, or -1. The packet's number decides when Valkey gets all state again. */
 int channel_write(struct channel *channel, const uint8_t *bytes, size_t size, uint64_t packet);
-/* Returns 1; 0 at the end; CHANNEL_CUT if the last export is not complete; or CHANNEL_WRONG if what is there is no list of
+/* Returns 1; 0 at the end; CHANNEL_CUT if the last export is not complete; or CHANNEL_WRONG if the data is no list of
  * exports. The bytes are valid until the next call. */
 int channel_read(struct channel *channel, uint8_t **bytes, size_t *size);
 

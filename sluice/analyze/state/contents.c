@@ -1,5 +1,5 @@
-/* Says where pointers are in memory that is exported or imported. The generated code has the types of variables; that of
- * an object is known from its allocation, or from the pointers that lead to it. */
+/* Finds the pointers in memory that is exported or imported. The generated code has the types of variables; that of
+ * an object is known from its allocation, or from the pointers to it. */
 #include <string.h>
 
 #include "export.h"
@@ -16,7 +16,7 @@ static void pointers_of(const struct block *block, const struct sluice_type *typ
     const struct sluice_member *member = &type->members[i];
     if (member->kind == SLUICE_BYTES) continue;
     const uint64_t step = member->kind == SLUICE_RECORD ? member->of->size : sizeof(void *);
-    uint64_t first = 0; /* arrays may be large, and what is asked for small */
+    uint64_t first = 0; /* arrays may be large, and the requested part small */
     if (step && from > at + member->offset) first = (from - at - member->offset) / step;
     for (uint64_t n = first; n < member->count; n++) {
       const uint64_t offset = at + member->offset + n * step;
@@ -58,7 +58,7 @@ void sluice_each_pointer(const struct block *block, uint64_t from, uint64_t to, 
     const struct view view = block->object->views[i]; /* an action may add views */
     if (view.offset >= to) break;
     if (view.seen != exports) continue;
-    /* without a type of the object, what follows is taken for more of the same: an array after an allocator's header */
+    /* without a type of the object, the rest is treated as more of the same: an array after an allocator's header */
     const uint64_t end = type ? view.offset + view.type->size : end_of_views(block->object, i + 1, block->size);
     uint64_t at = view.offset;
     if (from > at) at += (from - at) / view.type->size * view.type->size;

@@ -1,4 +1,4 @@
-/* Selects entries of a flow: those that the program compared with what it looked for while it processed the packet, or
+/* Selects entries of a flow: those that the program compared with its search key while it processed the packet, or
  * those whose members have the values that OpenNF's controller names. */
 #include <string.h>
 

@@ -1,5 +1,5 @@
-/* Exports variables and the memory that they lead to. The generated code says where pointers are, and of what type;
- * objects.c says which memory there is. */
+/* Exports variables and the memory reached from them. The generated code has the places and types of pointers;
+ * objects.c has the allocated memory. */
 #include <string.h>
 #include <sys/random.h>
 #include <time.h>
@@ -39,7 +39,7 @@ static void follow(const struct block *block, uint64_t offset, const struct slui
     sluice_output.failed = 1;
     return;
   }
-  if (object->walked == walks && !typed && !viewed) return; /* else what it points to was not known before */
+  if (object->walked == walks && !typed && !viewed) return; /* else its targets were not known before */
   object->walked = walks;
   if (queue_count == queue_space) {
     size_t space = queue_space ? 2 * queue_space : 1024;
@@ -148,8 +148,8 @@ int sluice_state_export(enum sluice_model model, struct sluice_export *result) {
     sluice_put(&record, sizeof(record));
   }
   queue_count = 0;
-  if (!&sluice_state_type_count) return -1; /* nothing says what the variables contain */
-  /* also from variables that did not change: what they lead to may say of which type memory is that others lead to */
+  if (!&sluice_state_type_count) return -1; /* the types of the variables are missing */
+  /* also from variables that did not change: memory reached from them may give the type of that reached from others */
   for (uint64_t number = 0; number < sluice_state_variables_count; number++)
     if (is_exported(number, SLUICE_FLOW)) walk(number);
   for (uint64_t number = 0, at = 0; number < sluice_state_variables_count; number++) {

@@ -1,4 +1,4 @@
-/* What the files share that export state, and in part those that import it. */
+/* Shared by the files that export state, and in part by those that import it. */
 #pragma once
 
 #include "internal.h"
@@ -11,7 +11,7 @@ struct block { /* memory of a variable, or an object */
   const struct object *object; /* NULL for a variable */
 };
 
-/* ---- contents.c: where pointers are in memory, and of what type it is ---- */
+/* ---- contents.c: the pointers in memory, and its type ---- */
 
 typedef void (*each_pointer)(const struct block *block, uint64_t offset, const struct sluice_member *member);
 /* Calls the action for each pointer that lies within bytes [from, to): in the block's own type, and in its views. */
@@ -40,7 +40,7 @@ extern struct output sluice_output;
 void sluice_put(const void *bytes, size_t size);
 /* A record of bytes [from, to), which then count as exported. */
 void sluice_put_range(const struct block *block, uint64_t from, uint64_t to);
-/* Records of the parts of [from, to) that differ from what was exported last. Returns whether there were any. */
+/* Records of the parts of [from, to) that differ from the last export. Returns whether there were any. */
 int sluice_put_difference(const struct block *block, uint64_t from, uint64_t to);
 
 /* ---- entries.c: the part of a variable that belongs to a flow ---- */
@@ -49,11 +49,11 @@ int sluice_put_difference(const struct block *block, uint64_t from, uint64_t to)
 void sluice_entries_select(const struct opennf_filter *filters, size_t count);
 /* Whether a variable has entries of flows: of this type, if it is not NULL. */
 int sluice_has_entries(uint64_t variable, const struct sluice_type *type);
-/* Records of the entries of the flow, and of what else changed. */
+/* Records of the entries of the flow, and of other changes. */
 void sluice_put_entries(const struct block *block, uint64_t variable);
 
 /* ---- export.c ---- */
 
-/* Calls the function for each object that a variable leads to, with each such variable. Returns -1 if memory is exhausted,
+/* Calls the function for each object reached from a variable, with each such variable. Returns -1 if memory is exhausted,
  * and some may be missing. */
 int sluice_each_object(void (*action)(struct object *object, uint64_t variable));

@@ -1,4 +1,4 @@
-/* What pointers into the program's image may lead to: its variables, and the beginnings of its functions. */
+/* Targets of pointers into the program's image: its variables, and the beginnings of its functions. */
 #include <string.h>
 
 #include "internal.h"

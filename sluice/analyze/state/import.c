@@ -1,4 +1,4 @@
-/* Takes over exported state. The bytes come from outside: all of them are checked before the first one is used, so that
+/* Imports exported state. The bytes are untrusted: all of them are checked before the first one is used, so that
  * bytes that are refused change nothing. */
 #include <string.h>
 
@@ -12,7 +12,7 @@ struct input {
   size_t left;
 };
 
-struct part { /* a record with what it contains */
+struct part { /* a record with its contents */
   struct record record;
   const uint8_t *bytes, *pointers;
 };
@@ -104,7 +104,7 @@ static struct {
   const char *wrong;
 } places;
 
-/* A variable's type says where pointers are: each of them must say where it leads, as the bytes that it has in the other
+/* A variable's type has the places of pointers: each of them must have its target, as the bytes that it has in the other
  * instance are no address here. */
 static void check_place(const struct block *block, uint64_t offset, const struct sluice_member *member) {
   (void)block;
@@ -146,9 +146,9 @@ static const char *check_part(const struct part *part) {
   return places.wrong;
 }
 
-/* ---- taking over what was checked ---- */
+/* ---- taking over checked records ---- */
 
-/* Where a pointer of theirs points here; `local` is what is there now. Returns 0 if memory is exhausted. */
+/* The target here of a pointer of theirs; `local` is its current value. Returns 0 if memory is exhausted. */
 static int resolve(const struct pointer *pointer, const void *local, void **value) {
   *value = NULL;
   if (pointer->target == TARGET_KEPT) {
@@ -209,7 +209,7 @@ const char *sluice_state_import(const uint8_t *bytes, size_t size) {
   sluice_peers_of(header.instance);
   if (!&sluice_state_type_count) return "cannot be taken over: the program has no code of `sluice analyze serialise`";
   const struct input records = input;
-  /* the objects first, because pointers lead to later ones */
+  /* the objects first, because pointers refer to later ones */
   for (uint64_t i = 0; i < header.records && !wrong; i++)
     if (!(wrong = take_part(&input, &part)) && part.record.id >= FIRST_OBJECT) wrong = announce(&part.record);
   if (!wrong && input.left) wrong = "bytes follow the last record";

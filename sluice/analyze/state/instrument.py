@@ -1,4 +1,4 @@
-"""Instruments a program, so that a library gets control after each packet and knows which variables changed."""
+"""Instruments a program, so that a library gets control after each packet and gets the changed variables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _WRAPPED = ("malloc", "calloc", "realloc", "free", "strdup", "strndup")
 
 @dataclass(frozen=True)
 class Instrumented:
-    """What was inserted into a module."""
+    """The code inserted into a module."""
 
     analysis: Analysis
     variables: list[str]
@@ -37,7 +37,7 @@ class Instrumented:
     boundaries: int
     """Places at which a packet ends."""
     fields: int
-    """Of packets, whose values are kept."""
+    """Of packets, whose values are stored."""
     comparisons: int
     """Places at which entries are sought."""
 
@@ -53,7 +53,7 @@ def instrument(
 ) -> Instrumented:
     """Write an instrumented module. Raises AnalyzeError.
 
-    without: variables whose updates are not marked, to see that a check finds them
+    without: variables whose updates are not marked, to test that a check finds them
     pruning: leave out marks that are certainly set already
     """
     arguments = [*tool_arguments(module, models, not_receive, assume), f"--instrument={output}"]

@@ -1,4 +1,4 @@
-/* What the files of the run-time library share. */
+/* Shared by the files of the run-time library. */
 #pragma once
 
 #include "opennf.h"
@@ -18,7 +18,7 @@ struct name {
 extern struct row sluice_state_variables[];
 extern const uint64_t sluice_state_variables_count;
 extern uint8_t sluice_state_changed[]; /* whole words of 8 */
-extern uint8_t sluice_state_watched;   /* whether anything consumes what packets do; else only bytes are set */
+extern uint8_t sluice_state_watched;   /* whether the effects of packets have a consumer; else only bytes are set */
 extern const struct name sluice_state_fields[], sluice_state_comparisons[];
 extern const uint64_t sluice_state_fields_count, sluice_state_comparisons_count;
 
@@ -48,7 +48,7 @@ struct object {
   uint64_t view_count, view_space;
   const char *structure;          /* that the program allocated, or NULL */
   int unaligned;                  /* pointers in it lie at any address, after a header of the program's allocator */
-  uint8_t *shadow;                /* what was exported last */
+  uint8_t *shadow;                /* the last exported bytes */
   uint64_t peer;                  /* its identity in the instance from which it was imported; 0: none */
   uint64_t walked, sent;          /* the walk, and the export, that saw it last */
   uint8_t *copy;                  /* of bits.c: its bytes after a packet, */
@@ -69,7 +69,7 @@ uint64_t sluice_object_take_freed(void);
 /* ---- exports: bytes that are read by import.c and written by records.c ----
  *
  * In the order of the machine's bytes, because both instances run the same program: a header; records, each with its
- * bytes (padded to 8), and with the pointers in these bytes. A record of size 0 says that an object was freed. */
+ * bytes (padded to 8), and with the pointers in these bytes. A record of size 0 means that an object was freed. */
 #define EXPORT_MAGIC 0x3230545345534c53u
 
 struct header {
@@ -94,14 +94,14 @@ enum { TARGET_NULL, TARGET_IMAGE, TARGET_KEPT, FIRST_VARIABLE = 16 }; /* targets
 uint64_t sluice_layout(void);
 extern char __executable_start, _end;
 
-/* A function of the program (size 0), or a variable, that pointers may lead to. */
+/* A function of the program (size 0), or a variable, to which pointers may point. */
 struct place {
   const char *address;
   uint64_t size;
 };
 extern const struct place sluice_state_image[];
 extern const uint64_t sluice_state_image_count;
-/* What is at an offset from the beginning of the program's image: a variable that contains it, or ends there, or a function
+/* The item at an offset from the beginning of the program's image: a variable that contains it, or ends there, or a function
  * that begins there. NULL for all else. */
 const struct place *sluice_image_at(uint64_t offset);
 
@@ -114,5 +114,5 @@ int sluice_export_some(const struct opennf_filter *filters, size_t count, int wi
 
 /* Called at the first packet's receive call, and after each packet. */
 void sluice_standby(const struct sluice_packet *packet);
-/* Whether the environment says that packets are exported, counted or taken over. */
+/* Whether by the environment packets are exported, counted or taken over. */
 int sluice_standby_wanted(void);

@@ -1,4 +1,4 @@
-/* Knows the memory that the program allocates: the linker redirects the program's calls of malloc and the like to this
+/* Tracks the memory that the program allocates: the linker redirects the program's calls of malloc and the like to this
  * file (--wrap). A treap by address (Seidel and Aragon, 1996), so that a pointer into an object finds it. */
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* Which object here stands for an object of the instance that exported: a hash table with open addressing. */
+/* The object here for each object of the instance that exported: a hash table with open addressing. */
 #include "peers.h"
 
 #include <string.h>
@@ -43,7 +43,7 @@ struct peer *sluice_peer_add(uint64_t id, uint64_t size) {
 void sluice_peer_remove(uint64_t id) {
   struct peer *found = sluice_peer(id);
   if (!found) return;
-  /* what follows moves up, so that no search ends at the gap (Knuth, 6.4, algorithm R) */
+  /* later entries move up, so that no search ends at the gap (Knuth, 6.4, algorithm R) */
   uint64_t gap = (uint64_t)(found - table), at = gap;
   for (;;) {
     table[gap].id = 0;

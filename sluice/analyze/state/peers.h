@@ -1,4 +1,4 @@
-/* Objects of the instance that exported, and the objects here that stand for them. */
+/* Objects of the instance that exported, and the corresponding objects here. */
 #pragma once
 
 #include "internal.h"
@@ -17,6 +17,6 @@ struct peer *sluice_peer_add(uint64_t id, uint64_t size);
 void sluice_peer_remove(uint64_t id);
 /* Our object, if there is one and the program has not freed it meanwhile. */
 struct object *sluice_peer_object(const struct peer *peer);
-/* Our object for theirs: one that it has already; that to which our pointer points, if it has the same size and stands
- * for no other, so that what else points to it remains valid; or a new one. NULL if memory is exhausted. */
+/* Our object for theirs: one that it has already; that to which our pointer points, if it has the same size and is used
+ * for no other, so that other pointers to it remain valid; or a new one. NULL if memory is exhausted. */
 struct object *sluice_peer_make(struct peer *peer, const void *local, uint64_t offset);

@@ -1,4 +1,4 @@
-/* Writes the records of an export: bytes of variables and objects, with where their pointers lead. */
+/* Writes the records of an export: bytes of variables and objects, with the targets of their pointers. */
 #include <string.h>
 
 #include "export.h"

@@ -1,4 +1,4 @@
-"""Writes the C that says what a program's variables contain, so that their contents can be exported and imported."""
+"""Writes C that describes the content of a program's variables, so that their contents can be exported and imported."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Code:
     types: int
     by_hand: list[Note]
     shapes: dict[str, str]
-    """For variables that lead to a structure: list, hash table, tree, array, ..."""
+    """For variables that refer to a structure: list, hash table, tree, array, ..."""
 
 
 def serialise(
@@ -240,7 +240,7 @@ class _Writer:
         return last >= 0 and self.types[last]["kind"] == "array" and int(self.types[last]["count"]) <= 1
 
     def shape(self, number: int) -> str:
-        """What a variable is, as far as its type shows it."""
+        """The structure of a variable, as far as its type shows it."""
         element, count = self._element(number)
         one: dict[str, Any] = self.types[element] if element >= 0 else {"kind": "base"}
         many = number >= 0 and self.types[number]["kind"] == "array" and count > 1

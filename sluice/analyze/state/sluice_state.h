@@ -1,5 +1,5 @@
 /* The state of a program that `sluice analyze instrument` instrumented: which variables each packet changed, and the
- * contents of the variables as bytes that another instance of the same program takes over.
+ * contents of the variables as bytes that another instance of the same program imports.
  *
  * All functions may be called from the callback, which runs in the program's own thread, after each packet. */
 #pragma once
@@ -17,9 +17,9 @@ struct sluice_field {
   uint8_t value[SLUICE_FIELD_BYTES];
 };
 
-/* What a packet did. The pointers are valid during the callback. */
+/* The effects of a packet. The pointers are valid during the callback. */
 struct sluice_packet {
-  uint64_t number;               /* packets before; 0 for what ran before the first packet */
+  uint64_t number;               /* packets before; 0 for code before the first packet */
   const uint8_t *changed;        /* for each variable: not 0 if the packet updated it */
   uint64_t variables;            /* how many there are */
   const struct sluice_field *fields; /* the packet's flow key */
@@ -34,9 +34,9 @@ void sluice_state_on_packet(sluice_packet_callback callback, void *context);
 /* The name of a variable (`function: name` for one of a function), or NULL. */
 const char *sluice_state_name(uint64_t variable);
 
-/* What an export contains (thesis, 4.6.2). */
+/* The content of an export (thesis, 4.6.2). */
 enum sluice_model {
-  SLUICE_ALL,        /* all variables that may be updated, with all memory that they lead to */
+  SLUICE_ALL,        /* all variables that may be updated, with all memory reached from them */
   SLUICE_FLOW,       /* of variables with a key, the entries of the last packet's flow, and what links them */
   SLUICE_CHANGED,    /* the same, of the variables that the last packet changed */
   SLUICE_DIFFERENCE, /* only bytes that differ from the last export */
@@ -52,12 +52,12 @@ struct sluice_export {
 
 /* Exports state; needs code that `sluice analyze serialise` wrote. Returns 0, or -1 if memory is exhausted. */
 int sluice_state_export(enum sluice_model model, struct sluice_export *result);
-/* Takes over state that another instance of the same program exported. Returns NULL, or what is wrong with the bytes,
+/* Imports state that another instance of the same program exported. Returns NULL, or the error in the bytes,
  * which then changed nothing, unless memory was exhausted. Pointers of variables are checked against their types; what
- * objects and unions contain is not: take over only what an instance that you trust exported. */
+ * objects and unions contain is not: take over only exports of an instance that you trust. */
 const char *sluice_state_import(const uint8_t *bytes, size_t size);
 
-/* ---- what the generated code describes ---- */
+/* ---- descriptions in the generated code ---- */
 
 enum sluice_kind {
   SLUICE_BYTES,   /* no pointers */

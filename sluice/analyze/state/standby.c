@@ -1,9 +1,9 @@
-/* Exports state after each packet, and takes it over before the first one, as environment variables say: a hot standby
+/* Exports state after each packet, and takes it over before the first one, by environment variables: a hot standby
  * without a change of the program.
  *
  *   SLUICE_STATE_TO=PLACE      export after each packet; a file, a FIFO, or valkey:HOST:PORT:KEY
  *   SLUICE_STATE_MODEL=MODEL   all, flow, changed (the default), difference
- *   SLUICE_STATE_FROM=PLACE    before the first packet, take over all that is there
+ *   SLUICE_STATE_FROM=PLACE    before the first packet, take over all exports from there
  *   SLUICE_STATE_STOP=N        end without notice after N packets, for rehearsals
  *   SLUICE_STATE_SETTLE=MS     wait before each export, so that other threads finish the packet; without it, an export of a
  *                              program with several threads ends it, as state could change meanwhile
@@ -23,7 +23,7 @@ static int settle;
 static uint64_t stop, packets, bytes, most, records, outside_flow, by_hand;
 static uint64_t *changes; /* packets that changed each variable */
 
-/* Without the functions of atexit, as one of them takes the lock that is held here. */
+/* Without the functions of atexit, as one of them acquires the lock that is held here. */
 static void fail(const char *what, const char *why) {
   fprintf(stderr, "sluice: %s: %s\n", what, why);
   fflush(NULL);
@@ -60,7 +60,7 @@ static void take_over(const char *place) {
     if (wrong) fail(place, wrong);
   }
   if (got == CHANNEL_WRONG) fail(place, "has no exports that can be read");
-  /* the other instance may end while it writes: what came before is complete */
+  /* the other instance may end while it writes: earlier exports are complete */
   if (got < 0) fprintf(stderr, "sluice: %s: the last export is not complete, and was left out\n", place);
   channel_close(from);
 }

@@ -1,4 +1,4 @@
-/* Called by the instrumented program: collects what a packet changed, and its flow key. */
+/* Called by the instrumented program: collects the changes of a packet, and its flow key. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Keeps exports in a list of Valkey, in their order: the first element has all state, the others what changed. */
+/* Keeps exports in a list of Valkey, in their order: the first element has all state, the others the changes. */
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -64,7 +64,7 @@ static const char *take_line(struct valkey *valkey, char *line, size_t space) {
 }
 
 /* Replies that are numbers or statuses, or the array of them at the end of a transaction: 0 unless one is an error (RESP).
- * Nothing else is an answer to what is sent here. */
+ * The commands sent here have no other answers. */
 static int check(struct valkey *valkey, int is_element) {
   char line[512];
   if (!take_line(valkey, line, sizeof(line)) || !strchr(is_element ? "+:" : "+:*", line[0])) return -1;
@@ -81,7 +81,7 @@ static void argument(struct valkey *valkey, const void *bytes, size_t size) {
 }
 
 int valkey_write(struct valkey *valkey, const uint8_t *bytes, size_t size, int first) {
-  /* a reader never sees the list without its first element */
+  /* a reader never gets the list without its first element */
   if (first) {
     fputs("*1\r\n$5\r\nMULTI\r\n*2\r\n$3\r\nDEL\r\n", valkey->out);
     argument(valkey, valkey->key, strlen(valkey->key));

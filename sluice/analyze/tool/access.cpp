@@ -189,7 +189,7 @@ std::vector<Atom> Accesses::among(ObjectId object, uint64_t start, uint64_t end)
   return found;
 }
 
-// What functions may read and write, over calls, until nothing changes.
+// Reads and writes of functions, over calls, until nothing changes.
 void Accesses::summarise() {
   const auto &entered = points_to_.calls().entered();
   llvm::DenseMap<const llvm::Function *, llvm::BitVector> own;  // atoms of their local variables

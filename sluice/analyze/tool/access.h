@@ -1,7 +1,7 @@
 // Which bytes of abstract memory each instruction reads, may write, and certainly overwrites.
 //
 // The bytes of an object are divided into atoms at the boundaries of all accesses, so that each access covers whole
-// atoms. An atom of an array's element stands for that part of every element.
+// atoms. An atom of an array's element represents that part of every element.
 #pragma once
 
 #include "llvm/ADT/BitVector.h"
@@ -13,7 +13,7 @@ using Atom = uint32_t;
 
 // Of one instruction, without those of functions of the program that it calls.
 struct Effects {
-  std::vector<uint32_t> reads, writes, overwrites;  // numbers of footprints; what is overwritten is written, too
+  std::vector<uint32_t> reads, writes, overwrites;  // numbers of footprints; overwritten ones are also written
 };
 
 class Accesses {
@@ -49,7 +49,7 @@ class Accesses {
   // Whether the call may run functions none, one or many times, in any order: calls of libraries that call back.
   bool repeats(const llvm::CallBase &site) const;
 
-  // What a function and the functions that it calls may read and write, without their own local variables.
+  // The possible reads and writes of a function and its callees, without their own local variables.
   const llvm::BitVector &may_read(const llvm::Function *function) const { return may_read_.find(function)->second; }
   const llvm::BitVector &may_write(const llvm::Function *function) const { return may_write_.find(function)->second; }
   // Where threads of control begin: main, threads, handlers, what unknown code may call; 2 if several may run at once.
@@ -57,7 +57,7 @@ class Accesses {
   // Atoms that threads or signal handlers access at the same time as other code.
   bool is_shared(Atom atom) const { return shared_.test(atom); }
 
-  // Memory that a call of an output function reads: all that its arguments lead to.
+  // Memory that a call of an output function reads: all that is reached from its arguments.
   const PointsTo &points_to() const { return points_to_; }
   const Models &models() const { return models_; }
 
@@ -107,7 +107,7 @@ class Accesses {
   std::map<std::tuple<const NodeId *, size_t, uint64_t>, uint32_t> by_set_;
   std::vector<std::vector<Range>> ranges_;       // of footprints
   std::vector<std::vector<Atom>> footprints_;
-  std::vector<bool> is_overwrite_;               // the footprint is what is certainly overwritten
+  std::vector<bool> is_overwrite_;               // the footprint is certainly overwritten
   std::vector<ObjectId> objects_;                // by atom
   std::vector<std::pair<uint64_t, uint64_t>> bytes_;
   std::vector<Atom> first_;                      // by object
@@ -124,9 +124,9 @@ class Accesses {
   static constexpr uint64_t kToEnd = UINT64_MAX;
 };
 
-// The size of what a function's parameter points to, from its prototype; 0 for void, char or what is not known.
+// The size of the target of a function's parameter, from its prototype; 0 for void, char or an unknown type.
 uint64_t pointee_bytes(const llvm::Function &function, unsigned index);
-// Whether a function's prototype says that it does not write what the argument points to.
+// Whether by its prototype a function does not write the argument's target.
 bool is_const(const llvm::Function &function, unsigned index);
 
 }  // namespace analyze

@@ -4,8 +4,8 @@
 
 namespace analyze {
 
-// Whether offset 0 of an object stands for its beginning only, or for that of equal structures: of bytes of which the
-// elements are smaller, it stands for others as well, such as those after an allocator's header.
+// Whether offset 0 of an object means its beginning only, or that of equal structures: if the elements of its bytes
+// are smaller, it represents others as well, such as those after an allocator's header.
 static bool begins_there(const MemoryObject &object, const llvm::DICompositeType &type) {
   return !object.collapsed && llvm::none_of(object.regions, [&](const Region &region) {
     return region.contains(0) && region.element < type.getSizeInBits() / 8;
@@ -29,7 +29,7 @@ std::map<const llvm::CallBase *, const llvm::DICompositeType *> allocated_struct
   for (const auto &[object, types] : used) {
     const auto *call = llvm::dyn_cast_or_null<llvm::CallBase>(memory.object(object).site);
     if (!call || memory.object(object).kind != ObjectKind::Heap) continue;
-    // a structure begins with its first member, so that the larger one is what was allocated
+    // a structure begins with its first member, so that the larger one was allocated
     const llvm::DICompositeType *largest = nullptr;
     bool nested = true;
     for (const llvm::DICompositeType *type : types)

@@ -1,4 +1,4 @@
-// Which structures the program allocates at each call of malloc and the like: what it uses the memory as.
+// Which structures the program allocates at each call of malloc and the like: the types by which it uses the memory.
 #pragma once
 
 #include <map>

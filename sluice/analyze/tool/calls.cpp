@@ -171,7 +171,7 @@ void PointsTo::apply(const llvm::CallBase &call, const llvm::Function &callee, c
   if (!model.unknown_code) return;
   assumptions_.unknown_code.push_back(&call);
   if (options_.assume_harmless.count("dlopen")) return;
-  for (const llvm::Function &function : module_)  // a plug-in links with what the program exports
+  for (const llvm::Function &function : module_)  // a plug-in links with the program's exports
     if (!function.isDeclaration() && !function.hasLocalLinkage()) constraints_.escape(value(&function));
   for (const llvm::GlobalVariable &global : module_.globals())
     if (!global.hasLocalLinkage()) constraints_.escape(value(&global));

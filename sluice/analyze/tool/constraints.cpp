@@ -28,7 +28,7 @@ NodeId Constraints::find(NodeId node) const {
 Constraints::Rules &Constraints::rules_of(NodeId node) {
   Node &found = nodes_[find(node)];
   if (!found.rules) found.rules = std::make_unique<Rules>();
-  found.applied = SetPool::kEmpty;  // the new rule has to see all targets
+  found.applied = SetPool::kEmpty;  // the new rule has to process all targets
   changed_ = true;
   return *found.rules;
 }
@@ -99,7 +99,7 @@ void Constraints::merge(NodeId into, NodeId from) {
   changed_ = true;
 }
 
-// Takes over what Memory did meanwhile: cells that were made, and cells that became one.
+// Applies the changes of Memory since then: new cells, and cells that were merged.
 void Constraints::settle_memory() {
   for (NodeId cell : memory_.take_new()) {
     nodes_[find(cell)].cells.push_back(cell);

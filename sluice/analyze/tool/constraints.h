@@ -1,4 +1,4 @@
-// The constraint graph of the points-to analysis: what it is made of, and how it is solved.
+// The constraint graph of the points-to analysis: its elements, and its solution.
 //
 // Inclusion-based (Andersen), by wave propagation (Pereira and Berlin, 2009): cycles of the copy edges are collapsed,
 // new targets propagate in topological order, then loads, stores and calls add edges for the new targets; until nothing
@@ -18,7 +18,7 @@
 
 namespace analyze {
 
-// What pointer arithmetic does to a pointer; see Memory.
+// The effect of pointer arithmetic on a pointer; see Memory.
 struct PointerOp {
   enum Kind { Shift, Step, Walk, Index, Anywhere } kind;
   uint64_t stride = 0;
@@ -46,7 +46,7 @@ class Constraints {
   // `on_target` is called once for each function that the pointer may point to.
   void call(NodeId pointer, std::function<void(const llvm::Value *)> on_target);
 
-  // What unknown code returns and stores: a pointer to anything that escaped.
+  // The values that unknown code returns and stores: a pointer to anything that escaped.
   NodeId unknown() const { return unknown_; }
   // Called once for each function that escaped.
   void on_escaped_function(std::function<void(const llvm::Value *)> action) { escaped_function_ = std::move(action); }
@@ -78,7 +78,7 @@ class Constraints {
     ObjectId to;
     uint64_t to_offset, from_offset, bytes;
   };
-  struct Rules {  // what a pointer is used for
+  struct Rules {  // the uses of a pointer
     std::vector<NodeId> loads;
     std::vector<NodeId> stores;
     std::vector<Derivation> derivations;

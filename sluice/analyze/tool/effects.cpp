@@ -1,4 +1,4 @@
-// What each kind of instruction reads, may write, and certainly overwrites.
+// Reads, possible writes and certain overwrites of each kind of instruction.
 #include <algorithm>
 
 #include "access.h"
@@ -117,7 +117,7 @@ uint32_t Accesses::escaped() {
   return *escaped_;
 }
 
-// All memory that the arguments lead to, through any number of pointers; memory of libraries excluded.
+// All memory reached from the arguments, through any number of pointers; memory of libraries excluded.
 uint32_t Accesses::closure(const llvm::CallBase &call) {
   const Memory &memory = points_to_.memory();
   llvm::SetVector<ObjectId> reached;
@@ -232,7 +232,7 @@ std::optional<Accesses::Exact> Accesses::exact(const llvm::Value *pointer, unsig
   return Exact{object, at};
 }
 
-// bytes: 0 for text and data of which only what was written is read later: to the end of its array.
+// bytes: 0 for text and data of which only written bytes are read later: to the end of its array.
 void Accesses::add_overwrite(const llvm::Value *pointer, uint64_t bytes, Effects &effects) {
   const std::optional<Exact> at = exact(pointer);
   if (!at) return;
@@ -246,7 +246,7 @@ void Accesses::add_overwrite(const llvm::Value *pointer, uint64_t bytes, Effects
   }
   if (object.collapsed && (at->offset != 0 || end < object.size)) return;
   if (object.size != 0 && end > object.size) end = object.size;
-  // not shared with what may be written: an atom that is written in part is not overwritten
+  // not shared with possible writes: an atom that is written in part is not overwritten
   effects.overwrites.push_back(static_cast<uint32_t>(ranges_.size()));
   ranges_.push_back({{at->object, at->offset, end}});
   is_overwrite_.push_back(true);

@@ -18,7 +18,7 @@ namespace {
 
 llvm::Error problem(const llvm::Twine &text) { return llvm::createStringError(llvm::inconvertibleErrorCode(), text); }
 
-// What the compiler's start files and the linker add to every program.
+// Symbols that the compiler's start files and the linker add to every program.
 bool is_runtime(llvm::StringRef name) {
   static const llvm::StringSet<> known{
       "_start", "_init", "_fini", "__do_global_dtors_aux", "frame_dummy", "register_tm_clones",
@@ -53,12 +53,12 @@ llvm::Error read_symbols(const llvm::object::ObjectFile &file, Symbols &symbols)
   return llvm::Error::success();
 }
 
-// To which the wrapper renames clang's .llvmbc: plug-ins of GNU ar and ld would take objects with that for LTO's.
+// To which the wrapper renames clang's .llvmbc: plug-ins of GNU ar and ld would treat objects with that as LTO's.
 constexpr llvm::StringLiteral kSection(".sluice.bitcode");
 
 constexpr llvm::StringLiteral kMagic("BC\xC0\xDE");
 
-// The length of the first of several modules that stand one after the other. A module is a sequence of blocks after the
+// The length of the first of several consecutive modules. A module is a sequence of blocks after the
 // magic number, none of which begins like it.
 llvm::Expected<size_t> module_length(llvm::StringRef bytes) {
   llvm::BitstreamCursor cursor(bytes);
@@ -111,7 +111,7 @@ llvm::Error link_file(const std::string &path, llvm::Linker &linker, llvm::LLVMC
   return llvm::Error::success();
 }
 
-// In the module, so that every report on it can say so.
+// In the module, so that every report on it can list it.
 void note_missing(llvm::Module &module, llvm::StringRef kind, const llvm::json::Array &names) {
   if (names.empty()) return;
   llvm::NamedMDNode *list = module.getOrInsertNamedMetadata(kind);

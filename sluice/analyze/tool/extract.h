@@ -1,5 +1,5 @@
 // The bitcode that recording embedded in a program's object files (in a section that linkers concatenate), linked into
-// one module; and what of the program's code it does not cover.
+// one module; and the parts of the program's code that it does not cover.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace analyze {
 
-// Named metadata of a module: what the program contains and the module does not.
+// Named metadata of a module: parts of the program that the module lacks.
 constexpr char kMissingFunctions[] = "sluice.missing.functions";
 constexpr char kMissingVariables[] = "sluice.missing.variables";
 

@@ -44,7 +44,7 @@ static std::string members_at(const llvm::DICompositeType &type, uint64_t bit, u
       if (inner) return members_at(*inner, bit - start, bits);
     }
     if (type.getTag() == llvm::dwarf::DW_TAG_union_type && !found.empty()) {
-      // both views of a union are the same bytes: the first that says more than a byte array
+      // both views of a union are the same bytes: the first that is more than a byte array
       const auto *first = llvm::dyn_cast_or_null<llvm::DICompositeType>(member->getBaseType());
       if (first && first->getTag() == llvm::dwarf::DW_TAG_array_type) continue;
       return found;

@@ -14,7 +14,7 @@ class Fields {
  public:
   explicit Fields(const llvm::Module &module);
 
-  // What a pointer points to: the member of the outermost structure; "+12" for a constant offset from a pointer that
+  // The target of a pointer: the member of the outermost structure; "+12" for a constant offset from a pointer that
   // is none to a structure; empty if the offset is not known.
   std::string name(const llvm::Value *pointer, uint64_t bytes) const;
   // The outermost structure that a pointer to a member begins in, and the member's offset; an empty name for others.

@@ -28,7 +28,7 @@ Flowspace::Flowspace(const Accesses &accesses, const Receives &receives, const R
     if (classes.persistent()[number].top_level()) assign(number);
 }
 
-// Memory that contains packets: what receive calls return or fill, and copies of whole packets.
+// Memory that contains packets: the results and buffers of receive calls, and copies of whole packets.
 void Flowspace::find_packets() {
   const PointsTo &points_to = accesses_.points_to();
   const Memory &memory = points_to.memory();
@@ -80,15 +80,15 @@ bool Flowspace::is_packet(const llvm::Value *pointer) const {
                       [&](NodeId cell) { return packets_.contains(memory.object_of(cell)); });
 }
 
-// Where the search for what a pointer comes from ends.
+// The ends of the search for the origin of a pointer.
 bool Flowspace::ends_origins(const Node &node) const {
   if (node.kind < Node::Written) return node.kind == Node::Runs;
   const MemoryObject &object = accesses_.points_to().memory().object(accesses_.object_of(node.atom));
   return object.kind != ObjectKind::Stack || classes_.numbered(object.site);
 }
 
-// The variables from which a pointer comes: through registers, arguments and local variables of no duration, and not
-// through unnamed memory, which several variables may lead to.
+// The variables that a pointer is derived from: by registers, arguments and local variables of no duration, and not
+// through unnamed memory, which may be reached from several variables.
 llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
   llvm::DenseSet<ObjectId> found;
   const PointsTo &points_to = accesses_.points_to();
@@ -104,7 +104,7 @@ llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
   if (!llvm::isa<llvm::Instruction, llvm::Argument>(pointer)) return found;
   Slicer &slice = origins_;
   slice.restart(kMostSteps / 10);
-  if (!slice.backward({graph_.value(pointer)}))  // then it may come from any of those that it may point into
+  if (!slice.backward({graph_.value(pointer)}))  // then it may be derived from any of those that it may point into
     for (const NodeId cell : points_to.targets(pointer)) found.insert(points_to.memory().object_of(cell));
   for (const GraphNode number : slice.nodes()) {
     const Node &node = graph_.node(number);

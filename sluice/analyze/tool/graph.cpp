@@ -137,7 +137,7 @@ void Graph::of_argument(const llvm::Argument &argument) {
     const bool called = llvm::is_contained(calls.callees(site), function);
     const unsigned index = argument.getArgNo();
     for (const llvm::Use &given : site->args()) {
-      // a library passes on what it was given, in an order of its own
+      // a library passes its arguments on, in an unknown order
       if (called ? given.getOperandNo() != index : !pointer) continue;
       if (llvm::isa<llvm::Instruction, llvm::Argument>(given.get()))
         out_.push_back({Dependence::Up, value(given.get()), site});

@@ -1,7 +1,7 @@
 // The system dependence graph of a program (Horwitz, Reps, Binkley, 1990), made on demand: the nodes that a node depends
 // on are computed when they are requested.
 //
-// Dependences through memory come from memory SSA: one version of each atom for each instruction that may write it, for
+// Dependences through memory use memory SSA: one version of each atom for each instruction that may write it, for
 // each place where control flow joins, and at the entry of each function. A write that overwrites all of an atom
 // (strong update) ends the chain of versions; others depend on the version before. The versions of an atom are found by
 // local value numbering (Braun et al., 2013), so that only those exist that a slice needs.
@@ -14,7 +14,7 @@ namespace analyze {
 struct Node {
   enum Kind {
     Value,    // of a register, an argument, or a branch: llvm::Value
-    Result,   // what a function returns: llvm::Function
+    Result,   // the return value of a function: llvm::Function
     Runs,     // whether a block runs: llvm::BasicBlock
     Called,   // whether a function is called: llvm::Function
     Written,  // version of an atom after an instruction that may write it: llvm::Instruction
@@ -32,8 +32,8 @@ using GraphNode = uint32_t;
 struct Dependence {
   enum Kind {
     Local,
-    Down,  // on what a call's callee computes
-    Up,    // on what the call gave: from the callee to the call
+    Down,  // on the result of a call's callee
+    Up,    // on the arguments of the call: from the callee to the call
     Jump,  // into code whose caller does not matter: that of another thread
   } kind;
   GraphNode on;

@@ -53,7 +53,7 @@ class Helpers {
     return callee && !callee->isIntrinsic() ? callee : nullptr;
   }
 
-  // Functions that stand for themselves in a report (they receive, wait, start others) keep their calls.
+  // Functions that are reported as such (they receive, wait, start others) keep their calls.
   bool is_suitable(const llvm::Function &function) const {
     if (function.isVarArg() || function.isInterposable() || function.hasFnAttribute(llvm::Attribute::ReturnsTwice) || !function.getSubprogram() ||
         size(function) > kMostOfAllocator)

@@ -1,6 +1,6 @@
-// Small functions that are given a pointer, or return memory that they allocated, are analysed for each call apart: their
+// Small functions that are given a pointer, or return memory that they allocated, are analysed separately for each call: their
 // bodies replace the calls. Otherwise, all memory of an allocator of the program's own would be one object, and a function
-// that fills what its argument points to would change the arguments of all of its calls.
+// that fills its argument's target would change the arguments of all of its calls.
 #pragma once
 
 #include "llvm/IR/Module.h"

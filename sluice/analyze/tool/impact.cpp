@@ -14,7 +14,7 @@ Impacts::Impacts(const Accesses &accesses, const Reach &reach, const Classes &cl
   logs_ = slice(reach, updates, OutputKind::Log, log_);
 }
 
-// Variables by what of them a slice can contain: memory, or the values of those in registers.
+// Variables by their nodes in a slice: memory, or the values of those in registers.
 static llvm::DenseMap<const llvm::Value *, std::vector<size_t>> in_registers(const Classes &classes) {
   llvm::DenseMap<const llvm::Value *, std::vector<size_t>> found;
   for (size_t number = 0; number < classes.persistent().size(); ++number) {

@@ -34,7 +34,7 @@ class StateInstrumenter {
     changed_->setAlignment(llvm::Align(8));
   }
 
-  // The row of each variable: its name, memory (nothing for what has no fixed address), and size.
+  // The row of each variable: its name, memory (nothing for one without a fixed address), and size.
   void add_variables() {
     auto *row = llvm::StructType::get(context_, {pointer(), pointer(), word()});
     std::vector<llvm::Constant *> rows;
@@ -50,7 +50,7 @@ class StateInstrumenter {
     add_table("sluice_state_variables", row, rows, false);
   }
 
-  // What pointers into the program may lead to: its variables, and functions whose address it takes (of size 0).
+  // Targets of pointers into the program: its variables, and functions whose address it takes (of size 0).
   void add_image() {
     auto *row = llvm::StructType::get(context_, {pointer(), word()});
     std::vector<llvm::Constant *> rows;
@@ -228,7 +228,7 @@ class StateInstrumenter {
                              llvm::ConstantInt::get(word(), rows.size()), name + "_count");
   }
 
-  // Continues with what runs only if there is a consumer of what packets do, before an instruction.
+  // Inserts code that runs only if the effects of packets have a consumer, before an instruction.
   void if_watched(llvm::Instruction &before) {
     builder_.SetInsertPoint(&before);
     llvm::Value *watched = builder_.CreateLoad(byte(), module_.getOrInsertGlobal("sluice_state_watched", byte()));
@@ -285,7 +285,7 @@ llvm::json::Object instrument(llvm::Module &module, llvm::ValueToValueMapTy &map
   for (unsigned number = 0; number < numbered.size(); ++number)
     for (const ObjectId object : updates.memory_of(numbered[number]))
       for (const llvm::Instruction *write : updates.writes(object)) all += points[write].insert(number);
-  // a handler that receives nothing ends before what it interrupts goes on, and no packet ends meanwhile
+  // a handler that receives nothing ends before the interrupted code continues, and no packet ends meanwhile
   const bool at_once = llvm::any_of(accesses.points_to().calls().spawns(), [&](const Spawn &spawn) {
     return spawn.role == CallRole::Thread || (spawn.role == CallRole::Signal && receives.may_receive(spawn.function));
   });
@@ -294,13 +294,13 @@ llvm::json::Object instrument(llvm::Module &module, llvm::ValueToValueMapTy &map
   StateInstrumenter instrumenter(module, map, classes, numbered, options);
   instrumenter.add_image();
   instrumenter.add_variables();
-  // of calls, the end of the packet is inserted before what sets bytes
+  // of calls, the end of the packet is inserted before code that sets bytes
   size_t boundaries = 0;
   for (const ReceiveCall &receive : receives.calls()) instrumenter.add_boundary(receive.site), ++boundaries;
   for (const llvm::Function *callback : receives.callbacks()) {
     llvm::Function *function = module.getFunction(callback->getName());
     if (!function) continue;
-    std::vector<llvm::Instruction *> returns;  // first, as what is inserted divides blocks
+    std::vector<llvm::Instruction *> returns;  // first, as inserted code divides blocks
     for (llvm::BasicBlock &block : *function)
       if (llvm::isa<llvm::ReturnInst>(block.getTerminator())) returns.push_back(block.getTerminator());
     for (llvm::Instruction *at : returns) instrumenter.add_boundary(*at), ++boundaries;
@@ -312,7 +312,7 @@ llvm::json::Object instrument(llvm::Module &module, llvm::ValueToValueMapTy &map
   for (unsigned number = 0; number < numbered.size(); ++number)
     if (!classes.persistent()[numbered[number]].variable->global) all += instrumenter.add_local(number);
 
-  // what follows runs for a consumer only
+  // the following code runs for a consumer only
   llvm::SetVector<const llvm::Function *> searching;
   for (const Comparison &found : flowspace.comparisons()) searching.insert(found.at->getFunction());
   for (const llvm::Function *function : searching)

@@ -14,7 +14,7 @@ namespace analyze {
 
 struct InstrumentOptions {
   bool prune = true;
-  std::set<std::string> without;  // variables whose bytes are not set, to see that a check of them finds it
+  std::set<std::string> without;  // variables whose bytes are not set, to test that a check of them finds it
 };
 
 // module: a copy of the analysed module from before local variables were promoted; map: from the instructions of the

@@ -29,7 +29,7 @@ class Accesses {
 
   bool address_taken = false;
   std::vector<Access> all;
-  std::vector<const llvm::LifetimeIntrinsic *> markers;  // where the lifetime begins and ends, if clang says so
+  std::vector<const llvm::LifetimeIntrinsic *> markers;  // where the lifetime begins and ends, if clang marks it
 
  private:
   // direct: the pointer is the variable's own address, not that of a member

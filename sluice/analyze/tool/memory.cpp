@@ -147,7 +147,7 @@ void Memory::shift(NodeId from, int64_t bytes, std::vector<NodeId> &out) {
     leave_element(place.object, *region, place.offset, bytes, out);
 }
 
-// A pointer into an array's element stands for the same place in every element. Adding a constant that leaves the
+// A pointer into an array's element represents the same place in every element. Adding a constant that leaves the
 // element gives a place in a neighbour (one cell), or, from the first and last elements, one outside the array.
 void Memory::leave_element(ObjectId id, Region region, uint64_t offset, int64_t bytes, std::vector<NodeId> &out) {
   const auto element = static_cast<int64_t>(region.element);

@@ -1,9 +1,9 @@
 // Abstract memory: one object for each global, function, local variable and allocation site, divided into cells by
-// byte offset. The elements of an array are one element ("region"); regions come from types and from pointer
+// byte offset. The elements of an array are one element ("region"); regions are found from types and from pointer
 // arithmetic with an index that is not constant.
 //
 // Invariant: a cell's offset is folded by all regions of its object. When a region is added, cells that fold to the
-// same offset are merged: the caller takes the pairs from `take_merges` and unites their points-to sets.
+// same offset are merged: the caller fetches the pairs from `take_merges` and unites their points-to sets.
 #pragma once
 
 #include <cstdint>
@@ -73,7 +73,7 @@ class Memory {
   // ... any number of bytes: makes the object one cell.
   void anywhere(NodeId cell, std::vector<NodeId> &out);
 
-  // The offset of the cell that stands for an offset.
+  // The offset of the cell that represents an offset.
   uint64_t folded(ObjectId object, uint64_t offset) const { return fold(objects_[object], offset); }
 
   ObjectId object_of(NodeId cell) const { return places_.find(cell)->second.object; }
@@ -81,7 +81,7 @@ class Memory {
   const MemoryObject &object(ObjectId id) const { return objects_[id]; }
   size_t objects() const { return objects_.size(); }
 
-  // Pairs (kept, merged) of cells that became one since the last call.
+  // Pairs (kept, merged) of cells that were merged since the last call.
   std::vector<std::pair<NodeId, NodeId>> take_merges() { return std::exchange(merges_, {}); }
   // Cells that were made since the last call.
   std::vector<NodeId> take_new() { return std::exchange(new_cells_, {}); }
@@ -90,7 +90,7 @@ class Memory {
 
   void collapse(ObjectId object);
   void set_constant(ObjectId object) { objects_[object].constant = true; }
-  // Whether a store can change what a cell contains.
+  // Whether a store can change the content of a cell.
   bool is_writable(NodeId cell) const {
     const MemoryObject &object = objects_[object_of(cell)];
     return object.kind != ObjectKind::Function && !object.constant;

@@ -1,4 +1,4 @@
-// What functions outside the program do, as YAML files describe it: the files in ../models, and those of the user.
+// Descriptions of functions outside the program, by YAML files: the files in ../models, and those of the user.
 // ../models/README.md documents the format.
 #pragma once
 
@@ -60,7 +60,7 @@ struct ExternalModel {
 struct ReceiveModel {
   std::string source;  // the file that describes it: "pcap", ...
   Operand packet;      // of the call, or of the callback
-  Operand peer;        // the address from which it came, if that is apart from the packet
+  Operand peer;        // its source address, if that is separate from the packet
   Operand callback;    // the library calls it for each packet; None: the function returns one packet
 };
 
@@ -73,16 +73,16 @@ class Models {
 
   const ExternalModel *external(llvm::StringRef function) const { return find(externals_, function); }
   const ReceiveModel *receive(llvm::StringRef function) const { return find(receive_, function); }
-  // What a call of the function puts out, if it does.
+  // The output of a call of the function, if any.
   std::optional<OutputKind> output(llvm::StringRef function) const {
     const auto found = outputs_.find(function);
     return found == outputs_.end() ? std::nullopt : std::optional(found->second);
   }
-  // Whether a loop that calls the function waits there for what happens next (select, pthread_cond_wait, ...).
+  // Whether a loop that calls the function waits there for the next event (select, pthread_cond_wait, ...).
   bool waits(llvm::StringRef function) const { return waits_.contains(function); }
   // ... for time only.
   bool sleeps(llvm::StringRef function) const { return sleeps_.contains(function); }
-  // Whether the function calls what was registered (event_dispatch, ...).
+  // Whether the function calls registered callbacks (event_dispatch, ...).
   bool dispatches(llvm::StringRef function) const { return dispatches_.contains(function); }
   void forget_receive(llvm::StringRef function) { receive_.erase(function); }
   const llvm::StringMap<ReceiveModel> &receives() const { return receive_; }

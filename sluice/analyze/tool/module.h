@@ -1,4 +1,4 @@
-// Loading a program's bitcode, refusing what cannot be analysed, and bringing it into the form that analyses expect.
+// Loading a program's bitcode, refusing unsupported ones, and bringing it into the form that analyses expect.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace analyze {
 
-// Errors say what is wrong with the file and what to do.
+// Errors have the defect of the file and the advice.
 llvm::Expected<std::unique_ptr<llvm::Module>> load_module(const std::string &path, llvm::LLVMContext &context);
 
 // Functions that were compiled without debug info; their local variables have no names.

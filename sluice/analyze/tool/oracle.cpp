@@ -117,7 +117,7 @@ void instrument_for_oracle(llvm::Module &module, const PointsTo &points_to, cons
       const ObjectId *object = points_to.object_of(&call);
       if (!object || points_to.memory().object(*object).kind != ObjectKind::Heap) return;
       const llvm::Value *callee = call.getCalledOperand();
-      // of which the run-time library knows the size and the end; libraries free what they allocate themselves
+      // whose size and end the run-time library tracks; libraries free what they allocate themselves
       const bool known = llvm::is_contained({"malloc", "calloc", "realloc", "strdup", "strndup"}, callee->getName());
       if (!known) return;
       const bool removed = options.without.count(place_of(call));

@@ -12,7 +12,7 @@
 namespace analyze {
 
 struct OracleOptions {
-  std::set<std::string> without;  // variables that are taken not to be updateable, to see that the check finds them
+  std::set<std::string> without;  // variables treated as not updateable, to test that the check finds them
 };
 
 // module: a second copy of the analysed module, in which no local variable was promoted.

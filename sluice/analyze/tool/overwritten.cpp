@@ -62,7 +62,7 @@ Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, con
       return other != own && updates.may_write(other);  // a pointer that stays is how later packets find it
     });
     for (Atom atom = first; atom < last; ++atom) {
-      // what packet processing never changes is the same for each packet, whether it is read or not
+      // memory that packet processing never changes is the same for each packet, whether it is read or not
       const bool updated = leads || llvm::any_of(updates.writes(object), [&, number = number](const llvm::Instruction *write) {
         return accesses.writes(*write, atom) && !updates.initialises(number, *write);
       });
@@ -96,7 +96,7 @@ void Overwritten::prepare(const llvm::Function &function) {
   }
 }
 
-// What a call certainly overwrites: what all of the functions that it may call do.
+// Certain overwrites of a call: those of all functions that it may call.
 Overwritten::Bits Overwritten::kills_of(const Step &step) const {
   Bits kills = step.kills;
   if (step.runs.empty() || step.repeats || step.outside) return kills;
@@ -112,7 +112,7 @@ void Overwritten::apply(const Step &step, Bits &live) const {
   for (const llvm::Function *function : step.runs) live |= exposed_.find(function)->second;
 }
 
-// Greatest fixpoint: what is overwritten on all paths from the entry of a function to its return.
+// Greatest fixpoint: memory that is overwritten on all paths from the entry of a function to its return.
 void Overwritten::find_kills() {
   const auto &entered = accesses_.points_to().calls().entered();
   for (const llvm::Function *function : entered) kills_[function] = Bits(candidates_.size(), true);
@@ -164,7 +164,7 @@ Overwritten::Blocks Overwritten::solve(const llvm::Function &function, const Bit
   return in;
 }
 
-// What a function may read before it overwrites it.
+// Memory that a function may read before it overwrites it.
 void Overwritten::find_exposed() {
   const auto &entered = accesses_.points_to().calls().entered();
   const Bits none(candidates_.size());
@@ -180,7 +180,7 @@ void Overwritten::find_exposed() {
   }
 }
 
-// What may be read after a function has returned, by any of its callers.
+// Memory that may be read after a function has returned, by any of its callers.
 void Overwritten::find_live() {
   const auto &entered = accesses_.points_to().calls().entered();
   for (const llvm::Function *function : entered) at_return_[function] = Bits(candidates_.size());

@@ -1,9 +1,9 @@
-// Variables that carry nothing from packet to packet, although they persist: all of what an iteration reads from them,
+// Variables that carry nothing from packet to packet, although they persist: all that an iteration reads from them,
 // it has written before. Static text buffers and copies of the current packet are examples.
 //
 // By liveness (backward data flow over the calls of the program): a variable carries something if some byte of it may
 // be read, before it is overwritten, after the point at which the next packet is received, and packet processing changes
-// that byte, or memory to which the variable leads.
+// that byte, or memory reached from the variable.
 #pragma once
 
 #include "access.h"
@@ -21,7 +21,7 @@ class Overwritten {
 
  private:
   using Bits = llvm::BitVector;
-  struct Step {  // what an instruction does to candidates
+  struct Step {  // the effect of an instruction on candidates
     const llvm::Instruction *instruction;
     Bits reads, kills;
     std::vector<const llvm::Function *> runs;

@@ -1,5 +1,5 @@
-// The headers of LLVM that most files include, precompiled: reading them takes most of the time of compiling a file.
-// The Makefile includes it everywhere; files include what they need all the same.
+// The headers of LLVM that most files include, precompiled: parsing them is most of the time of compiling a file.
+// The Makefile includes it everywhere; files still include the headers that they use.
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/DenseSet.h"

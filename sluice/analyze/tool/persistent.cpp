@@ -45,7 +45,7 @@ void Classes::find_loops() {
       if (receives) add_loop(loop);
     }
   }
-  // A library's loop calls callbacks; what it persists over are the variables that the callbacks have pointers to.
+  // A library's loop calls callbacks; the loop persists over the variables that the callbacks have pointers to.
   for (const ReceiveCall &call : receives_.calls())
     if (call.model->callback.kind != Operand::None) add_library_loop(*call.site);
   for (const llvm::CallBase *site : receives_.dispatch_sites())

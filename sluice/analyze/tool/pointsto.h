@@ -17,7 +17,7 @@
 
 namespace analyze {
 
-// What the analysis does not know, and assumed the worst of. Reports list it.
+// Unknown parts for which the analysis assumed the worst. Reports list them.
 struct Assumptions {
   std::map<std::string, std::vector<const llvm::CallBase *>> unknown_functions;  // without a description
   std::vector<const llvm::CallBase *> inline_assembly;

@@ -100,7 +100,7 @@ class Pruner {
     return at_end;
   }
 
-  // What functions certainly set, whatever was set before: the greatest solution.
+  // Variables that functions certainly set, whatever was set before: the greatest solution.
   void find_returns() {
     const auto &entered = accesses_.points_to().calls().entered();
     llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
@@ -118,7 +118,7 @@ class Pruner {
     }
   }
 
-  // What all callers have set when they call a function.
+  // Variables that all callers have set when they call a function.
   void find_entries() {
     const auto &entered = accesses_.points_to().calls().entered();
     for (const llvm::Function *function : entered)

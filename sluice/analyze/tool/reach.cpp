@@ -161,7 +161,7 @@ void Reach::scan(const llvm::Instruction *from) {
   const llvm::BasicBlock *block = from->getParent();
   const llvm::Instruction *&first = reached_[block];
   if (first && (first == from || first->comesBefore(from))) return;
-  const llvm::Instruction *end = first;  // what follows was reached before
+  const llvm::Instruction *end = first;  // the following code was reached before
   first = from;
   const llvm::Function *function = block->getParent();
   functions_.insert(function);

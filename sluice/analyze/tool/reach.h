@@ -5,8 +5,8 @@
 // Threads and signal handlers run beside the rest and are reached from their beginning.
 //
 // A branch is not followed if the constants that all reached calls pass as arguments decide it otherwise (conditional
-// constant propagation: Wegman and Zadeck, 1991): a function that inserts an entry only if it is told to, and that packet
-// processing tells to search only, inserts none.
+// constant propagation: Wegman and Zadeck, 1991): a function that inserts an entry only if a flag is set, and that packet
+// processing calls without the flag, inserts none.
 #pragma once
 
 #include "receive.h"

@@ -4,7 +4,7 @@
 
 namespace analyze {
 
-// A descriptor that the same function opened for reading only is a file: nothing that packets come from (a socket, a
+// A descriptor that the same function opened for reading only is a file: no source of packets (a socket, a
 // TUN device, a packet filter) is opened so. Returns the reason, or nothing.
 static std::string reads_file(const llvm::CallBase &site) {
   if (site.arg_size() == 0 || site.getCalledOperand()->getName().find("read") == llvm::StringRef::npos) return "";

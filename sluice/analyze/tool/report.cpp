@@ -69,7 +69,7 @@ static std::string describe(const PointsTo &points_to, ObjectId id) {
   return found;
 }
 
-// What the pointers in a variable may point to.
+// The targets of the pointers in a variable.
 static Array targets(const PointsTo &points_to, const Persistent &persistent) {
   const llvm::Value *memory = persistent.variable->global;
   if (!memory && !persistent.variable->local->promoted) memory = persistent.variable->local->memory;

@@ -1,4 +1,4 @@
-// What loads, stores, pointer arithmetic, moves of memory, calls and escapes add to the constraint graph for the new
+// Additions of loads, stores, pointer arithmetic, moves of memory, calls and escapes to the constraint graph for new
 // targets of a pointer.
 #include <algorithm>
 
@@ -45,7 +45,7 @@ void Constraints::apply(NodeId at, SetId fresh) {
     const SetId new_to = sets_.minus(to, move->done_to), new_from = sets_.minus(from, move->done_from);
     const SetId old_to = sets_.minus(to, new_to);
     move->done_to = to, move->done_from = from;
-    // what is new on one side meets all of the other
+    // new items on one side meet all of the other
     apply_move(sets_.elements(new_to).vec(), sets_.elements(from).vec(), move->bytes);
     apply_move(sets_.elements(old_to).vec(), sets_.elements(new_from).vec(), move->bytes);
   }
@@ -98,7 +98,7 @@ void Constraints::add_link(ObjectId from, const Link &link) {
     if (nodes_[find(cell)].targets != SetPool::kEmpty) apply_link(from, link, cell);
 }
 
-// Copies one cell of a moved object. If the cell stands for many elements of an array (or for the whole of a collapsed
+// Copies one cell of a moved object. If the cell represents many elements of an array (or for the whole of a collapsed
 // object), its contents may lie at any of them, so that the destination becomes an array of the same elements.
 void Constraints::apply_link(ObjectId from, const Link &link, NodeId cell) {
   const MemoryObject &object = memory_.object(from);

@@ -1,4 +1,4 @@
-// Context-sensitive slices of the dependence graph: what a node depends on, through calls and returns that match.
+// Context-sensitive slices of the dependence graph: the dependences of a node, through calls and returns that match.
 //
 // A slice has two phases (Horwitz, Reps, Binkley): the first ascends from functions to their callers, the second
 // descends into callees; calls that it passes are crossed by summaries, which are computed on demand.
@@ -16,10 +16,10 @@ class Slicer {
   // stop: nodes that are part of a slice, and whose own dependences are not followed. Without one: none.
   explicit Slicer(Graph &graph, std::function<bool(const Node &)> stop = nullptr, size_t most_steps = kMostSteps);
 
-  // Begins another slice with the same graph and stop; what is known of functions is used again.
+  // Begins another slice with the same graph and stop; summaries of functions are used again.
   void restart(size_t most_steps);
 
-  // Adds what these nodes depend on to the slice. Returns false if it became too large, and is not complete.
+  // Adds the dependences of these nodes to the slice. Returns false if it became too large, and is not complete.
   bool backward(const std::vector<GraphNode> &from);
 
   const llvm::SetVector<GraphNode> &nodes() const { return nodes_; }
@@ -31,7 +31,7 @@ class Slicer {
   static constexpr size_t kMostSteps = 4'000'000;
 
  private:
-  struct Summary {  // of what leaves a function: what it depends on within the function and its callees
+  struct Summary {  // of a function's output: its dependences within the function and its callees
     llvm::DenseSet<GraphNode> seen;
     llvm::DenseMap<const llvm::CallBase *, llvm::SetVector<GraphNode>> ends;  // dependences on the callers
     llvm::DenseMap<const llvm::CallBase *, llvm::SetVector<GraphNode>> waiters;  // contexts that depend on this, at the call

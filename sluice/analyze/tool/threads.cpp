@@ -4,7 +4,7 @@
 
 namespace analyze {
 
-// Whether the control flow leads from a block to another, without entering `avoided` (null: none).
+// Whether there is a path from a block to another, without entering `avoided` (null: none).
 static bool leads_to(const llvm::BasicBlock *from, const llvm::BasicBlock *to, const llvm::BasicBlock *avoided) {
   llvm::SmallPtrSet<const llvm::BasicBlock *, 16> seen;
   std::vector<const llvm::BasicBlock *> pending{from};
@@ -48,7 +48,7 @@ static bool counts(const llvm::Value *value, const llvm::BasicBlock *block) {
   return true;
 }
 
-// Whether a call that starts a thread takes the function from a table that has it once, and each entry once.
+// Whether a call that starts a thread reads the function from a table that has it once, and each entry once.
 static bool starts_each_once(const llvm::CallBase &site, const llvm::Function *function) {
   for (const llvm::Use &argument : site.args()) {
     const auto *load = llvm::dyn_cast<llvm::LoadInst>(argument.get());
@@ -114,7 +114,7 @@ void Accesses::find_own_frames() {
       own_frame_.insert(object);
 }
 
-// Whether a local variable may be several at a time that are not told apart.
+// Whether a local variable may be several at a time that are not distinguished.
 bool Accesses::has_instances(const llvm::Function *function, ObjectId local) const {
   return recursive_.contains(function) || (started_.count(function) && !own_frame_.contains(local));
 }

@@ -51,7 +51,7 @@ void Classes::find_uses() {
           const bool outside = callees.empty() || llvm::any_of(callees, [](const llvm::Function *callee) {
                                  return callee->isDeclaration();
                                });
-          if (!outside) continue;  // what the callee does with the pointer is its own use
+          if (!outside) continue;  // the callee's use of the pointer is its own
           for (const llvm::Use &argument : call->args())
             if (argument->getType()->isPointerTy()) use_pointee(argument.get(), instruction);
         } else if (llvm::isa<llvm::AtomicRMWInst, llvm::AtomicCmpXchgInst>(instruction)) {

@@ -1,4 +1,4 @@
-// The types of variables, and of all that their pointers lead to, as debug info has them: what code needs that exports
+// The types of variables, and of the targets of their pointers, from debug info: what code needs that exports
 // the variables' contents.
 #pragma once
 

@@ -38,7 +38,7 @@ bool Updates::initialises(size_t number, const llvm::Instruction &write) const {
   if (variable.global || variable.local->promoted || persistent.library_loop) return false;
   if (write.getFunction() != variable.function) return false;
   if (llvm::isa<llvm::CallBase>(write) && !llvm::isa<llvm::IntrinsicInst>(write)) return false;
-  llvm::SmallPtrSet<const llvm::BasicBlock *, 32> seen;  // blocks from which a loop leads to the write
+  llvm::SmallPtrSet<const llvm::BasicBlock *, 32> seen;  // blocks from which a loop reaches the write
   std::vector<const llvm::BasicBlock *> pending{write.getParent()};
   while (!pending.empty()) {
     const llvm::BasicBlock *block = pending.back();
@@ -58,7 +58,7 @@ bool Updates::is_opaque(ObjectId id) const {
   return object.kind == ObjectKind::Function || object.kind == ObjectKind::Library || classes_.numbered(object.site);
 }
 
-// The objects at which a variable's pointers begin: its own memory, or what a variable in registers points to.
+// The objects at which a variable's pointers begin: its own memory, or the target of a variable in registers.
 std::vector<ObjectId> Updates::leads_to(const Persistent &persistent) const {
   const Variable &variable = *persistent.variable;
   const llvm::Value *memory = variable.global;

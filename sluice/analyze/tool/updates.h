@@ -1,5 +1,5 @@
 // Which top-level variables packet processing may update (thesis, figure 4.9): an instruction that may run after a packet
-// was received writes the variable's own memory, or memory without a name (of malloc, say) that it leads to.
+// was received writes the variable's own memory, or memory without a name (of malloc, say) reached from it.
 //
 // Memory that is reached through another named variable counts for that one, which the thesis counts for both.
 #pragma once
@@ -13,7 +13,7 @@ struct Update {
   const llvm::Instruction *instruction;  // nothing if it was promoted
   const llvm::DILocation *place;
   const llvm::Function *function;
-  std::vector<ObjectId> chain;  // from the variable to what is written; empty for a variable in a register
+  std::vector<ObjectId> chain;  // from the variable to the written object; empty for a variable in a register
 };
 
 class Updates {
@@ -33,7 +33,7 @@ class Updates {
   // Whether a write to a local variable's own memory precedes the loops over whose iterations it persists: it begins with
   // the value, and no packet changes it there.
   bool initialises(size_t number, const llvm::Instruction &write) const;
-  // The variable's own memory, and what it leads to without leaving unnamed memory; for top-level variables.
+  // The variable's own memory, and objects reached from it without leaving unnamed memory; for top-level variables.
   const std::vector<ObjectId> &memory_of(size_t number) const { return memory_[number]; }
 
  private:
@@ -46,7 +46,7 @@ class Updates {
   const Accesses &accesses_;
   const Reach &reach_;
   const Classes &classes_;
-  llvm::DenseMap<ObjectId, llvm::SetVector<const llvm::Instruction *>> writes_;  // by what they may write
+  llvm::DenseMap<ObjectId, llvm::SetVector<const llvm::Instruction *>> writes_;  // by the objects that they may write
   std::vector<std::vector<Update>> updates_;
   std::vector<std::vector<ObjectId>> memory_;
 };

@@ -39,7 +39,7 @@ NodeId PointsTo::cell_of(const llvm::Value *site, ObjectKind kind, llvm::Type *t
   return cell;
 }
 
-// Memory of the library by name. What it contains may point to itself, as the library's structures do.
+// Memory of the library by name. Its contents may point to itself, as the library's structures do.
 NodeId PointsTo::static_cell(llvm::StringRef name) {
   const auto found = statics_.find(name);
   if (found != statics_.end()) return found->second;
@@ -120,7 +120,7 @@ std::vector<PointerOp> PointsTo::operations_of(const llvm::GEPOperator &address)
     pending = 0;
   };
   bool first = true;
-  const llvm::Type *outer = nullptr;  // what the index selects from; nothing for the first index
+  const llvm::Type *outer = nullptr;  // the type that the index selects from; nothing for the first index
   for (auto it = llvm::gep_type_begin(address), end = llvm::gep_type_end(address); it != end;
        outer = it.getIndexedType(), ++it, first = false) {
     const llvm::Value *index = it.getOperand();

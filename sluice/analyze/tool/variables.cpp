@@ -36,7 +36,7 @@ llvm::StringRef scope_name(const llvm::DIVariable *variable) {
   return local && local->getSubprogram() ? local->getSubprogram()->getName() : llvm::StringRef();
 }
 
-// C writes what a type is derived from around the declarator; `inner` is the declarator so far.
+// C writes the parts of a derived type around the declarator; `inner` is the declarator so far.
 static std::string declare(const llvm::DIType *type, std::string inner, unsigned depth) {
   using namespace llvm;
   const std::string space = inner.empty() || inner[0] == '[' || inner[0] == '(' ? "" : " ";

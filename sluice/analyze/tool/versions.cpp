@@ -55,7 +55,7 @@ GraphNode Graph::at_begin(const llvm::BasicBlock *block, Atom atom) {
     if (!only) {
       const GraphNode join = number({Node::Joined, block, atom});
       if (!known_[join]) {
-        known_[join].emplace();  // a loop that leads here again finds the version at its beginning
+        known_[join].emplace();  // a loop that returns here finds the version at its beginning
         llvm::SetVector<GraphNode> versions;
         for (const llvm::BasicBlock *before : llvm::predecessors(block)) versions.insert(at_end(before, atom));
         versions.remove(join);
@@ -89,7 +89,7 @@ void Graph::of_written(const llvm::Instruction &instruction, Atom atom) {
   if (!accesses_.overwrites(instruction, atom)) {
     const auto *site = dyn_cast<CallBase>(&instruction);
     const auto runs = site ? accesses_.runs(*site) : std::vector<const Function *>();
-    // what a callee leaves as it was depends on its entry; here is what no callee writes
+    // memory that a callee does not write depends on its entry; here is memory that no callee writes
     const bool always = !runs.empty() && !accesses_.repeats(*site) && !accesses_.writes(instruction, atom) &&
                         llvm::all_of(runs, [&](const Function *one) { return accesses_.may_write(one).test(atom); });
     if (!always && !accesses_.is_shared(atom)) local(before(&instruction, atom));

@@ -40,8 +40,8 @@ bool Classes::waits_for_event(const Loop &loop) {
   return any_callee(loop, points_to_.calls(), does);
 }
 
-// Whether a loop that sleeps may take what another thread of control gives it meanwhile: it reads memory that others write
-// after a packet was received. A loop that does not only delays what it does.
+// Whether a loop that sleeps may get data of another thread of control meanwhile: it reads memory that others write
+// after a packet was received. Otherwise the loop only delays its work.
 bool Classes::takes_work(const Loop &loop) const {
   if (!any_callee(loop, points_to_.calls(), [&](const llvm::Function *callee) {
         return const_cast<Classes *>(this)->waits(callee);
@@ -82,7 +82,7 @@ bool Classes::takes_work(const Loop &loop) const {
   });
 }
 
-// A thread waits for what the receiving one gives it, so that its outermost loops, and those in which it waits, are
+// A thread waits for data of the receiving one, so that its outermost loops, and those in which it waits, are
 // loops over packets as well.
 void Classes::find_thread_loops() {
   if (receives_.calls().empty()) return;

@@ -51,7 +51,7 @@ class StackBox(Box):
     chain: IsolatedChain
     mapping: Mapping
     part: str | None = None
-    """Where it writes what leaves, in place of its output: it has taken the place of another process."""
+    """Where it writes transmitted packets instead of its output, if it has replaced another process."""
 
     def _open_output(self, path: str | os.PathLike[str]) -> None:
         super()._open_output(self.part or path)

@@ -2,7 +2,7 @@
 
 A chain has a folder in each hierarchy that it uses, next to the processes that started it, with a folder for each
 function. They are removed when the chain ends. A process that outlives the controller removes them if that is killed;
-what a killed one left nevertheless is removed by the next chain.
+groups left by a killed one are removed by the next chain.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 CONTROLLERS = {"memory": "memory", "cpu": "CPU time", "pids": "the number of processes"}
 PERIOD = 100_000
-"""Microseconds in which a process may run so long as its limit of CPU time says."""
+"""Microseconds in which a process may run for the part given by its limit of CPU time."""
 _FOLDER = re.compile(r"sluice-chain-(\d+)-(\d+)")
 _BUSY = 2.0
 """Seconds for which the folders of processes that are being killed cannot be removed."""
@@ -41,7 +41,7 @@ class Quota:
     cpu: float = 0.0
 
     def values(self) -> dict[str, list[tuple[str, str, str]]]:
-        """By controller the files of v1 and v2, and what is written."""
+        """By controller the files of v1 and v2, and their values."""
         quota = int(self.cpu * PERIOD)
         found = {"pids": [("pids.max", "pids.max", "1")]}
         if self.memory:
@@ -68,7 +68,7 @@ class Cgroups:
     _cleaner: int = 0
 
     def open(self) -> None:
-        """Find the hierarchies, and remove what chains that were killed left there."""
+        """Find the hierarchies, and remove groups of chains that were killed."""
         self.name = f"sluice-chain-{os.getpid()}-{_start_of(os.getpid())}"
         self.bases = {name: base for name in CONTROLLERS if (base := self._base(name)) is not None}
         for folder in {base.folder for base in self.bases.values()}:
@@ -125,7 +125,7 @@ class Cgroups:
     # --- folders of functions ---
 
     def make(self, name: str, quota: Quota) -> tuple[list[Path], list[str]]:
-        """The folders of a function, which its process has to enter, and what is not limited, with the reason."""
+        """The folders of a function, which its process has to enter, and what has no limit, with the reason."""
         folders: dict[Path, None] = {}
         missing: list[str] = []
         for controller, values in quota.values().items():

@@ -1,8 +1,8 @@
-"""Clones of stragglers (CHC, 3.4.3): a process that continues what an instance does that is slower than the others.
+"""Clones of stragglers (CHC, 3.4.3): a process that continues the work of an instance that is slower than the others.
 
-The straggler goes on while its clone is prepared. The clone begins with the state in the store, and handles the batches
-again that the straggler has not committed. What that had done of them has no effect twice: the store has the results of
-its updates by their clocks, and what it had decided about packets is in the packet log.
+The straggler works while its clone is prepared. The clone begins with the state in the store, and handles the batches
+again that the straggler has not committed. Its partial work on them has no effect twice: the store has the results of
+its updates by their clocks, and its decisions about packets are in the packet log.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Clone:
-    """A process that is prepared, and waits. go: what it waits for."""
+    """A process that is prepared, and waits. go: the event that it waits for."""
 
     pid: int
     pidfd: int
@@ -42,7 +42,7 @@ class Clone:
 
 
 def clone(controller: Controller, process: Process) -> bool:
-    """Let a clone continue what a straggler does. False: meanwhile that has handled what it was given, and goes on.
+    """Let a clone continue the work of a straggler. False: meanwhile that has handled its batches, and continues.
     Raises RunError for a process without state in a store, OSError.
     """
     part, number = process.part, process.part.number

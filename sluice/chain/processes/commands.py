@@ -57,7 +57,7 @@ _REFUSED = (
     *(RequestError, DescriptionError, HookError, FunctionError, CompilerError, RunError, StateError),
     OSError,
 )
-"""What says why a request is not fulfilled."""
+"""The member with the reason why a request failed."""
 
 
 class ControlSocket:
@@ -96,7 +96,7 @@ class ControlSocket:
             os.unlink(self.path)
 
     def serve(self, controller: Controller) -> None:
-        """Serve one request. Whatever it is, the chain goes on."""
+        """Serve one request. Whatever it is, the chain continues."""
         with contextlib.suppress(OSError):
             self._client, _ = self._socket.accept()
             with self._client as client:
@@ -147,7 +147,7 @@ class ControlSocket:
         name = process.part.name
         plan = controller.chain.plan
         member = _member(name, request)
-        member.item.isolation = process.part.isolations[0][1]  # what happens on a failure stays as the chain has it
+        member.item.isolation = process.part.isolations[0][1]  # the chain's action on failure remains
         members = tuple(member if one.name == name else one for one in plan.members)
         return self._part(controller, replace(plan, members=members), name, process.part.number, process.part)
 
@@ -275,7 +275,7 @@ def _member(name: str, request: dict[str, Any]) -> Member:
 
 
 def _differs(one: Part, other: Part) -> str | None:
-    """What functions after a replaced one would not know of the one in its place."""
+    """The data that functions after a replaced one would lack from its replacement."""
     drops = [any(function.drops for function in part.functions.c) for part in (one, other)]
     published = [
         {(event.name, event.fields) for function in part.functions.c for event in function.published}
@@ -320,7 +320,7 @@ def _listed(controller: Controller, process: Process) -> dict[str, Any]:
 def _subscribe(
     controller: Controller, process: Process, event: str, flow: int | None, subscribed: bool
 ) -> dict[str, Any]:
-    """Change what a function receives; for one flow, by its number (event.instance in Python)."""
+    """Change the packets that a function receives; for one flow, by its number (event.instance in Python)."""
     chain, control = controller.chain, controller.memory.control
     assert chain.events is not None
     layer, _, name = event.rpartition(".")

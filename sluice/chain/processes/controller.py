@@ -79,7 +79,7 @@ class Controller:
         self._stopping = False
 
     def describe(self, part: Part) -> None:
-        """Set what other processes need to know of a part."""
+        """Set the data of a part that other processes need."""
         control, bit = self.memory.control, 1 << part.number
         snapshot.describe(self.chain, control)
         for name, is_so in (
@@ -167,7 +167,7 @@ class Controller:
         queue, stack = self.memory.stack.queue[part.number], self.memory.stack
         process.crashes += process.clone is None
         whole = is_whole(side, queue.count, stack.batches)
-        if not whole:  # what a function that crashed has written may be anything: it goes on with the next batch
+        if not whole:  # the output of a crashed function is not trusted: skip to the next batch
             skip(self.memory, process)
         process.in_batch = process.in_batch + 1 if side.done == process.done else 1
         process.done = side.done
@@ -258,7 +258,7 @@ class Controller:
             self.memory.close()
 
     def _warn_of_missing(self) -> None:
-        """Say what limits the functions do not have."""
+        """Report the limits that the functions do not have."""
         missing = list(dict.fromkeys(one for process in self.processes for one in process.missing))
         if missing:
             self.notify(f"warning: isolated functions run without {', and without '.join(missing)}")
@@ -279,7 +279,7 @@ class Controller:
         return value
 
     def _stack_text(self, run: Callable[[type[StackBox]], Outcome]) -> tuple[bytes, int]:
-        """Run the process of the stack: what it writes at its end, and how it ended."""
+        """Run the process of the stack: its final output, and its exit status."""
         read, write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -325,18 +325,18 @@ class Controller:
         return text, os.waitstatus_to_exitcode(status)
 
     def _pause(self) -> float:
-        """For how long it waits for what happens."""
+        """The time for which it waits for events."""
         return 0.0 if self.stores is not None and self.stores.busy() else _STEP
 
     def _await_store(self) -> None:
-        """What needs the store, as far as it replies. Raises StateError."""
+        """The steps that need the store, as far as it replies. Raises StateError."""
         self.instances.advance()
         for process in self.processes:
             if process.waits is not None:
                 self._continue(process)
 
     def _also(self) -> list[int]:
-        """The file by which requests come."""
+        """The file from which requests are read."""
         return [] if self.requests is None else [self.requests.fileno()]
 
     def _serve(self, _file: int) -> None:
@@ -345,7 +345,7 @@ class Controller:
             self.requests.serve(self)
 
     def kill_root(self) -> None:
-        """Kill the process of the stack, as a crash does. Raises RunError where no other one would take its place."""
+        """Kill the process of the stack, as a crash does. Raises RunError where no other one would replace it."""
         if not self.root.restarts or not self._stack:
             raise RunError(
                 "no other process could take the place of the stack's: its input cannot be read again, or its output"

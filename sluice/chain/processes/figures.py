@@ -1,4 +1,4 @@
-"""What the functions of an isolated chain reported and lost, and the outcome of a run with these figures."""
+"""Reports and losses of the functions of an isolated chain, and the outcome of a run with these figures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sluice.engine.box import Outcome
 
 
 def counted(memory: Memory, number: int) -> dict[str, int]:
-    """What the functions in a place have lost, by reason."""
+    """The losses of the functions in a place, by reason."""
     side, stack = memory.functions[number], memory.stack
     return {
         "events_skipped": side.skipped,
@@ -23,7 +23,7 @@ def counted(memory: Memory, number: int) -> dict[str, int]:
 
 
 def figures(memory: Memory, process: Process) -> dict[str, int]:
-    """What a function lost, and why."""
+    """The losses of a function, by reason."""
     if process.removed:
         return process.last
     found = counted(memory, process.part.number)
@@ -35,7 +35,7 @@ def figures(memory: Memory, process: Process) -> dict[str, int]:
 
 
 def of_chain(memory: Memory, processes: Iterable[Process]) -> dict[str, int]:
-    """What all functions lost, under the names of the reports, and what the stack dropped or refused for isolation."""
+    """The losses of all functions, under the names of the reports, and the stack's drops and refusals for isolation."""
     found: dict[str, int] = {}
     for process in processes:
         for figure, value in figures(memory, process).items():

@@ -1,4 +1,4 @@
-"""The process of an isolated function: opens its box, gives up what it does not need, and receives events."""
+"""The process of an isolated function: opens its box, drops privileges that it does not need, and receives events."""
 
 from __future__ import annotations
 

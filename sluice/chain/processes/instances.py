@@ -1,5 +1,5 @@
-"""Several instances of a function in a running chain: which has what of the traffic, moves, and the takeover of one
-that ended. The controller calls it; where state is stored, `Stores` does what needs the store
+"""Several instances of a function in a running chain: the division of traffic, moves, and the takeover of one
+that ended. The controller calls it; where state is stored, `Stores` has the part that needs the store
 (sluice/state/chain_store.py).
 """
 
@@ -17,10 +17,10 @@ from sluice.chain.processes.program import IsolatedChain, Part
 from sluice.chain.processes.row_files import RowFiles, row_files
 
 CLOCKS = 1 << 24
-"""Events whose clocks the store has in advance: a root that takes the place of another one begins after these."""
+"""Events whose clocks the store has in advance: a root that replaces another one begins after these."""
 ODD = 1
 OFF = {"log": 1, "marks": 2, "order": 4, "state": 8}
-"""enum sl_iso_off: what tests switch off."""
+"""enum sl_iso_off: features that tests disable."""
 
 
 class StateError(Exception):
@@ -28,7 +28,7 @@ class StateError(Exception):
 
 
 class AwayError(StateError):
-    """It does not reply now, or is being recovered: what was wanted of it may be tried again."""
+    """It does not reply now, or is being recovered: the operation may be tried again."""
 
 
 class Stores(Protocol):
@@ -37,7 +37,7 @@ class Stores(Protocol):
     seed: int
     """Of the hash that divides traffic: the same for all runs with a store."""
     off: frozenset[str]
-    """What tests switch off."""
+    """Features that tests disable."""
 
     def attach(self, part: Part, token: str = "") -> int:
         """In the process of a function: connects. The address of its struct sl_store. token: if it is another than when
@@ -54,13 +54,13 @@ class Stores(Protocol):
         ...
 
     def succeed(self, part: Part) -> tuple[int, int]:
-        """Before a process starts in the place of one that ended: what that owned is its own. Returns the clock of the
+        """Before a process replaces one that ended: it owns the objects of that one. Returns the clock of the
         last event that it committed, and the bytes of its file of rows then. Raises AwayError: call it again then.
         """
         ...
 
     def token(self, part: Part) -> str:
-        """By which the store knows the process of an instance."""
+        """The token that identifies the process of an instance in the store."""
         ...
 
     def files(self, part: Part) -> tuple[int, ...]:
@@ -76,11 +76,11 @@ class Stores(Protocol):
         ...
 
     def figures(self) -> dict[str, int]:
-        """What was counted of the store's failures."""
+        """The counters of the store's failures."""
         ...
 
     def failure(self) -> str | None:
-        """What of a store that failed could not be recovered."""
+        """The state of a failed store that could not be recovered."""
         ...
 
     def reserve(self, clock: int) -> None:
@@ -133,7 +133,7 @@ class Instances:
                     self.stores.admit(part, [one for one in range(PARTS) if vertex.owner[one] == part.number])
 
     def describe(self, part: Part, vertex: int) -> None:
-        """Say which function an instance is of."""
+        """Report the function of an instance."""
         control, bit = self.memory.control, 1 << part.number
         control.vertex[part.number] = vertex
         control.row_file[part.number] = self.rows.open_files.get(part.number, 0)
@@ -163,7 +163,7 @@ class Instances:
             return False
         side, queue = self.memory.functions[part.number], self.memory.stack.queue[part.number]
         if (side.done - side.settled) % (1 << 32) > queue.count - side.settled:
-            side.settled = side.done  # it has written anything; what it had not committed is handled by no one
+            side.settled = side.done  # it may have written any number; uncommitted batches are not handled again
         control.resume[part.number] = 0
         control.committed[part.number], rows = self.stores.succeed(part)
         self.rows.cut(part, rows)
@@ -227,7 +227,7 @@ class Instances:
         return owners
 
     def described(self, name: str) -> dict[str, object]:
-        """What `chainctl list` says of the instances."""
+        """The entry of the instances in `chainctl list`."""
         load, owned = self.load(name), self.owned(name)
         return {
             "scope": self.chain.scopes[name].name,

@@ -1,7 +1,7 @@
-"""What the process of an isolated function may do, once it has opened its files: a user of its own, no new privileges,
+"""Permissions of an isolated function's process, once it has opened its files: a separate user, no new privileges,
 limits of resources, its control groups, and the system calls that a function needs (seccomp).
 
-Each part is applied where the system allows; `Limits.apply` returns what it could not.
+Each part is applied where the system allows; `Limits.apply` returns those that failed.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _libc = ctypes.CDLL(None, use_errno=True)
 @dataclass(frozen=True)
 class Limits:
     """The limits of the process of function `number`. memory: bytes of its own memory; 0 for no limit. python: whether
-    it runs functions in Python. store: whether it has a connection to a store. user: whether it gets a user of its own.
-    groups: folders of its control groups. unlimited: what these do not limit.
+    it runs functions in Python. store: whether it has a connection to a store. user: whether it gets a separate user.
+    groups: folders of its control groups. unlimited: resources that these do not limit.
     """
 
     number: int
@@ -73,7 +73,7 @@ class Limits:
     unlimited: tuple[str, ...] = ()
 
     def apply(self) -> list[str]:
-        """Apply them to this process. Returns what the system did not allow."""
+        """Apply them to this process. Returns those that the system did not allow."""
         missing: list[str] = [*self.unlimited]
         for group in self.groups:
             try:
@@ -137,12 +137,12 @@ def group_name(part: Part) -> str:
 
 
 def quota_of(part: Part) -> Quota:
-    """What control groups limit: the memory that a process shares, too, which is that of its log."""
+    """The limits of control groups: memory that a process shares counts too, which is that of its log."""
     return Quota(part.memory + _SHARED if part.memory else 0, part.cpu)
 
 
 def _data() -> int:
-    """Bytes of memory that this process may write, and shares with no other; what the box has mapped is part of it."""
+    """Bytes of memory that this process may write, and shares with no other; the box's mapped memory is part of it."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith("VmData:"):
             return int(line.split()[1]) << 10
@@ -162,6 +162,6 @@ def begin_process(session: bool = False) -> None:
         else:
             os.setpgid(0, 0)
     end_with_controller()
-    faulthandler.disable()  # the controller says that a process crashed
+    faulthandler.disable()  # the controller reports that a process crashed
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The memory that the processes of an isolated chain share: runtime/isolated/memory.h, as Python sees it."""
+"""The memory that the processes of an isolated chain share: runtime/isolated/memory.h, in Python."""
 
 from __future__ import annotations
 
@@ -255,7 +255,7 @@ class Memory:
         return Slot.from_address(self._slots + place % SLOTS * _SLOT_BYTES)
 
     def mapping(self, function: int | None) -> Mapping:
-        """What C needs, for a function, or for the stack."""
+        """The struct for C, of a function or of the stack."""
         at = (ctypes.c_void_p * FUNCTIONS)(*(region.at for region in self._functions))
         own = 0 if function is None else function
         return Mapping(self._control.at, self._stack.at, self._slots, self._references, at, self.count, own)

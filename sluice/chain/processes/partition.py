@@ -77,7 +77,7 @@ def candidates(function: CFunction, program: Program) -> list[Candidate]:
 
 def belonging(function: CFunction, fields: Sequence[Shared], scope: tuple[str, ...]) -> tuple[str, ...]:
     """The objects that belong to one instance if traffic is divided by a scope: those of flows, and those whose key
-    says which part it is.
+    is the number of the part.
     """
     names = [item.name for item in function.shared if item.scope == FLOW]
     names += [item.name for item in fields if scope and set(scope) <= set(item.scope)]
@@ -85,7 +85,7 @@ def belonging(function: CFunction, fields: Sequence[Shared], scope: tuple[str, .
 
 
 def watched(function: CFunction, cached: Sequence[str]) -> tuple[str, ...]:
-    """The objects that are read here until the store says that they have changed."""
+    """The objects that are cached here until the store reports a change."""
     return tuple(
         item.name
         for item in function.shared
@@ -106,7 +106,7 @@ def choose(found: Sequence[Candidate]) -> Candidate:
 def _may_belong(function: CFunction, item: Shared, program: Program) -> bool:
     """Whether all accesses to the objects of a declaration are by the fields of the active side of the event's flow.
 
-    Another access, as by a number that stands for the fields, could be of an instance that has not the part. The same
+    Another access, as by a number in place of the fields, could be of an instance that has not the part. The same
     is true of events of layers without flows.
     """
     if not isinstance(item.scope, tuple) or len(item.scope) > SCOPE or item.type == "list":

@@ -1,6 +1,6 @@
 """Policies: when the instances of a function become more or fewer, and which of them is a straggler (CHC, 3.3.2).
 
-The vertex manager of a function calls its policy again and again, with what its instances did since the last call. A
+The vertex manager of a function calls its policy again and again, with its instances' activity since the last call. A
 policy is a function of the user's, or one of READY. It decides; the manager moves traffic, and clones stragglers.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 INTERVAL = 1.0
 """Seconds between calls of a policy."""
 UNEVEN = 1.5
-"""Traffic is divided anew if an instance has more than so many times the mean load."""
+"""Traffic is divided again if an instance has more than so many times the mean load."""
 PER_SECOND = 100_000.0
 """Packets a second that one instance gets, at most, by the policy `load`."""
 WAITING = SLOTS // 2
@@ -35,10 +35,10 @@ WAITING = SLOTS // 2
 
 @dataclass(frozen=True)
 class Instance:
-    """What one instance did since the last call.
+    """The activity of one instance since the last call.
 
     number: from 0. packets: that it got. parts: of 1024, of the traffic that is its own. waiting: batches of packets
-    that it has not handled. handled: batches. flows: that it knows now.
+    that it has not handled. handled: batches. flows: that it has now.
     """
 
     number: int
@@ -51,7 +51,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What a vertex manager knows of a function. seconds: since the last call. most: instances that there can be."""
+    """A function's data for its vertex manager. seconds: since the last call. most: instances that there can be."""
 
     function: str
     seconds: float
@@ -60,13 +60,13 @@ class Statistics:
 
     @property
     def active(self) -> tuple[Instance, ...]:
-        """Those with traffic of their own."""
+        """Those that have traffic."""
         return tuple(one for one in self.instances if one.parts)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a policy wants. instances: that share the traffic, which is divided anew by the load so far; None: as it is.
+    """A policy's decision. instances: share the traffic, which is divided again by the load so far; None: no change.
     stragglers: instances to be cloned.
     """
 
@@ -109,7 +109,7 @@ def lag(batches: float = WAITING) -> Policy:
 
 def find_policy(text: str) -> Policy:
     """The policy that a text names: load, lag, load:PACKETS, lag:BATCHES, or FILE.py:FUNCTION. Raises ValueError, and
-    what the file raises.
+    exceptions of the file.
     """
     name, _, rest = text.rpartition(":")
     if name.endswith(".py"):
@@ -158,7 +158,7 @@ class Manager:
                 self._decide(controller, policy, known)
 
     def statistics(self, controller: Controller, name: str, seconds: float) -> Statistics:
-        """What the instances of a function did since the last call."""
+        """The activity of a function's instances since the last call."""
         packets = controller.instances.load(name)
         before = self._packets.get(name, [0] * len(packets))
         self._packets[name] = packets
@@ -213,7 +213,7 @@ class Manager:
                     self._cloned.add(place)
         except (RunError, StateError, OSError) as error:
             controller.notify(f"warning: what the policy of '{name}' decided cannot be done: {error}")
-        except Exception as error:  # of the user's function; the chain goes on
+        except Exception as error:  # of the user's function; the chain continues
             controller.notify(f"warning: the policy of '{name}' failed: {type(error).__name__}: {error}")
 
 

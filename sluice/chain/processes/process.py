@@ -1,4 +1,4 @@
-"""The process of a function of an isolated chain, as the controller sees it, and the result that it writes."""
+"""The process of a function of an isolated chain, for the controller, and the result that it writes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Process:
     seen: tuple[int, int] = (0, 0)
     since: float = 0.0
     known: dict[str, int] = field(default_factory=lambda: {})
-    """What it has counted in shared memory, as far as that can be true."""
+    """Its counters in shared memory, as far as they are plausible."""
     reports: dict[str, int] | None = None
     failure: str | None = None
     error: str | None = None
@@ -46,14 +46,14 @@ class Process:
     hangs: bool = False
     """Whether it did not return from an event, and was killed."""
     before: dict[str, int] = field(default_factory=lambda: {})
-    """What functions that had its place before lost."""
+    """The losses of earlier functions in its place."""
     last: dict[str, int] = field(default_factory=lambda: {})
     """Its figures, after it was removed."""
     following: tuple[Part | None] | None = None
-    """What runs in its place after it has left."""
+    """Its replacement after it has left."""
 
     def take(self) -> None:
-        """Take what it has written of its result. One that writes without end is killed."""
+        """Read the available part of its result. One that writes without end is killed."""
         while self.result != -1:
             try:
                 chunk = os.read(self.result, 65536)
@@ -67,9 +67,9 @@ class Process:
                 os.kill(self.pid, signal.SIGKILL)
 
     def reap(self) -> int:
-        """Take the result and the exit status, once it has ended.
+        """Read the result and the exit status, once it has ended.
 
-        What a function wrote may be anything: without exit status 0, or if it makes no sense, it is no result.
+        A function's output is not trusted: without exit status 0, or if it is malformed, it is no result.
         """
         self.take()
         _, status = os.waitpid(self.pid, 0)
@@ -86,7 +86,7 @@ class Process:
 
 
 def read_result(text: bytes) -> dict[str, Any] | None:
-    """What a process has written: JSON objects, one a line. None if it makes no sense."""
+    """The output of a process: JSON objects, one per line. None if it is malformed."""
     found: dict[str, Any] = {}
     try:
         for line in text.splitlines():

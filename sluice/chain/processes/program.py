@@ -59,7 +59,7 @@ class Part:
 
     @property
     def label(self) -> str:
-        """What messages and figures call it."""
+        """Its name in messages and figures."""
         return self.name if not self.instance else f"{self.name}#{self.instance}"
 
     @property
@@ -119,11 +119,11 @@ class IsolatedChain:
     """Whether the stack was compiled for functions that drop, change or send packets."""
 
     def wanted(self) -> Wanted:
-        """What is compiled with the stack in place of the functions."""
+        """The code that is compiled with the stack instead of the functions."""
         return Wanted(c=[self.sender()], options=[{}])
 
     def set_options(self, wanted: Wanted) -> None:
-        """Take the options of the functions in C from those of the fused chain."""
+        """Copy the options of the functions in C from those of the fused chain."""
         for part in self.parts:
             part.options = [] if part.python else [wanted.options[part.leader], *[""] * (len(part.functions.c) - 1)]
 
@@ -158,7 +158,7 @@ class IsolatedChain:
         return self.parts[-1]
 
     def set_orders(self) -> None:
-        """What parts wait for, and what withholds events from them, with all instances."""
+        """The parts that each part waits for, and those that withhold events from it, with all instances."""
         for part in self.parts:
             part.before = part.drops = 0
             _set_order(self.plan, part, self.parts)
@@ -221,7 +221,7 @@ class IsolatedChain:
 
 def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
     """The part of a function that a running chain did not have, or not in this form. plan: with the function. number:
-    of the part. Raises DescriptionError for what the running stack does not have.
+    of the part. Raises DescriptionError for events or fields that the running stack does not have.
     """
     assert chain.stack is not None and chain.events is not None
     part = next((part for part in isolate(plan, stores=True).parts if name in part.members and not part.python), None)
@@ -260,7 +260,7 @@ def _not_there(plan: Plan, name: str, what: str) -> DescriptionError:
 def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = False) -> IsolatedChain:
     """The parts of a chain. instances: how many of functions, by name. stores: shared objects are in a store.
 
-    Raises DescriptionError for functions that cannot run in a process of their own, or not in several.
+    Raises DescriptionError for functions that cannot run in a separate process, or not in several.
     """
     given = dict(instances or {})
     _check_instances(plan, given)
@@ -319,7 +319,7 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
 
 
 def _check_instances(plan: Plan, instances: dict[str, int]) -> None:
-    """Refuse instances of what cannot have several."""
+    """Refuse several instances of functions that cannot have them."""
     members = {member.name: member.loaded for member in plan.members}
     for name, count in instances.items():
         loaded = members.get(name)
@@ -350,7 +350,7 @@ def _check_overload(plan: Plan, part: Part) -> None:
 
 
 def _set_order(plan: Plan, part: Part, parts: Sequence[Part]) -> None:
-    """Which parts a part waits for: those before it that drop packets, or publish what it subscribes to."""
+    """Which parts a part waits for: those before it that drop packets, or publish events to which it subscribes."""
     hooks = {hook.event for hook in _all_hooks(part.functions) if hook.layer == CHAIN}
     from_ = {name for event in hooks for name in publishers(plan, event)}
     for other in parts:
@@ -368,7 +368,7 @@ def _all_hooks(functions: ReceivedFunctions) -> list[Hook]:
 
 
 def _publishing(plan: Plan, members: Sequence[Member]) -> list[Hook]:
-    """The subscriptions of the functions that publish what some functions subscribe to, directly or not."""
+    """The subscriptions of the functions that publish events to which some functions subscribe, directly or not."""
     by_name = {member.name: member for member in plan.members}
     to_see, seen, found = list(members), set[str](), list[Hook]()
     while to_see:
@@ -408,7 +408,7 @@ _STACK_ONLY: tuple[tuple[Callable[[CFunction], bool], str], ...] = (
 
 
 def _check(plan: Plan, function: CFunction, stores: bool) -> None:
-    """Refuse what needs the stack's own memory."""
+    """Refuse functions that need the stack's own memory."""
     if function.shared and not stores:
         what = "declares shared objects (SLUICE_SHARED), which need a store"
         raise _refused(plan, function.label, what, "give --store embedded, or run the chain without --isolate")

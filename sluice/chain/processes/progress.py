@@ -1,5 +1,5 @@
-"""The progress of a function's process in shared memory: what it has written there, and where the next process in its
-place goes on.
+"""The progress of a function's process in shared memory: its values, and where the next process in its
+place continues.
 
 A process that crashes may have written anything, so figures that cannot be true are not believed.
 """
@@ -15,7 +15,7 @@ _FIGURE_MOST = 1 << 53
 
 
 def is_whole(side: FunctionSide, given: int, batches: int) -> bool:
-    """Whether what a function has written of its progress can be true. given: batches in its queue so far. batches: of
+    """Whether the progress that a function has written is plausible. given: batches in its queue so far. batches: of
     the stack so far.
     """
     near = (given - side.done) % (1 << 32) <= QUEUE and (batches - side.done_batch) % (1 << 32) < 1 << 31
@@ -35,7 +35,7 @@ def resumed(memory: Memory, number: int) -> int:
 
 
 def skip(memory: Memory, process: Process) -> None:
-    """A function goes on with the next batch. What it counted stays, or was last known."""
+    """A function continues with the next batch. Its counters remain, or are the last plausible ones."""
     number = process.part.number
     side, control, stack = memory.functions[number], memory.control, memory.stack
     count = stack.queue[number].count

@@ -1,4 +1,4 @@
-"""Where requests to a controller come from; commands.py is the socket of `sluice chainctl`."""
+"""The sources of requests to a controller; commands.py is the socket of `sluice chainctl`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ if TYPE_CHECKING:
 
 
 class Requests(Protocol):
-    """A file to wait for, and what serves a request."""
+    """A file to wait for, and the callback that serves a request."""
 
     @property
     def path(self) -> str | None:
-        """The socket, which is removed if the controller is killed; None if requests do not come by one."""
+        """The socket, which is removed if the controller is killed; None without one."""
         ...
 
     def fileno(self) -> int:

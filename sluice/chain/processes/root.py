@@ -1,8 +1,8 @@
-"""The process of the stack (CHC: the root) that takes the place of one that ended: which inputs allow it, what is
-lost, and the capture file of what leaves, which both write.
+"""The process of the stack (CHC: the root) that replaces one that ended: which inputs allow it, what is
+lost, and the capture file of transmitted packets, which both write.
 
 The packet log is in shared memory and outlives the process (runtime/isolated/recover.h). Files are read again, without
-events, up to what was logged; interfaces go on.
+events, up to what was logged; interfaces continue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from sluice.chain.processes.memory import Memory
 
 ROOTS_MOST = 16
-"""Processes of the stack that take the place of one that ended; a stack that crashes at one packet does so again."""
+"""Processes of the stack that replace one that ended; a stack that crashes at one packet does so again."""
 HEAD, RECORD = 24, 16
 """Bytes before the first packet of a capture file (pcap), and before each."""
 _PCAP = (b"\x4d\x3c\xb2\xa1", b"\xd4\xc3\xb2\xa1")
@@ -27,10 +27,10 @@ _PCAP = (b"\x4d\x3c\xb2\xa1", b"\xd4\xc3\xb2\xa1")
 
 @dataclass
 class Root:
-    """What happens when the process of the stack ends before its input does.
+    """The action when the process of the stack ends before its input does.
 
-    restarts: another one takes its place. replays: that one can read the input from the beginning. output: the capture
-    file of what leaves, if there is one.
+    restarts: another one replaces it. replays: that one can read the input from the beginning. output: the capture
+    file of transmitted packets, if there is one.
     """
 
     restarts: bool = False
@@ -39,13 +39,13 @@ class Root:
     lost: int = 0
     """Packets that were to leave, and are not in the output."""
     seconds: list[float] = field(default_factory=lambda: [])
-    """From the end of each process until another one had what it had."""
+    """From the end of each process until another one had its state."""
     _ended: float = 0.0
     _waiting: bool = False
     _parts: list[Path] = field(default_factory=lambda: [])
 
     def part(self, number: int) -> str | None:
-        """Where the process of this number writes what leaves."""
+        """Where the process of this number writes transmitted packets."""
         return self.output if self.output is None or not number else f"{self.output}.root{number}"
 
     def takes_over(self, memory: Memory, code: int) -> bool:
@@ -64,7 +64,7 @@ class Root:
         return True
 
     def advance(self, memory: Memory) -> str | None:
-        """What to say once the process has what the one before had."""
+        """The message once the process has the state of the one before."""
         if not self._waiting or memory.stack.roots != memory.control.roots:
             return None
         self._waiting = False
@@ -74,14 +74,14 @@ class Root:
         return f"another process of the stack continues after {after:.1f} ms; {read}; packets in flight lost: {lost}"
 
     def figures(self, memory: Memory) -> dict[str, int]:
-        """What was counted, if a process took the place of another one."""
+        """The counters, if a process replaced another one."""
         if not memory.control.roots:
             return {}
         found = {"root_crashes": memory.control.roots, "root_lost_packets": self.lost + memory.stack.root_lost}
         return found | {"root_recovery_us": int(max(self.seconds, default=0.0) * 1e6)}
 
     def join(self, memory: Memory) -> None:
-        """Append what later processes wrote to the output. Raises OSError."""
+        """Append the output of later processes to the output file. Raises OSError."""
         if self.output is None or not memory.control.roots:
             return
         with open(self.output, "ab") as to:
@@ -137,7 +137,7 @@ def ended(code: int) -> str:
 
 
 def result_of(text: bytes) -> tuple[str, Any] | None:
-    """What the process of the stack wrote at its end; None if it was killed before all of it was written."""
+    """The final output of the process of the stack; None if it was killed before all of it was written."""
     try:
         return pickle.loads(text)
     except (EOFError, pickle.UnpicklingError):

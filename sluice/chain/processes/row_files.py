@@ -1,6 +1,6 @@
-"""The rows that instances of a function write to a file: each to one of its own, which are joined at the end.
+"""The rows that instances of a function write to a file: each to a separate one, which are joined at the end.
 
-A process that takes the place of another one writes again what the batches that it handles again bring, so the file is
+A process that replaces another one writes the rows of the batches that it handles again, so the file is
 first cut to its size at the last commit.
 """
 

@@ -29,7 +29,7 @@ def sample(chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, 
             raise RunError(
                 f"'{name}' cannot be divided by '{scope}'; write --partition {name}=SCOPE, of {scopes or 'none'}"
             )
-    if not inputs.repeatable:  # what is read now would be missing from the run
+    if not inputs.repeatable:  # packets read now would be missing from the run
         for name, one in reversed(tried):
             chain.scopes[name] = one
         return
@@ -42,7 +42,7 @@ def sample(chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, 
 def _count(
     chain: IsolatedChain, settings: Settings, inputs: Inputs, seed: int, scopes: list[tuple[str, ...]]
 ) -> list[list[int]]:
-    """Packets of the sample by part, for each scope. The stack runs in a process of its own: its sender is global."""
+    """Packets of the sample by part, for each scope. The stack runs in a separate process: its sender is global."""
     read, write = os.pipe()
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""What event messages say of instances, besides their number: the fields and keys that functions read.
+"""The data of instances in event messages, besides their number: the fields and keys that functions read.
 
 A message is written once for all functions that receive it. It has fields, or the key, if one of these functions reads
 fields or keys; of the fields those that any function of the chain reads.
@@ -26,7 +26,7 @@ _LAST = 63
 
 @dataclass(frozen=True)
 class Reads:
-    """What a function reads: fields of instances by name, and whether keys."""
+    """The data that a function reads: fields of instances by name, and whether keys."""
 
     fields: frozenset[str] = frozenset()
     key: bool = False
@@ -41,7 +41,7 @@ class Reads:
 
 
 def reads_of(part: Part) -> Reads:
-    """What the functions of a process read. Records for Python have the key, and instances divide traffic by it."""
+    """The data that a process's functions read. Records for Python have the key, and instances divide traffic by it."""
     found = Reads(key=bool(part.python) or part.instance is not None)
     for function in part.functions.c:
         found |= Reads(function.fields, function.key)
@@ -49,8 +49,8 @@ def reads_of(part: Part) -> Reads:
 
 
 def needs(plan: Plan, parts: Iterable[Part]) -> dict[int, Reads]:
-    """By number of a part, what it reads, and what those read that it publishes events for: their messages have what it
-    knows of an instance.
+    """By number of a part, the data read by it and by subscribers of its events: their messages have the data that it
+    has of an instance.
     """
     all_ = list(parts)
     found = {part.number: reads_of(part) for part in all_}
@@ -82,7 +82,7 @@ def mask(names: list[str], fields: frozenset[str]) -> int:
 
 
 def flags(chain: IsolatedChain) -> list[int]:
-    """By number of an event, what its messages have."""
+    """By number of an event, the content of its messages."""
     assert chain.events is not None
     of = needs(chain.plan, chain.parts)
     found = [0] * len(chain.events.stack)
@@ -93,7 +93,7 @@ def flags(chain: IsolatedChain) -> list[int]:
 
 
 def describe(chain: IsolatedChain, control: Control) -> None:
-    """Set what messages have from now on."""
+    """Set the content of messages from now on."""
     assert chain.stack is not None
     of = needs(chain.plan, chain.parts)
     everything = frozenset(name for reads in of.values() for name in reads.fields)
@@ -106,7 +106,7 @@ def describe(chain: IsolatedChain, control: Control) -> None:
 
 
 def lacks(chain: IsolatedChain, control: Control, part: Part) -> bool:
-    """Whether messages that are under way do not have what a function in the place of another one reads."""
+    """Whether queued messages lack data that a function in the place of another one reads."""
     assert chain.stack is not None
     reads = reads_of(part)
     missing = any(
@@ -117,7 +117,7 @@ def lacks(chain: IsolatedChain, control: Control, part: Part) -> bool:
 
 
 def contents(chain: IsolatedChain) -> dict[str, list[str]]:
-    """By event of the stack, what its messages have of instances, for people."""
+    """By event of the stack, the data of instances in its messages, as text."""
     assert chain.stack is not None and chain.events is not None
     of = needs(chain.plan, chain.parts)
     everything = frozenset(name for reads in of.values() for name in reads.fields)

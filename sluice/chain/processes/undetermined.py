@@ -20,9 +20,9 @@ _BEFORE_CALLS = ("return", "else", "do", "case")
 
 
 def undetermined(functions: Iterable[CFunction]) -> Iterator[str]:
-    """A sentence for each such call in the files of functions with shared objects: where, what, and what to write.
+    """A sentence for each such call in the files of functions with shared objects: position, name and advice.
 
-    A function of its own by one of these names is none. Calls in headers, by pointers and by macros are not found.
+    The file's own function of one of these names is none. Calls in headers, by pointers and by macros are not found.
     """
     for function in functions:
         for name, line in _calls(function.text) if function.shared else ():

@@ -1,4 +1,4 @@
-"""What the analyses of a program (sluice/passes/analysis) decide for its C, as rows: `sluice explain --analyses`."""
+"""Results of the analyses of a program (sluice/passes/analysis) for its C, as rows: `sluice explain --analyses`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sluice.passes.analysis.pending_state import fills_slots, is_lazy
 
 
 def analyses(program: Program, only: str | None = None) -> Iterator[tuple[str, str]]:
-    """What is decided, and how. only: a layer, by its name in the stack or in the program."""
+    """The subject and the result of each. only: a layer, by its name in the stack or in the program."""
     if only is None:
         yield from _of_program(program)
     for layer in program.layers.values():

@@ -1,5 +1,5 @@
-"""What containers cost, in the text format of Prometheus: by container its own CPU time, the network's for it, what
-others took from it, and what was dropped.
+"""The cost of containers, in the text format of Prometheus: by container its own CPU time, the network's for it, the
+time that others used at its expense, and drops.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Exposed:
     _throttled: dict[str, int] = field(default_factory=dict[str, int])
 
     def update(self, total: Sample, losses: dict[str, int], found: Enforcement | None = None) -> None:
-        """total: all that was accounted since the start. found: what was enforced since the last call."""
+        """total: the accounts since the start. found: enforcement since the last call."""
         self.text = "\n".join([*_accounted(total, losses), *(self._enforced(found) if found else ())]) + "\n"
 
     def _enforced(self, found: Enforcement) -> list[str]:
@@ -121,7 +121,7 @@ def _accounted(total: Sample, losses: dict[str, int]) -> list[str]:
 
 @contextlib.contextmanager
 def exposing(at: tuple[str, int] | None) -> Generator[Exposed | None]:
-    """Serves what containers cost at an address, if one is given. Raises CommandError if it is not available."""
+    """Serves the cost of containers at an address, if one is given. Raises CommandError if it is not available."""
     if at is None:
         yield None
         return

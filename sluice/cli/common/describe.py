@@ -106,7 +106,7 @@ def _message(layer: Layer, p: Prototype) -> Data | None:
 
 
 def _received(layer: Layer, received: Received | None) -> list[Data] | None:
-    """What a receiver has received, with the conditions that select it."""
+    """The received items of a receiver, with the conditions that select them."""
     if received is None:
         return None
     return [

@@ -76,7 +76,7 @@ def with_table(texts: Mapping[str, str], rules: RuleSet) -> dict[str, str]:
 
 
 def cached_table(rules: RuleSet) -> Path:
-    """The file with the table of rules: in the cache, by its content and by what compiled its patterns."""
+    """The file with the table of rules: in the cache, by its content and the compiler of its patterns."""
     plain = table(rules.rules, lambda patterns: repr(patterns).encode())
     digest = hashlib.sha256(plain)
     for text in (libraries.version(), processor()):
@@ -102,6 +102,6 @@ def _stored(name: str, content: bytes) -> Path:
 
 
 def list_skipped(rules: RuleSet) -> None:
-    """Say on standard error which rules are left out, and why."""
+    """Report on standard error which rules are left out, and why."""
     for error in rules.skipped:
         print(f"sluice: skipped: {error}", file=sys.stderr)

@@ -27,7 +27,7 @@ def add_space(parser: argparse.ArgumentParser) -> None:
 
 
 def outside_of(text: str | None) -> Outside | None:
-    """What --outside says. Raises UsageError."""
+    """The value of --outside. Raises UsageError."""
     if text is None:
         return None
     interface, equals, address = text.partition("=")

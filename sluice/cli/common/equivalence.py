@@ -25,7 +25,7 @@ from sluice.state.session import session
 
 
 def check_comparable(options: argparse.Namespace, inputs: Inputs) -> None:
-    """Raises UsageError for what cannot be compared."""
+    """Raises UsageError for chains that cannot be compared."""
     if not options.check_equivalence:
         return
     if not options.isolate:
@@ -37,7 +37,7 @@ def check_comparable(options: argparse.Namespace, inputs: Inputs) -> None:
 
 
 class Ideal:
-    """The ideal chain, in a process of its own."""
+    """The ideal chain, in a separate process."""
 
     def __init__(
         self, plan: Plan, stack: Stack, settings: Settings, inputs: Inputs, options: argparse.Namespace
@@ -89,7 +89,7 @@ class Ideal:
             return held.text()
 
     def finish(self, outcome: Outcome, state: str) -> Outcome:
-        """The outcome with what was found. state: of the chain, as --state writes it. Raises CommandError."""
+        """The outcome with the differences. state: of the chain, as --state writes it. Raises CommandError."""
         with os.fdopen(self._read, "rb") as text:
             data = text.read()
         os.waitpid(self._child, 0)

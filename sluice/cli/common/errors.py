@@ -39,7 +39,7 @@ _NOT_THE_USERS = (
 
 
 class CommandError(Exception):
-    """A command cannot do what the user requested; the message says what to do instead."""
+    """A command cannot do what the user requested; the message has an alternative."""
 
 
 class UsageError(CommandError):

@@ -45,7 +45,7 @@ def write_generated(path: Path, files: dict[str, str], once: str) -> list[str]:
 
 
 def _is_foreign(folder: OutputFolder, name: str, contents: bytes, ours: dict[str, set[str]]) -> bool:
-    """Whether a file exists under a name, and is neither what Sluice would write nor what it wrote before."""
+    """Whether a file exists under a name, and was not written by Sluice, and differs from the new file."""
     if not folder.exists(name):
         return False
     found = folder.read(name)

@@ -17,7 +17,7 @@ _LETTERS = 88
 _LINES = (12, 5)
 """Limits for the number of instructions in a box, tried in this order."""
 _MOST_BOXES = 72
-"""The number of boxes that is tried first for larger graphs: more take long to place, and do not fit."""
+"""The number of boxes that is tried first for larger graphs: more are slow to place, and do not fit."""
 _ROLES = ("to", "yes", "no", "cut", "short")
 
 
@@ -43,7 +43,7 @@ class Picture:
 
     @property
     def note(self) -> str:
-        """A sentence on what the picture leaves out; empty if it is complete."""
+        """A sentence on the omissions of the picture; empty if it is complete."""
         parts = [f"{self.left_out} of {self.blocks} blocks, those farthest from the entry"] if self.left_out else []
         parts += ["further instructions of long blocks"] if self.cut else []
         return f"left out: {'; '.join(parts)}" if parts else ""

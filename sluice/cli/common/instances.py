@@ -145,7 +145,7 @@ def with_state(options: argparse.Namespace, outcome: Outcome, text: Callable[[],
 
 
 def plan_text(chain: IsolatedChain, as_json: bool) -> str:
-    """How the traffic of functions is divided, and what event messages say of connections."""
+    """How the traffic of functions is divided, and the data of connections in event messages."""
     plans = [_plan(chain, name) for name in chain.vertices()]
     messages = contents(chain)
     if as_json:

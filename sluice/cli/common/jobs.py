@@ -1,6 +1,6 @@
 """Runs many sets of captures in several processes: `--jobs N`.
 
-A process that dies takes only its current set with it. Rows come in the order of the sets, whichever ends first:
+If a process dies, only its current set is lost. Rows are in the order of the sets, whichever ends first:
 those of a later set wait in a temporary file.
 """
 
@@ -26,7 +26,7 @@ from sluice.engine.inputs import InputError
 from sluice.report.capture_sets import CaptureSet
 
 Report = Callable[[int, int, int], bool]
-"""Takes what was read of the input, its size, and the number of packets; returns whether to stop."""
+"""Gets the bytes read of the input, its size, and the number of packets; returns whether to stop."""
 Work = Callable[[CaptureSet, str, Report], Outcome]
 """Processes one set, and writes its rows to a file."""
 _SECONDS = 0.2
@@ -35,7 +35,7 @@ _SECONDS = 0.2
 
 @dataclass
 class Done:
-    """What became of one set."""
+    """The outcome of one set."""
 
     captures: CaptureSet
     outcome: Outcome
@@ -52,7 +52,7 @@ class _Job:
 
 
 class Jobs:
-    """Processes that take one set after the other.
+    """Processes that handle one set after the other.
 
     prepare: called in each process, before its first set; must be picklable. take: gets the rows of each set, in order.
     at_once: the number of processes.
@@ -76,7 +76,7 @@ class Jobs:
                         job.number, job.progress = number, (0, 0)
                         try:
                             job.connection.send((sets[number], str(rows[number])))
-                        except OSError:  # it died between two sets: another process takes this one
+                        except OSError:  # it died between two sets: another process handles this one
                             waiting.append(number)
                             self._remove(job)
                     self._receive()
@@ -103,7 +103,7 @@ class Jobs:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there, self._prepare), daemon=True)
-        # until it can handle Ctrl-C, which comes to all processes of a terminal, it is not interrupted
+        # until it can handle Ctrl-C, which all processes of a terminal get, it is not interrupted
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
             process.start()
@@ -168,7 +168,7 @@ def _death(status: int | None) -> str:
 
 def _serve(connection: Connection, prepare: Callable[[], Work]) -> None:
     """In a process: work on sets until the parent ends it."""
-    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):  # no set is interrupted, or the parent is gone
+    with contextlib.suppress(KeyboardInterrupt, EOFError, OSError):  # no set is interrupted, or the parent has ended
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         work: Work | None = None
         while True:

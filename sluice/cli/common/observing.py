@@ -1,4 +1,4 @@
-"""What shows a running box: --metrics, --control (`sluice top`), and the summary so far on SIGUSR1."""
+"""Interfaces to a running box: --metrics, --control (`sluice top`), and the summary so far on SIGUSR1."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sluice.engine.reload import ReloadError, Reloading, describe
 SECONDS = 0.25
 """Between two snapshots."""
 PATIENCE = 5.0
-"""Seconds in which a client sends its request and takes the answer."""
+"""Seconds in which a client sends its request and reads the answer."""
 REQUEST_MOST = 1 << 24
 """Bytes of a request: it may have the text of a function."""
 RELOAD_MOST = 120.0
@@ -98,7 +98,7 @@ class Observer:
         return {"error": 'the request is {"do": "snapshot"}'}
 
     def _step(self) -> None:
-        """Go on with what was requested."""
+        """Execute the requests."""
         box = self.observed.box
         if self._reloading is None:
             try:
@@ -125,7 +125,7 @@ class Observer:
             answer.put({"done": done})
 
     def begin(self) -> None:
-        """Start to answer requests, each kind in a thread of its own."""
+        """Start to answer requests, each kind in a separate thread."""
         for server in self.servers:
             threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.2}, daemon=True).start()
         self.begun = True
@@ -140,7 +140,7 @@ class Observer:
             server.server_close()
 
     def tick(self) -> None:
-        """Take a snapshot if one is due. Print a summary if it was asked for."""
+        """Take a snapshot if one is due. Print a summary if it was requested."""
         now = time.monotonic()
         self._step()
         if self.asked or (self.shown and now >= self._due):
@@ -153,7 +153,7 @@ class Observer:
 
 @contextlib.contextmanager
 def observing(box: Box, options: argparse.Namespace | None) -> Generator[Observer | None]:
-    """Show a box while it runs, as the command line says.
+    """Show a box while it runs, by the options of the command line.
 
     Raises CommandError if a port or a socket is not available.
     """
@@ -203,7 +203,7 @@ class _Bounded(socketserver.BaseServer):
             timer.cancel()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that goes away is no fault of the run."""
+        """A client that disconnects is no fault of the run."""
 
 
 def metrics_server(at: tuple[str, int], text: Callable[[], str]) -> socketserver.BaseServer:
@@ -249,7 +249,7 @@ def control_server(path: str, answer: Callable[[dict[str, Any]], dict[str, Any]]
     class Server(_Bounded, socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
         daemon_threads = True
         block_on_close = False
-        patience = RELOAD_MOST  # a reload takes as long as its trial
+        patience = RELOAD_MOST  # a reload lasts as long as its trial
 
     if _answers(path):
         raise CommandError(f"--control {path}: another box has this socket")

@@ -20,7 +20,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class OutputFolder:
-    """An open folder, created if it is missing. Use it in a `with`. Raises CommandError, which says what to do."""
+    """An open folder, created if it is missing. Use it in a `with`. Raises CommandError with the advice."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

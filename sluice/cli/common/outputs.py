@@ -1,4 +1,4 @@
-"""The options --format, --rotate-size and --rotate-time, and the files that they lead the rows of logs to."""
+"""The options --format, --rotate-size and --rotate-time, and the files to which they direct the rows of logs."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Outputs:
     files: list[Rotating] = field(default_factory=lambda: [])
 
     def begin(self) -> None:
-        """Start to take rows, if that was left to the caller."""
+        """Start to accept rows, if that was left to the caller."""
         for rows in self.rows:
             rows.begin()
 

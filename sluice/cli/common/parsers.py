@@ -1,4 +1,4 @@
-"""What the parsers of commands declare, for shell completion and manual pages."""
+"""The declarations of the commands' parsers, for shell completion and manual pages."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from sluice.engine.functions import Wanted
 from sluice.engine.inputs import DPDK, XDP, Inputs
 
 _XDP_NEEDS = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE")
-"""To take the XDP program off the interface at the end, and its files out of bpffs. AF_PACKET needs nothing after it
+"""To detach the XDP program from the interface at the end, and its files out of bpffs. AF_PACKET needs nothing after it
 was opened.
 """
 _DPDK_NEEDS = ("CAP_NET_ADMIN",)
@@ -67,7 +67,7 @@ def check_privileges(options: argparse.Namespace, inputs: Inputs, later: Sequenc
 
 
 def _may_create(user: pwd.struct_passwd, folder: str) -> bool:
-    """Whether a user may create files in a folder: what a process of that user finds."""
+    """Whether a user may create files in a folder: as for a process of that user."""
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
@@ -112,7 +112,7 @@ def _user(name: str) -> pwd.struct_passwd:
 
 
 def give_up_privileges(options: argparse.Namespace, inputs: Inputs) -> None:
-    """Drop what is not needed any more, once the inputs are open. Threads that started before are not affected."""
+    """Drop unneeded privileges, once the inputs are open. Threads that started before are not affected."""
     if not inputs.live:
         return
     keep = set(options.capabilities)

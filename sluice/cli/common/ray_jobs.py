@@ -1,7 +1,7 @@
 """Runs many sets of captures on a Ray cluster: `--ray ADDRESS`.
 
 A set is a task: Ray chooses the node, and repeats the task if the node or the process dies. Tasks return their rows as
-one object, so that no row of an attempt that failed is written. Rows come in the order of the sets. The number of tasks
+one object, so that no row of an attempt that failed is written. Rows are in the order of the sets. The number of tasks
 whose rows are not written yet is bounded.
 
 Each node needs Sluice in the same version, a C compiler, and the captures at the same paths.
@@ -126,7 +126,7 @@ def _first_line(error: BaseException) -> str:
 
 
 _works: dict[bytes, Work] = {}
-"""In a process of the cluster: what it has prepared."""
+"""In a process of the cluster: its prepared state."""
 
 
 def _work(prepare: bytes, captures: CaptureSet, folder: str) -> tuple[Outcome, bytes]:

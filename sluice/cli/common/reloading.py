@@ -1,4 +1,4 @@
-"""Compiles a new version of a function for a running box, from what the box says of itself (engine/reload.py)."""
+"""Compiles a new version of a function for a running box, from the box's description of itself (engine/reload.py)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _SAME = (
     "needs",
     "libraries",
 )
-"""What two versions of a function must declare alike, as the rest of the box was made for it."""
+"""Declarations that must be equal in two versions of a function, as the rest of the box was compiled for them."""
 
 
 @dataclass(frozen=True)
 class NewVersion:
-    """What a box gets: the request's members, and what is said of state."""
+    """The data for a box: the request's members, and the note on state."""
 
     request: dict[str, Any]
     said: list[str]
@@ -48,7 +48,7 @@ def compile_version(
     parameters: str | None,
     parse: Callable[[list[str]], argparse.Namespace],
 ) -> NewVersion:
-    """Compile the new version. about: what the box says. name: of the function. path: its file, if it is not that
+    """Compile the new version. about: the box's description. name: of the function. path: its file, if it is not that
     of the old version. parse: reads a command line. Raises CommandError.
     """
     rows = {row["name"]: row for row in about["functions"]}
@@ -100,7 +100,7 @@ def _version(row: dict[str, Any]) -> CFunction:
 
 
 def _reload(row: dict[str, Any], old: CFunction, new: CFunction, sets: bool) -> tuple[Reload, list[str]]:
-    """How the box gets the new version, and what is said of it. sets: parameters are given. Raises CommandError."""
+    """The request with the new version, and the note on it. sets: parameters are given. Raises CommandError."""
     for item in _SAME:
         if getattr(old, item) != getattr(new, item):
             raise CommandError(
@@ -133,7 +133,7 @@ def _reload(row: dict[str, Any], old: CFunction, new: CFunction, sets: bool) -> 
     if [name for name, _ in old.counters] != [name for name, _ in new.counters]:
         fresh.append("function_counters")
         said.append("counters start anew: others are declared")
-    # an empty tuple says that the box has the version
+    # an empty tuple means that the box has the version
     return Reload(former, tables, beside, (*fresh, "text")), said
 
 

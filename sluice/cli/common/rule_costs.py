@@ -1,4 +1,4 @@
-"""What the evaluation of each rule has cost: `sluice ids --profile`."""
+"""The cost of the evaluation of each rule: `sluice ids --profile`."""
 
 from __future__ import annotations
 

@@ -158,8 +158,8 @@ def run_file(
     packets; isolated: each in a process; groups: by worker; only: the one that this process has; dispatch: who divides
     the packets of interfaces among them (WorkerBoxes). failed: stops the run if it returns True.
     box: the class of a single one. observed: the options by which the run is shown while it lasts (observing.py), and
-    of its rights (privileges.py). begin: starts threads, once these rights were given up. Raises BrokenPipeError if the
-    reader of the output is gone.
+    of its rights (privileges.py). begin: starts threads, once these rights were dropped. Raises BrokenPipeError if the
+    reader of the output has closed it.
     """
     shown = contextlib.nullcontext(report_to) if report_to or rows_on_terminal else progress_line()
     try:
@@ -227,7 +227,7 @@ def _open(
 
 
 def _by_kernel(compiled: CompiledStack, inputs: Inputs, isolated: bool, groups: int | None, dispatch: str) -> bool:
-    """Whether the kernel may divide packets among workers. Raises UsageError if that is asked for in vain."""
+    """Whether the kernel may divide packets among workers. Raises UsageError if it is requested but not possible."""
     if dispatch == "kernel" and groups and groups > 1:
         raise UsageError(f"--dispatch kernel: groups of connections do not move then: leave out --groups {groups}")
     why = why_not(compiled.generated.fanout, inputs, isolated)

@@ -1,4 +1,4 @@
-"""Runs services until they are stopped: compiles them, reloads them, and prints what they counted."""
+"""Runs services until they are stopped: compiles them, reloads them, and prints their counters."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _watch(names: Names, operation: Operation, resolve: int, as_json: bool) -> N
 
 
 def _changed(options: argparse.Namespace, what: dict[str, Any]) -> argparse.Namespace:
-    """The options with what a reload changes: the backends, from now on."""
+    """The options with the changes of a reload: the backends, from now on."""
     backends: Any = what.get("backends")
     if backends is None:
         return options

@@ -13,7 +13,7 @@ _SYN, _ACK, _FIN = 2, 16, 1
 
 @dataclass(frozen=True)
 class StartingPoint:
-    """What differs between protocols of datagrams and protocols of messages in a stream.
+    """The differences between protocols of datagrams and protocols of messages in a stream.
 
     values: of the marks in the templates. capture: the packets.
     """

@@ -1,4 +1,4 @@
-"""Standard output: separates the output of functions from JSON and rows, and detects that a pipe's reader is gone."""
+"""Standard output: separates the output of functions from JSON and rows, and detects that a pipe's reader closed it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _real = [STDOUT]
 
 @contextlib.contextmanager
 def printed_apart(path: str | None, apart: bool) -> Generator[str | None]:
-    """While the context is active, redirect what functions print to the file `path`, else, if `apart`, to stderr.
+    """While the context is active, redirect the output of functions to the file `path`, else, if `apart`, to stderr.
 
     Functions in C and Python print to descriptor 1, so the descriptor is redirected. Yields a path that opens the real
     standard output, or None if nothing is redirected. Raises CommandError.

@@ -54,7 +54,7 @@ _UNSEEN = (
 
 
 def summary(outcome: Outcome) -> str:
-    """A summary by layer: packets, bytes, instances, what was forwarded, and what was given up and why."""
+    """A summary by layer: packets, bytes, instances, forwarded packets, and drops by reason."""
     box = outcome.counters.get("box", {})
     lines = [f"{outcome.packets:,} packets, {box.get('bytes', 0):,} bytes in {_duration(outcome.seconds)}"]
     seen = [(name, c) for name, c in outcome.counters.items() if name != "box" and c.get("packets")]
@@ -117,7 +117,7 @@ def _duration(seconds: float) -> str:
 
 
 def _what_else(counters: dict[str, int]) -> str:
-    """The other counters that are not 0. Outcomes of packets come first, so that they can be added up."""
+    """The other counters that are not 0. Outcomes of packets are first, so that they can be added up."""
     others = [(name, value) for name, value in counters.items() if value and name not in _ROUTINE]
     others.sort(key=lambda item: not item[0].startswith(_OUTCOMES))
     return ", ".join(f"{_words(name)} {value:,}" for name, value in others)
@@ -140,7 +140,7 @@ def finish(
 
     The status is 0 if the user ended an input that has no end.
 
-    Raises BrokenPipeError if a function failed because the reader of the output is gone; nothing is printed then.
+    Raises BrokenPipeError if a function failed because the reader of the output has closed it; nothing is printed then.
     """
     if outcome.failure and reader_is_gone():
         raise BrokenPipeError

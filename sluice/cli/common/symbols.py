@@ -1,7 +1,7 @@
 """The names of global symbols in what `sluice build` writes: each gets the prefix of its stack.
 
 The runtime's files and native modules are the same for every stack. A header that the Makefile includes everywhere
-renames what they define, so that one program can link several stacks.
+renames their definitions, so that one program can link several stacks.
 """
 
 from __future__ import annotations

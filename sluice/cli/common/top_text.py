@@ -15,7 +15,7 @@ _LOST = (
 
 
 def rates(before: Snapshot, now: Snapshot) -> dict[str, Any]:
-    """What happened between two snapshots, per second, by layer, worker and function."""
+    """The difference of two snapshots, per second, by layer, worker and function."""
     seconds = max(now.seconds - before.seconds, 1e-9)
 
     def rate(new: float, old: float) -> float:

@@ -1,4 +1,4 @@
-"""The options of the capture file that a command writes: -w, and what bounds it."""
+"""The options of the capture file that a command writes: -w, and its bounds."""
 
 from __future__ import annotations
 

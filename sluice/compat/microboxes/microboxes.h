@@ -14,7 +14,7 @@
  *     MB_MAIN(startIDS)
  *
  * MB_MAIN(start)                    `start` runs once, when the box is opened. Its mb_sub and mb_pub are also what Sluice
- *                                   reads as the function's declarations, so each stands there once for each type.
+ *                                   reads as the function's declarations, so each is there once for each type.
  * mb_sub(controller, TYPE, callback)   `callback(TYPE_msg m)` is called for each event of the type.
  * mb_up_sub(controller, TYPE, flow, callback)   For the flow of an event: another callback, from its next event on.
  * mb_pub(controller, EVENT_TYPE)    A port, by which the function publishes the type.
@@ -22,7 +22,7 @@
  *                                   chain run at once. Its flow is that of the current event, unless it is set.
  * mb_nf_mem_init(controller), mb_nf_run()   There is nothing to do: the box calls the function.
  *
- * Types: PKT_TCP is event `data` of TCP, DPI_DETECT and IDS_ALERT are published events. The listing also says e.flow for
+ * Types: PKT_TCP is event `data` of TCP, DPI_DETECT and IDS_ALERT are published events. The listing also has e.flow for
  * the flow of the current event. A flow is valid during the callback. */
 #include "sluice.h"
 
@@ -72,7 +72,7 @@ static _Thread_local struct mb_callbacks *mb_starting __attribute__((unused));  
         return 0;                                                                        \
     }
 
-#else /* declarations: what a function calls in `start` says what it subscribes to and publishes */
+#else /* declarations: the calls of a function in `start` declare its subscriptions and publications */
 
 #define mb_sub(controller, TYPE, callback) MB_SUBSCRIBE_##TYPE
 #define MB_SUBSCRIBE_PKT_TCP SLUICE_ON(tcp, data)
@@ -141,7 +141,7 @@ SLUICE_ON(tcp, data) {
 
 #ifdef sl_data_chain_DPI_DETECT
 SLUICE_ON(chain, DPI_DETECT) {
-    mb_flow before = e.flow;   /* that of the publisher, which goes on after this */
+    mb_flow before = e.flow;   /* that of the publisher, which continues after this */
     mb_any_callback callback = SL_JOIN(SLUICE_FUNCTION, mb_begin)(event, MB_DPI_DETECT);
     if (callback)
         ((void (*)(DPI_DETECT_msg))callback)((DPI_DETECT_msg){event, data->dpi_app_type});

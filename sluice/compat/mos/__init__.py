@@ -1,1 +1,1 @@
-"""libsluice_mos: mOS's monitoring sockets over a compiled stack. docs/mos.md tells what each call does."""
+"""libsluice_mos: mOS's monitoring sockets over a compiled stack. docs/mos.md describes each call."""

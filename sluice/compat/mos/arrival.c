@@ -1,4 +1,4 @@
-/* Segments as they come from the stack: which flow one is of, whether it begins one, and what belongs to none. */
+/* Segments from the stack: the flow of each, whether it begins one, and segments without a flow. */
 #include "monitor.h"
 
 /* The current packet, by addresses that a program has given to a flow: to the stack of its context. */

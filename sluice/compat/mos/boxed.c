@@ -1,4 +1,4 @@
-/* What of the library is compiled with its stack: the functions on the stack's events, which hand packets on. */
+/* The part of the library that is compiled with its stack: functions on the stack's events, which deliver packets. */
 #include "sluice.h"
 
 #include "monitor.h"
@@ -9,7 +9,7 @@ SLUICE_WORKER(struct mos_worker)
 struct mos_instance { struct mos_flow *flow; };
 SLUICE_STATE(struct mos_instance)
 
-/* The stack's layers, to which a packet returns that is another one than what was received. */
+/* The stack's layers, to which a packet returns that differs from the received one. */
 struct sl_stack_box;
 SL_UNUSED static void layer_ipv4(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
@@ -70,7 +70,7 @@ static struct mos_context *mos_boxed_segment(const struct sl_event *event)
     return context->packet.again || mos_packet_begin(context, sl_packet_frame(event), event->unit) ? context : NULL;
 }
 
-/* A segment of a flow, of neither a SYN, a FIN nor a reset, and after none, in which no program sees more than
+/* A segment of a flow, of neither a SYN, a FIN nor a reset, and after none, in which programs see no more than
  * new data. */
 static bool mos_boxed_passes(const struct sl_event *event, struct mos_flow *flow, const struct mos_segment *known)
 {

@@ -1,4 +1,4 @@
-/* The packets of a burst, one after the other: each leaves, as the callbacks have left it, before time goes on to the next. */
+/* The packets of a burst, one after the other: each is sent, with the callbacks' changes, before time advances to the next. */
 #include "loop.h"
 
 #include "function/checksum_fix.h"
@@ -8,7 +8,7 @@ static int device_of(const struct sl_frame *frame)
     return mos_here->inputs[frame->port].device;
 }
 
-/* A packet of the burst goes where its device's packets go: as the callbacks left it, or, without a callback, as it came. */
+/* A packet of the burst is sent where its device's packets are: with the callbacks' changes, or unchanged. */
 static void leave(struct mos_context *context, size_t i)
 {
     const struct sl_frame *frame = &mos_here->burst.frames[i];
@@ -63,7 +63,7 @@ static void set_ip(struct mos_packet *packet, sl_bytes unit)
     packet->ip_length = unit.captured;
 }
 
-/* For raw sockets, which see packets as they are on the wire. */
+/* For raw sockets, which get packets as they are on the wire. */
 static void raise_raw(struct mos_context *context, const struct sl_frame *frame, sl_bytes unit)
 {
     struct mos_packet *packet = &context->packet;
@@ -78,7 +78,7 @@ static void raise_raw(struct mos_context *context, const struct sl_frame *frame,
     packet->there = false;
 }
 
-/* Packets up to number i of the burst: each leaves before time goes on to the next one. */
+/* Packets up to number i of the burst: each is sent before time advances to the next one. */
 static void go_on_to(struct mos_context *context, size_t i)
 {
     struct mos_burst *burst = &mos_here->burst;

@@ -78,7 +78,7 @@ static void item(struct reading *r, const char *name, const char *value)
     } else {
         for (size_t i = 0; i < sizeof others / sizeof *others; i++)
             if (strcmp(name, others[i]) == 0)
-                return;   /* of end hosts, or of what a capture has not */
+                return;   /* of end hosts, or of features that a capture lacks */
         wrong(r, "there is no item", name);
     }
 }
@@ -164,7 +164,7 @@ static void lines(struct reading *r, FILE *file)
         wrong(r, "the file ends within block", blocks[depth]);
 }
 
-/* Devices given by the environment take the place of the file's, so that it can be left as it is. */
+/* Devices given by the environment replace those of the file, so that it need not be changed. */
 static void from_environment(void)
 {
     const char *read = getenv("SLUICE_MOS_READ"), *write = getenv("SLUICE_MOS_WRITE");

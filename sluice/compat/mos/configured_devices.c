@@ -31,7 +31,7 @@ bool mos_devices_forward(void)
     return false;
 }
 
-/* What packets are forwarded to is written: it is no device that is read, unless it forwards itself. */
+/* The target of forwarding is written: it is not read, unless it forwards itself. */
 static bool is_output(const struct mos_device *d)
 {
     if (mos_is_interface(d->name))

@@ -12,14 +12,14 @@ enum { SIGNALS = 65 };
 
 static struct {
     bool read;                       /* the configuration */
-    pthread_mutex_t lock;            /* of what follows: end hosts make their contexts in threads of their own */
+    pthread_mutex_t lock;            /* of the following: end hosts make their contexts in separate threads */
     struct mos_context *contexts[MOS_CONTEXTS];   /* in mos_context_memory, or NULL */
     bool releasing[MOS_CONTEXTS];
     uint64_t seed;
     mtcp_sighandler_t handlers[SIGNALS];
 } library = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static unsigned calls[MOS_CONTEXTS];   /* of end hosts, in progress: outside of what is cleared, as threads may be in one */
+static unsigned calls[MOS_CONTEXTS];   /* of end hosts, in progress: not cleared, as threads may be in one */
 
 static _Thread_local unsigned handlers;   /* of signals, that this thread runs: they neither lock nor free */
 
@@ -164,7 +164,7 @@ unsigned mos_contexts(struct mos_context **contexts)
     return count;
 }
 
-/* Nothing of it goes on: calls of end hosts fail from now on, and the loop ends after the current packet. */
+/* Ends a context: calls of end hosts fail from now on, and the loop ends after the current packet. */
 static void stop(const struct mos_context *context)
 {
     mos_context_set_stopped(context, true);
@@ -172,7 +172,7 @@ static void stop(const struct mos_context *context)
     mos_hosts_interrupt(mos_context_core(context));
 }
 
-/* Chosen under the lock, by which a run takes its contexts, too: once, and not while anything uses it. */
+/* Chosen under the lock, under which a run chooses its contexts, too: once, and not while anything uses it. */
 static bool begin_release(unsigned cpu)
 {
     if (handlers)

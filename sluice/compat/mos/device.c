@@ -1,4 +1,4 @@
-/* Devices: capture files and interfaces, which packets come from and are forwarded to. */
+/* Devices: capture files and interfaces, from which packets are read, and to which they are forwarded. */
 #include "monitor.h"
 
 /* Capture files that packets are forwarded to, which runs share. */
@@ -34,7 +34,7 @@ unsigned mos_inputs_open(struct mos_input **out)
     return input_count;
 }
 
-/* What was not received is said: a monitor that has seen half of a flow should know why. */
+/* Lost packets are reported, as a reason why a monitor may have seen half of a flow. */
 void mos_inputs_report(bool stopped)
 {
     for (unsigned i = 0; i < input_count; i++) {
@@ -88,7 +88,7 @@ static struct sl_source *interface_of(const char *name)
     return NULL;
 }
 
-/* Where packets of a device go, opened if it is not yet; NULL when they go nowhere. */
+/* The output of a device's packets, opened if it is not yet; NULL without one. */
 static struct mos_output *output_for(struct mos_outputs *outputs, int device, uint32_t link_type)
 {
     if (device < 0 || device >= mos_configuration.device_count)
@@ -136,7 +136,7 @@ int mos_output(struct mos_outputs *outputs, int device, const struct sl_frame *f
 
 static void say_refused(const char *name, uint64_t refused)
 {
-    if (refused > 1)   /* of the first it was said */
+    if (refused > 1)   /* the first was reported */
         fprintf(stderr, "libsluice_mos: %s: %llu packets could not be sent\n", name, (unsigned long long)refused);
 }
 

@@ -1,4 +1,4 @@
-/* Devices: what is read, where packets leave, and the configuration that names them. */
+/* Devices: inputs, outputs, and the configuration that names them. */
 #ifndef MOS_DEVICES_H
 #define MOS_DEVICES_H
 
@@ -19,13 +19,13 @@ struct mos_input {
 };
 
 unsigned mos_inputs_open(struct mos_input **out);   /* those that can be: how many, with a message for each of the others */
-void mos_inputs_report(bool stopped);               /* what was lost; unless it was stopped, also what was wrong with them */
+void mos_inputs_report(bool stopped);               /* losses; unless it was stopped, also their errors */
 
 /* Where a run's packets are forwarded to, by the device that they came from. */
 struct mos_output {
     struct file *file;             /* shared by all runs; or */
     struct sl_source *interface;   /* the run's own */
-    uint64_t refused;              /* packets that the interface did not take: too long, or no room */
+    uint64_t refused;              /* packets that the interface did not accept: too long, or no room */
     bool tried;                    /* to open it */
 };
 struct mos_outputs { struct mos_output by_device[MOS_DEVICES]; };

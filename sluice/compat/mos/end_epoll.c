@@ -8,7 +8,7 @@
 
 enum { AT_ONCE = 1024 };   /* events that are fetched by one call */
 
-static const uint64_t interrupted = UINT64_MAX;   /* what the kernel keeps of the wake descriptor; else the endpoint's number */
+static const uint64_t interrupted = UINT64_MAX;   /* the kernel's data of the wake descriptor; else the endpoint's number */
 
 static int failed(int error)
 {
@@ -122,10 +122,10 @@ int mtcp_epoll_ctl(mctx_t mctx, int id, int op, int sock, struct mtcp_epoll_even
 
 /* --- waiting --- */
 
-/* Writes what happened with an endpoint; how many events that is.
+/* Writes the events of an endpoint; returns their number.
  *
- * In mOS an event is of one kind, and programs compare with ==. So an error stands alone, and input and output are two
- * events. Where they come again while they last, one of them comes at a time: a program may close the endpoint because of the
+ * In mOS an event is of one kind, and programs compare with ==. So an error is alone, and input and output are two
+ * events. When level-triggered, one of them is reported at a time: a program may close the endpoint because of the
  * first, and the second would be of the next one with its number. */
 static int fill(struct mos_endpoint *endpoint, uint64_t events, struct mtcp_epoll_event *out, int room)
 {
@@ -168,7 +168,7 @@ int mtcp_epoll_wait(mctx_t mctx, int id, struct mtcp_epoll_event *events, int ma
     for (int i = 0; i < got; i++) {
         if (found[i].data.u64 == interrupted) {
             if (got > 1)
-                continue;   /* the events come first, and this again */
+                continue;   /* the events are reported first, and this again */
             mos_hosts_interrupted(hosts);
             return failed(EINTR);
         }

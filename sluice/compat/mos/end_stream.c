@@ -20,7 +20,7 @@ static struct mos_endpoint *stream_of(mctx_t mctx, int sock)
     return mos_endpoint_get(mctx, sock, MOS_SOCK_STREAM, MOS_SOCK_STREAM, ENOTSOCK);
 }
 
-/* The connected stream of a call with `count` buffers; NULL, and errno says why. */
+/* The connected stream of a call with `count` buffers; NULL, and errno is the reason. */
 static struct mos_endpoint *stream_of_buffers(mctx_t mctx, int sock, const struct iovec *iov, int count)
 {
     struct mos_endpoint *endpoint = stream_of(mctx, sock);
@@ -75,7 +75,7 @@ int mtcp_listen(mctx_t mctx, int sock, int backlog)
     return 0;
 }
 
-/* Errors of one connection, which was gone before it was accepted (accept(2)). */
+/* Errors of one connection, which was closed before it was accepted (accept(2)). */
 static bool is_passing(int error)
 {
     return error == ECONNABORTED || error == EPROTO || error == ENETDOWN || error == ENETUNREACH || error == EHOSTDOWN ||
@@ -150,7 +150,7 @@ static int error_of(int fd)
     return getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) ? errno : error;
 }
 
-/* Is the connection still being set up? Asked only while that is not known. */
+/* Is the connection still being set up? Tested only while that is not known. */
 static bool is_connecting(struct mos_endpoint *endpoint)
 {
     struct pollfd writable = {endpoint->fd, POLLOUT, 0};
@@ -200,7 +200,7 @@ int mtcp_connect(mctx_t mctx, int sock, const struct sockaddr *addr, socklen_t a
 /* Does a call wait where it could do nothing? Not where the program waits for the endpoint in an epoll set. */
 static bool waits(const struct mos_endpoint *endpoint) { return !endpoint->nonblocking && !endpoint->set; }
 
-/* What an error of the kernel's is in mOS: there is no connection to write to. */
+/* An error of the kernel's in terms of mOS: there is no connection to write to. */
 static int data_error(struct mos_endpoint *endpoint)
 {
     if (endpoint->type == MOS_SOCK_STREAM && (errno == EPIPE || (errno == EAGAIN && is_connecting(endpoint))))
@@ -236,7 +236,7 @@ static ssize_t transmit(struct mos_hosts *hosts, struct mos_endpoint *endpoint, 
     }
 }
 
-/* Nothing to read or write is no end of the stream: mOS says EAGAIN of it, where the socket does not block. */
+/* Nothing to read or write is no end of the stream: in mOS it is EAGAIN, where the socket does not block. */
 static ssize_t nothing(const struct mos_endpoint *endpoint) { return endpoint->nonblocking ? failed(EAGAIN) : 0; }
 
 ssize_t mtcp_recv(mctx_t mctx, int sock, char *buf, size_t len, int flags)

@@ -30,7 +30,7 @@ void mos_port_take(const struct mos_hosts *hosts, struct mos_endpoint *endpoint,
     __atomic_fetch_or(&contexts_of_port[port], UINT64_C(1) << hosts->cpu, __ATOMIC_ACQ_REL);
 }
 
-/* Another endpoint of the context may have it still; then others take it for theirs alone, and the kernel refuses. */
+/* Another endpoint of the context may have it still; then others treat it as theirs alone, and the kernel refuses. */
 static void give_back_port(const struct mos_hosts *hosts, const struct mos_endpoint *endpoint)
 {
     if (endpoint->port)
@@ -65,7 +65,7 @@ static int wake_of(unsigned cpu)
 {
     int wake = __atomic_load_n(&wakes[cpu], __ATOMIC_ACQUIRE) - 1;
     if (wake >= 0) {
-        take_interrupts(wake);   /* what is left of the context before */
+        take_interrupts(wake);   /* those of the context before */
         return wake;
     }
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

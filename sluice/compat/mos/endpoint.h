@@ -1,7 +1,7 @@
 /* End hosts: stream sockets, pipes and epoll sets of a context, over the kernel's.
  *
  * The kernel terminates TCP. Every descriptor is non-blocking in the kernel; a call that may block polls, so that a signal or
- * the end of the context interrupts it. Endpoints have numbers of their own, as in mOS: below max_concurrency, the lowest
+ * the end of the context interrupts it. Endpoints have separate numbers, as in mOS: below max_concurrency, the lowest
  * free one first, as programs use them as indexes. A context's endpoints are used by one thread at a time, which need not be
  * the one that runs the callbacks of monitors. */
 #ifndef MOS_ENDPOINT_H
@@ -15,7 +15,7 @@ struct mos_endpoint {
     enum socket_type type;        /* MOS_SOCK_STREAM, MOS_SOCK_STREAM_LISTEN, MOS_SOCK_PIPE or MOS_SOCK_EPOLL */
     int id;
     int fd;
-    bool nonblocking;             /* as the program sees it */
+    bool nonblocking;             /* for the program */
     bool bound;                   /* by the program */
     bool connecting;              /* mtcp_connect has not completed as far as is known */
     bool counted;                 /* it is a connection of mtcp_get_connection_cnt */
@@ -25,7 +25,7 @@ struct mos_endpoint {
     struct mos_endpoint *set;     /* NULL: in none */
     uint64_t interest;            /* MOS_EPOLL... */
     mtcp_epoll_data_t data;
-    bool watched;                 /* the kernel knows of it: not before it connects or accepts */
+    bool watched;                 /* it is registered with the kernel: not before it connects or accepts */
     bool sent_input;              /* the last event was of input: where output is possible, too, that is next */
 };
 
@@ -67,7 +67,7 @@ void mos_port_take(const struct mos_hosts *hosts, struct mos_endpoint *endpoint,
 /* NULL when a number is none of an endpoint. */
 struct mos_endpoint *mos_endpoint_find(const struct mos_hosts *hosts, int id);
 
-/* Keeps the numbers of monitors and of endpoints apart: false where an endpoint has that number already. */
+/* Separates the numbers of monitors and of endpoints: false where an endpoint has that number already. */
 bool mos_endpoint_reserve(struct mos_hosts *hosts, int id);
 void mos_endpoint_release(struct mos_hosts *hosts, int id);
 

@@ -28,7 +28,7 @@ static bool is_event(event_t event)
 /* All events that may happen with one. */
 static event_t below(event_t event) { return __atomic_load_n(&defined[number_of(event)].below, __ATOMIC_ACQUIRE); }
 
-/* A copy of what a program gives to a filter: it may lie on the program's stack. */
+/* A copy of a program's argument of a filter, which may lie on the program's stack. */
 static filter_arg_t *copied(const filter_arg_t *arg)
 {
     filter_arg_t *copy = malloc(sizeof *copy + arg->len);
@@ -52,7 +52,7 @@ static event_t define(event_t parent, filter_t filter, const filter_arg_t *arg)
 {
     for (unsigned i = MOS_BUILT_IN; filter && i < defined_count; i++)
         if (defined[i].parent == parent && defined[i].filter == filter && same_arg(defined[i].arg, arg))
-            return (event_t)1 << i;   /* who uses the same event shares it */
+            return (event_t)1 << i;   /* users of the same event share it */
     filter_arg_t *kept = arg ? copied(arg) : NULL;
     if (defined_count == MOS_EVENTS || (arg && !kept)) {
         free(kept);
@@ -90,7 +90,7 @@ event_t mtcp_define_event(event_t parent, filter_t filter, struct filter_arg *ar
 
 event_t mtcp_alloc_event(event_t parent) { return define_locked(parent, NULL, NULL); }
 
-/* The built-in event that one comes from. */
+/* The built-in event from which one is derived. */
 static event_t root_of(event_t event)
 {
     while (defined[number_of(event)].parent)
@@ -106,7 +106,7 @@ void mos_events_forget(void)
     defined_count = MOS_BUILT_IN;
 }
 
-/* Which events, by the built-in one that they come from, may not be registered at a hook. */
+/* Which events, by the built-in one of their origin, may not be registered at a hook. */
 static bool refused(event_t event, enum mos_hook hook)
 {
     const event_t of_flows = MOS_ON_CONN_START | MOS_ON_REXMIT | MOS_ON_TCP_STATE_CHANGE | MOS_ON_CONN_END;

@@ -1,4 +1,4 @@
-/* What users of mOS added to its interface (mos_ext.h). */
+/* Extensions of mOS's interface by its users (mos_ext.h). */
 #include "mos_ext.h"
 
 #include "loop.h"
@@ -11,7 +11,7 @@ static int failed(int error)
     return -1;
 }
 
-/* The socket of a flow, for a call of the program's; NULL, and errno says why. */
+/* The socket of a flow, for a call of the program's; NULL, and errno is the reason. */
 static struct mos_socket *view_of(mctx_t mctx, int sock)
 {
     struct mos_socket *view = mos_socket_get(mctx, sock);
@@ -46,7 +46,7 @@ void mos_context_start(struct mos_context *context)
 
 /* --- streams --- */
 
-/* The buffer of a side that a socket reads; NULL, and errno says why. */
+/* The buffer of a side that a socket reads; NULL, and errno is the reason. */
 static const struct mos_buffer *buffer_of(const struct mos_socket *view, int side)
 {
     if (!view)
@@ -101,7 +101,7 @@ int mos_ext_consume(mctx_t mctx, int sock, int side, size_t count)
 
 /* --- callbacks of a flow --- */
 
-/* What came while they were not read is not lost: reading goes on with what is expected. */
+/* Bytes that arrived while they were not read are not lost: reading continues with the expected one. */
 static void go_on_reading(struct mos_flow *flow, struct mos_socket *view, unsigned side)
 {
     struct mos_reader *reader = &view->reader[side];

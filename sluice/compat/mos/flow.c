@@ -1,4 +1,4 @@
-/* Flows: how they begin and end, what monitors see of them, and which wait for which time. */
+/* Flows: how they begin and end, their events for monitors, and their timeouts. */
 #include "monitor.h"
 
 static void leave_queue(struct mos_flow *flow)
@@ -38,7 +38,7 @@ bool mos_flow_set_buffers(struct mos_flow *flow)
                 buffer->last = flow->views[i]->overlap[side] == MOS_OVERLAP_POLICY_LAST;
             }
         done &= mos_buffer_resize(buffer, size);
-        for (unsigned i = 0; i < flow->view_count; i++)   /* what was not kept is not lost */
+        for (unsigned i = 0; i < flow->view_count; i++)   /* bytes that were not stored are not lost */
             mos_reader_follow(&flow->views[i]->reader[side], buffer->base, buffer->bytes != NULL);
     }
     flow->plain = false;   /* until it is settled */

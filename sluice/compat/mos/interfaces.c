@@ -5,7 +5,7 @@
 
 enum {
     BURST = 256,   /* packets of an interface that are received at once */
-    WAIT = 10,     /* milliseconds: how long timers and a stop may be delayed while no packet comes */
+    WAIT = 10,     /* milliseconds: how long timers and a stop may be delayed without packets */
 };
 
 bool mos_interfaces_forward(const struct mos_input *inputs, unsigned count)
@@ -33,7 +33,7 @@ static void process_received(struct sl_frame *frames, size_t count, const struct
     on->packets(frames, kept);
 }
 
-/* Interfaces, one after the other: an answer comes after what it answers has been forwarded, and to hold packets back until
+/* Interfaces, one after the other: an answer arrives after its request has been forwarded, and to hold packets back until
  * those of the other interfaces are known to be later would delay every round trip. */
 void mos_interfaces_run(const struct mos_input *inputs, unsigned count, const struct mos_passed_on *on)
 {

@@ -1,4 +1,4 @@
-/* What the library reads of an IP header, of both versions. */
+/* The fields of an IP header that the library reads, of both versions. */
 #ifndef MOS_IP_H
 #define MOS_IP_H
 
@@ -16,7 +16,7 @@ struct mos_ip {
     bool fragment;
     uint8_t protocol;     /* of IPv6: the next header, which may be an extension */
     uint32_t header;      /* bytes, without extensions */
-    uint32_t total;       /* bytes of the packet, as it says; 0 where it does not (segmentation offload) */
+    uint32_t total;       /* bytes of the packet, from its length field; 0 without one (segmentation offload) */
     uint32_t addresses;   /* where they are, the destination's after the source's, */
     uint32_t size;        /* and bytes of each */
 };

@@ -1,10 +1,10 @@
-/* The loop that takes packets through the contexts.
+/* The loop that processes packets in the contexts.
  *
  * As in mOS, each context has a thread, in which the callbacks of its flows run: workers of the driver's (driver/workers.h),
  * to which the thread of the loop passes each packet by the stack's dispatch, or by the ends that a program has given to its
  * flow. With one context, or where packets of capture files are forwarded, that thread runs them all: packets leave in the
- * order in which they came, and what answers rewritten ones finds their flow, although it does not wait for them. Packets of
- * capture files come in the order of their times, and time is packet time: a context gets the same each time. */
+ * order in which they came, and answers to rewritten ones find their flow, although it does not wait for them. Packets of
+ * capture files are in the order of their times, and time is packet time: a context gets the same each time. */
 #include "loop.h"
 
 #include "driver/workers.h"
@@ -23,7 +23,7 @@ static struct {
 
 /* --- packets --- */
 
-/* Time goes on before the stack looks for the instance of a packet's flow, which may end by then: with each packet, where
+/* Time advances before the stack looks for the instance of a packet's flow, which may end by then: with each packet, where
  * anything may happen before the last. */
 static void process(struct mos_context *context, const struct sl_frame *frames, size_t count)
 {
@@ -36,7 +36,7 @@ static void process(struct mos_context *context, const struct sl_frame *frames, 
     mos_burst_end(context, count);
 }
 
-/* In this thread: runs of packets of one context each, so that several contexts see packets in the order of time, too. */
+/* In this thread: runs of packets of one context each, so that several contexts get packets in the order of time, too. */
 static void process_here(const struct sl_frame *frames, size_t count)
 {
     for (size_t first = 0, next; first < count && !mos_stopped(); first = next) {
@@ -62,7 +62,7 @@ static void process_burst(struct sl_box *box, const struct sl_frame *frames, siz
 static uint64_t tick_here(uint64_t clock)
 {
     if (!clock)
-        return SL_NEVER;   /* captures: time goes on with packets */
+        return SL_NEVER;   /* captures: time advances with packets */
     mos_here->now = sl_max(mos_here->now, clock);
     mos_advance(mos_here->contexts, mos_here->count, mos_here->now);
     return mos_next_due(mos_here->contexts, mos_here->count);
@@ -103,7 +103,7 @@ static bool run_merged(void)
 
 /* --- contexts in threads --- */
 
-/* What the thread of the loop calls for each packet. An answer to rewritten addresses comes after what it answers has been
+/* The callback of the loop's thread for each packet. An answer to rewritten addresses arrives after its request has been
  * forwarded, so it finds the flow. */
 static unsigned worker_of(const struct sl_frame *frame, unsigned workers, uint64_t seed)
 {
@@ -125,7 +125,7 @@ static void enter(struct mos_context *context)
         mos_advance(mos_here->contexts, mos_here->count, begin);
 }
 
-/* What a worker calls, with the box of its context. */
+/* The callback of a worker, with the box of its context. */
 static void process_own(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts)
 {
     struct mos_context *context = mos_boxed_context(box);

@@ -1,4 +1,4 @@
-/* The loop that takes packets through contexts (loop.c), in whichever threads. */
+/* The loop that processes packets in contexts (loop.c), in whichever threads. */
 #ifndef MOS_LOOP_H
 #define MOS_LOOP_H
 
@@ -42,7 +42,7 @@ void mos_loop_open(void);      /* with all contexts that there are; devices are 
 void mos_loop_run(void);       /* all packets, up to the end of the flows */
 bool mos_interfaces_forward(const struct mos_input *inputs, unsigned count);   /* are all inputs such (interfaces.c)? */
 
-/* Passes on what they receive, frame->port: the number of its input; and the time. */
+/* Delivers received packets, frame->port: the number of its input; and the time. */
 struct mos_passed_on {
     void (*packets)(const struct sl_frame *frames, size_t count);
     void (*time)(uint64_t clock);
@@ -51,6 +51,6 @@ void mos_interfaces_run(const struct mos_input *inputs, unsigned count, const st
 
 /* --- its thread (run.c) --- */
 
-void mos_run_beside(void);     /* with monitors: it runs, in a thread of its own if need be, and devices are open */
+void mos_run_beside(void);     /* with monitors: it runs, in a separate thread if necessary, and devices are open */
 
 #endif

@@ -1,4 +1,4 @@
-/* What the parts of libsluice_mos know of each other.
+/* Declarations shared by the parts of libsluice_mos.
  *
  * A context is one core's: its box (the compiled stack), its sockets, its flows. The stack finds the flow of a segment, and
  * its TCP reads it; the states of both ends by name (tcp_state.h) and the bytes that they have received
@@ -24,7 +24,7 @@ enum { MOS_EVENTS = 64, MOS_BUILT_IN = 12 };
 enum mos_hook { MOS_AT_NULL, MOS_AT_RCV, MOS_AT_SND, MOS_HOOKS };
 
 /* Which callbacks are called for which events. Never changed once made, and shared by all flows of a context that have the
- * same: as in mOS, a change leads from one of these to another, along an edge once it has been made before. */
+ * same: as in mOS, a change replaces one of these by another, along an edge once it has been made before. */
 struct mos_registrations {
     event_t registered[MOS_HOOKS];
     callback_t callback[MOS_HOOKS][MOS_EVENTS];
@@ -42,17 +42,17 @@ void mos_events_forget(void);
 
 /* --- TLS (tls.c) --- */
 
-/* What a flow's monitor has found of the records that a side receives. */
+/* The state of a monitor for the records that a side receives. */
 struct mos_tls_stream {
     uint64_t at, given;   /* before `at` are whole records; the callback has got those before `given` */
-    uint64_t end;         /* of the record that begins at `at`; 0: its header has not come */
+    uint64_t end;         /* of the record that begins at `at`; 0: its header is incomplete */
     uint8_t type;         /* of that record */
     bool foreign;         /* it is not TLS, or a part of it was lost */
     bool is_protected;
 };
 struct mos_tls {
     struct mos_tls_stream stream[2];
-    bool handshake, session, was_session;   /* of what came last */
+    bool handshake, session, was_session;   /* of the last record */
 };
 
 /* --- sockets (socket.c, options.c) --- */
@@ -61,18 +61,18 @@ struct mos_flow;
 
 enum { MOS_MONITORS = 64 };   /* of a context at most */
 
-/* A number that a program uses: a monitor, or one flow as one monitor sees it. */
+/* A number that a program uses: a monitor, or one flow of one monitor. */
 struct mos_socket {
     int id;
     enum socket_type type;
-    const struct mos_registrations *registrations;   /* NULL of a flow that goes along with its monitor */
+    const struct mos_registrations *registrations;   /* NULL of a flow with those of its monitor */
     struct mos_socket *previous, *next;   /* monitors: in the order in which they were made */
     /* of a monitor */
     struct mos_socket *closed;            /* those that the program has closed and that are still to be freed */
     struct sl_filter *syn, *orphan, *raw;
     int buffer[2], overlap[2];            /* for its flows, by side */
     /* of a flow */
-    struct mos_flow *flow;                /* NULL when that is gone */
+    struct mos_flow *flow;                /* NULL when that has ended */
     const struct mos_socket *monitor;
     void *user;
     struct mos_reader reader[2];
@@ -86,7 +86,7 @@ void mos_sockets_free(struct mos_context *context);          /* all of them, as 
 void mos_monitor_add(struct mos_context *context, struct mos_socket *monitor);
 void mos_monitor_remove(struct mos_context *context, struct mos_socket *monitor);   /* closed by the program; freed later */
 bool mos_monitors(void);                                     /* has any context a monitor? */
-void mos_sockets_free_closed(struct mos_context *context);   /* while no events are told */
+void mos_sockets_free_closed(struct mos_context *context);   /* while no events are raised */
 
 static inline const struct mos_registrations *mos_socket_registrations(const struct mos_socket *socket) {
     return socket->registrations ? socket->registrations : socket->monitor->registrations;
@@ -124,12 +124,12 @@ struct mos_flow {
     struct mos_address ends[2];   /* client, server */
     bool six;                     /* over IPv6 */
     struct mos_end end[2];
-    struct mos_buffer buffer[2];  /* what each end receives */
-    struct mos_translated *translated;   /* by what else its packets are known */
+    struct mos_buffer buffer[2];  /* the bytes that each end receives */
+    struct mos_translated *translated;   /* the other ends of its packets */
     struct mos_indexed *indexed;  /* by its ends, once the context has an index */
     int offload;                  /* enum mos_ext_offload, or 0 */
     bool plain;                   /* established at both ends, and not offloaded */
-    bool was_reset;               /* as its TCP says, which its ends need not believe */
+    bool was_reset;               /* by its TCP, though its ends may ignore it */
     unsigned sender;              /* of the last packet: 0 the client, 1 the server; as in the stack's instance */
     unsigned view_count;
     struct mos_socket *views[];   /* one for each monitor that took it */
@@ -153,7 +153,7 @@ bool mos_segment_append(struct mos_flow *flow, unsigned from, const struct sl_fr
 /* The segment is in the sequence. The flow may end. */
 void mos_segment_received(struct mos_flow *flow, unsigned from, const struct sl_sequence_rules *rules);
 
-/* The stack gives up bytes of an end that have not come. */
+/* The stack skips missing bytes of an end. */
 void mos_segments_given_up(struct mos_flow *flow, unsigned from, uint64_t offset, uint64_t length, unsigned cause);
 
 void mos_stray(struct mos_context *context);                      /* a segment without an instance */
@@ -162,12 +162,12 @@ void mos_flow_forgotten(struct mos_flow *flow);                   /* its instanc
 /* The current packet goes through the stack as a segment that an end of the flow sent (again.c). The flow may end. */
 void mos_packet_again(struct mos_flow *flow, unsigned from, enum mos_again what);
 
-/* A flow for the current SYN at *place, unless no monitor takes it. */
+/* A flow for the current SYN at *place, unless no monitor accepts it. */
 void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct sl_instance *instance,
                     const struct sl_sequence *sequences);
 void mos_flow_stop(struct mos_socket *view, int side);            /* it is not watched any more, or one side of it */
 
-/* The monitor that comes as number i: what comes from the client meets them in order, what comes from the server in
+/* The monitor at position i: packets from the client pass them in order, packets from the server in
  * reverse, so that chained monitors nest. */
 struct mos_socket *mos_flow_view(const struct mos_flow *flow, unsigned i);
 void mos_flow_raise(struct mos_flow *flow, unsigned side, enum mos_hook hook, event_t set);   /* for all monitors of it */
@@ -176,7 +176,7 @@ void mos_flow_wait(struct mos_flow *flow);     /* it waits for its next segment 
 void mos_flow_settle(struct mos_flow *flow);   /* it waits for its next segment; or ends, with both ends closed */
 void mos_flow_end(struct mos_flow *flow, event_t why);
 void mos_flows_end(struct mos_context *context);                  /* all of them, as the input ends */
-bool mos_flow_set_buffers(struct mos_flow *flow);   /* as its views' options say; false: no memory for that */
+bool mos_flow_set_buffers(struct mos_flow *flow);   /* by its views' options; false: no memory for that */
 
 /* --- flows by their ends (flow_index.c): only where a program looks for one --- */
 
@@ -197,7 +197,7 @@ struct mos_run;   /* loop.h */
 /* The flow of a packet by such ends, of whichever context of the run, and which end sent it; NULL for none. */
 struct mos_flow *mos_translated_find(const struct mos_run *run, const struct mos_packet *packet, unsigned *from);
 
-/* The run that a packet's flow by such ends is of; NULL for none. Fragments, and what is in tunnels, have none. */
+/* The run that a packet's flow by such ends is of; NULL for none. Fragments, and packets in tunnels, have none. */
 struct mos_run *mos_translated_run(const struct sl_frame *frame);
 
 int mos_translated_open(struct mos_context *const *contexts, unsigned count);   /* for all flows; -1: no memory */
@@ -209,7 +209,7 @@ enum { MOS_CONTEXTS = 64 };
 struct mos_timer { uint64_t due, order; int id; callback_t callback; };
 struct mos_hosts;   /* endpoint.h */
 
-/* What programs do not get, of which the end of the run says how much. */
+/* Counters of data that programs do not get, reported at the end of the run. */
 struct mos_losses {
     uint64_t given_up;            /* bytes of streams: the first hole, where a bound of the stack was reached */
     uint64_t unbuffered;          /* bytes of streams without memory for their receive buffer */
@@ -235,7 +235,7 @@ struct mos_context {
     uint8_t *again;               /* a packet that returns to the stack, of UINT16_MAX bytes */
     void (*enter)(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip);   /* its stack, at IP */
     uint64_t flows, time;
-    bool started;                 /* a packet has come */
+    bool started;                 /* a packet was received */
     struct mos_timer *timers;     /* a heap */
     unsigned timer_count, timer_room;
     uint64_t timer_order;
@@ -258,9 +258,9 @@ static inline struct mos_context *mos_context_of(mctx_t mctx) { return (struct m
 
 unsigned mos_contexts(struct mos_context **contexts);   /* all there are; how many */
 bool mos_contexts_stop(void);       /* for mtcp_destroy. False in a signal's handler, which may free nothing */
-void mos_contexts_release(void);    /* all that nothing uses, and what they share */
+void mos_contexts_release(void);    /* all unused ones, and their shared data */
 
-/* What stops (thread.c). */
+/* Stopping (thread.c). */
 extern struct mos_context mos_context_memory[];                /* by core */
 unsigned mos_context_core(const struct mos_context *context);
 bool mos_context_stopped(const struct mos_context *context);   /* has it been destroyed? */
@@ -270,7 +270,7 @@ void mos_set_stopped(bool is);
 
 /* --- time (timer.c) --- */
 
-/* Time goes on to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
+/* Time advances to `now`: timers fire and flows end, each at its time, of all contexts in the order of time. */
 void mos_advance(struct mos_context **contexts, unsigned count, uint64_t now);
 bool mos_time_passes(struct mos_context **contexts, unsigned count, uint64_t now);   /* or false, where anything happens by then */
 

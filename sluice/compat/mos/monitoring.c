@@ -1,4 +1,4 @@
-/* The calls by which a program makes and closes sockets, and what it binds to them. */
+/* The calls by which a program makes and closes sockets, and binds filters to them. */
 #include "endpoint.h"
 #include "loop.h"
 
@@ -49,7 +49,7 @@ int mtcp_socket(mctx_t mctx, int domain, int type, int protocol)
     return socket->id;
 }
 
-/* Endpoints have numbers of their own, which flows have, too: callbacks close flows, end hosts their endpoints. */
+/* Endpoints have numbers, as flows have: callbacks close flows, end hosts their endpoints. */
 static struct mos_endpoint *endpoint_to_close(struct mos_context *context, int sock)
 {
     bool flow = mos_loop_is_of(context) && mos_socket_of(&context->public, sock);

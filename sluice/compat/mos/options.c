@@ -10,7 +10,7 @@ static int failed(int error)
     return -1;
 }
 
-/* The flow that a socket stands for, or NULL. */
+/* The flow of a socket, or NULL. */
 static struct mos_flow *flow_of(const struct mos_socket *socket)
 {
     return socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE ? socket->flow : NULL;
@@ -59,7 +59,7 @@ static int get_information(const struct mos_flow *flow, const struct mos_socket 
     return 0;
 }
 
-/* What a monitor, or a flow, has been set to. */
+/* The options of a monitor, or of a flow. */
 static int get_setting(const struct mos_socket *socket, int name, void *value, socklen_t *len)
 {
     const bool server = name == MOS_SVRBUF || name == MOS_SVROVERLAP, size = name == MOS_CLIBUF || name == MOS_SVRBUF;
@@ -182,7 +182,7 @@ int mtcp_getpeername(mctx_t mctx, int sock, struct sockaddr *addr, socklen_t *ad
     const socklen_t one = flow->six ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
     if (side == MOS_SIDE_BOTH ? *addrlen != 2 * one : *addrlen < one)
         return failed(flow->six ? EAFNOSUPPORT : EINVAL);
-    /* Of IPv4 both are given where there is room for two, the client first: programs ask for one and read both. */
+    /* Of IPv4 both are given where there is room for two, the client first: programs request one and read both. */
     const bool both = side == MOS_SIDE_BOTH || (!flow->six && *addrlen >= 2 * one);
     for (int i = 0; i < 1 + both; i++)
         put_address((uint8_t *)addr + (size_t)i * one, flow->six, &flow->ends[both ? i : side]);

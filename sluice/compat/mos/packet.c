@@ -1,4 +1,4 @@
-/* The packet in hand: looking at it, changing it, and sending others. */
+/* The current packet: reading it, changing it, and sending others. */
 #include "loop.h"
 #include "rss.h"
 #include "function/checksum_fix.h"
@@ -47,7 +47,7 @@ void mos_packet_own(struct mos_packet *packet)
 
 /* Copies the current packet to where a program may write as it likes, with its IP header at a multiple of 4, and fills in
  * where its headers are there. In front of an IP packet without an Ethernet header, or of one that was reassembled, is one
- * that only tells what follows, and after the payload a byte of 0: programs look at the one, and search the other as a
+ * that only has the type, and after the payload a byte of 0: programs look at the one, and search the other as a
  * string. */
 static void show(struct mos_context *context, struct pkt_info *info)
 {
@@ -95,7 +95,7 @@ static uint32_t flow_hash(const struct mos_packet *packet)
 int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info)
 {
     struct mos_context *context = mos_context_of(mctx);
-    (void)side;   /* both sides' last packet is the one in hand */
+    (void)side;   /* both sides' last packet is the current one */
     if (!mos_socket_get(mctx, sock))
         return -1;
     const struct mos_packet *packet = &context->packet;
@@ -139,7 +139,7 @@ static uint64_t pseudo_header(const uint8_t *ip, uint32_t protocol, uint32_t len
     return sl_internet_checksum(ip + header.addresses, 2 * header.size, protocol + length);
 }
 
-/* Can the checksums that an option asks for be made: is all here that they are over? */
+/* Can the checksums that an option requests be computed: are all their bytes captured? */
 static bool can_update(const struct mos_packet *packet, int option)
 {
     return !(option & MOS_UPDATE_TCP_CHKSUM) ||
@@ -157,7 +157,7 @@ void mos_packet_update_checksums(struct mos_packet *packet, int option)
 }
 
 /* A network card may leave the checksum to the one that sends the packet, and only sum up the pseudo header (Linux,
- * CHECKSUM_PARTIAL): what is forwarded has none then that its receiver would accept. */
+ * CHECKSUM_PARTIAL): the forwarded packet has none then that its receiver would accept. */
 void mos_frame_complete(struct sl_frame *frame, uint8_t *memory)
 {
     if (frame->captured > MOS_FRAME_MOST)
@@ -191,7 +191,7 @@ static int splice(struct mos_packet *packet, uint8_t *at, const uint8_t *added, 
     if (packet->frame.captured < packet->frame.length)
         return failed(EINVAL);
     if (packet->inner)
-        return failed(ENOTSUP);   /* the lengths of what it came in would be wrong */
+        return failed(ENOTSUP);   /* the lengths of the outer headers would be wrong */
     if (total > UINT16_MAX || packet->frame.captured + count > MOS_FRAME_ROOM)
         return failed(EMSGSIZE);
     uint8_t *end = packet->bytes + packet->frame.captured;

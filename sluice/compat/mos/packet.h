@@ -13,7 +13,7 @@ struct mos_flow;
 enum { MOS_FRAME_MOST = SL_WRITER_SNAP_LENGTH, MOS_FRAME_ROOM = MOS_FRAME_MOST + 65536 };
 enum { MOS_SHOWN_ROOM = MOS_FRAME_ROOM + 65536 + 64 };   /* with a segment that came in fragments, and what stands around both */
 
-/* The current packet is before the stack once more, as what of it? */
+/* The role of the current packet when the stack processes it once more. */
 enum mos_again { MOS_NOT_AGAIN, MOS_TRANSLATED, MOS_CHANGED };
 
 struct mos_packet {
@@ -23,7 +23,7 @@ struct mos_packet {
     uint8_t *bytes;              /* those of the burst, not to be changed, until mos_packet_own */
     int device;                  /* which it came from */
     uint8_t *ip, *tcp, *payload; /* in `bytes`, or NULL; TCP may lie elsewhere when it came in fragments */
-    uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding behind it, of TCP with its payload */
+    uint32_t ip_length, tcp_length, payload_length;   /* in memory; of IP with padding after it, of TCP with its payload */
     uint32_t tcp_wire, payload_wire;                  /* as they were sent */
     uint64_t offset;             /* of the payload in the stream */
     bool there;                  /* callbacks may look at it */
@@ -50,7 +50,7 @@ bool mos_packet_pass(struct mos_context *context, const struct sl_frame *frame);
 void mos_packet_update_checksums(struct mos_packet *packet, int option);   /* MOS_UPDATE_*_CHKSUM, or-ed */
 void mos_packet_own(struct mos_packet *packet);    /* its bytes may be changed from now on: they are a copy */
 
-void mos_packet_read(struct mos_packet *packet);   /* finds its headers anew, from `ip` and `tcp` on */
+void mos_packet_read(struct mos_packet *packet);   /* finds its headers again, from `ip` and `tcp` on */
 bool mos_packet_inside(const struct mos_packet *packet, const uint8_t *at);
 
 /* Fills in a checksum that the network card was to fill in: of a frame's copy in `memory`, unless it is that already. */

@@ -24,7 +24,7 @@ void mos_buffer_set_origin(struct mos_buffer *buffer, uint32_t number)
     buffer->has_begun = sequence->held || sl_position_before(buffer->origin, sequence->next);
 }
 
-/* --- what was received --- */
+/* --- received bytes --- */
 
 /* The first extent out of order that ends after `offset`, or NULL. */
 static const struct sl_piece *reach(const struct mos_buffer *buffer, uint64_t offset)
@@ -138,7 +138,7 @@ void mos_buffer_keep(struct mos_buffer *buffer, uint64_t from, uint64_t to, cons
     uint64_t at = sl_max(from, sl_min(to, mos_buffer_next(buffer)));
     for (const struct sl_piece *piece = reach(buffer, at); at < to; piece = sl_piece_next(piece)) {
         if (piece && piece->kind == SL_PIECE_PHANTOM)
-            continue;   /* the number of a FIN, whose place bytes take */
+            continue;   /* the number of a FIN, whose place has bytes */
         uint64_t stop = piece ? sl_min(begin_of(buffer, piece), to) : to;
         if (at < stop)
             copy_in(buffer, at, stop, bytes + (at - from));

@@ -94,12 +94,12 @@ void mos_run_beside(void)
             mos_loop_set_runs(false);
         }
     }
-    while (mos_loop_runs() && !state.opened)   /* so that it sees the program's own first packets */
+    while (mos_loop_runs() && !state.opened)   /* so that it receives the program's own first packets */
         pthread_cond_wait(&state.changed, &state.lock);
     pthread_mutex_unlock(&state.lock);
 }
 
-/* It has ended; waits for a thread of its own if it may. False where the caller is in it, or may not wait, or it runs in
+/* It has ended; waits for a separate thread if it may. False where the caller is in it, or may not wait, or it runs in
  * mtcp_app_join: that calls mtcp_destroy again. */
 static bool finish(bool may_wait)
 {

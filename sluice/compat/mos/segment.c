@@ -104,7 +104,7 @@ static bool repeats(const struct mos_flow *flow, unsigned from, const struct seg
                              : s->stale && flow->context->packet.payload_wire;
 }
 
-/* Does a monitor want the bytes that an end receives? */
+/* Does a monitor read the bytes that an end receives? */
 static bool reads(const struct mos_socket *view, unsigned to) { return view->buffer[to] && !view->stopped[to]; }
 
 /* For every monitor that would lose bytes which it has not read, or all where the segment is beyond the window. */
@@ -118,7 +118,7 @@ static void raise_error(struct mos_flow *flow, unsigned to, uint64_t end, bool b
     }
 }
 
-/* There is no memory for what comes before `end`: readers lose it. */
+/* There is no memory for bytes before `end`: readers lose them. */
 static void lose(struct mos_flow *flow, struct mos_buffer *buffer, uint64_t end)
 {
     if (end > buffer->base)
@@ -129,7 +129,7 @@ static void lose(struct mos_flow *flow, struct mos_buffer *buffer, uint64_t end)
 /* Bytes reach the receive buffer of end `to`. False when they are not to be received. */
 static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s, bool beyond)
 {
-    static const uint8_t cut[UINT16_MAX];   /* what the snap length cut off reads as zeros */
+    static const uint8_t cut[UINT16_MAX];   /* bytes beyond the snap length read as zeros */
     struct mos_buffer *buffer = &flow->buffer[to];
     if (buffer->size && !mos_buffer_reserve(buffer)) {
         raise_error(flow, to, s->stop, true);   /* its callback may set a smaller one, */
@@ -143,7 +143,7 @@ static bool receive(struct mos_flow *flow, unsigned to, const struct segment *s,
         if (beyond || mos_buffer_base_for(buffer, s->stop) > buffer->base)
             raise_error(flow, to, s->stop, beyond);
         if (beyond && mos_buffer_base_for(buffer, s->stop) > buffer->base)
-            return false;   /* it would push out what counts */
+            return false;   /* it would evict valid bytes */
         mos_buffer_keep(buffer, s->from, s->to, s->payload);
         if (s->stop - s->to <= sizeof cut)
             mos_buffer_keep(buffer, s->to, s->stop, cut);

@@ -75,7 +75,7 @@ void mos_monitor_remove(struct mos_context *context, struct mos_socket *monitor)
     *(monitor->next ? &monitor->next->previous : &context->last) = monitor->previous;
     context->sockets[monitor->id] = NULL;
     monitor->stopped[0] = monitor->stopped[1] = true;
-    monitor->closed = context->closed;   /* events may be told for it right now */
+    monitor->closed = context->closed;   /* events may be raised for it right now */
     context->closed = monitor;
 }
 

@@ -1,4 +1,4 @@
-"""The stack below mOS's monitoring sockets: TCP over IPv4, as the interface knows it, from the usual link layers.
+"""The stack below mOS's monitoring sockets: TCP over IPv4, as the interface has it, from the usual link layers.
 
 By option also over IPv6, and in tunnels. TCP is the project's own: numbers, windows, acceptance and which bytes were
 received are its. Event `segment` gives them to the library, before the segment is in the sequence.
@@ -41,9 +41,9 @@ from sluice.protocols.vxlan import vxlan_parser
 TCP, UDP, IPV4, IPV6 = 6, 17, 0x0800, 0x86DD
 IPV4_IN_IP, IPV6_IN_IP, GRE, MPLS_IN_IP, FRAGMENT = 4, 41, 47, 137, 44
 FOREVER = 1e9
-"""Seconds: the library ends what is over."""
+"""Seconds: the library ends flows."""
 EXTENTS = 256
-"""Pieces of a side out of order at most; beyond them the first hole is given up."""
+"""Pieces of a side out of order at most; beyond them the first hole is skipped."""
 UNLIMITED = (1 << 31) - 1
 """Bytes out of order: they are not stored."""
 PDU_SESSION = 0x85
@@ -55,11 +55,11 @@ class mos_ipv6(layout):  # noqa: N801
 
 
 class mos_segment(layout):  # noqa: N801
-    """A segment before it is in the sequence: of its sender, of its receiver, and what TCP decides."""
+    """A segment before it is in the sequence: of its sender, of its receiver, and TCP's decision."""
 
     base = Bit(32)
     end = Bit(32)
-    high = Bit(32)  # the number after what the receiver takes
+    high = Bit(32)  # the number after the receiver's window
     its_base = Bit(32)
     its_end = Bit(32)
     fin = Bit(1)
@@ -70,9 +70,9 @@ class mos_segment(layout):  # noqa: N801
 
 
 def mos_tcp_parser() -> ConnectionOriented:
-    """The project's TCP, as mOS knows connections: a SYN without ACK begins one, and the library's clock ends it.
+    """The project's TCP, with mOS's connections: a SYN without ACK begins one, and the library's clock ends it.
 
-    The first packet of a side numbers its stream, as a monitor reads at once what it receives; nothing is given up
+    The first packet of a side numbers its stream, as a monitor reads received bytes at once; nothing is dropped
     because it was acknowledged. At most EXTENTS pieces are out of order on a side; their bytes are the library's.
     """
     tcp = tcp_parser(
@@ -105,14 +105,14 @@ def mos_tcp_parser() -> ConnectionOriented:
 
 
 def datagram_parser() -> Connectionless:
-    """UDP without flows: what carries tunnels."""
+    """UDP without flows: the carrier of tunnels."""
     udp = Connectionless("udp")
     udp.header = udp_hdr
     return udp
 
 
 def mos(ipv6: bool = False, tunnels: bool = False) -> Stack:
-    """The stack. ipv6: TCP over IPv6, too. tunnels: also what GRE, IP in IP, VXLAN, Geneve, GTP and MPLS carry."""
+    """The stack. ipv6: TCP over IPv6, too. tunnels: also packets in GRE, IP in IP, VXLAN, Geneve, GTP and MPLS."""
     s = Stack("sluice_mos", depth=16 if tunnels else 8)
     s.eth = ethernet_parser()
     s.vlan = vlan_parser()
@@ -141,7 +141,7 @@ def mos(ipv6: bool = False, tunnels: bool = False) -> Stack:
 
 
 def over_ipv6(s: Stack, typed: AnyLayer) -> AnyLayer:
-    """IPv6 with its extension headers and fragments; the layers right below what IP of either version carries."""
+    """IPv6 with its extension headers and fragments; the layers right below the payload of IP of either version."""
     six = ipv6_parser()
     six.event.arrived = Assign(mos_ipv6.next, six.header.next) + Callback(mos_ipv6)
     s.ipv6 = six
@@ -157,7 +157,7 @@ def over_ipv6(s: Stack, typed: AnyLayer) -> AnyLayer:
 
 
 def in_tunnels(s: Stack, ip: AnyLayer, typed: AnyLayer, ipv6: bool) -> None:
-    """What carries whole IP packets or frames."""
+    """The layers that carry whole IP packets or frames."""
     s.udp = datagram_parser()
     s.vxlan = vxlan_parser()
     s.gtp = gtp_parser()

@@ -1,5 +1,5 @@
-/* The state of one end of a connection by the names of RFC 9293, 3.3.2, from what the stack's TCP says of the segments that
- * it sends and receives. Numbers, windows and what is accepted are the stack's; the end itself is these bytes. */
+/* The state of one end of a connection by the names of RFC 9293, 3.3.2, from the stack's TCP and the segments that
+ * it sends and receives. Numbers, windows and acceptance are the stack's; the end itself is these bytes. */
 #ifndef MOS_TCP_STATE_H
 #define MOS_TCP_STATE_H
 

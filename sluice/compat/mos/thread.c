@@ -1,11 +1,11 @@
-/* Which thread runs the callbacks of which contexts, and what is to stop: what nearly all calls look at. */
+/* Which thread runs the callbacks of which contexts, and the flags of a stop, which nearly all calls read. */
 #include "loop.h"
 
 /* The model costs no call in a shared library, and a program that loads one later has room for 8 bytes. */
 _Thread_local struct mos_run *mos_here __attribute__((tls_model("initial-exec")));
 
 /* Contexts by core. The memory is never freed: a program's threads may use a context that another one has destroyed, which
- * then fails, as it has stopped. What such threads read and write is outside of it, and is not cleared. */
+ * then fails, as it has stopped. The data of such threads is outside of it, and is not cleared. */
 struct mos_context mos_context_memory[MOS_CONTEXTS];
 static bool stopped[MOS_CONTEXTS], stopping, running;
 

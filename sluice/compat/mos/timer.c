@@ -74,7 +74,7 @@ static uint64_t next_due(const struct mos_context *context)
     return sl_min(timer, sl_min(due(&context->open), due(&context->time_wait)));
 }
 
-/* What was set before the first packet counts from there. */
+/* Timers that were set before the first packet count from there. */
 static void start(struct mos_context *context, uint64_t now)
 {
     if (context->started)
@@ -85,7 +85,7 @@ static void start(struct mos_context *context, uint64_t now)
     context->time = now;
 }
 
-/* What is due next happens. */
+/* Handles the timer, or the timeout of flows, that is due at `next`. */
 static void happen(struct mos_context *context, uint64_t next)
 {
     if (context->timer_count && context->timers[0].due == next) {

@@ -17,11 +17,11 @@ static bool read_header(const struct mos_buffer *buffer, uint64_t at, struct mos
            header[1] == 3 && record->length <= MOST;
 }
 
-/* Goes over what has come of a stream; true where whole records have. */
+/* Parses the received bytes of a stream; true with whole records. */
 static bool follow(struct mos_tls *tls, struct mos_tls_stream *stream, const struct mos_buffer *buffer)
 {
     const uint64_t next = mos_buffer_next(buffer);
-    stream->given = stream->at;   /* what a callback has not taken is gone */
+    stream->given = stream->at;   /* records that a callback has not read are dropped */
     while (!stream->foreign) {
         struct mos_tls_record record;
         if (!stream->end) {

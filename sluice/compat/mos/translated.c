@@ -1,4 +1,4 @@
-/* Flows by the ends that their packets have once a program has rewritten them: the answers to those come by these. One table
+/* Flows by the ends that their packets have once a program has rewritten them: the answers to those have these ends. One table
  * for the flows of all contexts, as the addresses of an answer may be another's: the thread that receives packets looks
  * there for the context that gets one. A flow is its own run's. */
 #include "loop.h"

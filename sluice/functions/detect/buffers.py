@@ -1,4 +1,4 @@
-"""What options match in: the payload, or a part of a message of HTTP, TLS or DNS. ids_table.h has the same numbers."""
+"""Searched by options: the payload, or a part of a message of HTTP, TLS or DNS. ids_table.h has the same numbers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MODIFIERS = {
     "http_host": HOST,
     "http_user_agent": USER_AGENT,
 }
-"""Options that follow a content and say where it is searched, as Snort 2 has them."""
+"""Options that follow a content and name its buffer, as in Snort 2."""
 
 STICKY = {
     "http.uri": URI,

@@ -45,7 +45,7 @@ def _begin(rule: Rule, option: Option, sticky: int) -> Bytes:
 
 
 def _relative(rule: Rule, made: Bytes, sticky: int) -> None:
-    """It counts from the last match, in the buffer of that, unless an option has named a buffer for what follows."""
+    """It counts from the last match, in the buffer of that, unless an option has named a buffer for later options."""
     made.relative = True
     if sticky == buffers.PAYLOAD and rule.matches:
         made.buffer = rule.matches[-1].buffer

@@ -1,4 +1,4 @@
-"""Errors in rules: the file and line, the item that is wrong, and what to do."""
+"""Errors in rules: the file and line, the item that is wrong, and the advice."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Where something stands in the user's rules."""
+    """A position in the user's rules."""
 
     file: str
     line: int
@@ -28,4 +28,4 @@ class RuleError(ValueError):
 
 
 class DetectionError(Exception):
-    """Rules as a whole cannot be used (a library or a file is missing); the message says what to do."""
+    """Rules as a whole cannot be used (a library or a file is missing); the message has the advice."""

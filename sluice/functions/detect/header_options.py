@@ -15,7 +15,7 @@ _MOST = {
     "ip_proto": 255,
 }  # fmt: skip
 _ALONE = frozenset({"tos", "id", "window", "seq", "ack", "icmp_id", "icmp_seq"})
-"""Options that take a number and no range."""
+"""Options whose argument is a number, not a range."""
 _PROTOCOLS = {
     "itype": ICMP, "icode": ICMP, "icmp_id": ICMP, "icmp_seq": ICMP, "window": TCP, "seq": TCP, "ack": TCP,
 }  # fmt: skip

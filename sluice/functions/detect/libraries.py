@@ -20,7 +20,7 @@ PCRE_OPTIONS = {
 }  # fmt: skip
 """Flags of Perl's, and Snort's A, E and G, as options of pcre2.h."""
 _BYTES_ALONE = 0x00100000 | 0x00001000
-"""PCRE2_NEVER_BACKSLASH_C and PCRE2_NEVER_UTF: what is searched are bytes."""
+"""PCRE2_NEVER_BACKSLASH_C and PCRE2_NEVER_UTF: bytes are searched, not text."""
 
 
 class _CompileError(ctypes.Structure):
@@ -76,7 +76,7 @@ def pcre_text(pcre: Pcre) -> bytes:
 
 
 def check_pcre(pcre: Pcre) -> None:
-    """Compile an expression once. Raises RuleError with what PCRE2 says about it."""
+    """Compile an expression once. Raises RuleError with the message of PCRE2."""
     library, text = _pcre2(), pcre_text(pcre)
     number, offset = ctypes.c_int(), ctypes.c_size_t()
     code = library.pcre2_compile_8(

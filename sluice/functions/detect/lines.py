@@ -31,7 +31,7 @@ class Statement:
 
 
 def read_lines(text: str, file: str) -> Iterator[Statement | RuleError]:
-    """The statements of a file. What is no statement is given as the error, so that a reader may go on after it."""
+    """The statements of a file. An item that is no statement is yielded as its error, so that a reader may continue."""
     for line, joined in _joined(text):
         place = Place(file, line)
         try:

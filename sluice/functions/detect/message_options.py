@@ -27,7 +27,7 @@ def _error(option: Option, what: str, advice: str = "") -> RuleError:
 
 
 def urilen(rule: Rule, option: Option) -> None:
-    """urilen:N, <N, >N or A<>B (without its ends), of the request target as it stands, or with `,norm` normalised."""
+    """urilen:N, <N, >N or A<>B (without its ends), of the request target unchanged, or with `,norm` normalised."""
     text, _, which = (option.value or "").replace(" ", "").partition(",")
     if which not in ("", "raw", "norm"):
         raise _error(option, f"'{which[:40]}' is unknown", "write urilen:5,raw; or urilen:5,norm;")

@@ -10,7 +10,7 @@ from sluice.functions.detect.ranges import Ranges
 from sluice.functions.detect.variables import Addresses
 
 TCP, UDP, ICMP, SCTP, QUIC, OTHER = 1, 2, 4, 8, 16, 32
-"""Bits of Rule.protocols. OTHER: what else IP carries; only rules about IP's header see it."""
+"""Bits of Rule.protocols. OTHER: other protocols over IP; only rules about IP's header match them."""
 STREAMS = TCP | SCTP | QUIC
 """The protocols that carry streams or messages."""
 
@@ -18,7 +18,7 @@ ACTIONS = {
     "alert": "alert", "log": "log", "pass": "pass", "drop": "drop", "block": "drop", "sdrop": "sdrop",
     "reject": "reject", "rejectsrc": "reject",
 }  # fmt: skip
-"""The words for actions, and what they mean."""
+"""The keywords of actions, and their meaning."""
 ACTION_NUMBERS = ("alert", "log", "pass", "drop", "sdrop", "reject")
 """The order is that of enum ids_action."""
 
@@ -56,7 +56,7 @@ class Pcre:
     """A regular expression. flags: letters of Perl's and of the options' own, without those that name a buffer.
 
     whole: whether a match within the bytes so far might be none with the bytes that follow. steps: whether its search
-    may take more steps than the bytes that it searches, so that they are counted. anchored: it begins where the search
+    may need more steps than the bytes that it searches, so they are counted. anchored: it begins where the search
     does.
     """
 
@@ -143,7 +143,7 @@ FLOWBIT_ACTIONS = ("set", "isset", "isnotset", "unset", "toggle")
 class Flowbit:
     """A bit of the flow. With several names all are meant, or, with `some`, one of them is enough (isset, isnotset).
 
-    The name `any` or `all` of a group stands for all bits that rules name with it; `reset` without one is about all.
+    The name `any` or `all` of a group means all bits that rules name with it; `reset` without one is about all.
     """
 
     action: str
@@ -233,7 +233,7 @@ class Rule:
 
     @property
     def of_packets(self) -> bool:
-        """Whether it says something about single packets, so that it is evaluated on these and not on streams."""
+        """Whether it tests single packets, so that it is evaluated on these and not on streams."""
         only_header = not self.matches and not self.http
         return bool(self.compares or self.flags or self.flow & NO_STREAM or only_header)
 

@@ -1,4 +1,4 @@
-"""The options of a rule: each is read by a function of its name, and what is unknown is refused."""
+"""The options of a rule: each is read by a function of its name, and unknown options are refused."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def read_options(rule: Rule, options: tuple[Option, ...], classes: Classes) -> N
 
 
 def _check(rule: Rule) -> None:
-    """What options say together. Raises RuleError."""
+    """The combined meaning of options. Raises RuleError."""
     if not rule.sid:
         raise RuleError(
             rule.place, "option 'sid'", "the rule has none", "give each rule a number of its own: sid:1000001;"

@@ -1,6 +1,6 @@
 """The parts of a rule, and the groups that they are searched in.
 
-A part is what one evaluation decides: the options on the stream, those on the buffers of one HTTP message, or those on
+A part is decided by one evaluation: the options on the stream, those on the buffers of one HTTP message, or those on
 one packet. A rule on streams that has two of them alerts where both hold on the same side of a connection. A group has
 one multi-pattern database: of each of its parts one content, the fast pattern, is searched, and where that is found the
 part is evaluated. Parts without such a content are evaluated always.
@@ -197,7 +197,7 @@ def _fast(matches: Sequence[Match]) -> Content | None:
 
 
 def fast_text(content: Content) -> bytes:
-    """What is searched of a fast pattern."""
+    """The bytes of a fast pattern that are searched."""
     if content.fast_slice is not None:
         offset, length = content.fast_slice
         return content.text[offset : offset + length][:FAST_MOST]

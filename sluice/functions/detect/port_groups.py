@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sluice.functions.detect.ranges import Ranges
 
 GROUPS_MOST = 64
-"""Different sets of rules that are told apart. Ports beyond them share one, as each rule compares its ports anyway."""
+"""The number of different sets of rules. Ports beyond them share one, as each rule compares its ports anyway."""
 
 PortMap = tuple[tuple[int, int], ...]
 """From each port on, up to the next one, the group; from the first one on, 0."""
@@ -34,7 +34,7 @@ def port_groups(wanted: Sequence[tuple[int, Ranges]]) -> list[tuple[int, tuple[i
 
 
 def _fewer(found: list[tuple[int, tuple[int, ...]]]) -> list[tuple[int, tuple[int, ...]]]:
-    """At most GROUPS_MOST different sets: those of most ports stay, and what is left becomes one."""
+    """At most GROUPS_MOST different sets: those of most ports remain, and the others become one."""
     ports: dict[tuple[int, ...], int] = {}
     for (low, members), (high, _) in zip(found, [*found[1:], (65536, ())], strict=True):
         ports[members] = ports.get(members, 0) + high - low

@@ -1,4 +1,4 @@
-"""Sets of numbers as sorted ranges that do not touch: what addresses and ports in a header come to."""
+"""Sets of numbers as sorted ranges that do not touch: the form of addresses and ports in a header."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _THRESHOLDS = ("limit", "threshold", "both", "detection_filter")
 
 
 class _Sets:
-    """Sets of addresses or ports, each once; 0 stands for all."""
+    """Sets of addresses or ports, each once; 0 means all."""
 
     def __init__(self) -> None:
         self.known: dict[object, int] = {}
@@ -61,7 +61,7 @@ class _Bits:
                     self._groups.setdefault(bit.group, {})[name] = None
 
     def plain(self, bit: Flowbit) -> tuple[Flowbit, ...]:
-        """What is said of a group, said of its bits."""
+        """An operation on a group, as one on its bits."""
         group = tuple(self._groups.get(bit.group, self.number if not bit.group else ()))
         if bit.action == "reset":
             return (Flowbit("unset", group),)

@@ -10,13 +10,13 @@ from sluice.functions.detect.lines import Option
 from sluice.functions.detect.model import Content, Pcre
 
 CONTENT_MOST = 1024
-"""Bytes of one content. A match must lie within what is stored of a stream, which is larger."""
+"""Bytes of one content. A match must lie within the stored part of a stream, which is larger."""
 
 _ESCAPED = frozenset('"\\;:')
 
 
 def quoted(option: Option) -> tuple[bool, str]:
-    """Whether the value is negated, and what stands between its quotes. Raises RuleError."""
+    """Whether the value is negated, and the text between its quotes. Raises RuleError."""
     value = option.value or ""
     negated = value.startswith("!")
     value = value[negated:].strip()
@@ -46,7 +46,7 @@ def read_content(option: Option, buffer: int) -> Content:
 
 
 def _bytes(text: str, place: Place, name: str) -> bytes:
-    """What a content means: text with bytes in hexadecimal between bars."""
+    """The bytes of a content: text with bytes in hexadecimal between bars."""
     item = f"option '{name}'"
     out = bytearray()
     at = 0

@@ -80,7 +80,7 @@ class Variables:
 
 @dataclass
 class _Reader:
-    """Reads a part of a header. sets: what variables mean, by name and `ports`, so that each is read once."""
+    """Reads a part of a header. sets: the values of variables, by name and `ports`, so that each is read once."""
 
     values: Mapping[str, str]
     sets: dict[tuple[str, bool], _Set]

@@ -1,4 +1,4 @@
-"""What a file of rules means: chains of rules, each a list of steps that a packet takes until one does not hold."""
+"""The meaning of a file of rules: chains of rules, each a list of steps, evaluated until one does not hold."""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ HOOKS = ("prerouting", "forward", "postrouting")
 
 @dataclass(frozen=True)
 class Type:
-    """What values of a field are: bits, and names of some of them."""
+    """The kind of a field's values: bits, and names of some of them."""
 
     bits: int
     names: dict[str, int]
@@ -180,7 +180,7 @@ SET_TYPES = {"ipv4_addr": V4, "ipv6_addr": V6, "ether_addr": ETHER, "inet_servic
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a match. needs: what the packet must be, as pairs of a field and a value."""
+    """A field of a match. needs: conditions on the packet, as pairs of a field and a value."""
 
     name: str
     type: Type

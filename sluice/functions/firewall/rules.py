@@ -250,7 +250,7 @@ def _policy(cursor: Cursor, chain: Chain) -> None:
 
 
 def _check(table: Table) -> None:
-    """Jumps lead to chains without a hook, and never back."""
+    """Jumps have chains without a hook as targets, and form no cycle."""
     nested: dict[str, int] = {}  # the jumps that follow one another from a chain, at most
 
     def visit(chain: Chain, path: tuple[str, ...]) -> int:

@@ -18,7 +18,7 @@ RESET = 0xFFFF
 
 
 class _Parts:
-    """What steps refer to by number."""
+    """The items to which steps refer by number."""
 
     def __init__(self) -> None:
         self.sets: dict[Ranges, int] = {}

@@ -83,7 +83,7 @@ class Cursor:
 
 
 class Names:
-    """What a file defines: variables by their tokens, and sets by their type and ranges."""
+    """The definitions of a file: variables by their tokens, and sets by their type and ranges."""
 
     def __init__(self) -> None:
         self.variables: dict[str, tuple[Token, ...]] = {}
@@ -186,5 +186,5 @@ def _whole(token: Token, of: Type) -> tuple[int, int] | None:
 
 
 def refuse(token: Token, why: str) -> NoReturn:
-    """Refuse what nftables has and this function does not."""
+    """Refuse features of nftables that this function does not have."""
     raise RuleError(token.place, f"'{token.text}'", why)

@@ -37,7 +37,7 @@ struct accounting {
 };
 SLUICE_WORKER(struct accounting)
 
-/* Where the accounts of all workers come together at the end: a subscriber's connections may be on several of them. */
+/* The accounts of all workers are merged here at the end: a subscriber's connections may be on several of them. */
 struct account_all {
     struct sl_table all;
     struct account_subscriber others;
@@ -180,7 +180,7 @@ static void add_account(struct account_subscriber *to, const struct account_subs
     to->abused += from->abused;
 }
 
-/* Adds what this worker has charged to what the others have; its own table is gone after that. */
+/* Adds this worker's accounts to those of the others; its own table is released. */
 static void account_together(struct account_all *common, struct accounting *accounting)
 {
     if (!common->closed++) {

@@ -100,7 +100,7 @@ static inline void anonymise_ip(struct anonymiser *with, uint8_t *at, unsigned s
     cached->size = (uint8_t)size;
 }
 
-/* Replaces a link address. That of all hosts, and one that is all zero, say nothing of a host; of others the bit of groups
+/* Replaces a link address. Broadcast and all zero identify no host, and stay; of others the bit of groups
  * remains, and the bit of local addresses is set. */
 static inline void anonymise_mac(const struct anonymiser *with, uint8_t *at, unsigned size) {
     static const uint8_t none[8], all[8] = {255, 255, 255, 255, 255, 255, 255, 255};

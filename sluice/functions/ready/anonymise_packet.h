@@ -7,7 +7,7 @@
 
 enum { ANONYMISE_DEPTH = 4 };   /* IP in IP, and in ICMP errors */
 
-struct anonymised { uint64_t options, quoted, zeroed; };   /* what was done to a packet */
+struct anonymised { uint64_t options, quoted, zeroed; };   /* changes to a packet */
 
 struct anonymise_at { uint8_t *at; uint32_t length; };   /* bytes that remain of it */
 
@@ -22,7 +22,7 @@ static inline void anonymise_zero(struct anonymise_at all, struct anonymised *do
     memset(all.at, 0, all.length);
 }
 
-/* What follows the last header that is read. */
+/* The bytes after the last header that is parsed. */
 static inline void anonymise_rest(const struct anonymiser *with, struct anonymise_at rest, struct anonymised *done) {
     if (!with->keep_payload)
         anonymise_zero(rest, done);

@@ -49,7 +49,7 @@ struct assets {
 };
 SLUICE_WORKER(struct assets)
 
-/* Written by us from what these programs and systems send. */
+/* Our own signatures, derived from the output of these programs and systems. */
 static const char *const assets_own_services[] = {
     "http,v/$1/$2//,(?i)^HTTP/1\\.[01] \\d{3}[^\\r\\n]*\\r\\n(?:[^\\r\\n]+\\r\\n)*?Server: *([^/\\r\\n ]+)(?:/([^\\r\\n ]+))?",
     "ssh,v/$2/$3/protocol $1/,^SSH-([0-9.]+)-([A-Za-z]+)[_-]?([0-9][^\\r\\n ]*)?",
@@ -135,7 +135,7 @@ static void assets_put_product(FILE *out, const struct assets_product *product) 
     fputs("}\n", out);
 }
 
-/* --- what is found --- */
+/* --- findings --- */
 
 static void assets_host(const struct sl_event *event, unsigned side) {
     struct assets_flow *flow = SLUICE_STATE_OF(event);
@@ -184,7 +184,7 @@ static void assets_system(const struct sl_event *event, unsigned side) {
 }
 
 /* Compares the first bytes of a side with the signatures. A line that is not complete waits until it is, or the other side
- * speaks, or the connection ends: else its first letters would be a product. */
+ * sends, or the connection ends: else its first letters would be a product. */
 static void assets_compare(const struct sl_event *event, unsigned side) {
     struct assets *assets = SLUICE_WORKER_OF(event->box);
     const struct assets_side *first = SLUICE_STATE_OF(event)->side[side];
@@ -257,7 +257,7 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     if (event->instance)
-        SLUICE_STATE_OF(event)->compared[event->side & 1] = true;   /* what was before it was compared */
+        SLUICE_STATE_OF(event)->compared[event->side & 1] = true;   /* earlier bytes were compared */
 }
 
 SLUICE_ON(tcp, end) {
@@ -291,7 +291,7 @@ SLUICE_DESTROY {
 
 /* --- signatures --- */
 
-/* Adds the signatures of a file, or own ones; `add` says what is wrong with a line. False if the file cannot be read. */
+/* Adds the signatures of a file, or own ones; `add` returns the error of a line. False if the file cannot be read. */
 static bool assets_read(struct sl_box *box, const char *path, const char *const *own, size_t count, void *to,
                         const char *(*add)(void *to, char *line)) {
     char line[ASSETS_LINE];

@@ -18,7 +18,7 @@ enum { ASSETS_LINE = 4096, ASSETS_TEXT = 128, ASSETS_STEPS = 100000 };
 struct assets_signature { struct assets_signature *next; pcre2_code *code; char *service, *label; };
 struct assets_signatures { struct assets_signature *first, **last; pcre2_match_data *groups; pcre2_match_context *bounds; };
 
-/* What a signature says; texts end with 0. */
+/* The fields of a signature; texts end with 0. */
 struct assets_product { const char *service; char part[3][ASSETS_TEXT]; };
 
 SL_COLD bool assets_signatures_open(struct assets_signatures *all) {
@@ -45,7 +45,7 @@ SL_COLD void assets_signatures_free(struct assets_signatures *all) {
     *all = (struct assets_signatures){0};
 }
 
-/* Adds the signature of a line; what is wrong with it, or NULL. The line is changed. */
+/* Adds the signature of a line; returns its error, or NULL. The line is changed. */
 SL_COLD const char *assets_signature_add(struct assets_signatures *all, char *line) {
     char *label = strchr(line, ','), *expression = label ? strstr(label + 1, "/,") : NULL;
     int error;

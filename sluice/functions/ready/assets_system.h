@@ -70,7 +70,7 @@ SL_COLD bool assets_options_read(char *text, struct assets_system *system) {
 
 static int assets_letter(const void *a, const void *b) { return *(const char *)a - *(const char *)b; }
 
-/* Adds the signature of a line; what is wrong with it, or NULL. The line is changed. */
+/* Adds the signature of a line; returns its error, or NULL. The line is changed. */
 SL_COLD const char *assets_system_add(struct assets_systems *all, char *line) {
     char *field[8], *rest = line;
     unsigned count = 0;

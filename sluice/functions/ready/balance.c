@@ -44,11 +44,11 @@ enum { BALANCE_SERVERS = 1024, BALANCE_ATTEMPTS = 64 };
 enum balance_role { BALANCE_OTHER, BALANCE_CLIENT, BALANCE_ANSWER };
 
 struct balance_flow {
-    struct sl_object *server, *bytes;   /* NULL: it was not asked for, or the store failed */
+    struct sl_object *server, *bytes;   /* NULL: not requested, or the store failed */
     uint8_t role;
     uint8_t side;   /* of the server, or of the virtual address */
     bool known;     /* the role is */
-    bool asked;     /* for a server */
+    bool asked;     /* a server was requested */
 };
 SLUICE_STATE(struct balance_flow)
 
@@ -109,7 +109,7 @@ static int64_t balance_least_up(struct sl_box *box, struct sl_object *active) {
     return found;
 }
 
-/* Takes up what another instance has stored for a connection that it had before. False: it has no server. */
+/* Restores the state that another instance has stored for a connection. False: it has no server. */
 static bool balance_take_up(const struct sl_event *event, struct balance_flow *flow) {
     struct sl_object *object = SLUICE_SHARED_OF(event, server);
     flow->asked = sl_shared_present(object);
@@ -199,7 +199,7 @@ static void balance_rewrite(const struct sl_event *event, bool source, uint32_t 
 
 enum { BALANCE_SYN = 2, BALANCE_RST = 4, BALANCE_ACK = 16 };   /* RFC 9293, 3.1 */
 
-/* On the wire, what the server sends is of another flow: its SYN/ACK there shows that it answers, also clients that never
+/* On the wire, packets from the server are of another flow: its SYN/ACK there shows that it answers, also clients that never
  * acknowledge, as those of a flood. */
 static void balance_note_answer(const struct sl_event *event) {
     struct sl_object *object = SLUICE_SHARED_OF(event, answered);
@@ -220,7 +220,7 @@ static bool balance_was_answered(const struct sl_event *event, const struct bala
     return answered;
 }
 
-/* What a segment of a connection to the virtual address says of its server's health. */
+/* Updates the server's health by a segment of a connection to the virtual address. */
 static void balance_health(const struct sl_event *event) {
     struct balance_flow *flow = event->instance && event->unit.captured >= 14 ? SLUICE_STATE_OF(event) : NULL;
     uint8_t flags = flow ? event->unit.at[13] & (BALANCE_SYN | BALANCE_RST | BALANCE_ACK) : 0;
@@ -309,7 +309,7 @@ SLUICE_ON(tcp, end) {
     if (event->instance && data->reason != SL_END_EOF && SLUICE_STATE_OF(event)->role == BALANCE_ANSWER && SLUICE_PARAMETER_OF(event->box, failures))
         sl_shared_drop(SLUICE_SHARED_OF(event, answered));
 }
-/* A server may send datagrams of its own accord: its answers are those from the service's port. */
+/* A server may send unsolicited datagrams: its answers are those from the service's port. */
 SLUICE_ON(udp, created) { balance_begin(event, SLUICE_PARAMETER_OF(event->box, port) != 0); }
 SLUICE_ON(udp, packet) { balance_packet(event, 0); }
 SLUICE_ON(udp, end) { balance_end(event, data->reason); }

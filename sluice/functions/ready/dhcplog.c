@@ -193,7 +193,7 @@ static void dhcplog_row(const struct sl_event *event, sl_bytes message)
 
 /* --- DHCPv6 --- */
 
-/* What a message of DHCPv6 has. */
+/* The fields of a message of DHCPv6. */
 struct dhcplog6 {
     struct log_reader duid, server, fqdn, status;
     struct log_reader address[DHCPLOG_ADDRESSES];

@@ -155,7 +155,7 @@ SLUICE_ON(any, created) {
         SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
 }
 
-/* The TCP header of a packet that is made: numbers count from the beginning of what was inspected. */
+/* The TCP header of a packet that is made: numbers count from the first inspected byte. */
 static void dpi_tcp_header(const struct dpi_flow *flow, unsigned side, uint8_t flags, uint8_t header[20])
 {
     memset(header, 0, 20);
@@ -190,7 +190,7 @@ SLUICE_ON(tcp, packet) {
     dpi_inspect(event->box, flow, side, header, sizeof header, (sl_bytes){0}, sl_packet_time(event));
 }
 
-/* A packet of UDP or ICMP as it came, from its transport header on. */
+/* A packet of UDP or ICMP unchanged, from its transport header on. */
 static void dpi_packet(const struct sl_event *event)
 {
     struct dpi_flow *flow = dpi_flow_of(event);

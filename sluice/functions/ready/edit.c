@@ -43,7 +43,7 @@ struct edit_scan {
     struct edit_http http;
     uint32_t matched;                    /* bytes of the pattern with which the stream ends */
     uint64_t part_at;                    /* offset of the first of these */
-    uint8_t part[EDIT_PATTERN_MOST];     /* as they came */
+    uint8_t part[EDIT_PATTERN_MOST];     /* as received */
     uint64_t from;                       /* offset up to which the output is known */
     uint64_t waits, since;               /* offset + 1 of the first byte that waits, and the time at which it came */
 };
@@ -95,7 +95,7 @@ static void edit_arm(const struct sl_event *event, struct edit_flow *flow) {
     SLUICE_ARM(event, tcp, edit_wait, due > now ? due - now : 1);
 }
 
-/* What the edits have counted, as readers of a running box see it. */
+/* The counters of the edits, for readers of a running box. */
 static void edit_count(struct sl_box *box, const struct edit *edit) {
     SLUICE_COUNTER_OF(box, edited) = edit->box.edits;
     SLUICE_COUNTER_OF(box, unable_tunnel) = edit->box.unable[SL_EDIT_TUNNEL];
@@ -121,7 +121,7 @@ SLUICE_TIMER(tcp, edit_wait) {
         if (!sl_edits_waiting(&flow->edits, side) || now - scan->since < wait)
             continue;
         SLUICE_COUNTER_OF(event->box, waited)++;
-        if (scan->http.reframes) {   /* within a body: what may be the beginning leaves, in a chunk */
+        if (scan->http.reframes) {   /* within a body: a possible beginning is output in a chunk */
             struct edit *edit = SLUICE_WORKER_OF(event->box);
             edit->text_count = 0;   /* a connection that was reset may have left bytes */
             edit_put(edit, scan->part, scan->matched);
@@ -169,7 +169,7 @@ SLUICE_ON(tcp, gap) {
     struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!flow || !flow->scans || flow->closed)
         return;
-    if (flow->scans->side[event->side & 1].http.reframes) {   /* the receiver cannot tell where the chunks go on */
+    if (flow->scans->side[event->side & 1].http.reframes) {   /* the receiver cannot find the next chunk */
         edit_reset(event, flow);
     } else {
         sl_edits_flush(event, &flow->edits, event->side);

@@ -1,7 +1,7 @@
 /* HTTP/1 in a stream whose bytes are edited: where its bodies are, and how long each is (RFC 9112, 6). A body whose length
  * an edit may change leaves in chunks.
  *
- * Messages are followed from the first byte of the connection; what is no HTTP is EDIT_HTTP_NONE for the rest of it. */
+ * Messages are followed from the first byte of the connection; without HTTP, its state is EDIT_HTTP_NONE. */
 #ifndef SLUICE_EDIT_HTTP_H
 #define SLUICE_EDIT_HTTP_H
 
@@ -27,9 +27,9 @@ enum { EDIT_REQUEST_HEAD = 1, EDIT_REQUEST_OLD = 2, EDIT_REQUEST_CONNECT = 4 }; 
 struct edit_http {
     uint8_t state;            /* enum edit_http_state */
     bool reframes;            /* the body leaves in chunks of ours */
-    bool fixed;               /* its length must not change, as its receiver does not know chunks */
+    bool fixed;               /* its length must not change, as its receiver does not support chunks */
     bool known;               /* it had a message before */
-    bool doubtful;            /* given up, though it may be HTTP: an edit that changes a length could break a message */
+    bool doubtful;            /* disabled, though maybe HTTP: an edit that changes a length could break a message */
     bool digits;              /* the line of a chunk's size has one */
     uint64_t left;
     uint32_t line;            /* bytes of the current line */
@@ -55,7 +55,7 @@ static bool edit_http_begins(const uint8_t *at, uint32_t count, bool request) {
     return i == count || (i > 0 && i < 20 && at[i] == ' ');
 }
 
-/* May bytes that were collected as a head be one, for what is known of them? */
+/* May bytes that were collected as a head be one, so far? */
 static bool edit_http_looks(const uint8_t *head, uint32_t count, bool request) {
     const uint8_t *end = count ? memchr(head, '\n', count) : NULL;
     if (!count || !edit_http_begins(head, (uint32_t)sl_min(count, 24), request))
@@ -80,7 +80,7 @@ static const char *edit_http_value(const char *line, const char *end, const char
     return value;
 }
 
-/* What the fields of a head say. */
+/* The framing given by the fields of a head. */
 struct edit_http_fields {
     bool valid, chunked, coded, has_length, upgrade;
     uint64_t length;
@@ -122,7 +122,7 @@ static struct edit_http_fields edit_http_read(const char *head, uint32_t count) 
     return found;
 }
 
-/* Reads a complete head. Returns false if it is none; else sets the state for what follows, and *fields. both: of the two
+/* Reads a complete head. Returns false if it is none; else sets the state for the next bytes, and *fields. both: of the two
  * sides, by side; 0 sends requests. */
 static bool edit_http_head(struct edit_http *both, unsigned side, struct edit_requests *requests, const char *head,
                            uint32_t count, struct edit_http_fields *fields) {
@@ -178,7 +178,7 @@ static bool edit_http_head(struct edit_http *both, unsigned side, struct edit_re
     return true;
 }
 
-/* Takes the next bytes of a message after its head: returns how many belong together, and in *body whether they are bytes
+/* Parses the next bytes of a message after its head: returns how many belong together, and in *body whether they are bytes
  * of the body. *ended: the message ends after them. The state is EDIT_HTTP_NONE after an error in the framing. */
 static uint32_t edit_http_next(struct edit_http *http, const uint8_t *at, uint32_t count, bool *body, bool *ended) {
     *body = *ended = false;

@@ -8,7 +8,7 @@
 enum { EDIT_PATTERN_MOST = 256 };
 
 struct edit_pattern {
-    uint8_t bytes[EDIT_PATTERN_MOST], fold[256];   /* fold: what each byte is compared as */
+    uint8_t bytes[EDIT_PATTERN_MOST], fold[256];   /* fold: the value as which each byte is compared */
     uint16_t fail[EDIT_PATTERN_MOST + 1];
     uint32_t length;
 };

@@ -105,7 +105,7 @@ static void edit_bytes(const struct sl_event *event, struct edit_flow *flow, uns
         }
         bool body, ended, reframes = scan->http.reframes;
         uint32_t here = edit_http_next(&scan->http, at + done, left, &body, &ended);
-        if (scan->http.state == EDIT_HTTP_NONE && reframes) {   /* no receiver could know what follows */
+        if (scan->http.state == EDIT_HTTP_NONE && reframes) {   /* no receiver could parse the rest */
             edit_reset(event, flow);
             return;
         }

@@ -1,4 +1,4 @@
-/* What the pattern becomes in a stream: single edits, or the chunks of a body; a part of edit.c. */
+/* The replacement of the pattern in a stream: single edits, or the chunks of a body; a part of edit.c. */
 #ifndef SLUICE_EDIT_OUTPUT_H
 #define SLUICE_EDIT_OUTPUT_H
 
@@ -115,7 +115,7 @@ static void edit_chunk(const struct sl_event *event, struct edit_flow *flow, str
     struct edit *edit = SLUICE_WORKER_OF(event->box);
     char head[24];
     size_t body = edit->text_count, n = body ? (size_t)snprintf(head, sizeof head, "%zx\r\n", body) : 0;
-    edit_put(edit, "................................", n);   /* room for what goes before */
+    edit_put(edit, "................................", n);   /* room for the prefix */
     if (edit->text_count != body + n) {
         flow->closed = true;
         SLUICE_DROP(event->box);
@@ -136,7 +136,7 @@ static void edit_chunk(const struct sl_event *event, struct edit_flow *flow, str
     edit->text_count = 0;
 }
 
-/* Gives up HTTP for the rest of a side. Its bytes so far leave as they are. If it may be HTTP, no more lengths change. */
+/* Disables HTTP for the rest of a side. Its bytes so far leave as they are. If it may be HTTP, no more lengths change. */
 static void edit_opaque(const struct sl_event *event, struct edit_flow *flow, struct edit_scan *scan) {
     const bool request = scan == &flow->scans->side[0];
     scan->http.doubtful |= scan->http.known || edit_http_looks(scan->http.head, scan->http.count, request);

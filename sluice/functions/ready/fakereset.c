@@ -115,7 +115,7 @@ SLUICE_ON(tcp, packet) {
     uint32_t payload = place.ip.end > place.ip.payload + place.header ? place.ip.end - place.ip.payload - place.header : 0;
     uint32_t after = number + payload + (flags & TCP_FIN) + (flags >> 1 & 1);
     bool advances = !side->sent || fakereset_after(after, side->next);
-    /* What was on its way when the host reset the connection repeats, or comes before the reset's number; new data does not. */
+    /* Data in flight when the host reset the connection repeats, or precedes the reset's number; new data does not. */
     if (side->resets && advances && fakereset_after(after, side->last_number) && sl_packet_time(event) > side->last_reset)
         side->evidence |= flags & TCP_SYN ? FAKERESET_EARLY : FAKERESET_GOES_ON;
     if (advances)

@@ -91,7 +91,7 @@ static inline struct file_body *file_begin(struct sl_box *box, struct file_box *
             file->hash[i] = NULL;
         }
     }
-    if (*files->folder) {             /* the name of a copy has nothing that comes from the network */
+    if (*files->folder) {             /* the name of a copy contains nothing from the network */
         char path[4096];
         snprintf(file->path, sizeof file->path, "%s-%llu-%llu", source, (unsigned long long)flow->number, (unsigned long long)file->number);
         int length = snprintf(path, sizeof path, "%s/%s", files->folder, file->path);
@@ -171,7 +171,7 @@ static inline void file_free(struct file_box *files, struct file_body *file) {
     log_give(&files->budget, sizeof *file);
 }
 
-/* Writes the row of a file, and frees it. `complete`: the protocol said that this is its end. */
+/* Writes the row of a file, and frees it. `complete`: the protocol has marked its end. */
 static inline void file_end(struct sl_box *box, struct file_box *files, struct file_body *file, const char *source, bool complete) {
     static const char *const names[FILE_KINDS] = {"md5", "sha1", "sha256"};
     static const unsigned sizes[FILE_KINDS] = {16, 20, 32};

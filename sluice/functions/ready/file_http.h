@@ -250,7 +250,7 @@ static inline void file_http_open(struct file_http *http, struct sl_box *box, st
     }
 }
 
-/* Continues sides for which the other one has now sent what they waited for. */
+/* Continues sides that waited for data of the other one. */
 static inline void file_http_settle(struct file_http *http) {
     for (bool again = true; again;) {
         again = false;

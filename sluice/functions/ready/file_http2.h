@@ -12,7 +12,7 @@ enum {
     FILE_TEXTS = 5,       /* texts of a stream, each of at most FILE_NAME bytes */
 };
 
-/* What one side sends on a stream. */
+/* One side of a stream. */
 struct file_part {
     bool headed, over;
     bool interim;                           /* the current block is that of an interim response (RFC 9110, 15.2) */

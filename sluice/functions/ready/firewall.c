@@ -293,8 +293,8 @@ static void firewall_icmp(const struct sl_event *event, unsigned version) {
 
 /* --- IP --- */
 
-/* Is there a layer of TCP, UDP or ICMP for what a packet carries, once it is whole? `needs`: the bytes without which that layer
- * has no event. ICMP over IPv6, and ICMPv6 over IPv4, have none. `next`: what follows the IP header itself. */
+/* Is there a layer of TCP, UDP or ICMP for a packet's payload, once it is whole? `needs`: the bytes without which that layer
+ * has no event. ICMP over IPv6, and ICMPv6 over IPv4, have none. `next`: the type of the header after IP. */
 static bool firewall_is_tracked(const struct firewall *firewall, const struct sl_ip_place *ip, uint8_t next, uint32_t *needs) {
     *needs = ip->protocol == FIREWALL_TCP ? 14 : 4;
     if (ip->version == 6 && next != ip->protocol && !(next == 44 ? firewall->has_frag : firewall->has_ext))
@@ -304,7 +304,7 @@ static bool firewall_is_tracked(const struct firewall *firewall, const struct sl
            (ip->version == 6 && ip->protocol == FIREWALL_ICMP6 && firewall->has_icmp6);
 }
 
-/* Which layers the stack has: what has none is decided on by its IP packets alone. */
+/* Which layers the stack has: protocols without one are decided on by their IP packets alone. */
 static void firewall_layers(const struct sl_box *box, struct firewall *firewall) {
     const struct { const char *name; bool *has; } known[] = {
         {"tcp", &firewall->has_tcp}, {"udp", &firewall->has_udp}, {"icmp", &firewall->has_icmp},
@@ -314,7 +314,7 @@ static void firewall_layers(const struct sl_box *box, struct firewall *firewall)
             *known[k].has |= strcmp(box->layers[i].layer, known[k].name) == 0;
 }
 
-/* The outermost IP header of the current packet: decides on what no layer above does. */
+/* The outermost IP header of the current packet: decides on packets without a layer above. */
 static void firewall_ip(const struct sl_event *event) {
     struct firewall *firewall = SLUICE_WORKER_OF(event->box);
     const struct sl_frame *frame = sl_packet_frame(event);
@@ -323,7 +323,7 @@ static void firewall_ip(const struct sl_event *event) {
     uint32_t at = frame ? sl_frame_ip(frame, &found) : 0, needs;
     if (!frame || firewall->began == sl_packet_number(event))
         return;
-    if (!found) {   /* after a label or a header that only the stack knows: where the stack found it */
+    if (!found) {   /* after a label or a header that only the stack parses: where the stack found it */
         uintptr_t place = (uintptr_t)event->unit.at - (uintptr_t)frame->at;
         found = event->unit.captured && place < frame->captured;
         at = found ? (uint32_t)place : 0;
@@ -348,7 +348,7 @@ static void firewall_ip(const struct sl_event *event) {
         firewall->settled = firewall->began;   /* by the datagram that it completes, if it does */
 }
 
-/* A fragment of what is tracked waits for its datagram. */
+/* A fragment of a tracked protocol waits for its datagram. */
 static void firewall_hold(const struct sl_event *event, bool fragment) {
     const struct firewall *firewall = SLUICE_WORKER_OF(event->box);
     if (!fragment || firewall->began != sl_packet_number(event) || firewall->decided == firewall->began)

@@ -20,7 +20,7 @@ struct firewall_ftp {
 
 struct firewall_expected { uint64_t hash, until; };
 
-/* Those that were announced last; a new one takes the place of the oldest. */
+/* The last announced ones; a new one replaces the oldest. */
 struct firewall_expectations { struct firewall_expected at[FIREWALL_EXPECTED]; uint32_t next; };
 
 /* The hash of the data connection that a line announces: of the ends' addresses and the announced port. 0: there is none, or

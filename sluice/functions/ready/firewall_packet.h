@@ -1,4 +1,4 @@
-/* What rules compare of a packet: the outermost IP header, the transport header in it, the link header, and the state of its
+/* Data of a packet for rules: the outermost IP header, the transport header in it, the link header, and the state of its
  * connection. */
 #ifndef FIREWALL_PACKET_H
 #define FIREWALL_PACKET_H
@@ -106,7 +106,7 @@ static inline bool firewall_value(const struct firewall_packet *packet, uint32_t
     return has;
 }
 
-/* A number that stands for a flow, whichever end sends: a keyed hash of its protocol and ends, below 2^52. Only the box knows
+/* The number of a flow, for both directions: a keyed hash of its protocol and ends, below 2^52. Only the box knows
  * the key, so that a sender cannot choose ends whose hash is that of another flow. */
 static inline uint64_t firewall_mix(uint64_t hash, uint64_t word) {
     sl_uint128 product = (sl_uint128)(hash ^ word ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;

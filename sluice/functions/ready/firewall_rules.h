@@ -1,4 +1,4 @@
-/* Takes a packet through the chains of rules: each chain with a hook in turn, until one drops it. As in nftables, accepting
+/* Evaluates the chains of rules for a packet: each chain with a hook in order, until one drops it. As in nftables, accepting
  * ends the chain with the hook, and the next one decides too; dropping is final. */
 #ifndef FIREWALL_RULES_H
 #define FIREWALL_RULES_H
@@ -49,7 +49,7 @@ static inline void firewall_count(struct firewall_counter *counter, const struct
     counter->bytes += packet->length;
 }
 
-/* What one chain with a hook decides. log(user, text) is called for each log statement. */
+/* The decision of one chain with a hook. log(user, text) is called for each log statement. */
 static inline struct firewall_decision firewall_walk(struct firewall_table *table, struct firewall_base *base,
                                                      const struct firewall_packet *packet, uint64_t now,
                                                      void (*log)(const void *user, const struct firewall_text *text), const void *user) {
@@ -91,7 +91,7 @@ static inline struct firewall_decision firewall_walk(struct firewall_table *tabl
     return (struct firewall_decision){too_long || base->drop ? FIREWALL_STOP : FIREWALL_PASS, too_long, 0, 0};
 }
 
-/* What all of them decide. */
+/* The decision of all of them. */
 static inline struct firewall_decision firewall_decide(struct firewall_table *table, const struct firewall_packet *packet, uint64_t now,
                                                        void (*log)(const void *user, const struct firewall_text *text), const void *user) {
     for (uint32_t i = 0; i < table->base_count; i++) {

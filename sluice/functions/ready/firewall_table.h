@@ -1,5 +1,5 @@
 /* The table of rules that sluice/functions/firewall/table.py writes: chains of steps, and what the steps refer to. A chain
- * jumps only to chains that follow it in the table, so that no packet goes round in a circle. */
+ * jumps only to chains that follow it in the table, so that there is no endless loop. */
 #ifndef FIREWALL_TABLE_H
 #define FIREWALL_TABLE_H
 
@@ -103,7 +103,7 @@ SL_COLD void firewall_read_sets(struct table_reader *reader, struct firewall_tab
     }
 }
 
-/* Reads the table of a file. What is wrong with it, or NULL. */
+/* Reads the table of a file. Returns its error, or NULL. */
 SL_COLD const char *firewall_table_open(struct firewall_table *table, const char *path) {
     *table = (struct firewall_table){0};
     const char *wrong = NULL;

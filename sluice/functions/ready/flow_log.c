@@ -25,7 +25,7 @@ SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one 
 #define FLOW_EXTRAS(call)
 #endif
 
-/* A row takes about 300 bytes, a hole 24. */
+/* A row needs about 300 bytes, a hole 24. */
 enum { ROWS_LEAST = 1 << 16, ROWS_MOST = 1 << 22 };
 
 struct hole {
@@ -38,7 +38,7 @@ struct direction {
     uint64_t packets, payload, rexmit, stream, after_gap;
     uint64_t before, outside, cut;   /* bytes without a place in the stream, and those that the snap length cut off */
     struct sl_digest *hash;     /* of the bytes before the first gap; NULL until the first byte */
-    bool broken;                /* a gap was given up */
+    bool broken;                /* a gap was skipped */
     bool unhashed;              /* memory was insufficient to hash the stream */
     uint8_t digest[SL_DIGEST_SIZE];
 };
@@ -232,7 +232,7 @@ SLUICE_ON(any, gap) {
     uint8_t side = way_number(event, SLUICE_STATE_OF(event));
     struct hole *last = row->hole_count ? &row->holes[row->hole_count - 1] : NULL;
     if (last && last->side == side && last->cause == data->cause && last->offset + last->length == data->offset) {
-        last->length += data->length;   /* one hole, given up in steps, each up to a packet without data in it */
+        last->length += data->length;   /* one hole, skipped in steps, each up to a packet without data in it */
         return;
     }
     if (!hole_room(log, row)) {

@@ -305,7 +305,7 @@ static inline void ftp_session_close(struct ftp_session *session) {
     dialogue_close(&session->dialogue);
 }
 
-/* --- connections, as events see them --- */
+/* --- connections, by events --- */
 
 /* A TCP connection: a control connection, the data connection of a transfer, or neither. */
 struct ftp_connection {

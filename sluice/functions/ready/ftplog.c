@@ -87,7 +87,7 @@ static void ftplog_transfer(struct sl_box *box, struct ftp_transfer *transfer)
 
 static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer};
 
-/* Counts what a control connection came to. */
+/* Counts the outcome of a control connection. */
 static void ftplog_count(struct sl_box *box, const struct ftp_session *session)
 {
     if (!session || !session->known)

@@ -98,7 +98,7 @@ static void gtplog_contents(const struct gtplog *gtp, struct gtplog_tunnel *tunn
         tunnel->left_out++;
 }
 
-/* Skips what follows the eight bytes of the header: number, and extension headers (TS 29.281, 5.2). */
+/* Skips the optional part after the eight bytes of the header: number, and extension headers (TS 29.281, 5.2). */
 static void gtplog_skip(struct log_reader *message, uint8_t flags)
 {
     if (!(flags & 7))
@@ -202,7 +202,7 @@ static const struct log_named gtplog_types2[] = {
     {134, "Forward Relocation Response"}, {170, "Release Access Bearers Request"}, {171, "Release Access Bearers Response"},
     {176, "Downlink Data Notification"}, {177, "Downlink Data Notification Acknowledge"}};
 
-/* What the information elements of a message say. */
+/* The information elements of a message. */
 struct gtplog_message {
     struct log_reader imsi, msisdn, apn, address[GTPLOG_ENDS], end_address[GTPLOG_ENDS];
     uint32_t end_teid[GTPLOG_ENDS], addresses, ends;

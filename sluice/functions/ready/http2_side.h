@@ -1,5 +1,5 @@
 /* One side of an HTTP/2 connection (RFC 9113): splits the stream into frames, and decodes header blocks, independently of
- * how the stream is divided into pieces. Only what is needed of a frame is stored: no frame or block is collected.
+ * how the stream is divided into pieces. Only the needed part of a frame is stored: no frame or block is collected.
  *
  * Without all earlier blocks, a block cannot be decoded. That is why a side ends at a gap, but for one within the payload of
  * a frame that is not part of a block, which loses only its own bytes. */

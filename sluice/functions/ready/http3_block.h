@@ -1,4 +1,4 @@
-/* What is stored about an HTTP/3 connection and its streams, and the header blocks of messages: a block that needs entries of the table
+/* The state of an HTTP/3 connection and its streams, and the header blocks of messages: a block that needs entries of the table
  * (QPACK, RFC 9204) waits for the peer's SETTINGS and for the encoder's stream; bodies do not wait. */
 #ifndef HTTP3_BLOCK_H
 #define HTTP3_BLOCK_H
@@ -46,7 +46,7 @@ struct http3_side {
     bool has_control, has_encoder;
     bool settled;                    /* its SETTINGS are known */
     uint64_t table;                  /* by these, the maximum size of its peer's table */
-    void *decoder;                   /* of what it sends; NULL: no block has needed its table */
+    void *decoder;                   /* of its messages; NULL: no block has needed its table */
     void *plain;                     /* of blocks that need no table, for which SETTINGS need not be known */
     const char *lost;                /* why the table is not known further */
     struct http3_stream *encoder;    /* NULL: not seen, or over */
@@ -68,7 +68,7 @@ struct http3_connection {
     uint64_t early_lost;             /* streams that were not stored completely */
 };
 
-/* What one side sends on a stream. */
+/* One side of a stream. */
 struct http3_stream {
     struct http3_connection *connection;
     struct http3_stream *next, **place;   /* in a list */
@@ -149,7 +149,7 @@ static inline void http3_break(struct http3_stream *stream, const char *why) {
         http3_side_lost(connection, sender, why);
 }
 
-/* The table of what a side sends is not known further: blocks that need it cannot be decoded. */
+/* The table of a side is no longer known: blocks that need it cannot be decoded. */
 static inline void http3_side_lost(struct http3_connection *connection, unsigned number, const char *why) {
     struct http3_side *side = &connection->side[number];
     side->lost = side->lost ? side->lost : why;
@@ -178,13 +178,13 @@ static inline void http3_field(void *user, const struct http2_field *field) {
     stream->connection->owner->field(stream, block->key, block->promised, field);
 }
 
-/* Whether the table of what a side sends has a known, permitted size. */
+/* Whether the table of a side's messages has a known, permitted size. */
 static inline bool http3_has_table(const struct http3_connection *connection, unsigned number) {
     const struct http3_side *peer = &connection->side[!number];
     return peer->settled && peer->table <= HTTP3_TABLE_MOST;
 }
 
-/* Returns the decoder for what a side sends, with its table or without; NULL without memory. */
+/* Returns the decoder for a side's messages, with its table or without; NULL without memory. */
 static inline void *http3_decoder_of(struct http3_connection *connection, unsigned number, bool table) {
     struct http3_side *side = &connection->side[number];
     void **decoder = table ? &side->decoder : &side->plain;

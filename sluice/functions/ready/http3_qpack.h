@@ -71,7 +71,7 @@ static inline void *http3_decoder(struct http3_library *qpack, uint64_t table) {
     return qpack->create(&decoder, table, 0, &qpack->memory) ? NULL : decoder;
 }
 
-/* Discards what the decoder would acknowledge; it stores a bounded number of bytes of this. */
+/* Discards the acknowledgments of the decoder; it stores a bounded number of bytes of this. */
 static inline void http3_acknowledge(const struct http3_library *qpack, void *decoder) {
     uint8_t bytes[256];
     size_t pending = qpack->pending(decoder);
@@ -81,7 +81,7 @@ static inline void http3_acknowledge(const struct http3_library *qpack, void *de
 
 struct http3_result {
     const char *why;                 /* the block is not decoded; NULL: it is, or it waits */
-    uint64_t needs;                  /* insertions to the table that it waits for; no field was passed on */
+    uint64_t needs;                  /* insertions to the table that it waits for; no field was delivered */
     bool failed;                     /* the decoder cannot be used further */
 };
 

@@ -2,7 +2,7 @@
  * into frames, independently of how it is divided into pieces, and decodes header blocks.
  *
  * nghttp3's own connections (nghttp3_conn) do not serve here: one is an endpoint, which reads responses only to requests that it
- * has submitted, cannot continue after missing bytes of a body, and takes the size of the peer's table from its own settings.
+ * has submitted, cannot continue after missing bytes of a body, and uses its own settings for the size of the peer's table.
  * That is why frames are split here, as http2_side.h does, and nghttp3 decodes the header blocks.
  *
  * A connection is HTTP/3 once a control stream begins with SETTINGS. Until then, the bytes of request streams are stored. */
@@ -28,7 +28,7 @@ static inline bool http3_integer(struct http3_stream *stream, const uint8_t **at
     return false;
 }
 
-/* Takes one from bytes that are complete. Returns false if they end before. */
+/* Reads one from complete bytes. Returns false if they end before. */
 static inline bool http3_take(const uint8_t **at, uint32_t *length, uint64_t *value) {
     uint32_t size = *length ? 1u << (**at >> 6) : 1;
     if (size > *length)
@@ -361,7 +361,7 @@ static inline void http3_reset(struct http3_stream *stream, uint64_t code) {
     http3_break(stream, known ? codes[code - 0x100] : "UNKNOWN_ERROR");
 }
 
-/* Frees what a stream has; `why`: its message is broken by this if it is not complete. */
+/* Frees the state of a stream; `why`: its message is broken by this if it is not complete. */
 static inline void http3_stream_close(struct http3_stream *stream, const char *why) {
     if (stream->kind == HTTP3_MESSAGE && stream->place && stream->stage != HTTP3_EARLY)
         why = "BLOCKED";
@@ -370,7 +370,7 @@ static inline void http3_stream_close(struct http3_stream *stream, const char *w
     http3_over(stream);
 }
 
-/* Frees what a connection has; its streams are closed. */
+/* Frees the state of a connection; its streams are closed. */
 static inline void http3_close(struct http3_connection *connection) {
     for (unsigned i = 0; i < 2; i++) {
         if (connection->side[i].decoder)

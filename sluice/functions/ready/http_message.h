@@ -1,4 +1,4 @@
-/* What is stored about a message of HTTP: its version, lengths, and some headers, in texts of bounded size. */
+/* The stored properties of a message of HTTP: its version, lengths, and some headers, in texts of bounded size. */
 #ifndef HTTP_MESSAGE_H
 #define HTTP_MESSAGE_H
 
@@ -43,7 +43,7 @@ static inline void http_message_free(struct http_message *message, struct log_bu
 static inline void http_message_append(struct http_message *message, struct log_budget *budget, struct log_text *text, const char *at,
                                        size_t length, size_t most) {
     size_t take = (size_t)sl_min(length, most - text->used);
-    if (take > text->room - text->used) {   /* what is allocated counts, not what is used */
+    if (take > text->room - text->used) {   /* allocated bytes count, not used ones */
         size_t room = text->room ? 2 * text->room : HTTP_TEXT_LEAST;
         while (room < text->used + take)
             room *= 2;

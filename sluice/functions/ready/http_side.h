@@ -25,7 +25,7 @@ enum http_state { HTTP_SEARCHING, HTTP_READING, HTTP_HOLDING, HTTP_FRAMES, HTTP_
 
 struct http_side;
 
-/* Bytes of a message, as they come: of a header's name and value, of a body; and the end of a header. */
+/* Bytes of a message, as they are received: of a header's name and value, of a body; and the end of a header. */
 enum http_piece { HTTP_NAME_BYTES, HTTP_VALUE_BYTES, HTTP_VALUE_END, HTTP_BODY_BYTES };
 
 /* The callbacks of a side's owner. */
@@ -296,7 +296,7 @@ static inline void http_break(struct http_side *side, const char *error) {
     side->in_body = side->to_the_end = false;
     if (!message)
         return;
-    if (!message->headed) {   /* the head is incomplete: use what was parsed */
+    if (!message->headed) {   /* the head is incomplete: use the parsed part */
         message->major = side->parser.http_major;
         message->minor = side->parser.http_minor;
     }

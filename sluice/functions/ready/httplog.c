@@ -74,7 +74,7 @@ static void httplog_upgrade(struct httplog_connection *connection, struct httplo
             connection->side[i].state = HTTP_FRAMES;
 }
 
-/* A connection with HTTP/2 is not read. The first time, says why. */
+/* A connection with HTTP/2 is not read. The first time, reports the reason. */
 static void httplog_no_2(struct sl_box *box)
 {
     static bool noted;

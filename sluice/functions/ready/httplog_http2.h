@@ -191,7 +191,7 @@ static struct httplog_streams *httplog_streams(struct httplog_connection *connec
     return streams;
 }
 
-/* A side has ended, or is given up: breaks its messages that are not complete. */
+/* A side has ended, or is no longer parsed: breaks its messages that are not complete. */
 static void httplog_side_end(struct httplog_connection *connection, unsigned number, const char *why)
 {
     struct http_side *side = &connection->side[number];

@@ -137,7 +137,7 @@ static uint64_t httplog_quic_part(const struct sl_event *event, const char *name
     return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
 }
 
-/* Gives a connection what it needs for QUIC. Returns false without memory. */
+/* Allocates the state of a connection for QUIC. Returns false without memory. */
 static bool httplog_quic_begin(struct httplog_connection *connection, uint64_t attempt)
 {
     struct httplog *http = SLUICE_WORKER_OF(connection->box);

@@ -66,7 +66,7 @@ struct httplog_exchange {
     uint64_t stream;           /* of HTTP/2, or the key in HTTP/3; 0: of HTTP/1 */
 };
 
-/* What a connection has from the first frame of HTTP/2, or of HTTP/3, on. */
+/* State of a connection after the first frame of HTTP/2 or of HTTP/3. */
 struct httplog_streams {
     struct http2_side side[2];                 /* as the sides of the connection */
     struct httplog_exchange *index[HTTPLOG_INDEX];   /* lists of exchanges, by a hash of their streams */
@@ -77,11 +77,11 @@ struct httplog_streams {
     bool counted;                              /* it is HTTP/2 for certain, and counted */
 };
 
-/* What a connection of QUIC has. */
+/* State of a connection of QUIC. */
 struct httplog_quic {
     struct http3_connection http;
     uint64_t attempt;          /* of its handshake */
-    bool discarded;            /* the handshake has restarted, and what was sent in it before is sent again (RFC 9000, 17.2.5.2) */
+    bool discarded;            /* the handshake has restarted, and its earlier data is sent again (RFC 9000, 17.2.5.2) */
     uint32_t references;       /* its instance, and those of its streams */
 };
 

@@ -27,7 +27,7 @@ SLUICE_PARAMETER(memory, number, 1073741824, "bytes that all of them store toget
 SLUICE_PARAMETER(thresholds, number, 65536, "counters of thresholds, at most 16777216")
 SLUICE_PARAMETER(pcre_limit, number, 250000, "steps of one pcre, at most: beyond it the rule does not match")
 
-/* What other functions subscribe to: `packet` is the whole packet that completes the match; empty where there is none. */
+/* The event for other functions: `packet` is the whole packet that completes the match; empty where there is none. */
 SLUICE_PUBLISH(ids_alert, {
     uint32_t gid; uint32_t sid; uint32_t rev; uint32_t priority; bool blocked; sl_bytes msg; sl_bytes packet;
 })
@@ -218,7 +218,7 @@ SLUICE_ON(tcp, end) {
     for (seen.side = 0; seen.side < 2 && ids_open_to(&seen); seen.side++) {
         struct ids_side *side = &flow->side[seen.side];
         seen.frames = ids_frames_of(event->box, flow, seen.side);
-        if (side->number) {   /* what ends is dated as the last bytes */
+        if (side->number) {   /* the end has the time of the last bytes */
             seen.time = side->time;
             seen.number = side->number;
         }

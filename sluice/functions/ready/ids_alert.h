@@ -1,4 +1,4 @@
-/* What happens when a rule matches: its bits of the flow, its threshold, and the alert as a row in eve.json's shape or a
+/* The effects of a match of a rule: its bits of the flow, its threshold, and the alert as a row in eve.json's shape or a
  * line of the fast log. */
 #ifndef IDS_ALERT_H
 #define IDS_ALERT_H
@@ -17,7 +17,7 @@ struct ids_headers {
     uint8_t flags;
 };
 
-/* What a rule is compared with: the sender, the time, and, of a packet, its headers. */
+/* The data that a rule is compared with: the sender, the time, and, of a packet, its headers. */
 struct ids_seen {
     const struct log_flow *flow;
     const struct flow_ends *ends;
@@ -87,7 +87,7 @@ static inline bool ids_bits_change(const struct ids_seen *seen, const struct ids
 
 /* --- thresholds --- */
 
-/* The counter of a rule for an address. Where all places for it are taken, the one that began first is given up. */
+/* The counter of a rule for an address. If all its slots are in use, the oldest is evicted. */
 static inline struct ids_count *ids_count_of(struct ids_counts *counts, uint64_t seed, uint32_t rule, const uint8_t *address,
                                              uint8_t size, uint64_t now) {
     uint64_t hash = (seed ^ rule) * 0x9e3779b97f4a7c15, word;

@@ -1,10 +1,10 @@
-/* The beginning and the end of a run: the table of rules, what searches need, the files that are written. */
+/* The beginning and the end of a run: the table of rules, the data of searches, the files that are written. */
 #ifndef IDS_BEGIN_H
 #define IDS_BEGIN_H
 
 #include "ids_flow.h"
 
-/* What one scan of packets and buffers needs; false without memory. */
+/* The data for one scan of packets and buffers; false without memory. */
 SL_COLD bool ids_open_scans(struct ids *ids)
 {
     bool made = true;

@@ -4,7 +4,7 @@
 
 #include "ids_table.h"
 
-/* What matches are searched in: bytes [begin, end) of a buffer or of a stream. */
+/* The searched data: bytes [begin, end) of a buffer or of a stream. */
 struct ids_view {
     const uint8_t *at;        /* byte `begin` */
     uint64_t begin, end;
@@ -84,7 +84,7 @@ static inline bool ids_bytes_hold(struct ids_work *work, const struct ids_view *
         uint64_t value = match->value.variable ? (uint64_t)ids_value(work, match->value) : (uint32_t)match->value.number;
         return ids_compares(match->operator, number, value) != match->negated;
     }
-    uint64_t scaled;   /* what is beyond any stream is beyond the view */
+    uint64_t scaled;   /* a value beyond any stream is beyond the view */
     if (__builtin_mul_overflow(number, (uint64_t)match->multiplier, &scaled) || scaled > (uint64_t)1 << 48)
         return false;
     if (match->align > 1)

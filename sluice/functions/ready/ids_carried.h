@@ -1,5 +1,5 @@
 /* Streams of QUIC and messages of SCTP, which the rules on TCP are evaluated on as well. Their ends are those of the
- * connection, whose event comes before theirs in a packet. Part of ids.c. */
+ * connection, whose event precedes theirs in a packet. Part of ids.c. */
 #ifndef IDS_CARRIED_H
 #define IDS_CARRIED_H
 
@@ -128,7 +128,7 @@ static void ids_message_seen(const struct sl_event *event, sl_bytes bytes)
 }
 
 /* Chunks DATA (RFC 9260, 3.3.1) and I-DATA (RFC 8260, 2.1): one with the flags B and E is a whole message; of others the layer
- * delivers the message when its last fragment has come. */
+ * delivers the message when its last fragment has arrived. */
 SLUICE_ON(sctp_message, packet) {
     uint32_t header = event->unit.captured && event->unit.at[0] == 64 ? 20 : 16;
     if (event->unit.captured > header && (event->unit.at[1] & 3) == 3)

@@ -6,11 +6,11 @@
 #include "dns_message.h"
 #include "ids_whole.h"
 
-enum { IDS_DNS_STORED = 2048 };   /* bytes of a message over TCP that are stored: its questions come first */
+enum { IDS_DNS_STORED = 2048 };   /* bytes of a message over TCP that are stored: its questions are first */
 
 struct ids_dns_side {
     uint8_t head[2], head_used;
-    uint32_t left, used;      /* bytes of the message that are to come, and that are stored */
+    uint32_t left, used;      /* bytes of the message that are missing, and that are stored */
     bool lost;
     uint8_t bytes[IDS_DNS_STORED];
 };

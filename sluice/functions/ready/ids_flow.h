@@ -1,4 +1,4 @@
-/* What is stored of a flow and of the worker, and the path from a part that holds to an alert. */
+/* The state of a flow and of the worker, and the path from a part that holds to an alert. */
 #ifndef IDS_FLOW_H
 #define IDS_FLOW_H
 
@@ -38,7 +38,7 @@ struct ids_tls;
 struct ids_dns;
 struct ids_flow;
 
-/* What a flow has if there are secrets of TLS. */
+/* The state of a flow with secrets of TLS. */
 struct ids_opened {
     struct tls_connection *tls;
     struct ids_side side[2];       /* the application data that are opened */
@@ -71,7 +71,7 @@ struct ids_state {
 };
 SLUICE_STATE(struct ids_state)
 
-/* What evaluating a rule has cost (`profile`). */
+/* The cost of evaluating a rule (`profile`). */
 struct ids_cost { uint64_t checks, matches, nanoseconds; };
 
 /* The connection of QUIC or SCTP that the current packet is of; its streams and messages are those of a layer above. */
@@ -95,7 +95,7 @@ struct ids {
     uint32_t found_count;
     uint64_t *mark, scans;    /* by part: the scan that has found it */
     uint64_t flows, block;
-    bool flush_due;           /* the timer is set that writes what is buffered */
+    bool flush_due;           /* the timer that writes the buffer is set */
 };
 SLUICE_WORKER(struct ids)
 
@@ -166,14 +166,14 @@ SLUICE_TIMER(box, flush) {
         fflush(ids->log.out);   /* an error stays with the file, and is reported at the end */
 }
 
-/* Carries out what a rule decides about the current packet; was it stopped? A rule on a stream (`rest`) decides about what
+/* Applies a rule's decision to the current packet; was it stopped? A rule on a stream (`rest`) decides about what
  * follows in its flow as well, as a segment that is dropped will be sent again. Without a packet, as where the end of a
  * stream decides, there is nothing to stop. */
 static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, const struct ids_rule *rule, bool rest) {
     bool stopped = false;
     if (rule->action == IDS_PASS && seen->passed && rest)
         *seen->passed = true;
-    if (!sl_is_inline(box))   /* nothing takes what leaves the box: the flow goes on */
+    if (!sl_is_inline(box))   /* no output: the flow continues */
         return false;
     switch (rule->action) {
     case IDS_REJECT:
@@ -190,7 +190,7 @@ static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, cons
     return stopped;
 }
 
-/* A rule matches: its verdict, and the alert unless a threshold or its action says otherwise. `rest`: it is about a stream. */
+/* A rule matches: its verdict, and the alert unless a threshold or its action suppresses it. `rest`: it is about a stream. */
 SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t number, bool rest) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_rule *rule = &ids->table.rules[number];
@@ -225,7 +225,7 @@ SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t
         ids->flush_due = SLUICE_ARM_BOX(box, flush, 1000000000);
 }
 
-/* May rules still be evaluated about what was seen? Not where one that passes has matched. */
+/* May further rules be evaluated? Not where one that passes has matched. */
 static inline bool ids_open_to(const struct ids_seen *seen) { return !seen->passed || !*seen->passed; }
 
 /* Evaluates a part; does it hold? Bits of the flow are tested before the bytes, which costs less. */

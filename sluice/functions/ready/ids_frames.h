@@ -8,7 +8,7 @@
 #include "io/writer.h"
 #include "log_text.h"
 
-enum { IDS_FRAMES_MOST = 64 };   /* packets that are stored of one side; the oldest ones are given up first */
+enum { IDS_FRAMES_MOST = 64 };   /* packets that are stored of one side; the oldest ones are dropped first */
 
 /* A stored packet. `at`: its place in its stream, by its sequence number alone, so modulo 2^32. */
 struct ids_frame {

@@ -4,7 +4,7 @@
 
 #include "ids_http2.h"
 
-/* --- what sides say --- */
+/* --- messages of the sides --- */
 
 static struct ids_http *ids_http_of(const struct http_side *side) { return side->user; }
 
@@ -14,7 +14,7 @@ static struct http_message *ids_http_begin(struct http_side *side) {
     struct ids_http *http = ids_http_of(side);
     unsigned number = ids_http_side(side);
     if (side->response && !http->asked && http->from_its_beginning && !side->alone)
-        return NULL;   /* its request is still to come */
+        return NULL;   /* its request is not parsed yet */
     struct ids_message *message = ids_take(http->box, sizeof *message);
     if (!message) {
         http_stop(side, NULL);
@@ -87,11 +87,11 @@ static int ids_http_headed(struct http_side *side) {
     if (ids_http_is_h2c(side, &message->message))
         return 2;
     uint8_t asked = http->asked ? http->method[http->first] : HTTP_GET;
-    /* RFC 9110, 9.3.2: a response to HEAD has no body; what follows a granted CONNECT (9.3.6) is no HTTP. */
+    /* RFC 9110, 9.3.2: a response to HEAD has no body; bytes after a granted CONNECT (9.3.6) are no HTTP. */
     return asked == HTTP_CONNECT && message->message.status / 100 == 2 ? 2 : asked == HTTP_HEAD && message->message.status / 100 != 1;
 }
 
-/* What follows is another protocol, as TLS. */
+/* The next bytes are another protocol, such as TLS. */
 static void ids_http_tunnel(struct ids_http *http) {
     http->side[0].state = http->side[1].state = HTTP_TUNNEL;
     if (http->flow && http->flow->opened)
@@ -143,7 +143,7 @@ static const struct http_owner ids_http_owner_of_1 = {ids_http_begin, ids_http_h
 
 /* --- the connection --- */
 
-/* Lets sides go on that wait for what the other one has said. */
+/* Resumes sides that wait for a message of the other one. */
 static void ids_http_go_on(struct ids_http *http) {
     for (bool again = true; again;) {
         again = false;

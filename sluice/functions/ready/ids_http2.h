@@ -28,7 +28,7 @@ static struct ids_message **ids_2_find(struct ids_http2 *two, uint32_t stream) {
     return at;
 }
 
-/* Inspects what needs the whole message, and frees it. */
+/* Inspects the buffers that need the whole message, and frees it. */
 static void ids_2_finish(struct ids_http *http, struct ids_message *message, unsigned number, bool response) {
     struct ids_http2 *two = http->two;
     struct ids_message **place = ids_2_find(two, message->stream);
@@ -51,7 +51,7 @@ static void ids_2_headers(struct http2_side *side, uint32_t stream, bool promise
     struct ids_http2 *two = http->two;
     struct ids_message **current = &two->current[ids_2_number(side)];
     *current = NULL;
-    if (promised || (!side->response && *ids_2_find(two, stream)))   /* what a server promises is no request; trailers */
+    if (promised || (!side->response && *ids_2_find(two, stream)))   /* a server's promise is no request; trailers */
         return;
     *current = ids_take(http->box, sizeof **current);
     if (!*current)

@@ -7,7 +7,7 @@
 
 enum {
     IDS_SCAN_MOST = 1 << 20,  /* bytes that one event's evaluations search and compare: beyond it rules do not match */
-    IDS_PCRE_COST = 1 << 12,  /* what a pcre counts in addition to the bytes it may search: it goes over them repeatedly */
+    IDS_PCRE_COST = 1 << 12,  /* cost of a pcre in addition to the bytes it may search: it searches them repeatedly */
     IDS_HEAP_MOST = 16384,    /* KiB that the interpreter of pcres may use */
 };
 
@@ -22,7 +22,7 @@ static inline bool ids_same(const uint8_t *at, const struct ids_match *match) {
     return true;
 }
 
-/* Counts what an evaluation costs; false beyond the bound. */
+/* Counts the cost of an evaluation; false beyond the bound. */
 static inline bool ids_charge(struct ids_work *work, uint64_t cost) {
     work->bounded |= cost > work->left;
     work->left -= sl_min(cost, work->left);
@@ -87,7 +87,7 @@ static int ids_step(pcre2_callout_block *block, void *user) {
  * may follow the view, they decide, which sets *undecided. */
 static inline bool ids_search(struct ids_work *work, const struct ids_view *view, const struct ids_match *match, uint64_t base,
                               uint64_t low, uint64_t *begin, uint64_t *end, bool *undecided) {
-    bool cut = base < view->begin;   /* what precedes the view is not known: neither ^ nor \A nor \G hold at its beginning */
+    bool cut = base < view->begin;   /* bytes before the view are unknown: neither ^ nor \A nor \G hold at its beginning */
     base = sl_max(base, view->begin);
     if (match->anchored && (cut || low > base))
         return false;

@@ -7,10 +7,10 @@
 
 #include <strings.h>
 
-enum { IDS_METHODS = 32 };    /* requests of a connection whose responses are to come; more count as GET */
+enum { IDS_METHODS = 32 };    /* requests of a connection without response so far; more count as GET */
 
 struct ids_message {
-    struct http_message message;   /* the first member: the parser knows this one */
+    struct http_message message;   /* the first member: the parser uses this one */
     struct log_text line, raw_header, header, cookie, body, uri;
     size_t name;              /* bytes of the name in `line` */
     char status[8];
@@ -29,9 +29,9 @@ struct ids_http {
     struct ids_flow *flow;    /* NULL: a message of SCTP, for itself */
     const struct ids_seen *seen;   /* the packet that is processed */
     uint8_t method[IDS_METHODS];
-    uint32_t first, asked;    /* of the requests whose responses are to come */
+    uint32_t first, asked;    /* of the requests without response so far */
     bool from_its_beginning;
-    bool answered;            /* a final response has come, for which the requests may wait */
+    bool answered;            /* a final response was parsed, for which the requests may wait */
     struct ids_http2 *two;    /* NULL until HTTP/2 begins */
     bool upgraded;            /* to HTTP/2, after messages of HTTP/1 */
 };
@@ -143,7 +143,7 @@ static void ids_http_views(struct ids_message *message, bool response, struct id
 static void ids_http_inspect(struct ids_http *http, struct ids_message *message, unsigned number, bool response, bool body) {
     struct ids_seen seen = *http->seen;
     seen.message = &message->message;
-    seen.side = number;       /* a response that waited for its request is read when that comes */
+    seen.side = number;       /* a response that waited for its request is read after that request */
     struct ids_side *side = http->flow ? ids_side_of(http->flow, number) : NULL;
     seen.frames = seen.frames && side ? &side->frames : NULL;
     struct ids_view views[IDS_BUFFERS] = {{0}};

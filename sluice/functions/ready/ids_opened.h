@@ -5,7 +5,7 @@
 
 #include "ids_http.h"
 
-/* What is seen, of a side: the packet may be of the other one, for whose records this one's have waited. */
+/* The inspected data of a side: the packet may be of the other one, for whose records this one's waited. */
 static struct ids_seen ids_opened_seen(const struct ids_opened *opened, unsigned number, bool within) {
     struct ids_seen seen = *opened->seen;
     seen.side = number;
@@ -36,7 +36,7 @@ static void ids_opened_data(void *user, unsigned number, const uint8_t *at, uint
     struct ids_seen seen = ids_opened_seen(opened, number, within);
     if (flow->http)
         ids_http_bytes(flow->http, &seen, at, length);
-    if (!within)   /* rules on streams see them as they were sent */
+    if (!within)   /* rules on streams match them as they were sent */
         return;
     SLUICE_COUNTER_OF(opened->box, ids_tls_opened) += !opened->tls->read;
     seen.http = flow->http && (flow->http->side[0].known || flow->http->side[1].known);

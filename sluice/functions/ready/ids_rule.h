@@ -1,4 +1,4 @@
-/* Whether a rule is about what was seen: protocol, addresses and ports, direction, and the fields of a packet's headers. */
+/* Whether a rule applies to the data: protocol, addresses and ports, direction, and the fields of a packet's headers. */
 #ifndef IDS_RULE_H
 #define IDS_RULE_H
 
@@ -54,7 +54,7 @@ static inline bool ids_flags_match(const struct ids_rule *rule, uint8_t flags) {
     }
 }
 
-/* Is the rule about what was seen, as far as it does not change: addresses, ports, direction? */
+/* Does the rule apply, by the properties that do not change: addresses, ports, direction? */
 static inline bool ids_is_about(const struct ids_table *table, const struct ids_rule *rule, const struct ids_seen *seen) {
     if (!(rule->protocols & seen->protocol) || (rule->flow & (seen->side ? IDS_TO_SERVER : IDS_TO_CLIENT)))
         return false;

@@ -1,10 +1,10 @@
 /* Inspects one side's stream in blocks. The patterns of all rules are searched in streaming mode, so each byte is read once.
- * Where one is found, its part is evaluated on a window: the block that the pattern lies in as far as it has come, and the
+ * Where one is found, its part is evaluated on a window: the block that the pattern lies in as far as it was received, and the
  * block before it.
  *
  * Blocks begin at multiples of their size from the beginning of the stream (or from the end of the last gap), so what a
  * rule sees does not depend on how the stream was cut into segments. A part that more bytes cannot undo is decided when
- * they come; one with a negation, or an expression that looks at what follows, at the end of the block or of the stream. */
+ * they arrive; one with a negation, or an expression with a lookahead, at the end of the block or of the stream. */
 #ifndef IDS_STREAM_H
 #define IDS_STREAM_H
 
@@ -75,8 +75,8 @@ static inline bool ids_alone_holds(struct ids *ids, const struct ids_part *part,
     return holds;
 }
 
-/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass come first. Bits that one rule
- * sets may let another one match, whichever is first in the list: it is gone through until no bit changes. */
+/* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass are first. Bits that one rule
+ * sets may let another one match, whichever is first in the list: it is repeated until no bit changes. */
 static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool ended, bool last) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     struct ids_view views[IDS_BUFFERS] = {ids_stream_view(side, last)};
@@ -180,7 +180,7 @@ static inline bool ids_side_idle(const struct ids *ids, const struct ids_side *s
     return !group->count && !group->always_count;
 }
 
-/* The window begins later: what waits for a pattern before it is given up, and the packets before it are. */
+/* The window begins later: parts that wait for a pattern before it, and packets before it, are dropped. */
 static void ids_begin_moves(struct sl_box *box, struct ids_side *side, uint64_t begin) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     uint32_t left = 0;
@@ -199,7 +199,7 @@ static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const st
     struct ids *ids = SLUICE_WORKER_OF(box);
     if (side->over)
         return;
-    if (!ids_side_open(box, side, seen)) {   /* what comes later would have a false place in the stream */
+    if (!ids_side_open(box, side, seen)) {   /* later bytes would have a wrong position in the stream */
         ids_side_free(box, side);
         return;
     }
@@ -243,7 +243,7 @@ static void ids_stream_bytes(struct sl_box *box, struct ids_side *side, const st
     }
 }
 
-/* Bytes are missing: what is before them and what follows is not matched together. */
+/* Bytes are missing: the bytes before and after them are not matched together. */
 static void ids_stream_gap(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, uint64_t end) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     if (side->over)

@@ -229,7 +229,7 @@ SL_COLD void ids_table_free(struct ids_table *table) {
     *table = (struct ids_table){0};
 }
 
-/* Reads a table from its bytes, which become its own. What is wrong with it, or NULL. */
+/* Reads a table from its bytes, which it then owns. Returns its error, or NULL. */
 SL_COLD const char *ids_table_read(struct ids_table *table, uint8_t *bytes, size_t size) {
     *table = (struct ids_table){.bytes = bytes};
     struct ids_reader reader = {{bytes, size, NULL, &table->chunks}, table};
@@ -262,7 +262,7 @@ SL_COLD const char *ids_table_read(struct ids_table *table, uint8_t *bytes, size
     return reader.from.wrong;
 }
 
-/* Reads the table of a file. What is wrong with it, or NULL. */
+/* Reads the table of a file. Returns its error, or NULL. */
 SL_COLD const char *ids_table_open(struct ids_table *table, const char *path) {
     *table = (struct ids_table){0};
     const char *wrong = NULL;

@@ -46,7 +46,7 @@ enum ids_kind {   /* detect/table.py */
 enum ids_operator { IDS_LESS, IDS_GREATER, IDS_EQUAL, IDS_AT_MOST, IDS_AT_LEAST, IDS_AND, IDS_XOR, IDS_OPERATORS };
 enum ids_start { IDS_FROM_PLACE, IDS_FROM_BEGINNING, IDS_FROM_END };
 enum { IDS_VARIABLES = 16, IDS_DIGITS = 20 };   /* detect/byte_options.py */
-/* detect/libraries.py: what a pcre may be compiled with, and what it always is, as bytes are searched. */
+/* detect/libraries.py: the options of a pcre, and those that are always set, as bytes are searched. */
 #define IDS_PCRE_BYTES (PCRE2_NEVER_BACKSLASH_C | PCRE2_NEVER_UTF)
 #define IDS_PCRE_OPTIONS \
     (PCRE2_CASELESS | PCRE2_DOTALL | PCRE2_MULTILINE | PCRE2_EXTENDED | PCRE2_ANCHORED | PCRE2_DOLLAR_ENDONLY | PCRE2_UNGREEDY)
@@ -107,7 +107,7 @@ struct ids_group {
     hs_database_t *database;  /* NULL: there is no pattern */
     bool window;              /* a part needs more of a stream than the place of its pattern */
     size_t stream_size;       /* of the state of one stream */
-    hs_stream_t *whole;       /* for what is complete: packets and buffers */
+    hs_stream_t *whole;       /* for complete data: packets and buffers */
 };
 
 /* From port `low` on, up to the next item, the group of rules. */

@@ -1,4 +1,4 @@
-/* Inspects what is complete: packets, messages of SCTP, and the buffers of messages of HTTP, TLS and DNS. */
+/* Inspects complete data: packets, messages of SCTP, and the buffers of messages of HTTP, TLS and DNS. */
 #ifndef IDS_WHOLE_H
 #define IDS_WHOLE_H
 

@@ -1,4 +1,4 @@
-/* What functions that rewrite IPv4 endpoints share: addresses in parameters, the endpoints of a flow, the place of
+/* Shared by functions that rewrite IPv4 endpoints: addresses in parameters, the endpoints of a flow, the place of
  * an address in the current packet. */
 #ifndef SLUICE_IP4_REWRITE_H
 #define SLUICE_IP4_REWRITE_H
@@ -35,7 +35,7 @@ static inline uint16_t ip4_port(const struct sl_event *event, unsigned side) {
     return (uint16_t)sl_part_number(sl_port_part(event->owner), sl_event_half(event, side));
 }
 
-/* Is what an event of an IPv4 layer was given the outermost header of the current packet? */
+/* Is the header of an event of an IPv4 layer the outermost one of the current packet? */
 static inline bool ip4_is_outermost(const struct sl_event *event) {
     const struct sl_frame *frame = sl_packet_frame(event);
     bool found = false;

@@ -1,4 +1,4 @@
-/* What logs of messages over UDP have in common: the content of a datagram, its ports, and its flow. */
+/* Shared by logs of messages over UDP: the content of a datagram, its ports, and its flow. */
 #ifndef LOG_DATAGRAM_H
 #define LOG_DATAGRAM_H
 

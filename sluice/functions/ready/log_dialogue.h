@@ -1,7 +1,7 @@
 /* Protocols of commands and replies in lines, such as SMTP and FTP: pairs the n-th command with the n-th reply.
  *
  * The client sends lines with commands. The server sends replies of three digits (RFC 5321, 4.2; RFC 959, 4.2), of one line
- * or several, the first one unasked. After some commands, what the client sends next depends on the reply: its bytes are
+ * or several, the first one unasked. After some commands, the client's next data depends on the reply: its bytes are
  * held until the reply is there. If the client's SYN was captured, replies that are delivered before their commands wait,
  * too, so that the pairs do not depend on the order of packets. */
 #ifndef LOG_DIALOGUE_H
@@ -45,7 +45,7 @@ struct dialogue {
     bool from_start;              /* the client's SYN was captured: there is a first reply, and replies may wait */
     bool content;                 /* the client's bytes are no commands */
     bool waiting, stopped;        /* the client waits for a reply; nothing more is read, as after STARTTLS */
-    bool is_cut;                  /* the current line is longer than what is stored */
+    bool is_cut;                  /* the current line is longer than its stored part */
     bool greeted;                 /* the first reply was there, or is not expected */
     struct dialogue_message *commands, *replies;
     uint32_t command_count, reply_count;
@@ -161,13 +161,13 @@ static inline void dialogue_client(struct dialogue *dialogue, const uint8_t *at,
         if (dialogue->waiting) {
             if (log_held_add(&dialogue->held, dialogue->budget, at, length, DIALOGUE_HELD))
                 return;
-            /* no reply comes: assume a positive one, and continue */
+            /* no reply arrives: assume a positive one, and continue */
             struct dialogue_message **last = &dialogue->commands;
             while (*last && (*last)->next)
                 last = &(*last)->next;
             if (*last) {
                 dialogue->owner->exchange(dialogue, *last, NULL);
-                (*last)->waits = false;   /* what depends on its reply has been decided */
+                (*last)->waits = false;   /* the data that depends on its reply has been decided */
             }
             dialogue_go_on(dialogue, time);
             continue;
@@ -235,7 +235,7 @@ static inline void dialogue_server(struct dialogue *dialogue, const uint8_t *at,
     }
 }
 
-/* Handles missing bytes: the counts of commands and replies no longer correspond. Reports what waits. */
+/* Handles missing bytes: the counts of commands and replies no longer correspond. Reports the commands that wait. */
 static inline void dialogue_gap(struct dialogue *dialogue) {
     for (unsigned i = 0; i < 2; i++)
         dialogue->line[i].used = 0;
@@ -243,7 +243,7 @@ static inline void dialogue_gap(struct dialogue *dialogue) {
     dialogue->greeted = true;
 }
 
-/* Handles the end: what has no counterpart is reported alone. */
+/* Handles the end: commands and replies without counterpart are reported alone. */
 static inline void dialogue_end(struct dialogue *dialogue, uint64_t time) {
     dialogue->from_start = false;
     dialogue_pair(dialogue, time);
@@ -268,7 +268,7 @@ static inline void dialogue_close(struct dialogue *dialogue) {
     log_held_free(&dialogue->held, dialogue->budget);
 }
 
-/* Whether a command's line begins with a verb, in any case. `rest`: what follows it, without leading spaces. */
+/* Whether a command's line begins with a verb, in any case. `rest`: the text after it, without leading spaces. */
 static inline bool dialogue_is(const uint8_t *line, uint32_t length, const char *verb, const uint8_t **rest, uint32_t *left) {
     uint32_t size = (uint32_t)strlen(verb);
     if (length < size || (length > size && line[size] != ' ' && verb[size - 1] != ':'))

@@ -24,7 +24,7 @@ SL_COLD const void *log_hash_find(void *library, const char *name, const char *s
     return kind ? kind() : NULL;
 }
 
-/* Returns false if libcrypto is missing, or has no SHA-1 or SHA-256 (SL_DIGEST_ADVICE says what to do). Without MD5,
+/* Returns false if libcrypto is missing, or has no SHA-1 or SHA-256 (SL_DIGEST_ADVICE has the advice). Without MD5,
  * for example in FIPS mode, there is no JA3. */
 SL_COLD bool log_hashes_open(struct log_hashes *hashes) {
     const char *const names[] = {SL_DIGEST_LIBRARIES};
@@ -41,7 +41,7 @@ SL_COLD bool log_hashes_open(struct log_hashes *hashes) {
     return hashes->digest && hashes->sha1 && hashes->sha256;
 }
 
-/* Gives back what was fetched. */
+/* Releases the fetched algorithms. */
 SL_COLD void log_hashes_close(struct log_hashes *hashes) {
     const void *const kinds[] = {hashes->md5, hashes->sha1, hashes->sha256};
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds && hashes->release; i++)

@@ -14,7 +14,7 @@ struct log_reader {
 
 static inline struct log_reader log_reader(sl_bytes message) { return (struct log_reader){message.at, message.captured, false}; }
 
-/* The next bytes as a reader of their own; an empty one that has failed beyond the end. */
+/* The next bytes as a separate reader; an empty one that has failed beyond the end. */
 static inline struct log_reader log_read_part(struct log_reader *reader, uint64_t length) {
     if (reader->failed || length > reader->left) {
         reader->failed = true;

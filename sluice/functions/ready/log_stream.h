@@ -1,4 +1,4 @@
-/* What logs of protocols over TCP have in common: which side is the client. */
+/* Shared by logs of protocols over TCP: which side is the client. */
 #ifndef LOG_STREAM_H
 #define LOG_STREAM_H
 

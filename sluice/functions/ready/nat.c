@@ -48,7 +48,7 @@ SLUICE_SHARED(packets, counter, all, write_mostly, zero, "packets that were tran
 SLUICE_SHARED(tcp_packets, counter, all, write_mostly, zero, "of these those of TCP")
 SLUICE_SHARED(mapping, struct nat_mapping, flow, read_mostly, recover, "the external port of a connection")
 SLUICE_SHARED(inside_of, struct nat_inside, dport, read_mostly, recover, "the inside endpoint of an external port")
-/* Connections of an endpoint may be those of several instances: what one counts, it has read in the order of packets. */
+/* Connections of an endpoint may be those of several instances: each reads its counts in the order of packets. */
 SLUICE_SHARED(endpoint, struct nat_endpoint, dport, read_write, recover, "the external port of an inside endpoint, by protocol, address and port")
 SLUICE_SHARED(contacted, set, dport, read_mostly, recover, "outside ends that an external port has contacted, for the filter")
 
@@ -61,14 +61,14 @@ struct nat_flow {
     uint8_t external;            /* the side that has the external address */
     uint8_t inside;              /* the side of the inside endpoint */
     bool known;                  /* the role is */
-    bool asked;                  /* for a port */
+    bool asked;                  /* a port was requested */
 };
 SLUICE_STATE(struct nat_flow)
 
 enum { NAT_ICMP = 1, NAT_TCP = 6, NAT_UDP = 17 };   /* the protocols of the IP header */
 enum { NAT_TCP_HEADER = 14, NAT_PORTS = 4, NAT_ECHO = 8 };   /* bytes with which packets enter these layers */
 enum nat_role { NAT_OTHER, NAT_FROM_INSIDE, NAT_ANSWERS, NAT_TO_EXTERNAL, NAT_UNSOLICITED, NAT_HAIRPIN };
-/* NAT_ANSWERS: of a connection that an outside host opened to an external port, what the inside sends. */
+/* NAT_ANSWERS: of a connection that an outside host opened to an external port, the packets from the inside. */
 enum nat_filter { NAT_ALL, NAT_ADDRESS, NAT_ADDRESS_PORT };
 
 struct nat {
@@ -176,7 +176,7 @@ static int64_t nat_outside(const struct nat *nat, uint32_t address, uint16_t por
     return nat->filter == NAT_ADDRESS ? (int64_t)address : (int64_t)((uint64_t)address << 16 | port);
 }
 
-/* Takes up what another instance has stored for a connection that it had before. False: it has no mapping. */
+/* Restores the state that another instance has stored for a connection. False: it has no mapping. */
 static bool nat_take_up(const struct sl_event *event, struct nat_flow *flow, uint8_t protocol, uint16_t number) {
     flow->mapping = SLUICE_SHARED_OF(event, mapping);
     flow->asked = sl_shared_present(flow->mapping);
@@ -219,7 +219,7 @@ static void nat_map(const struct sl_event *event, struct nat_flow *flow, uint8_t
     }
 }
 
-/* The inside endpoint that has an external port, if what comes from an outside end passes the filter; NULL: it is dropped. */
+/* The inside endpoint that has an external port, if packets from an outside end pass the filter; NULL: it is dropped. */
 static const struct nat_inside *nat_inside_at(const struct sl_event *event, uint8_t protocol, uint16_t port, uint32_t from, uint16_t from_port) {
     struct sl_box *box = event->box;
     const struct nat *nat = SLUICE_WORKER_OF(box);
@@ -280,8 +280,8 @@ static void nat_count(const struct sl_event *event, bool tcp) {
         sl_shared_add(SLUICE_SHARED_ALL(event->box, tcp_packets), 1, NULL);
 }
 
-/* From an inside endpoint to the external port of another one: it comes from the external port of the first (RFC 4787, REQ-9),
- * and goes back to the side that it came from. */
+/* From an inside endpoint to the external port of another one: it has the external port of the first (RFC 4787, REQ-9),
+ * and is sent back to the side from which it was received. */
 static void nat_hairpin(const struct sl_event *event, uint8_t protocol, uint16_t port, bool tcp) {
     const struct nat *nat = SLUICE_WORKER_OF(event->box);
     const uint8_t side = SLUICE_STATE_OF(event)->inside;
@@ -335,7 +335,7 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
             nat_ftp_in(event, (uint16_t)mapping->port, flow->inside ^ 1u);
         nat_rewrite(event, source, nat->address, nat_port_place(event, source), (uint16_t)mapping->port);
     } else if (flow->role == NAT_TO_EXTERNAL) {
-        /* Packets from the outside. What the inside endpoint sends has its own address, and is of another flow. */
+        /* Packets from the outside. Packets of the inside endpoint have its own address, and are of another flow. */
         unsigned outside = flow->external ^ 1u;
         if (event->side == flow->external) {
             nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
@@ -399,7 +399,7 @@ SLUICE_ON(udp, dropped) { nat_guard(event); }
 SLUICE_ON(ipv4, malformed) { nat_guard(event); }
 SLUICE_ON(ipv4, dropped) { nat_guard(event); }
 
-/* What is not translated must not leave with an inside address. A header of TCP or UDP that was not captured causes no
+/* Untranslated packets must not leave with an inside address. A header of TCP or UDP that was not captured causes no
  * event of these layers. */
 SLUICE_ON(ipv4, packet) {
     const uint8_t *ip = event->unit.at;

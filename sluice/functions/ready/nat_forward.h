@@ -4,7 +4,7 @@
 
 struct nat_forwarded { uint64_t external, number; uint32_t inside; };
 
-/* Reads PORT:ADDRESS:PORT. Returns what is wrong with it; NULL: nothing. */
+/* Reads PORT:ADDRESS:PORT. Returns its error, or NULL. */
 static const char *nat_forward_read(const struct sl_box *box, char *text, struct nat_forwarded *to) {
     const struct nat *nat = SLUICE_WORKER_OF(box);
     char *address = strchr(text, ':'), *port = address ? strchr(address + 1, ':') : NULL;
@@ -23,7 +23,7 @@ static const char *nat_forward_read(const struct sl_box *box, char *text, struct
     return NULL;
 }
 
-/* Gives an inside endpoint an external port for good. Returns what prevents it; NULL: nothing. */
+/* Gives an inside endpoint a permanent external port. Returns the error, or NULL. */
 static const char *nat_forward_one(struct sl_box *box, const struct nat_forwarded *to) {
     struct sl_object *object = SLUICE_SHARED_AT(box, endpoint, nat_endpoint_number(NAT_TCP, to->inside, (uint16_t)to->number));
     struct sl_object *back = SLUICE_SHARED_AT(box, inside_of, to->external);

@@ -28,7 +28,7 @@ static void nat_control_leave(struct sl_object *object, const struct nat_control
         sl_shared_forget(object);
 }
 
-/* Releases the ports of what a control connection announced. */
+/* Releases the ports that a control connection announced. */
 static void nat_control_release(struct sl_box *box, struct nat_control *control) {
     for (unsigned i = 0; i < control->endpoints; i++)
         nat_leave(box, control->endpoint[i]);
@@ -82,7 +82,7 @@ static uint16_t nat_announced_port(struct sl_box *box, struct nat_control *contr
     return port;
 }
 
-/* Finds what a line announces: the first byte and the length of what is replaced. False: there is none that can be. */
+/* Finds the endpoint that a line announces: its first byte and length. False: there is none that can be replaced. */
 static bool nat_announcement(enum ftp_form form, const uint8_t *line, uint32_t length, uint32_t *begin, uint32_t *size) {
     bool plain = form == FTP_PORT || form == FTP_PASSIVE;
     uint32_t at = form == FTP_PORT || form == FTP_EPRT ? 5 : 4, end, bars = 0;
@@ -96,7 +96,7 @@ static bool nat_announcement(enum ftp_form form, const uint8_t *line, uint32_t l
     return end > at && end - at <= NAT_EDIT_LENGTH;
 }
 
-/* A whole line of the inside host, at `number`: what it announces is replaced, if that lies in the current segment. */
+/* A whole line of the inside host, at `number`: its endpoint is replaced, if that lies in the current segment. */
 static void nat_ftp_line(const struct sl_event *event, const struct nat_flow *flow, struct nat_control *control, uint32_t segment,
                          uint32_t number, const uint8_t *line, uint32_t length) {
     struct sl_box *box = event->box;
@@ -132,7 +132,7 @@ static void nat_ftp_line(const struct sl_event *event, const struct nat_flow *fl
     SLUICE_COUNTER_OF(box, ftp_announced)++;
 }
 
-/* A segment ends within a line: its beginning is stored, so that what it announces in the next segment can be replaced. */
+/* A segment ends within a line: its beginning is stored, so that an endpoint announced in the next segment can be replaced. */
 static void nat_ftp_begun(const struct sl_event *event, bool of_client, struct nat_control *control, const uint8_t *at, uint32_t length) {
     uint32_t room = NAT_BEGUN - control->begun_length;
     if (length > room) {
@@ -170,7 +170,7 @@ static void nat_ftp_lines(const struct sl_event *event, const struct nat_flow *f
         bool follows = control->begun_length && before <= control->begun_length;
         if (follows && !end && before + length <= control->begun_length)   /* sent again */
             return;
-        control->begun_length = follows ? (uint8_t)before : control->begun_length;   /* what overlaps counts as it is now */
+        control->begun_length = follows ? (uint8_t)before : control->begun_length;   /* current bytes replace overlaps */
         if (follows && !end)
             nat_ftp_begun(event, of_client, control, payload, length);
         if (!end)
@@ -254,7 +254,7 @@ static bool nat_ftp_segment(const struct sl_event *event, const struct nat_flow 
         *control = (struct nat_control){.known = 1, .line = number + opens};
         sl_shared_put(object);
     }
-    if (length && control->forgot && nat_after(control->forgotten, number)) {   /* it may have what must not leave as it is */
+    if (length && control->forgot && nat_after(control->forgotten, number)) {   /* it may have an inside address */
         nat_drop(event, &SLUICE_COUNTER_OF(box, ftp_forgotten));
         return true;
     }
@@ -301,7 +301,7 @@ static void nat_number_back(const struct sl_event *event, const struct nat_contr
     SLUICE_REWRITE(event->box, at, bytes, 4);
 }
 
-/* A segment of the outside host to an external port: what it acknowledges, also in blocks (RFC 2018, 3), is of the numbers
+/* A segment of the outside host to an external port: its acknowledgments, also in blocks (RFC 2018, 3), is of the numbers
  * that it got. */
 static void nat_ftp_in(const struct sl_event *event, uint16_t port, unsigned outside) {
     struct tcp_place place;

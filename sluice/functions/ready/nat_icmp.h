@@ -40,7 +40,7 @@ static void nat_requote(const struct sl_event *event, struct quoted_packet *quot
     nat_drop(event, &SLUICE_COUNTER_OF(event->box, unchanged));
 }
 
-/* An error from the outside about what an inside endpoint sent. Who sends it is not filtered: a router on the path does. */
+/* An error from the outside about a packet of an inside endpoint. Its sender is not filtered: it is a router on the path. */
 static void nat_error_in(const struct sl_event *event, const struct nat *nat) {
     struct quoted_packet quoted;
     bool ours = nat_quote(event, &quoted) && sl_load_be32(quoted.bytes + 12) == nat->address;
@@ -56,7 +56,7 @@ static void nat_error_in(const struct sl_event *event, const struct nat *nat) {
     nat_drop(event, &SLUICE_COUNTER_OF(event->box, unmapped));
 }
 
-/* An error from the inside about what an outside host sent to an inside endpoint. */
+/* An error from the inside about a packet of an outside host to an inside endpoint. */
 static void nat_error_out(const struct sl_event *event, const struct nat *nat) {
     struct quoted_packet quoted;
     struct sl_object *object = NULL;
@@ -80,7 +80,7 @@ static void nat_icmp(const struct sl_event *event) {
     const struct nat *nat = SLUICE_WORKER_OF(box);
     const uint8_t *place = ip4_address_place(event, true), *unit = event->unit.at;
     if (event->instance)
-        SLUICE_STATE_OF(event)->known = true;   /* its end takes up no mapping */
+        SLUICE_STATE_OF(event)->known = true;   /* its end restores no mapping */
     if (!place || event->unit.captured < 8) {
         nat_guard(event);
         return;

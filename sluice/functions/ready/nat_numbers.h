@@ -14,11 +14,11 @@ struct nat_edit {
     uint8_t text[NAT_EDIT_TEXT];
 };
 
-/* A control connection. The last edits are known, so that what is sent again is edited as its first copy was; what lies before
+/* A control connection. The last edits are known, so that a retransmission is edited as its first copy was; bytes before
  * them is not edited again. */
 struct nat_control {
     uint32_t line;            /* the number at which the next line of the inside host begins */
-    uint32_t shift;           /* what is added to numbers before the first of the edits here */
+    uint32_t shift;           /* the offset added to numbers before the first of the edits here */
     uint32_t forgotten;       /* the number after the last edit that is not known any more, if `forgot` */
     uint8_t known, edits, endpoints, forgot;
     uint8_t begun_length;     /* of the beginning of a line, which went out at the end of a segment */
@@ -75,7 +75,7 @@ static inline void nat_edit_forget(struct nat_control *control) {
     control->edits--;
 }
 
-/* Forgets what is so far before a number that it would soon count as after it. */
+/* Drops edits so far before a number that they would soon compare as after it. */
 static inline void nat_edits_pass(struct nat_control *control, uint32_t number) {
     while (control->edits && nat_after(number, control->edit[0].at + NAT_FAR))
         nat_edit_forget(control);

@@ -120,7 +120,7 @@ SLUICE_ON(tcp, created) {
     SLUICE_ARM(event, tcp, attempt, (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9));
 }
 
-/* Takes up what another instance has stored for a connection that it had before. */
+/* Restores the state that another instance has stored for a connection. */
 static void portscan_take_up(const struct sl_event *event, struct portscan_flow *flow) {
     flow->known = true;
     struct sl_object *object = SLUICE_SHARED_OF(event, pending);

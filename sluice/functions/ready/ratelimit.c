@@ -54,7 +54,7 @@ static bool ratelimit_is_full(const struct sl_box *box, const struct ratelimit_b
     return bucket && bucket->packets <= sl_now(box) && bucket->bytes <= sl_now(box);
 }
 
-/* Gives up those of the next few buckets that are full again: what remains of flows that ended before theirs was. A sweep that
+/* Frees those of the next few buckets that are full again: left by flows that ended before theirs was. A sweep that
  * finds none delays the next one, so that a sender that forges addresses does not cost a sweep for each packet. */
 static void ratelimit_sweep(struct sl_box *box) {
     struct ratelimit *ratelimit = SLUICE_WORKER_OF(box);
@@ -106,7 +106,7 @@ static void ratelimit_packet(const struct sl_event *event) {
     }
     struct sl_ip_place ip;
     bool whole = sl_ip_read(frame, at, &ip) && ip.first && ip.last;
-    /* of a datagram in fragments, as if it had come whole: that its last fragment is dropped makes the others useless */
+    /* of a datagram in fragments, as if it had arrived whole: without its last fragment, the others are useless */
     uint64_t bytes = whole && ip.end > at ? ip.end - at : event->unit.length + 20, now = sl_now(box);
     struct ratelimit_bucket before = *bucket;
     bool fits = (!ratelimit->packets.rate || token_take(&ratelimit->packets, &bucket->packets, now, 1)) &&
@@ -125,7 +125,7 @@ static void ratelimit_packet(const struct sl_event *event) {
     sl_shared_put(object);
 }
 
-/* A flow has ended: buckets that are full again, or of the flow alone, are given up. */
+/* A flow has ended: buckets that are full again, or of the flow alone, are freed. */
 static void ratelimit_end(const struct sl_event *event, uint64_t reason) {
     if (!event->instance || reason == SL_END_EOF)
         return;

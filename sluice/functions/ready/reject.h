@@ -1,4 +1,4 @@
-/* What a rule that rejects sends to the sender of a packet: ICMP's "destination unreachable", or a segment with RST. */
+/* The reply of a rejecting rule to the sender of a packet: ICMP's "destination unreachable", or a segment with RST. */
 #ifndef REJECT_H
 #define REJECT_H
 

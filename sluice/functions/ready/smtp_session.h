@@ -15,7 +15,7 @@ static const char *const smtp_field_names[] = {"date", "from", "to", "cc", "subj
 
 struct smtp_mail {
     bool begun, has_content, in_header;
-    bool open, complete;                    /* the content has begun and not ended; it has ended where the protocol says so */
+    bool open, complete;                    /* the content has begun and not ended; it has ended as the protocol defines */
     uint64_t time, bytes, chunk_left;       /* bytes of the message; of the current BDAT chunk */
     bool chunked, last_chunk;
     uint8_t line_end;                       /* progress in CR LF . CR LF: bytes of it that are matched */
@@ -48,7 +48,7 @@ struct smtp_session {
     struct log_text helo, server;
 };
 
-/* Stores a text, within its bound and the budget; `stored` counts what its owner uses. */
+/* Stores a text, within its bound and the budget; `stored` counts the bytes of its owner. */
 static inline void smtp_store(struct smtp_session *session, uint64_t *stored, struct log_text *text, const uint8_t *at, uint32_t length,
                               uint32_t most) {
     uint32_t take = (uint32_t)sl_min(length, most - sl_min(text->used, most));

@@ -23,7 +23,7 @@ enum { SPLICE_MSS_LEAST = 64, SPLICE_MSS_MOST = 65535 - 40 - 60 };
 struct splice_connection {
     struct splice_connection *next;   /* of its bucket, or among the free ones */
     uint64_t hash;
-    /* What a joined packet needs: */
+    /* The fields that a joined packet needs: */
     uint32_t number_shift;            /* number for the client, minus that of the server */
     uint32_t stamp_shift;             /* time stamp for the client, minus that of the server */
     uint8_t phase, server, version;
@@ -34,12 +34,12 @@ struct splice_connection {
     uint8_t ended;                    /* bits of sides that sent a FIN; 3: also after a reset */
     bool lingers;                     /* its timer runs, after which it is freed */
     uint32_t client, cookie;          /* the numbers of both SYNs */
-    uint32_t client_next;             /* the number after what the client has sent */
+    uint32_t client_next;             /* the number after the client's last byte */
     uint32_t server_next;             /* the same of the server */
     uint32_t stamp, box_stamp, server_stamp;   /* last ones of the client; of the box to the client; of the server */
     uint16_t window;                  /* last one of the client */
     uint16_t mss, server_mss;
-    uint8_t tries;                    /* of what the timer repeats */
+    uint8_t tries;                    /* of the packet that the timer repeats */
     bool acknowledges;                /* the client's bytes are acknowledged, so that the box repeats them */
     uint64_t tried;                   /* bits of servers */
     uint64_t candidates;              /* bits of servers for the request */
@@ -151,7 +151,7 @@ static inline struct splice_connection *splice_new(struct splice *splice) {
     return c;
 }
 
-/* The server has acknowledged the held bytes, or they are given up. */
+/* The server has acknowledged the held bytes, or they are dropped. */
 static inline void splice_drop_held(struct splice *splice, struct splice_connection *c) {
     splice->held -= c->room;
     free(c->held);

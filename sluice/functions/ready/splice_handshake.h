@@ -2,7 +2,7 @@
 #ifndef SPLICE_HANDSHAKE_H
 #define SPLICE_HANDSHAKE_H
 
-/* Takes the options of a SYN, of those that `offered` has. */
+/* Reads the options of a SYN that `offered` has too. */
 static void splice_read_syn(struct splice_connection *c, const struct tcp_place *place, unsigned offered) {
     uint8_t header[60], *scale, *stamp;
     memcpy(header, place->at, place->header);
@@ -39,8 +39,8 @@ static bool splice_send_syn_ack(const struct sl_event *event, const struct splic
         .window = (uint16_t)sl_min(SLUICE_PARAMETER_OF(event->box, waiting), 65535), .options = options, .option_length = length});
 }
 
-/* The options that clients are offered: those of the parameter without what a server refused a short time ago. A single answer,
- * of a server that is being replaced or of an attacker, takes an option from further clients for that time only. */
+/* The options that clients are offered: those of the parameter that no server refused a short time ago. A single answer,
+ * of a server that is being replaced or of an attacker, removes an option for further clients for that time only. */
 static unsigned splice_offered(const struct splice *splice, uint64_t now) {
     unsigned offered = splice->options;
     for (unsigned bit = 0; bit < 3; bit++)
@@ -71,7 +71,7 @@ static void splice_answer(const struct sl_event *event, struct splice_flow *flow
     c->cookie = syn_cookie(splice->key, place, frame->at, c->client, sl_now(box) / SYN_COOKIE_TICK, syn_cookie_size(c->mss));
     c->box_scale = splice->scale;
     c->box_stamp = splice_clock(box);
-    if (!store) {   /* all that remains is what the client sends back */
+    if (!store) {   /* the client's reply has all the state */
         c->options = c->options & SPLICE_STAMPS ? c->options : 0;
         c->box_scale = 7;
         c->box_stamp = (c->box_stamp & ~63u) | (c->options & SPLICE_SACK ? 16 : 0) |

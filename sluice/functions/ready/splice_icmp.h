@@ -1,5 +1,5 @@
 /* ICMP errors about segments of joined connections (RFC 792; RFC 4443, 2.4; RFC 1191 and 8201 need them): a router quotes a segment
- * with the addresses and numbers of its side of the box; the end that sent it knows those of the other. */
+ * with the addresses and numbers of its side of the box; the end that sent it uses those of the other. */
 #ifndef SPLICE_ICMP_H
 #define SPLICE_ICMP_H
 
@@ -51,7 +51,7 @@ static void splice_error(const struct sl_event *event) {
                                                   : splice_find(splice, source, port, destination, port + 2);
     if (!c && !to_server)
         return;
-    if (!c || c->phase != SPLICE_JOINED) {   /* what the box itself has sent */
+    if (!c || c->phase != SPLICE_JOINED) {   /* sent by the box itself */
         SLUICE_COUNTER_OF(box, splice_errors_dropped)++;
         SLUICE_DROP(box);
         return;

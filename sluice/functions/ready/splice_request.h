@@ -1,4 +1,4 @@
-/* What of a request of HTTP/1 chooses a server: its path and its host (RFC 9112, 3). */
+/* The parts of a request of HTTP/1 that select a server: its path and its host (RFC 9112, 3). */
 #ifndef SPLICE_REQUEST_H
 #define SPLICE_REQUEST_H
 
@@ -32,7 +32,7 @@ static inline void splice_target(struct splice_request *request, const uint8_t *
     request->path_length = slash ? length - end : 1;
 }
 
-/* The line at `at`, without its end; `*next` is what follows it. NULL: its end is missing. */
+/* The line at `at`, without its end; `*next` is the rest after it. NULL: its end is missing. */
 static inline const uint8_t *splice_line(const uint8_t *at, const uint8_t *end, const uint8_t **next) {
     const uint8_t *feed = at < end ? memchr(at, '\n', (size_t)(end - at)) : NULL;
     if (!feed)

@@ -47,7 +47,7 @@ static inline uint32_t splice_syn_options(uint8_t out[40], uint16_t mss, unsigne
     return options & SPLICE_STAMPS ? splice_stamp(out, at, stamp, echo) : at;
 }
 
-/* Acknowledges what is held to the client, who may send what there is room for. */
+/* Acknowledges the held bytes to the client; the window is the free room. */
 static inline void splice_acknowledge(struct sl_box *box, struct splice *splice, struct splice_connection *c, uint64_t most) {
     uint8_t options[12];
     uint32_t clock = splice_clock(box), length = 0;

@@ -39,7 +39,7 @@ static bool splice_next_server(struct sl_box *box, struct splice_connection *c) 
     return splice_open_server(box, c);
 }
 
-/* Chooses servers for what the client has sent so far, if that is enough; `all`: it is. */
+/* Selects servers by the client's bytes so far, if these suffice; `all`: they do. */
 static void splice_choose(const struct sl_event *event, struct splice_flow *flow, bool all) {
     struct splice *splice = SLUICE_WORKER_OF(event->box);
     struct splice_connection *c = flow->c;

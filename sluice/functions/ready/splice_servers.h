@@ -73,7 +73,7 @@ static inline uint64_t splice_servers_read(struct splice_servers *servers, const
     }
 }
 
-/* Reads a file with a line HOST PATH SERVER[+SERVER...] for each route; # begins a comment. False: says why. */
+/* Reads a file with a line HOST PATH SERVER[+SERVER...] for each route; # begins a comment. False: it has warned. */
 static inline bool splice_routes_read(struct splice_servers *servers, const char *path) {
     FILE *file = fopen(path, "r");
     char line[SPLICE_LINE];
@@ -139,7 +139,7 @@ static inline uint64_t splice_routed(const struct splice_servers *servers, const
     return found;
 }
 
-/* The server among `bits` whose hash with the text is largest (Thaler and Ravishankar, 1998): a server that comes or goes moves
+/* The server among `bits` whose hash with the text is largest (Thaler and Ravishankar, 1998): a change of servers moves
  * only its own connections. */
 static inline uint32_t splice_highest(const struct splice_servers *servers, uint64_t bits, const uint8_t *text, uint32_t length) {
     static const uint8_t key[16] = "sluice's splice";

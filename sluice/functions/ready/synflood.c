@@ -106,7 +106,7 @@ static void synflood_count(const struct sl_event *event, int change) {
     sl_shared_put(object);
 }
 
-/* Gives up the object of an endpoint to which nothing was opened within the window. */
+/* Frees the object of an endpoint to which nothing was opened within the window. */
 static void synflood_forget(const struct sl_event *event) {
     struct sl_object *object = SLUICE_SHARED_OF(event, target);
     const struct synflood_target *target = sl_shared_struct(object);
@@ -147,7 +147,7 @@ static void synflood_answer(const struct sl_event *event, const struct tcp_place
     SLUICE_DROP(box);
 }
 
-/* Opens a client's connection at the server; again, if the client goes on without an answer. */
+/* Opens a client's connection at the server; again, if the client continues without an answer. */
 static void synflood_open_server(const struct sl_event *event, const struct tcp_place *place, const struct synflood_splice *splice, uint16_t mss) {
     uint8_t out[TCP_SEGMENT_MOST];
     uint16_t window = (uint16_t)sl_load_be16(place->at + 14);
@@ -169,7 +169,7 @@ static void synflood_acknowledged(const struct sl_event *event, struct synflood_
     uint32_t client = (uint32_t)sl_load_be32(place->at + 4) - 1, cookie = (uint32_t)sl_load_be32(place->at + 8) - 1;
     uint16_t mss = syn_cookie_mss(SLUICE_WORKER_OF(box)->key, place, sl_packet_frame(event)->at, client, cookie, sl_now(box));
     if (!mss) {
-        /* One from before the flood, as far as the box can know, or one that began in it. */
+        /* One from before the flood, as far as the box can determine, or one that began in it. */
         if (flow->counted && !flow->answered)
             synflood_completes(event, flow);
         else

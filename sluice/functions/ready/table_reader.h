@@ -14,7 +14,7 @@ struct table_reader {
     const uint8_t *at;
     size_t left;
     const char *wrong;            /* the first thing that is; NULL: nothing */
-    struct table_chunk **chunks;  /* what is allocated for the table */
+    struct table_chunk **chunks;  /* the allocations of the table */
 };
 
 SL_COLD void table_wrong(struct table_reader *reader, const char *what) {
@@ -90,7 +90,7 @@ SL_COLD void table_chunks_free(struct table_chunk *chunks) {
     }
 }
 
-/* The bytes of a file, which the caller frees; NULL, and what is wrong. */
+/* The bytes of a file, which the caller frees; NULL, and the error. */
 SL_COLD uint8_t *table_file(const char *path, size_t *size, const char **wrong) {
     FILE *file = fopen(path, "rb");
     if (!file) {

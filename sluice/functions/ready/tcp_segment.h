@@ -35,7 +35,7 @@ static inline uint16_t tcp_mss(const struct tcp_place *place) {
     return place->ip.version == 4 ? 536 : 1220;
 }
 
-/* What a segment says. options: a multiple of four bytes. */
+/* The fields of a segment. options: a multiple of four bytes. */
 struct tcp_fields {
     uint32_t number, acknowledged;
     uint8_t flags;

@@ -1,5 +1,5 @@
 /* Opens records of TLS 1.2 with AES-CBC (RFC 5246, 6.2.3.2), authenticated by HMAC before they were encrypted, or after it
- * (encrypt_then_mac, RFC 7366). What is not authentic is refused as soon as it is known: no sender is answered, so that the time it
+ * (encrypt_then_mac, RFC 7366). Records that are not authentic are refused at once: no sender is answered, so that the time it
  * takes, which a server must hide (6.2.3.2), is of no use. */
 #ifndef TLS_CBC_H
 #define TLS_CBC_H

@@ -1,5 +1,5 @@
 /* A connection over TCP that may carry TLS: finds where the TLS of each side begins, at its first byte, after bytes of another
- * protocol, or where its owner says that it may. Application data that the secrets open, and all other bytes before TLS, go to the
+ * protocol, or where its owner permits it. Application data that the secrets open, and all other bytes before TLS, go to the
  * owner in order. */
 #ifndef TLS_CONNECTION_H
 #define TLS_CONNECTION_H
@@ -10,7 +10,7 @@
 struct tls_connection_owner {
     /* Whether TLS may begin with the next byte of a side. */
     bool (*may_begin)(void *user, unsigned side);
-    /* TLS has begun: what follows was `opened`. */
+    /* TLS has begun: the next bytes were `opened`. */
     void (*begins)(void *user, unsigned side);
     /* Bytes of a side: before TLS, or application data (`opened`). */
     void (*data)(void *user, unsigned side, const uint8_t *at, uint32_t length, bool opened);
@@ -109,7 +109,7 @@ static inline void tls_connection_look_again(struct tls_connection *tls) {
 static inline void tls_connection_bytes(struct tls_connection *tls, unsigned number, const uint8_t *at, uint32_t length, uint64_t now);
 
 /* Passes the bytes of the window on, and searches its last ones, `keep`, again. The owner may find in the first ones that a tunnel
- * has begun, and return what follows in them: the window is empty then. */
+ * has begun, and return the bytes after it in them: the window is empty then. */
 static inline void tls_look_release(struct tls_connection *tls, unsigned number, uint8_t keep) {
     struct tls_look *look = &tls->look[number];
     uint8_t bytes[TLS_BEGINNING], over = (uint8_t)(look->used - keep);

@@ -43,7 +43,7 @@ static inline uint32_t tls_number(struct tls_reader *reader, unsigned size) {
     return value;
 }
 
-/* Takes `size` bytes as a separate reader. */
+/* Returns the next `size` bytes as a separate reader. */
 static inline struct tls_reader tls_take(struct tls_reader *reader, uint32_t size) {
     if (reader->left < size) {
         reader->failed = true;

@@ -160,7 +160,7 @@ static inline void tls_open_messages(struct tls_opener *opener, unsigned number,
 
 /* --- keys --- */
 
-/* Is it too late for a secret that was not found? An end writes its secrets when it has sent or received the ServerHello, which
+/* Can a missing secret no longer be written? An end writes its secrets when it has sent or received the ServerHello, which
  * is shortly before, or after, the record is seen here. Those of a capture that was stored are there. */
 static inline bool tls_is_overdue(const struct tls_opener *opener) {
     struct timespec now;
@@ -207,7 +207,7 @@ static inline bool tls_enter(struct tls_opener *opener, unsigned number, enum tl
     return true;
 }
 
-/* Has a client sent early data, as far as secrets say so? */
+/* Has a client sent early data, as far as secrets show it? */
 static inline bool tls_sends_early(const struct tls_opener *opener, unsigned number) {
     const struct key_entry *entry = key_log_find(&opener->secrets->log, opener->random[0]);
     return number == opener->client && entry && entry->secrets[KEY_EARLY].length;
@@ -296,7 +296,7 @@ static inline bool tls_whole_record(struct tls_opener *opener, unsigned number, 
     }
     int64_t size = side->why ? -1 : tls_open_record(opener, number, head, length, &type);
     if (size < 0) {
-        /* Of early data that were rejected, without a retry, only the keys tell (RFC 8446, 4.2.10). */
+        /* Of early data that were rejected, without a retry, only the keys identify the end (RFC 8446, 4.2.10). */
         bool early = tls_sends_early(opener, number) && opener->early == TLS_EARLY_REJECTED && side->phase == TLS_IN_HANDSHAKE;
         if (early && !side->keys.sequence && !side->why) {
             side->skipped = true;

@@ -41,8 +41,8 @@ static inline void tls_open_held(struct tls_opener *opener, unsigned number) {
     }
 }
 
-/* Processes what has waited: the other side's records, for this side's hello, or its answer to early data; and then this side's,
- * for what those have. */
+/* Processes waiting data: the other side's records, for this side's hello, or its answer to early data; and then this side's,
+ * for the secrets of those. */
 static inline void tls_open_waiting(struct tls_opener *opener, unsigned number) {
     if (!opener->side[!number].why && opener->side[!number].begun)
         tls_open_held(opener, !number);
@@ -98,7 +98,7 @@ static inline void tls_open_gap(struct tls_opener *opener, unsigned number, uint
 
 /* The connection has ended. */
 static inline void tls_open_end(struct tls_opener *opener) {
-    opener->failures = 0;   /* the log is read once more for what still waits */
+    opener->failures = 0;   /* the log is read once more for the records that still wait */
     tls_open_waiting(opener, opener->client);
     for (unsigned i = 0; i < 2; i++) {
         struct tls_open_side *side = &opener->side[i];

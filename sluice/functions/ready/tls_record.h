@@ -9,7 +9,7 @@
 
 enum { TLS_RECORD_HEAD = 5, TLS_EXPLICIT = 8 /* bytes of the nonce that a record of TLS 1.2 has with AES-GCM */ };
 
-/* What both directions have in common. */
+/* State of both directions. */
 struct tls_suite {
     enum tls_kind kind;
     bool sha384;              /* the hash of the key derivation; else SHA-256 */

@@ -1,4 +1,4 @@
-/* The secrets with which a function opens records of TLS: those of a key log, and those that come with the packets. */
+/* The secrets with which a function opens records of TLS: those of a key log, and those in the capture. */
 #ifndef TLS_SECRETS_H
 #define TLS_SECRETS_H
 
@@ -7,7 +7,7 @@
 #include "tls_record.h"
 #include "tls_stream.h"
 
-/* What all connections of a worker share. */
+/* Shared by all connections of a worker. */
 struct tls_secrets {
     struct tls_crypto crypto;
     struct key_log log;
@@ -16,7 +16,7 @@ struct tls_secrets {
     uint8_t content[TLS_RECORD_MOST]; /* of the current record */
 };
 
-/* Takes the secrets of a pcapng file. */
+/* Adds the secrets of a pcapng file. */
 static void tls_secrets_take(void *user, uint32_t kind, sl_bytes bytes) {
     struct tls_secrets *secrets = user;
     if (kind != SL_SECRETS_TLS_KEY_LOG)

@@ -192,7 +192,7 @@ static void tlslog_free(struct sl_box *box, struct tlslog_state *state)
 
 /* --- messages --- */
 
-/* Charges to the budget what a connection stores until its row is written. Returns false if the budget is exhausted. */
+/* Charges a connection's memory to the budget until its row is written. Returns false if the budget is exhausted. */
 static bool tlslog_store(const struct tlslog_reading *reading, uint64_t bytes)
 {
     if (!log_take(&SLUICE_WORKER_OF(reading->box)->budget, bytes)) {

@@ -174,7 +174,7 @@ SLUICE_ON(tcp, data) {
     for (uint32_t i = 0; i < data->bytes.captured && session->kind != TROJAN_DONE; i++) {
         trojan_byte(event, session, (char)data->bytes.at[i]);
         if (session->kind == TROJAN_UNKNOWN && session->length == TROJAN_LINE) {
-            trojan_line(event, session);   /* what it begins with says enough */
+            trojan_line(event, session);   /* its beginning suffices */
             session->lost = 1;
         }
     }

@@ -1,4 +1,4 @@
-/* The programs: each ends an interval of its CPU's time, and says what the next one is for. */
+/* The programs: each ends an interval of its CPU's time, and sets the owner of the next one. */
 #include "charge.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -14,8 +14,8 @@ static __always_inline struct cpu *enter(void)
     return cpu;
 }
 
-/* The same within a section only. What a system call sends has the same tracepoints: there `busy` must not be set, as a
- * softirq may come in between, and would not be accounted.
+/* The same within a section only. A system call's packets have the same tracepoints: there `busy` must not be set, as a
+ * softirq may occur in between, and would not be accounted.
  */
 static __always_inline struct cpu *enter_section(void)
 {
@@ -139,7 +139,7 @@ int on_socket(struct __sk_buff *skb)
     return PASS;
 }
 
-/* Comes after a poll. */
+/* Runs after a poll. */
 SEC("tp_btf/napi_poll")
 int BPF_PROG(on_poll, struct napi_struct *napi, int work, int budget)
 {
@@ -205,7 +205,7 @@ int BPF_PROG(on_consume, struct sk_buff *skb)
     return 0;
 }
 
-/* Interrupts. The entry and exit of a handler are seen; what the processor and a hypervisor need before and after are
+/* Interrupts. The entry and exit of a handler are probed; the processor's and a hypervisor's times before and after are
  * not, and are charged as a constant. An interrupt is the network's if it raises a network softirq.
  */
 static __always_inline int interrupt_entry(void)
@@ -290,7 +290,7 @@ int BPF_PROG(on_timer_exit)
     return interrupt_exit();
 }
 
-/* The loader runs this on each CPU before it reads: what has passed until then is charged. A CPU that runs one task for
+/* The loader runs this on each CPU before it reads: the time until then is charged. A CPU that runs one task for
  * long, or is idle, has no event that would do so. It also runs after the table of cgroups has changed: a task that is
  * never switched out is in its new container from then on. Returns 1 if it interrupted another program.
  */

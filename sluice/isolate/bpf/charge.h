@@ -16,7 +16,7 @@ static __always_inline __u64 advance(struct cpu *cpu)
     return passed;
 }
 
-/* Adds the time since the last call to the packet that is processed, or to what packets share. */
+/* Adds the time since the last call to the packet that is processed, or to the time that packets share. */
 static __always_inline void advance_section(struct cpu *cpu)
 {
     __u64 passed = advance(cpu);
@@ -50,7 +50,7 @@ static __always_inline struct account *transfer(__u32 runner, __u32 owner, __u64
     return charged;
 }
 
-/* Counts a packet for its container. The last place is shared by all containers that do not have one of their own. */
+/* Counts a packet for its container. The last place is shared by all containers without one. */
 static __always_inline struct party *add_packet(struct cpu *cpu, __u32 owner)
 {
     __u32 found = cpu->current;
@@ -73,7 +73,7 @@ static __always_inline struct party *add_packet(struct cpu *cpu, __u32 owner)
     return &cpu->party[found];
 }
 
-/* The packet that is processed is found to belong to another container than its device or addresses say. */
+/* The packet that is processed is found to belong to another container than by its device or addresses. */
 static __always_inline void reassign(struct cpu *cpu, __u32 owner)
 {
     __u32 before = cpu->current;
@@ -115,9 +115,9 @@ static __always_inline void settle_without_packets(struct cpu *cpu, __u64 interr
     }
 }
 
-/* Charges what passed since the last settlement. Time of single packets goes to their containers; what is shared, and the
- * interrupts that led here, is divided by packets. So is all of it if `batched`: a device's poll hands packets on in
- * lists, of which the time between two packets says nothing.
+/* Charges the time since the last settlement. Time of single packets goes to their containers; shared time, and the
+ * interrupts before it, is divided by packets. So is all of it if `batched`: a device's poll hands packets on in
+ * lists, which the time between two packets does not show.
  */
 static __always_inline void settle(struct cpu *cpu, bool batched)
 {

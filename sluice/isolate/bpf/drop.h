@@ -1,4 +1,4 @@
-/* What the programs that drop packets share: why, until when, and what was dropped. */
+/* Shared by the programs that drop packets: reasons, deadlines, and counters of drops. */
 #ifndef SLUICE_ISOLATE_DROP_H
 #define SLUICE_ISOLATE_DROP_H
 

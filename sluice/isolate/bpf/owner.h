@@ -5,7 +5,7 @@
 #include "state.h"
 
 /* A pointer that is compared with NULL and then followed: the compiler must not load it twice, as the verifier would not
- * take the second one for checked.
+ * treat the second one as checked.
  */
 #define read_once(pointer)                   \
     ({                                       \
@@ -23,7 +23,7 @@ static __always_inline void remember(struct cgroup_key *key, struct cgroup_slot 
         __sync_fetch_and_add(&control.cgroups_full, 1);
 }
 
-/* The slot of the nearest ancestor that is a container. What was found is cached until the loader removes it: a cgroup of
+/* The slot of the nearest ancestor that is a container. The result is cached until the loader removes it: a cgroup of
  * which nothing is known also notifies the loader, as a new container shows first by a task that runs in it.
  */
 static __always_inline __u32 slot_of_cgroup(struct cgroup *cgroup, __u64 hierarchy)
@@ -140,7 +140,7 @@ static __always_inline __u32 slot_of_addresses(struct sk_buff *skb, unsigned cha
 }
 
 /* A packet that a device received. In a container's namespace it is the container's. In the host's, a packet with a
- * socket comes from a container on this machine, which pays for its path through the host; others go by address.
+ * socket comes from a container on this machine, which pays for its path through the host; others count by address.
  */
 static __always_inline __u32 owner_of_received(struct sk_buff *skb)
 {

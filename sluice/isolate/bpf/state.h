@@ -1,4 +1,4 @@
-/* What the programs share with the loader (sluice/isolate/accounting.py has the same layouts), and the state of a CPU.
+/* Shared by the programs and the loader (sluice/isolate/accounting.py has the same layouts), and the state of a CPU.
  *
  * All time of a CPU is divided: each nanosecond is added to `run` of exactly one slot, that of the task in whose context
  * it passed. Work for another container is then transferred: the one pays (`for_others`), the other is charged
@@ -10,16 +10,16 @@
 #include "kernel.h"
 
 enum { SLOT_HOST = 0, SLOT_IDLE = 1, SLOT_FIRST = 2 };
-enum { PARTIES = 8 }; /* containers with packets in one NAPI poll that are told apart; a power of two */
+enum { PARTIES = 8 }; /* containers with packets in one NAPI poll that are distinguished; a power of two */
 enum { NO_PARTY = PARTIES };
 enum { NO_SECTION = 0, SECTION_NAPI_THREAD = 64 }; /* else the vector of the softirq in progress, plus one */
 enum { ANCESTORS = 12 };                           /* levels of cgroups below a container */
-enum { BATCH = 16 };                               /* packets of a qdisc's batch that are told apart */
+enum { BATCH = 16 };                               /* packets of a qdisc's batch that are distinguished */
 
 /* One container's time on one CPU, in nanoseconds since the start. Only that CPU writes it. */
 struct account {
     __u64 run;           /* in the context of its tasks */
-    __u64 own_network;   /* of this, packets of its own in softirqs */
+    __u64 own_network;   /* of this, its own packets in softirqs */
     __u64 for_others;    /* of this, packets of others */
     __u64 by_containers; /* its packets, in the context of other containers */
     __u64 by_host;       /* its packets, in the context of tasks in no container (ksoftirqd) */
@@ -57,7 +57,7 @@ struct cgroup_key {
     __u64 hierarchy;
 };
 
-/* CACHED marks what the programs found out, for a cgroup below a container or in none. */
+/* CACHED marks results of the programs, for a cgroup below a container or in none. */
 struct cgroup_slot {
     __u32 slot;
     __u32 cached;
@@ -71,7 +71,7 @@ struct address {
 /* A container with packets in the current section. */
 struct party {
     __u32 slot;
-    __u32 packets; /* received, transmitted and completed: its weight in what is shared */
+    __u32 packets; /* received, transmitted and completed: its weight in shared time */
     __u32 received;
     __u32 transmitted;
     __u64 ns;
@@ -88,7 +88,7 @@ struct cpu {
     __u32 current; /* index of the party whose packet is processed, or NO_PARTY */
     __u32 parties;
     __u32 found;      /* index of the party to which the last packet was added */
-    __u32 last_owner; /* of the section's last packet; before the first one, of what raised it */
+    __u32 last_owner; /* of the section's last packet; before the first one, of the source that raised it */
     __u64 packets;    /* of all parties */
     __u64 shared;     /* time of the section that belongs to no single packet */
     __u64 interrupts_settled;

@@ -1,4 +1,4 @@
-"""What a writer of a format does, files of whole rows, and optional packages."""
+"""The interface of a format's writer, files of whole rows, and optional packages."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Writer(Protocol):
         ...
 
     def flush(self) -> None:
-        """Write what is buffered and can be written now."""
+        """Write the buffered rows that can be written now."""
         ...
 
     def close(self) -> None:
-        """Complete the file. After a failed `write`, it completes what was written before."""
+        """Complete the file. After a failed `write`, it completes the rows written before."""
         ...
 
 
@@ -54,7 +54,7 @@ class TextFile:
 
     def __init__(self, path: str) -> None:
         self.descriptor = create(path)
-        # a descriptor of another program's file may stand anywhere in it
+        # a descriptor of another program's file may have any position in it
         own = path != STDOUT and not path.startswith("/dev/")
         self._regular = own and stat.S_ISREG(os.fstat(self.descriptor).st_mode)
         self.path = path

@@ -49,7 +49,7 @@ class DuckWriter(GroupedWriter):
         return os.stat(self._path).st_size
 
     def close(self) -> None:
-        """Commit what is buffered, and close the database."""
+        """Commit buffered rows, and close the database."""
         try:
             self.flush()
         finally:

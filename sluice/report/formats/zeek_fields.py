@@ -1,4 +1,4 @@
-"""What Zeek's logs have of our rows: the names and types of its fields, and which member of a row they are.
+"""The part of our rows in Zeek's logs: the names and types of its fields, and which member of a row they are.
 
 Zeek's documentation, "Log files", has the meanings of its fields.
 """
@@ -48,7 +48,7 @@ def _proto(row: Row) -> str:
 
 
 def conn_state(row: Row) -> str:
-    """Zeek's state of a connection, from what each side sent."""
+    """Zeek's state of a connection, from the packets of each side."""
     if row["proto"] != "tcp":
         return "SF" if row["src_pkts"] and row["dst_pkts"] else "S0" if row["src_pkts"] else "SHR"
     sent = {flag: {"src", "dst"} if row[flag] == "both" else {row[flag]} for flag in ("syn", "fin", "rst")}

@@ -1,4 +1,4 @@
-"""Tables of bounded size: the entries with the highest sums, and what was left out."""
+"""Tables of bounded size: the entries with the highest sums, and counts of the others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 class Ranking(Generic[Key]):
     """Sums by key, for at least `limit` keys.
 
-    When twice as many are stored, those with the lowest first sum are given up. A key that comes again begins at 0, so
+    When twice as many are stored, those with the lowest first sum are dropped. A key that occurs again begins at 0, so
     that the sums of keys that were never among the highest may be too low. `given_up` counts the entries, and
     `given_up_sums` has their sums.
     """
@@ -37,7 +37,7 @@ class Ranking(Generic[Key]):
             entry[number] += value
 
     def _give_up(self) -> None:
-        # of equal entries the later ones are given up
+        # of equal entries the later ones are dropped
         order = sorted(self._entries.items(), key=lambda item: -item[1][0])
         for _, entry in order[self._limit :]:
             self.given_up += 1
@@ -54,7 +54,7 @@ class Ranking(Generic[Key]):
         return heapq.nsmallest(count, self._entries.items(), key=lambda item: -item[1][by])
 
     def left_out(self, shown: int) -> int:
-        """How many entries are not among the first `shown` ones; those that were given up may count several times."""
+        """How many entries are not among the first `shown` ones; those that were dropped may count several times."""
         return max(len(self._entries) - shown, 0) + self.given_up
 
 
@@ -110,6 +110,6 @@ class First:
 
 
 def ranked(ranking: Ranking[Any], count: int, names: Sequence[str], by: int = 0) -> dict[str, Any]:
-    """A ranking as JSON: rows with members of these names, the key first, and what was left out."""
+    """A ranking as JSON: rows with members of these names, the key first, and counts of the others."""
     rows = [dict(zip(names, (key, *sums), strict=True)) for key, sums in ranking.top(count, by)]
     return {"rows": rows, "left_out": ranking.left_out(len(rows))}

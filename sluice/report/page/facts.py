@@ -1,4 +1,4 @@
-"""All facts of a report: takes the rows of logs as they are written, and gives a value that is JSON."""
+"""All facts of a report: reads the rows of logs as they are written, and returns a value that is JSON."""
 
 from __future__ import annotations
 
@@ -110,13 +110,13 @@ class Facts:
 
 
 class Rows:
-    """Takes whole lines of JSON, and passes each row on."""
+    """Accepts whole lines of JSON, and forwards each row."""
 
     def __init__(self, take: Callable[[Mapping[str, Any]], None]) -> None:
         self._take = take
 
     def write(self, lines: bytes) -> None:
-        """Take whole lines."""
+        """Accept whole lines."""
         for line in lines.splitlines():
             self._take(json.loads(line))
 
@@ -125,7 +125,7 @@ class Rows:
 
 
 def _layers(counters: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
-    """Packets and bytes by layer, and what was given up by reason."""
+    """Packets and bytes by layer, and drops by reason."""
     return [
         {
             "name": name,
@@ -153,7 +153,7 @@ BOUNDS = {
     "early": "messages without their counterpart, as too many waited",
     "undecided": "connections that were not judged",
 }
-"""Counters of functions that say that something is incomplete, by the end of their names."""
+"""Counters of functions for incomplete results, by the end of their names."""
 
 
 def _bounds(reports: Mapping[str, int], labels: int) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""What is worth a look: kinds of findings, each with its reason, and the places where it was found."""
+"""Findings: their kinds, each with its reason, and the places where it was found."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EACH = 25
 
 @dataclass(frozen=True)
 class Kind:
-    """level: 0 look first, 1 worth a look, 2 good to know. why: the reason, and what it may be in good faith."""
+    """level: 0 look first, 1 worth a look, 2 good to know. why: the reason, and a benign explanation."""
 
     level: int
     title: str
@@ -129,14 +129,14 @@ class Findings:
         self._count: dict[str, int] = {}
 
     def add(self, kind: str, text: str, search: str = "", count: int = 1) -> None:
-        """Add a place. search: what finds its flows in the table. count: how many it stands for."""
+        """Add a place. search: the text that finds its flows in the table. count: how many it represents."""
         self._count[kind] = self._count.get(kind, 0) + count
         places = self._found.setdefault(kind, [])
         if len(places) < EACH:
             places.append({"text": visible(text), "search": search})
 
     def facts(self) -> list[dict[str, Any]]:
-        """What was found, what to look at first before the others."""
+        """The findings, the most urgent ones first."""
         order: Mapping[str, int] = {kind: number for number, kind in enumerate(KINDS)}
         return [
             {

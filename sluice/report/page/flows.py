@@ -1,4 +1,4 @@
-"""Flows: hosts and services, protocols as a tree, the flow table, and what was lost; of the rows of `flowlog`."""
+"""Flows: hosts and services, protocols as a tree, the flow table, and losses; of the rows of `flowlog`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Elements of HTML. All text is escaped, and without invisible characters: what is no Html is text."""
+"""Elements of HTML. All text is escaped, and without invisible characters: a value that is no Html is text."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _escaped(content: Content) -> str:
 
 
 def foreign(text: object, **attributes: object) -> Html:
-    """A text from the network: its direction does not affect what surrounds it."""
+    """A text from the network: its direction does not affect the surrounding text."""
     return element("bdi", text, **attributes)
 
 

@@ -1,4 +1,4 @@
-"""What the logs of applications say about flows and hosts: the application and a name of a flow, names of addresses."""
+"""Labels of flows and hosts from the logs of applications: the application and a name of a flow, names of addresses."""
 
 from __future__ import annotations
 

@@ -156,7 +156,7 @@ def others_section(facts: Facts) -> Html | None:
 
 
 def bounds_section(facts: Facts) -> Html | None:
-    """What this report leaves out."""
+    """The omissions of this report."""
     bounds = facts["bounds"]
     if not bounds:
         return None

@@ -1,4 +1,4 @@
-"""Alerts, scans and floods, and what SSH, SMTP, FTP, DHCP, ICMP, GTP and SCTP have."""
+"""Alerts, scans and floods, and the logs of SSH, SMTP, FTP, DHCP, ICMP, GTP and SCTP."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Alerts:
 
 
 class Others:
-    """What the remaining logs have: a few lines of each, and findings."""
+    """The remaining logs: a few lines of each, and findings."""
 
     def __init__(self, findings: Findings, labels: Labels) -> None:
         self._findings, self._labels = findings, labels
@@ -164,4 +164,4 @@ TITLES = {
     "gtp": ("GTP", "tunnels and messages"),
     "sctp": ("SCTP", "associations"),
 }
-"""By log: its title, and what a row is."""
+"""By log: its title, and the meaning of a row."""

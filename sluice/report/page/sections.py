@@ -1,4 +1,4 @@
-"""Parts of the page about the whole capture: what it has, when, who, protocols, flows, loss, alerts, findings."""
+"""Parts of the page about the whole capture: summary, time line, hosts, protocols, flows, loss, alerts, findings."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def table(
 
 
 def left_out_text(number: int, what: str) -> str:
-    """What says that a table is not whole."""
+    """The note that a table is incomplete."""
     return f"{number:,} more {what} not shown"
 
 
 def flow_link(flow: int, text: Content) -> Html:
-    """What shows a flow in the table."""
+    """The link to a flow in the table."""
     return element("button", text, type="button", class_="find", data_search=f"#{flow}")
 
 
 def summary(facts: Facts, findings: Sequence[Facts]) -> Html:
-    """The first lines: what is in this capture."""
+    """The first lines: the content of the capture."""
     capture, totals = facts["capture"], facts["totals"]
     bars = facts["timeline"]["bars"]
     span = facts["timeline"]["width"] * len(bars)
@@ -101,7 +101,7 @@ def when_section(facts: Facts) -> Html:
 
 
 def findings_section(findings: Sequence[Facts]) -> Html:
-    """What is worth a look, with the reasons."""
+    """The findings, with the reasons."""
     if not findings:
         return section(
             "look", "Worth a look", element("p", "Nothing of what this report looks for was found.", class_="none")
@@ -142,7 +142,7 @@ def findings_section(findings: Sequence[Facts]) -> Html:
 
 
 def hosts_section(facts: Facts) -> Html:
-    """Who talks most: hosts, pairs, services."""
+    """Top talkers: hosts, pairs, services."""
     hosts, pairs, services = facts["hosts"], facts["pairs"], facts["services"]
     most = hosts["rows"][0]["bytes"] if hosts["rows"] else 0
     rows = [

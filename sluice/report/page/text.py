@@ -1,4 +1,4 @@
-"""What a page shows of text from the network, and numbers with units."""
+"""Text from the network in its displayed form, and numbers with units."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202f\u205f-\u206f\u3164\ufe00-\ufe0f\ufeff"
     "\ufff0-\ufffb\ufffe\uffff\ud800-\udfff\U000e0000-\U000e0fff]"
 )
-"""Characters that would not be seen, change the direction of what follows, or are no text: shown by their numbers."""
+"""Characters that would not be seen, change the direction of later text, or are no text: shown by their numbers."""
 
 
 def visible(value: object, most: int = MOST) -> str:

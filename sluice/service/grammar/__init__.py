@@ -1,8 +1,8 @@
-"""Message grammars: how messages stand on the wire.
+"""Message grammars: the form of messages on the wire.
 
 tree.py parser.py   the text of a grammar
 plan.py             a grammar that is checked: steps over the bytes, and how lengths depend on fields
-codec.py            what a grammar means, in Python: parse, and serialise
+codec.py            the semantics of grammars, in Python: parse, and serialise
 lower.py            the C that parses, for the fields that a program names
 serialise.py        the C that serialises
 annotated.py        the unit of a record whose fields have annotations

@@ -1,8 +1,8 @@
 """The unit of a record whose fields have annotations: `{ byte_size = 4, signed = true }`.
 
 An integer has its size in bytes (1, 2, 4 or 8) and may be signed; a string has a size that may depend on the integers
-before it (`key_len`, `total - 4`). `byte_order = little` stands on a field, or on the record for all of them.
-`encoding` says how people read a string, and changes nothing on the wire.
+before it (`key_len`, `total - 4`). `byte_order = little` annotates a field, or the record for all of them.
+`encoding` is the text encoding of a string, and changes nothing on the wire.
 """
 
 from __future__ import annotations

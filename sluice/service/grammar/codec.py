@@ -1,4 +1,4 @@
-"""What a grammar means: messages out of bytes, and bytes out of messages."""
+"""The semantics of a grammar: messages from bytes, and bytes from messages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Parsed:
     spans: list[tuple[int, int]]
     note: int = 0
     open: bool = False
-    """Whether it goes on to the end of the connection."""
+    """Whether it continues until the end of the connection."""
 
 
 def wrap(number: int) -> int:
@@ -38,7 +38,7 @@ def wrap(number: int) -> int:
 
 def parse(unit: Plan, data: bytes, note: int = 0, ended: bool = False) -> Parsed | None:
     """The message that the bytes begin with, or None if there are too few. `note` is that of the request, if it is an
-    answer; `ended` says that nothing follows the bytes. Raises MalformedError.
+    answer; `ended` marks the end of the stream. Raises MalformedError.
     """
     try:
         return _parse(unit, data, note, ended)
@@ -69,7 +69,7 @@ def _parse(unit: Plan, data: bytes, note: int, ended: bool) -> Parsed | None:
 
 
 def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bool) -> int:
-    """One item; where the next one begins. Bytes beyond the data are left out: the caller sees that by the end."""
+    """One item, and the offset of the next. Bytes beyond the data are left out; the offset shows this."""
     values, note = found.values, found.note
     match item.kind:
         case "integer":
@@ -147,7 +147,7 @@ def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
 
 
 def bodiless(status: bytes, note: int) -> bool:
-    """Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3)."""
+    """Whether a response of HTTP has no body whatever its header fields are (RFC 9112, section 6.3)."""
     return note & 1 == 1 or status in (b"204", b"304") or status[:1] == b"1"
 
 
@@ -272,7 +272,7 @@ def _called(name: str, given: list[int | bytes]) -> int | bytes:
 
 
 def binary(operator: str, left: int, right: int) -> int:
-    """An operation of int64, as C has it; a shift takes the low 6 bits of its right operand."""
+    """An operation of int64, as C has it; a shift uses the low 6 bits of its right operand."""
     if operator in ("/", "mod"):
         if right == 0:
             raise MalformedError("division by zero")

@@ -1,6 +1,6 @@
 """The C that parses a unit, for the fields that a program names.
 
-The parser checks lengths before it reads, loads only what is needed, and jumps over the rest; it can be called again with
+The parser checks lengths before it reads, loads only what is needed, and skips the rest; it can be called again with
 more bytes at any time. It allocates nothing.
 """
 
@@ -78,7 +78,7 @@ def expression(value: Value, plan: Plan, own: str = "0") -> str:
 
 
 def structure(name: str, plan: Plan, fields: Iterable[str]) -> list[str]:
-    """The struct of a message: what the platform knows of it, and the fields that the program names."""
+    """The struct of a message: the platform's fields, and those that the program names."""
     out = [f"struct m_{name} {{", "    struct service_message m;"]
     for field in fields:
         kind = "struct service_text" if plan.by_name[field].is_text else "int64_t"
@@ -91,7 +91,7 @@ class Parser:
 
     def __init__(self, plan: Plan, needed: set[str], spans: bool, asked: set[str] | None = None) -> None:
         self.asked = needed if asked is None else asked
-        """What the program names."""
+        """The fields that the program names."""
         self.plan = plan
         self.needed = needed
         self.spans = spans
@@ -104,7 +104,7 @@ class Parser:
         self.out.append(f"    {line}")
 
     def wants(self, item: Item) -> bool:
-        if item.kind == "tail":  # what is computed of it may need its beginning only
+        if item.kind == "tail":  # computations may need only its beginning
             return item.name in self.asked or self.spans
         return item.kind == "constant" or item.name in self.needed or (self.spans and not item.name)
 

@@ -1,7 +1,7 @@
-"""A grammar that is checked: its items in order, and what each depends on.
+"""A grammar that is checked: its items in order, with their dependences.
 
 A unit is a sequence of integers, constants, byte strings with a length, and variables. Lengths and conditions may use
-what stands before them. Arithmetic is that of int64; a variable's value that does not fit its type, a length below 0,
+the items before them. Arithmetic is that of int64; a variable's value that does not fit its type, a length below 0,
 and one above the limit make the message malformed. When a message is serialised, a field that is the length of another
 (`&length = self.x`) takes the size of that one, and then the variables are evaluated in reverse order.
 """
@@ -88,7 +88,7 @@ class Plan:
     expressions: dict[str, Value] = field(default_factory=dict[str, Value])
     """Properties whose value depends on the message: note, final, answered, last, end, hops, fill, checksum."""
     finish: bytes | None = None
-    """What is sent when nothing more is; before a checksum, if messages have one."""
+    """The bytes that end the stream; before a checksum, if messages have one."""
 
     @property
     def by_name(self) -> dict[str, Item]:
@@ -96,7 +96,7 @@ class Plan:
 
     def needed(self, names: set[str]) -> set[str]:
         """The items that a parser must read for these: themselves, and all that a length, a condition or a variable
-        uses. (Each length says where the next item begins, or where the message ends; each variable and constant is
+        uses. (Each length gives the offset of the next item, or where the message ends; each variable and constant is
         checked.)
         """
         found = set(names)
@@ -334,7 +334,7 @@ _ARGUMENTS = {
 
 
 def _check(value: Value | None, names: dict[str, Item], item: Item, own: bool = False, text: bool = False) -> None:
-    """Every field of an expression stands before it, and every part of it has the type that its place wants."""
+    """Every field of an expression precedes it, and every part of it has the type required in its place."""
     if value is None:
         return
     if value.kind == "field" and value.name not in names:

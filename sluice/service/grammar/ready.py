@@ -1,4 +1,4 @@
-"""The grammars that come with Sluice, by name, and those of a user's file."""
+"""The grammars included in Sluice, by name, and those of a user's file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SUFFIX = ".grammar"
 
 
 def ready_names() -> list[str]:
-    """Names of the grammars that come with Sluice."""
+    """Names of the grammars included in Sluice."""
     return sorted(path.stem for path in FOLDER.glob(f"*{SUFFIX}"))
 
 

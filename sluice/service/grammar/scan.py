@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LINE = 4096
-"""Bytes of a line that says how long a part is."""
+"""Bytes of a line with the length of a part."""
 TOKEN = frozenset(b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 NO_TAIL, CHUNKS, TO_THE_END, RESP, VALUES, COMMAND, BULKS = range(7)
 
@@ -22,7 +22,7 @@ class EndError(Exception):
 
 @dataclass
 class Tail:
-    """What is still to come of a message."""
+    """The missing rest of a message."""
 
     kind: int
     allowed: int
@@ -72,7 +72,7 @@ def headers(data: bytes) -> bytes | None:
 
 
 def _rests(block: bytes, name: bytes) -> list[bytes]:
-    """What follows the colon in fields of a name."""
+    """The values of fields of a name."""
     fields = (line.partition(b":") for line in block.split(b"\r\n") if line)
     return [value for each, _, value in fields if each.lower() == name.lower()]
 
@@ -95,7 +95,7 @@ def has(block: bytes, name: bytes, token: bytes) -> int:
 HOPS = (b"keep-alive", b"proxy-connection", b"te", b"upgrade")
 """Fields of a connection, besides those that Connection names (RFC 9110, section 7.6.1)."""
 STAY = (b"close", b"keep-alive", b"connection", b"content-length", b"transfer-encoding", b"host")
-"""What Connection may name without that it is removed."""
+"""Fields that are not removed although Connection names them."""
 OPTIONS = 16
 """Fields that Connection may name."""
 

@@ -7,7 +7,7 @@ from sluice.service.grammar.plan import Item, Plan, fields_of
 
 
 def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
-    """What sends a message that the program has made or changed."""
+    """The C function that sends a message which the program has made or changed."""
     everything = {item.name for item in plan.items if item.name}
     held = [(f"a_{item.index}", item) for item in plan.items if not item.name and item.kind != "constant"]
     held += [(f"{'t' if item.is_text else 'v'}_{item.name}", item) for item in plan.items if item.name]
@@ -74,7 +74,7 @@ def _stored(item: Item) -> bool:
 
 
 def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts: set[str]) -> list[str]:
-    """The values of all fields: those of the message as it came, then the program's, then lengths and variables."""
+    """The values of all fields: those of the received message, then the program's, then lengths and variables."""
     out = [
         "/* False if a value does not fit its field. */",
         f"static bool w_{name}_prepare(struct w_{name} *w, const struct m_{name} *m)",

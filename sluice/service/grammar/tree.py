@@ -1,4 +1,4 @@
-"""What a grammar consists of."""
+"""The syntax tree of a grammar."""
 
 from __future__ import annotations
 

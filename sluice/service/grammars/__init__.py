@@ -1,1 +1,1 @@
-"""Grammars that come with Sluice, a file each; `ready.py` of the package grammar finds them by name."""
+"""The included grammars, one file each; `ready.py` of the package grammar finds them by name."""

@@ -1,4 +1,4 @@
-"""What a rule does with channels: receive, send, pipelines, foldt."""
+"""Operations of a rule on channels: receive, send, pipelines, foldt."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sluice.service.load import Service
 from sluice.service.lower.writer import ARENA
 
 ADDRESS = 0x7F000001
-"""Where all connections of the interpreter come from."""
+"""The address of all clients in the interpreter."""
 Wait = Generator[None, None, Any]
 
 
 class ChannelEvaluator:
-    """Evaluates what needs channels, for one rule."""
+    """Evaluates the expressions that use channels, for one rule."""
 
     def __init__(
         self, service: Service, channels: dict[tree.Binding, list[Channel]], states: dict[tree.Binding, Value]

@@ -1,4 +1,4 @@
-"""Expressions, as coroutines: they yield where they wait for a message, and are resumed when something has come."""
+"""Expressions, as coroutines: they yield where they wait for a message, and are resumed when one has arrived."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Evaluator(ChannelEvaluator):
         return node.binding.value or 0
 
     def _kept(self, binding: tree.Binding) -> tree.Binding:
-        """The state that a name stands for: a parameter may refer to it."""
+        """The state that a name refers to, also through a parameter."""
         while binding in self.refs:
             binding = self.refs[binding]
         return binding
@@ -305,7 +305,7 @@ class Evaluator(ChannelEvaluator):
             base[key] = value
         elif isinstance(target, tree.Name) and target.binding is not None:
             binding = self._kept(target.binding)
-            if binding in self.names:  # a function's own, which begins anew with each call
+            if binding in self.names:  # a function's own, which is initialised at each call
                 self.names[binding] = value
             else:
                 self._fits(value)
@@ -317,7 +317,7 @@ class Evaluator(ChannelEvaluator):
             raise FaultError("LIMIT")
 
     def _items(self, node: tree.Expression) -> Wait:
-        """What a loop goes over."""
+        """The items of a loop."""
         if isinstance(node.type, ChannelOf):
             return [[each] for each in self.array(node)]
         if isinstance(node, tree.Binary) and node.operator == "..":
@@ -472,7 +472,7 @@ class Evaluator(ChannelEvaluator):
 
 
 def _key(value: Value) -> Value:
-    """What a dictionary of Python finds an entry by."""
+    """The key of an entry in a dictionary of Python."""
     if key_size(value) > _KEY:
         raise FaultError("LIMIT")
     return tuple(sorted(value.fields.items())) if isinstance(value, Record) else value

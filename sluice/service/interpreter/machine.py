@@ -52,11 +52,11 @@ class Instance:
                 states[state.binding] = {} if empty else _finish(self._rules[0].evaluator.value(state.start))
 
     def give(self, channel: str, data: bytes, index: int = 0) -> None:
-        """Bytes that come from a connection."""
+        """Add bytes received from a connection."""
         self.channels[channel][index].received += data
 
     def end(self, channel: str, index: int = 0) -> None:
-        """Nothing more comes from it."""
+        """Mark the end of its bytes."""
         self.channels[channel][index].ended = True
 
     def sent(self, channel: str, index: int = 0) -> bytes:
@@ -64,7 +64,7 @@ class Instance:
         return bytes(self.channels[channel][index].sent)
 
     def run(self) -> None:
-        """Go on until nothing more can happen; then `fault` says why it has failed, `finished` whether it has ended."""
+        """Run until no rule can continue; then `fault` is the reason of a failure, `finished` whether it has ended."""
         progressed = True
         while progressed and not self.fault:
             progressed = False

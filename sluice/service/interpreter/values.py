@@ -12,7 +12,7 @@ Value = Any
 
 
 class FaultError(Exception):
-    """What ends an instance: the name of the platform's counter."""
+    """The fault that ends an instance: the name of the platform's counter."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -20,7 +20,7 @@ class FaultError(Exception):
 
 
 class EndError(Exception):
-    """Nothing is to come from what a rule waits for."""
+    """The channel that a rule waits for has ended."""
 
 
 _CLASSES = {

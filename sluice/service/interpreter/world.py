@@ -11,14 +11,14 @@ from sluice.service.grammar.plan import Plan
 from sluice.service.interpreter.values import FaultError, Record
 
 NOTES = 16
-"""Requests without an answer of which the parser of answers needs to know something."""
+"""Requests without an answer that the parser of answers needs."""
 INTERIMS = 16
 """Interim responses of HTTP to a request that are taken; runtime/service.h has the same number."""
 
 
 @dataclass
 class Channel:
-    """One end of a connection. `ended`: nothing is to come after `received`."""
+    """One end of a connection. `ended`: no byte follows `received`."""
 
     port: int
     index: int
@@ -39,7 +39,7 @@ class Channel:
     sum_out: int = 0
 
     def look(self, unit: Plan, name: str, fields: list[str]) -> tuple[Record, int] | None:
-        """The message that stands next, and its bytes; None if it is not there as a whole. Raises FaultError."""
+        """The next message, and its bytes; None if it is incomplete. Raises FaultError."""
         if not self.received:
             return None
         note = self.notes[0] if self.notes else 0
@@ -82,7 +82,7 @@ class Channel:
             self.received, self.ended = b"", True
 
     def _unreadable(self, reason: str) -> FaultError:
-        """What comes after a message that cannot be read cannot be told from its rest, and is dropped."""
+        """The bytes after a malformed message cannot be separated from its rest, and are dropped."""
         self.received, self.ended = b"", True
         return FaultError(reason)
 
@@ -105,7 +105,7 @@ class Channel:
         self.sent += data
 
     def finish(self, unit: Plan) -> None:
-        """Nothing more is sent: what ends a stream of such messages."""
+        """Ends sending: the bytes that end a stream of such messages."""
         if unit.finish is not None and not self.closed:
             self.sent += unit.finish
             if "checksum" in unit.expressions:
@@ -114,7 +114,7 @@ class Channel:
 
 
 def _blanked(unit: Plan, found: Parsed, raw: bytes) -> bytes:
-    """The bytes of a message without what belongs to its connection alone. Raises MalformedError."""
+    """The bytes of a message without hop-by-hop fields. Raises MalformedError."""
     if "hops" not in unit.expressions:
         return raw
     fill = unit.expressions.get("fill")

@@ -1,4 +1,4 @@
-"""Places in a program, and what a user sees who wrote a wrong one: where, what, and what to do."""
+"""Places in a program, and messages about mistakes: the place, the mistake, and the advice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Place:
 class ServiceError(Exception):
     """A program or a grammar that Sluice refuses.
 
-    `place` is where it stands in the user's file, `what` the mistake, `advice` what to write instead.
+    `place` is its position in the user's file, `what` the mistake, `advice` what to write instead.
     """
 
     def __init__(self, place: Place, what: str, advice: str) -> None:

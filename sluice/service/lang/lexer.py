@@ -105,7 +105,7 @@ class _Lexer:
             yield Token("newline", "", place)
 
     def _layout(self, found: list[Token]) -> Iterator[Token]:
-        """What stands between the line before and this one: nothing inside brackets, else a newline and blocks."""
+        """The tokens between the line before and this one: none inside brackets, else a newline and blocks."""
         if self.open:
             return
         first = found[0]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class Binding:
-    """What a name stands for. kind: channel, array, parameter, let, loop, local, global, constant or key."""
+    """The meaning of a name. kind: channel, array, parameter, let, loop, local, global, constant or key."""
 
     name: str
     kind: str
@@ -122,7 +122,7 @@ class Name(Expression):
 
 @dataclass(eq=False)
 class Hole(Expression):
-    """`_`: the dotted operand of a call, the default of a switch, or, after `=>`, nowhere."""
+    """`_`: the dotted operand of a call, the default of a switch, or, after `=>`, no target."""
 
 
 @dataclass(eq=False)
@@ -270,7 +270,7 @@ class Call(Expression):
 
 @dataclass(eq=False)
 class Dotted(Expression):
-    """`e.f(args)`: `e` takes the place of `_`, or stands before the arguments."""
+    """`e.f(args)`: `e` replaces `_`, or precedes the arguments."""
 
     operand: Expression
     call: Call
@@ -300,7 +300,7 @@ class Pipe(Expression):
     sources: list[Expression]
     stages: list[Expression]
     bindings: list[Binding] = field(default_factory=list[Binding], init=False, repr=False)
-    """What flows into each stage."""
+    """The input of each stage."""
 
 
 @dataclass(eq=False)

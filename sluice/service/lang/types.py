@@ -12,7 +12,7 @@ class Type:
 
 @dataclass(frozen=True)
 class Basic(Type):
-    """integer, string, boolean or ipv4_address; also what the checker needs for itself."""
+    """integer, string, boolean or ipv4_address; also internal types of the checker."""
 
     name: str
 
@@ -93,7 +93,7 @@ class Named(Type):
 
 @dataclass(frozen=True)
 class ChannelOf(Type):
-    """A channel, seen from the program: what it receives, what it sends; NOTHING on a side without traffic."""
+    """A channel, for the program: the types that it receives and sends; NOTHING on a side without traffic."""
 
     receives: Type
     sends: Type
@@ -104,7 +104,7 @@ class ChannelOf(Type):
 
 
 def joined(left: Type, right: Type) -> Type | None:
-    """The type of what is of either type, or None. The element of `[]` joins with every type."""
+    """The common type of two types, or None. The element of `[]` joins with every type."""
     if left == ANY or (left == right and not isinstance(left, ListOf)):
         return right
     if right == ANY:

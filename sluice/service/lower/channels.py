@@ -1,4 +1,4 @@
-"""Choices, loops, and what a rule does with channels."""
+"""Choices, loops, and operations on channels."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def own(self, node: tree.Expression) -> str:
-        """A variable with a value that nothing else changes while a loop goes over it."""
+        """A variable with a value that nothing else changes while a loop iterates over it."""
         changes = isinstance(node, tree.Name) and node.binding is not None and node.binding.kind in ("local", "loop")
         return self.keep(self.value(node), node.type, node.place) if changes else self.held(node)
 
@@ -311,7 +311,7 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def ready(self, pointer: str, type: Type, place: Place) -> None:
-        """Look at the next message of a channel: `outcome` says whether it is there."""
+        """Look at the next message of a channel: `outcome` is whether it is there."""
         scratch = self.variable(type, place)
         self.put(f"outcome = service_glance({pointer}, {self.parse_of(type, place)}, {self.whole()}, &{scratch}.m);")
         with self.block("if (outcome == SERVICE_FAULT)"):
@@ -354,7 +354,7 @@ class StatementWriter(ExpressionWriter):
         return "0"
 
     def first_ready(self, port: Port, node: tree.Call) -> str:
-        """The number of a channel that has a message as a whole, or whose connection has failed: what receives from it is
+        """The number of a channel that has a whole message, or whose connection has failed: what receives from it is
         notified. It waits for one.
         """
         type = node.ordered[0].type

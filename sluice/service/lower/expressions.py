@@ -22,7 +22,7 @@ from sluice.service.lower.values import bound_of
 from sluice.service.lower.writer import ARENA, Kept, Port
 
 RANGE = 65536
-"""Numbers of a range that a loop goes over."""
+"""Numbers of the range of a loop."""
 
 _ARITHMETIC = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}
 _CHECKED = {"/": "service_divide", "mod": "service_remainder"}
@@ -32,7 +32,7 @@ class ExpressionWriter(StateWriter):
     """Writes expressions."""
 
     def value(self, node: tree.Expression) -> str:
-        """The C of a value; "0" of what has none."""
+        """The C of a value; "0" for one without."""
         match node:
             case tree.Boolean():
                 return "true" if node.value else "false"
@@ -326,7 +326,7 @@ class ExpressionWriter(StateWriter):
         kept: dict[tree.Binding, Kept],
         place: Place,
     ) -> str:
-        """A function's body, with what its parameters stand for."""
+        """A function's body, with its parameters bound."""
         before = self.ports, self.names, self.kept
         self.ports, self.names = {**self.ports, **ports}, {**self.names, **names}
         self.kept = {**self.kept, **kept}
@@ -335,7 +335,7 @@ class ExpressionWriter(StateWriter):
             assert state.binding is not None
             if state.everywhere:
                 self.kept[state.binding] = self.states.declare(state)
-            else:  # begins anew at each call
+            else:  # initialised at each call
                 self.names[state.binding] = self.keep(self.value(state.start), state.binding.type, state.place)
         if body.handlers:
             found = self.caught(body, function.result)

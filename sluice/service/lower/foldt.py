@@ -1,7 +1,7 @@
 """foldt: the elements with the smallest key of ordered channels, folded into one.
 
-The next element of each channel is looked at once, and its buffer is pinned meanwhile. What was folded is copied from
-the buffers, so that any number of elements can have one key; two places for the copy take turns.
+The next element of each channel is looked at once, and its buffer is pinned meanwhile. The result is copied from
+the buffers, so that any number of elements can have one key; two places for the copy alternate.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class FoldWriter(StatementWriter):
         return f"service_compare({left}, {right}) < 0" if key == STRING else f"{left} < {right}"
 
     def wait_or_end(self, call: str) -> None:
-        """A call that is done again until there is a message, or the channel has ended: `outcome` says which."""
+        """A call that is repeated until there is a message, or the channel has ended: `outcome` is which."""
         number = self.label()
         self.put(f"f->resume = {number};")
         self.lines.append(f"resume_{number}:;")
@@ -100,7 +100,7 @@ class FoldWriter(StatementWriter):
             self.stop()
 
     def moved(self, result: str, held: str, type: Type, key: Type, rooms: str, turn: str, node: tree.FoldT) -> None:
-        """Copy what was folded, and its key, to the place that is free."""
+        """Copy the folded result, and its key, to the free place."""
         at, size = self.raw_variable("uint8_t *"), self.raw_variable("uint64_t")
         text = key == STRING
         sizes = f"{self.values.texts(type, node.place)}(&{result})"

@@ -1,8 +1,8 @@
-"""Which messages of a body that receives and sends in turn can be forwarded before they are there as a whole.
+"""Which messages of a body that receives and sends in turn can be forwarded before they are complete.
 
-`let m = ? c` can, if all that follows uses nothing but fields of `m`, up to one expression that sends it once at most,
+`let m = ? c` can, if all later code uses nothing but fields of `m`, up to one expression that sends it once at most,
 unchanged, as its last act; and if nothing is received in between. After it, the bytes of `m` are gone: what follows may use
-only integers of it: also what is returned, and what is assigned to state that is not copied. A message that is sent on
+only integers of it: also in returned values, and in state that is not copied. A message that is sent on
 none of the paths is skipped.
 
 Where this holds for some branches of an `if` and not for others, a message that fits into a buffer is waited for, so that
@@ -34,7 +34,7 @@ class Want(Enum):
 
 @dataclass
 class Forwarded:
-    """Of a program: what each `?`, and each pipeline from channels, has to wait for; the others need all of a message."""
+    """Of a program: the part that each `?`, and each pipeline from channels, awaits; others await all of a message."""
 
     wants: dict[tree.Expression, Want] = field(default_factory=dict[tree.Expression, Want])
     whole: dict[tree.Expression, set[tree.Binding]] = field(default_factory=dict[tree.Expression, Names])
@@ -42,7 +42,7 @@ class Forwarded:
 
 
 def forwarded(checked: Checked) -> Forwarded:
-    """What the bodies of a program can forward."""
+    """The messages that the bodies of a program can forward."""
     found = Forwarded()
     copied = {each for signature in checked.processes.values() for each in signature.states}
     for signature in (*checked.functions.values(), *checked.processes.values()):
@@ -60,7 +60,7 @@ class _Finder:
         self.found = found
         self.handlers = handlers
         self.copied = copied
-        """The state that does not refer to the bytes of what is assigned to it, besides the global one."""
+        """The state that does not refer to the bytes of a value assigned to it, besides the global one."""
         self.guards: list[tuple[tree.Expression, tree.Binding]] = []
         """The branches that need the current message as a whole."""
 
@@ -133,12 +133,12 @@ class _Finder:
             self.found.wants[node if of_channels else source] = Want.FIELDS
 
     def forwards(self, items: list[tree.Expression], message: tree.Binding, names: Names) -> bool:
-        """Whether what follows permits that only the fields are there. `names`: of the message, and of bytes of it."""
+        """Whether the later code needs only the fields. `names`: of the message, and of bytes of it."""
         names = set(names)
         for number, item in enumerate(items):
             last = number == len(items) - 1
             if not quiet(item, self.checked, set()) or not fields_only(item, message):
-                # the message has to be sent here, if it is sent at all
+                # the message has to be sent here, if it is sent
                 return self.sends(item, message, names) and _integers_only(items[number + 1 :], message, names)
             if isinstance(item, tree.Let) and item.binding is not None:
                 if mentions(item.value, names) and item.value.type not in FLAT:
@@ -201,7 +201,7 @@ def _receives(node: tree.Expression) -> bool:
 
 
 def _integers_only(items: list[tree.Expression], message: tree.Binding, names: Names) -> bool:
-    """Whether what comes after a message was sent uses no bytes of it."""
+    """Whether the code after a message was sent uses no bytes of it."""
 
     def good(node: tree.Expression) -> bool:
         if isinstance(node, tree.Field) and _is(node.base, message):

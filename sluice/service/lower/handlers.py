@@ -1,4 +1,4 @@
-"""`except`: what is done instead, where the body of a function or process fails."""
+"""`except`: the alternative, where the body of a function or process fails."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ RULES = 64
 
 @dataclass(frozen=True)
 class Lowered:
-    """The C of a process, and which of its rules forward messages as they come."""
+    """The C of a process, and which of its rules forward messages before they are complete."""
 
     source: str
     streamed: tuple[bool, ...]
@@ -29,7 +29,7 @@ class Lowered:
 
 
 def lower(service: Service, process: Signature) -> Lowered:
-    """Compile a process. Raises ServiceError for what has no form on the wire, and for a value that is too large."""
+    """Compile a process. Raises ServiceError for types without wire form, and for a value that is too large."""
     capacities: dict[str, int] = {}
     _lower(service, process, capacities)
     return _lower(service, process, capacities)  # now that the largest list of each type is known

@@ -1,7 +1,7 @@
 """State: its values, and the entries of dictionaries.
 
 A string's bytes, and those of a message, are copied into the state when it is assigned, and out of it when it is used:
-what a step has read does not change when the state does.
+values that a step has read do not change with the state.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sluice.service.lower.writer import ARENA, Kept, RuleWriter
 
 
 class StateWriter(RuleWriter):
-    """Writes what a rule does with state."""
+    """Writes the operations of a rule on state."""
 
     def value(self, node: tree.Expression) -> str:
         raise NotImplementedError

@@ -61,7 +61,7 @@ class Values:
         self.read = read_fields(service.checked)
         """Of records whose other fields nothing needs: those that are read."""
         self.declared: dict[str, str] = {}
-        """The name in C of each type that has one of its own, by how a user writes it."""
+        """The name in C of each type that has one, by the user's notation."""
         self.text: list[str] = []
         self.written: set[str] = set()
         """Records that are sent after the program made or changed them."""
@@ -72,7 +72,7 @@ class Values:
         self._helpers: dict[str, str] = {}
 
     def c_type(self, type: Type, place: Place) -> str:
-        """The C type of a value. Raises ServiceError for what is not compiled yet."""
+        """The C type of a value. Raises ServiceError for types that are not compiled yet."""
         if type in (INTEGER, ADDRESS):
             return "int64_t"
         if type == BOOLEAN:
@@ -156,7 +156,7 @@ class Values:
                 return []
 
     def flat(self, type: Type) -> bool:
-        """Whether a value holds no bytes that stand elsewhere: no string, and no message."""
+        """Whether a value refers to no bytes elsewhere: no string, and no message."""
         match type:
             case ListOf():
                 return self.flat(type.item)
@@ -230,7 +230,7 @@ class Values:
         return [f"static uint64_t {name}(const {c_type} *v)", "{", *body, "}", ""]
 
     def copy(self, type: Type, place: Place) -> str:
-        """A function that moves the bytes of all strings and messages of a value to where a pointer leads."""
+        """A function that moves the bytes of all strings and messages of a value to the target of a pointer."""
         return self._helper("copy", type, place, lambda name, c_type: self._copy(name, c_type, type, place))
 
     def _copy(self, name: str, c_type: str, type: Type, place: Place) -> list[str]:

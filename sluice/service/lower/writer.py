@@ -1,6 +1,6 @@
 """The text of a rule: a C function that can stop where it waits, and be called again.
 
-All variables stand in the rule's frame, so that nothing is lost while it waits. `wait()` makes a label, and the function
+All variables are in the rule's frame, so that nothing is lost while it waits. `wait()` makes a label, and the function
 begins with a jump to the one at which it stopped.
 """
 
@@ -157,7 +157,7 @@ class RuleWriter:
                 self.put(f"return service_fail(self, SERVICE_{reason});")
 
     def stop(self, outcome: str = "outcome") -> None:
-        """What did not succeed: a fault is handled, if there is a handler; else the rule stops."""
+        """After a failure: a fault is handled, if there is a handler; else the rule stops."""
         if self.catchers:
             with self.block(f"if ({outcome} == SERVICE_FAULT)"):
                 self.put(f"goto {self.catchers[-1]};")
@@ -169,7 +169,7 @@ class RuleWriter:
         return self.labels
 
     def slice(self) -> None:
-        """The end of an iteration: the rule stops here if its time is over, and goes on in its next turn."""
+        """The end of an iteration: the rule stops here if its time is over, and continues in its next turn."""
         if self.slices:
             number = self.label()
             with self.block("if (service_spent(self))"):

@@ -1,4 +1,4 @@
-/* What is known of backends: their connections, and whether they have failed just now. All workers share it. */
+/* The state of backends: their connections, and whether they have failed just now. All workers share it. */
 #ifndef SERVICE_BACKEND_H
 #define SERVICE_BACKEND_H
 
@@ -15,7 +15,7 @@ static inline void service_count(struct service_instance *self, enum service_cou
     service_core_count(self->core, what, by);
 }
 
-/* What all workers know of the backend of a channel; null if nothing is known. */
+/* The shared state of the backend of a channel; null without one. */
 static inline struct service_backend *service_backend_state(const struct service_channel *c)
 {
     struct service_backend *all = c->instance->core->backends;

@@ -46,7 +46,7 @@ static inline void service_buffers_free(struct service_buffers *pool)
     munmap(pool->memory, pool->count * service_buffer_stride(pool));
 }
 
-/* Takes what other workers have given back. */
+/* Takes back the buffers that other workers have released. */
 static inline void service_buffers_collect(struct service_buffers *pool)
 {
     struct service_buffer *found, *next;

@@ -13,7 +13,7 @@ enum {
 
 static struct service_cache *cache_of(const struct service_channel *c) { return service_lane_of(c)->config->cache; }
 
-/* The state of a channel stands in the memory of the lane that its instance comes from. */
+/* The state of a channel is in the memory of the lane that allocated its instance. */
 static struct service_cached *state_of(const struct service_channel *c)
 {
     const struct service_instance *self = c->instance;
@@ -107,7 +107,7 @@ static void wake(struct service_cache *cache, uint64_t hash)
     }
 }
 
-/* A leader ends: what waited for it goes on. */
+/* A leader ends: instances that waited for it continue. */
 static void end_lead(struct service_cache *cache, struct service_cached *s)
 {
     if (!s->leads)
@@ -157,7 +157,7 @@ void service_cache_tick(struct service_lane *lane)
     for (struct service_cached *each = cache->waiting; each; each = each->next) {
         if (service_lane_of(each->channel) != lane)
             continue;
-        each->channel->due_since = lane->core.now; /* its backend was not asked yet */
+        each->channel->due_since = lane->core.now; /* its backend has no request yet */
         if (lane->core.now - each->since >= WAIT_MOST) {
             __atomic_store_n(&each->ready, true, __ATOMIC_RELEASE);
             service_lane_queue(lane, each->channel->instance);
@@ -185,7 +185,7 @@ static void forget(struct service_channel *c, struct service_cached *s, bool unc
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* The request is answered, or given up. */
+/* The request is answered, or dropped. */
 static void end_request(struct service_channel *c, struct service_cached *s)
 {
     struct service_cache *cache = cache_of(c);
@@ -211,7 +211,7 @@ static void end_request(struct service_channel *c, struct service_cached *s)
     c->instance->progressed = true;
 }
 
-/* Ends the connection to the backend. Another one would take the rest of a request as the next one. */
+/* Ends the connection to the backend. Another one would parse the rest of a request as the next one. */
 static void disconnect(struct service_channel *c, struct service_cached *s)
 {
     service_socket_disconnect(c);
@@ -244,7 +244,7 @@ void service_cache_close(struct service_channel *c)
     c->cached = false;
 }
 
-/* The head of a request or response: its first line and its fields. What it takes with the empty line is `size`. */
+/* The head of a request or response: its first line and its fields. `size` includes the empty line. */
 static enum service_parsed split(const struct service_buffer *buffer, struct service_text *line, struct service_text *headers,
                                  uint32_t *size)
 {
@@ -258,7 +258,7 @@ static enum service_parsed split(const struct service_buffer *buffer, struct ser
     return found;
 }
 
-/* What the request that `asked` holds says of caches. */
+/* Parses the cache fields of the request in `asked`. */
 static void read_asked(const struct service_cached *s, struct service_wish *wish)
 {
     struct service_text line, headers;
@@ -283,7 +283,7 @@ static bool put_field(struct service_buffer *buffer, uint32_t room, const char *
     return size == 0 || (put(buffer, room, name, strlen(name)) && put(buffer, room, value, size) && put(buffer, room, "\r\n", 2));
 }
 
-/* Writes the request with the conditions of a stored page in the place of its own. False if there is no room for it. */
+/* Writes the request with the conditions of a stored page instead of its own. False if there is no room for it. */
 static bool add_conditions(struct service_channel *c, struct service_cached *s, const struct service_freshness *known)
 {
     struct service_buffers *pool = &c->instance->core->buffers;
@@ -324,7 +324,7 @@ static int64_t age_of(const struct service_page *page, uint32_t now)
     return page->freshness.age + elapsed(now, page->stored);
 }
 
-/* Decides what is done with a request that a cache may answer. */
+/* Decides how to answer a request, from the cache or the backend. */
 static void look_up(struct service_channel *c, struct service_cached *s, const struct service_wish *wish,
                     const struct service_cache_key *key)
 {
@@ -440,7 +440,7 @@ static void resume(struct service_channel *c, struct service_cached *s)
 
 /* --- to the backend */
 
-/* Sends what there is of the current request. False if the connection is broken, or the request malformed. */
+/* Sends the received part of the current request. False if the connection is broken, or the request malformed. */
 static bool send_request(struct service_channel *c, struct service_cached *s, bool *blocked)
 {
     struct service_instance *self = c->instance;
@@ -507,7 +507,7 @@ bool service_cache_flush(struct service_channel *c)
                 service_fail(c->instance, SERVICE_BAD_MESSAGE);
                 return false;
             }
-            blocked = s->phase == SERVICE_CACHE_IDLE; /* more of it has to come, or a buffer */
+            blocked = s->phase == SERVICE_CACHE_IDLE; /* waits for more of it, or for a buffer */
         } else {
             blocked = true; /* the request before is not answered yet */
         }
@@ -601,7 +601,7 @@ static uint32_t move_raw(struct service_channel *c, struct service_cached *s, ui
     return size;
 }
 
-/* Copies what there is room for of a stored response. False if it has to wait. */
+/* Copies a stored response, as far as there is room. False if it has to wait. */
 static bool serve(struct service_channel *c, struct service_cached *s)
 {
     uint32_t room, size;
@@ -676,7 +676,7 @@ static void store(struct service_channel *c, struct service_cached *s, uint32_t 
         s->made->chunked = s->rest.kind == SERVICE_CHUNKS;
         good = store_head(cache, s->made, line, headers);
     }
-    if (!good && s->page && status < 500) /* what is stored is not the current one any more */
+    if (!good && s->page && status < 500) /* the stored page is no longer current */
         service_cache_unlist(cache, s->page);
     pthread_mutex_unlock(&cache->lock);
     if (!good && s->stores) {
@@ -700,7 +700,7 @@ static void refresh(struct service_channel *c, struct service_cached *s, struct 
     service_count(c->instance, SERVICE_CACHE_CONFIRMED, 1);
 }
 
-/* A request that was answered well may have changed what is stored of its URI (RFC 9111, section 4.4). */
+/* A request that was answered well may have changed the stored pages of its URI (RFC 9111, section 4.4). */
 static void invalidate(struct service_channel *c, struct service_cached *s)
 {
     struct service_cache *cache = cache_of(c);
@@ -718,7 +718,7 @@ static void invalidate(struct service_channel *c, struct service_cached *s)
     service_count(c->instance, SERVICE_CACHE_INVALIDATED, count);
 }
 
-/* What has come is no message of HTTP: it passes as it is, and the program finds out. */
+/* The bytes are no message of HTTP: they pass unchanged, and the program fails on them. */
 static void garble(struct service_channel *c, struct service_cached *s)
 {
     forget(c, s, false);
@@ -737,7 +737,7 @@ static void drop_rest(struct service_channel *c, struct service_cached *s)
     give_buffer(c, &s->raw);
 }
 
-/* Looks at the head of a response. False if more of it has to come. */
+/* Parses the head of a response. False if it is incomplete. */
 static bool read_head(struct service_channel *c, struct service_cached *s)
 {
     uint32_t capacity = c->instance->core->buffers.size, size;
@@ -818,7 +818,7 @@ static void record(struct service_channel *c, struct service_cached *s, const ui
     forget(c, s, true);
 }
 
-/* Moves what has come of a response to `in`. False if more has to come, or if there is no room. */
+/* Moves the received part of a response to `in`. False if it is incomplete, or if there is no room. */
 static bool pass_response(struct service_channel *c, struct service_cached *s)
 {
     while (s->phase == SERVICE_CACHE_BODY) {
@@ -848,7 +848,7 @@ static bool pass_response(struct service_channel *c, struct service_cached *s)
     return true;
 }
 
-/* Nothing more comes of a response. */
+/* A response has ended. */
 static void end_response(struct service_channel *c, struct service_cached *s)
 {
     bool whole = s->phase == SERVICE_CACHE_BODY && s->left == 0 && s->rest.kind == SERVICE_TO_THE_END && !c->cut;
@@ -860,7 +860,7 @@ static void end_response(struct service_channel *c, struct service_cached *s)
     c->instance->progressed = true;
 }
 
-/* Reads once from the backend. False if the connection is broken; `more`: something has come. */
+/* Reads once from the backend. False if the connection is broken; `more`: bytes were received. */
 static bool receive(struct service_channel *c, struct service_cached *s, bool *more)
 {
     uint32_t size = c->instance->core->buffers.size, room;
@@ -901,7 +901,7 @@ static bool receive(struct service_channel *c, struct service_cached *s, bool *m
     return true;
 }
 
-/* A connection on which nothing is due: it has ended, or what has come is no answer. */
+/* A connection on which nothing is due: it has ended, or its bytes are no answer. */
 static void probe(struct service_channel *c, struct service_cached *s)
 {
     uint8_t byte;

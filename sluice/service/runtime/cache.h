@@ -1,6 +1,6 @@
 /* An HTTP cache between the channels of a program and their backends: the program sends its requests as without it. Each request
  * of a channel is looked at when those before it are answered. A stored response is copied into `in`, and the backend is not
- * connected; else the request goes on, and its response is stored while it passes.
+ * connected; else the request is forwarded, and its response is stored while it passes.
  *
  * Requests for the same response wait while one of them, the leader, is on its way to the backend.
  */
@@ -18,7 +18,7 @@ enum service_cache_phase {
     SERVICE_CACHE_SERVES, /* a stored response is copied */
 };
 
-/* What a channel is doing. */
+/* The phase of a channel. */
 struct service_cached {
     uint8_t phase;    /* enum service_cache_phase */
     bool joined;      /* it is connected to its backend, or is being connected */
@@ -27,12 +27,12 @@ struct service_cached {
     bool alone;       /* it does not wait again for the current request */
     bool head_only;   /* the request is HEAD */
     bool stores;      /* its response may be stored */
-    bool spoiled;     /* it may not: what it is about was changed meanwhile */
-    bool unsafe;      /* the request may change what is stored */
-    bool validates;   /* the request asks whether `page` has changed */
+    bool spoiled;     /* it may not: its resource was changed meanwhile */
+    bool unsafe;      /* the request may change stored pages */
+    bool validates;   /* the request is conditional on `page` */
     bool interim;     /* the response is one before the final one */
-    bool drops;       /* the backend has answered, and ended the connection: the rest of the request goes nowhere */
-    bool composed;    /* what precedes the bytes of `page` is in `raw` */
+    bool drops;       /* the backend has answered, and ended the connection: the rest of the request is dropped */
+    bool composed;    /* the prefix of the bytes of `page` is in `raw` */
     uint32_t since;   /* the second in which it began to wait, or the request was sent */
     uint64_t hash;    /* of the key of the request */
     uint64_t pass;    /* bytes of the request that are still to be sent, */
@@ -41,7 +41,7 @@ struct service_cached {
     uint32_t head;    /* of which so many are its head's */
     struct service_tail rest;
     struct service_buffer *asked; /* the head of the request, if its response may be stored */
-    struct service_buffer *raw;   /* what has come, or will be sent, before it is moved to `in` */
+    struct service_buffer *raw;   /* received bytes, or bytes to send, before they are moved to `in` */
     struct service_page *page;    /* that is copied, or validated */
     struct service_page *made;    /* that the response is stored in */
     struct service_cursor cursor;

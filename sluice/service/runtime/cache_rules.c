@@ -5,7 +5,7 @@
 
 enum {
     FOREVER = INT32_MAX,     /* seconds: a larger number means this (RFC 9111, section 1.2.2) */
-    GUESSED_MOST = 86400,    /* seconds for which a response is fresh that only says when it has changed */
+    GUESSED_MOST = 86400,    /* seconds for which a response is fresh with only a Last-Modified */
 };
 
 /* Directives of Cache-Control; -1: it has none with a number. */
@@ -36,7 +36,7 @@ static bool next_member(struct service_text *list, struct service_text *member)
 
 static bool named(struct service_text text, const char *name) { return service_same_word(text, service_literal(name)); }
 
-/* Seconds of a directive or of Age. What is no number is stale; a number too large means forever. */
+/* Seconds of a directive or of Age. A malformed number means stale; a number too large means forever. */
 static int64_t seconds_of(struct service_text value)
 {
     bool bad = false;
@@ -261,7 +261,7 @@ bool service_read_refreshed(struct service_text headers, int64_t now, int64_t de
     bool keeps = service_read_freshness(before.status, headers, now, delay, &next);
     struct directives said;
 
-    if (!next.control_size && before.control_size) { /* the stored field goes on */
+    if (!next.control_size && before.control_size) { /* the stored field continues */
         memcpy(next.control, before.control, before.control_size);
         next.control_size = before.control_size;
     }
@@ -278,7 +278,7 @@ bool service_read_refreshed(struct service_text headers, int64_t now, int64_t de
     said = directives_of(headers);
     if (said.no_store || said.personal || (!keeps && has_field(headers, "set-cookie")))
         return false;
-    if (!said.any && !field(headers, "expires").length) /* it says nothing of a lifetime: that of before counts again */
+    if (!said.any && !field(headers, "expires").length) /* it has no lifetime: the previous one applies */
         next.lifetime = before.lifetime;
     *found = next;
     return true;

@@ -1,4 +1,4 @@
-/* What a shared cache may do with requests and responses of HTTP (RFC 9111). */
+/* Rules of a shared cache for requests and responses of HTTP (RFC 9111). */
 #ifndef SERVICE_CACHE_RULES_H
 #define SERVICE_CACHE_RULES_H
 
@@ -9,24 +9,24 @@ enum {
     SERVICE_CACHE_CONTROL = 512, /* of all Cache-Control fields of a response */
 };
 
-/* What a request says of caches. */
+/* The cache fields of a request. */
 struct service_wish {
     struct service_text method, uri, host, headers;
     bool plain;     /* GET or HEAD without a body, a range, an authorization, or conditions that a cache cannot decide */
     bool head;      /* HEAD */
     bool old;       /* HTTP/1.0: its client reads no chunks (RFC 9112, section 6.1) */
-    bool unsafe;    /* what it does may change what is stored of its URI (RFC 9110, section 9.2.1) */
+    bool unsafe;    /* its method may change the stored pages of its URI (RFC 9110, section 9.2.1) */
     bool no_store;  /* nothing of it is stored */
     bool validated; /* a stored response is used only after the backend has confirmed it */
     bool stored;    /* only-if-cached */
     bool asks;      /* it has If-None-Match or If-Modified-Since */
-    int64_t max_age, min_fresh; /* seconds; -1: it says nothing */
+    int64_t max_age, min_fresh; /* seconds; -1: not given */
 };
 
 /* Reads the head of a request: its first line and its header fields, without the empty line. */
 void service_read_wish(struct service_text line, struct service_text headers, struct service_wish *wish);
 
-/* What is known of a stored response besides its bytes. Texts are empty where it has no such field. */
+/* The properties of a stored response besides its bytes. Texts are empty where it has no such field. */
 struct service_freshness {
     int64_t lifetime;  /* seconds for which it is fresh; 0: it has to be validated before each use */
     int64_t age;       /* seconds that it had when it was received */
@@ -36,7 +36,7 @@ struct service_freshness {
     char tag[SERVICE_TAG], control[SERVICE_CACHE_CONTROL];
 };
 
-/* Whether a response with these header fields may be stored for a request without authorization; what is known of it then.
+/* Whether a response with these header fields may be stored for a request without authorization; its properties then.
  * `now`: seconds since 1970; `delay`: seconds between the request and it. */
 bool service_read_freshness(uint32_t status, struct service_text headers, int64_t now, int64_t delay,
                             struct service_freshness *found);
@@ -45,16 +45,16 @@ bool service_read_freshness(uint32_t status, struct service_text headers, int64_
  * may not be stored any more. */
 bool service_read_refreshed(struct service_text headers, int64_t now, int64_t delay, struct service_freshness *found);
 
-/* Whether it has a validator: the backend can be asked whether it has changed. */
+/* Whether it has a validator: the backend can validate it. */
 static inline bool service_has_validator(const struct service_freshness *found)
 {
     return found->tag_size || found->last_modified[0];
 }
 
-/* Whether a stored response of an age may be used for a request without asking the backend. */
+/* Whether a stored response of an age may be used for a request without validation. */
 bool service_usable(const struct service_freshness *found, int64_t age, const struct service_wish *wish);
 
-/* Whether the condition of a request says that its client has a stored response already: 304 is the answer then. */
+/* Whether by the condition of a request its client has the stored response already: the answer is 304. */
 bool service_client_has(const struct service_freshness *found, const struct service_wish *wish);
 
 /* Whether a field of a response is not stored as it is: it belongs to a connection, or is written again with each use. */

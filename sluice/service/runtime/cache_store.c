@@ -48,7 +48,7 @@ static uint32_t block_of(const struct service_cache *cache, const struct service
     return (uint32_t)(((const uint8_t *)page - cache->memory) / SERVICE_CACHE_BLOCK);
 }
 
-/* The bytes of a page that stand before its head, in its first block. */
+/* The bytes of a page before its head, in its first block. */
 static uint32_t front(const struct service_page *page)
 {
     return (uint32_t)sizeof *page + page->key_size + page->vary_size + page->values_size;

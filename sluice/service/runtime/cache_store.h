@@ -92,10 +92,10 @@ bool service_cache_append(struct service_cache *cache, struct service_page *page
 /* Lists a page, in the place of one that fits the same requests. */
 void service_cache_list(struct service_cache *cache, struct service_page *page);
 
-/* Takes a page out of the table; it is freed when no one reads it. */
+/* Removes a page from the table; it is freed when no one reads it. */
 void service_cache_unlist(struct service_cache *cache, struct service_page *page);
 
-/* Takes all pages of a key out; how many. */
+/* Removes all pages of a key; returns their number. */
 uint32_t service_cache_remove(struct service_cache *cache, const struct service_cache_key *key);
 
 /* One reference less. */

@@ -1,4 +1,4 @@
-/* What is counted, with its reason. Faults end an instance; the others do not. */
+/* The counters, with their reasons. Faults end an instance; the others do not. */
 #ifndef SERVICE_COUNTERS_H
 #define SERVICE_COUNTERS_H
 

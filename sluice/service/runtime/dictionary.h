@@ -81,7 +81,7 @@ static inline uint32_t service_key_hash(const struct service_key *key)
     return (uint32_t)service_hash_text(text);
 }
 
-/* The place of a link to the entry of a key, in its bucket; what it holds is SERVICE_NONE if there is no such entry. */
+/* The place of a link to the entry of a key, in its bucket; it contains SERVICE_NONE without such an entry. */
 static inline uint32_t *service_dictionary_link(struct service_dictionary *d, const struct service_key *key, uint32_t hash)
 {
     uint32_t *link = &d->buckets[hash % d->capacity];
@@ -105,7 +105,7 @@ static inline void *service_dictionary_find(struct service_dictionary *d, const 
     return found == SERVICE_NONE ? NULL : service_entry_at(d, found)->value;
 }
 
-/* Removes the entry that a link leads to. */
+/* Removes the entry of a link. */
 static inline void service_dictionary_unlink(struct service_dictionary *d, uint32_t *link)
 {
     uint32_t index = *link;

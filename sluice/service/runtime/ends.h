@@ -1,4 +1,4 @@
-/* The addresses of a client's connection: as the kernel has them, or as a proxy before this one says. */
+/* The addresses of a client's connection: from the kernel, or from the header of a proxy before this one. */
 #ifndef SERVICE_ENDS_H
 #define SERVICE_ENDS_H
 

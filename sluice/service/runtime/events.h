@@ -1,4 +1,4 @@
-/* What reports that connections can be read or written: epoll, or io_uring where the kernel permits it. A worker has one,
+/* Reports that connections can be read or written: epoll, or io_uring where the kernel permits it. A worker has one,
  * and only its thread uses it after it has started. */
 #ifndef SERVICE_EVENTS_H
 #define SERVICE_EVENTS_H
@@ -14,7 +14,7 @@ enum service_watch {
 };
 
 struct service_event {
-    uint64_t data;   /* what was given with the descriptor */
+    uint64_t data;   /* the value given with the descriptor */
     uint32_t events; /* EPOLLIN and others */
 };
 

@@ -6,7 +6,7 @@
 
 #include "message.h"
 
-/* The state of a channel stands in the memory of the lane that its instance comes from. */
+/* The state of a channel is in the memory of the lane that allocated its instance. */
 static struct service_reader *reader_of(const struct service_channel *c)
 {
     const struct service_instance *self = c->instance;
@@ -35,7 +35,7 @@ void service_folder_end(struct service_channel *c)
     reader->file = -1;
 }
 
-/* Skips what is there of a request's body. False if it is malformed. */
+/* Skips the received part of a request's body. False if it is malformed. */
 static bool skip(struct service_reader *reader, struct service_buffer *out)
 {
     while (reader->skips && out->start < out->end) {
@@ -139,7 +139,7 @@ bool service_folder_fill(struct service_channel *c)
             reader->head_at += (uint16_t)got;
         } else {
             got = pread(reader->file, c->in->bytes + c->in->end, reader->left < room ? (size_t)reader->left : room, reader->at);
-            if (got <= 0) { /* it has become shorter: what was promised cannot be sent */
+            if (got <= 0) { /* it has become shorter than the announced length */
                 service_fail(self, SERVICE_TRUNCATED);
                 return false;
             }

@@ -6,9 +6,9 @@
 
 enum { SERVICE_HEAD = 768 }; /* bytes of a response's head */
 
-/* What a channel to a folder is doing. */
+/* The state of a channel to a folder. */
 struct service_reader {
-    int file;         /* what is being sent; -1: nothing */
+    int file;         /* the file being sent; -1: none */
     int64_t at, left; /* the place in the file, and bytes that are still to be sent */
     uint16_t head_at, head_size;
     char head[SERVICE_HEAD];
@@ -17,7 +17,7 @@ struct service_reader {
     struct service_tail tail;
 };
 
-/* The folder of a channel; -1 if it leads to a backend. */
+/* The folder of a channel; -1 if it has a backend. */
 static inline int service_folder_of(const struct service_channel *c)
 {
     const struct service_address *all = service_lane_of(c)->config->backends[c->port];

@@ -103,7 +103,7 @@ static bool path_of(struct service_text uri, char *path)
     return true;
 }
 
-/* Opens a regular file below a folder: no part of its path leads out of it. The status of a response: 200 or an error. */
+/* Opens a regular file below a folder: no part of its path is outside. The status of a response: 200 or an error. */
 static int open_file(int folder, const char *path, int *file, struct stat *found)
 {
     struct open_how how = {.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC,

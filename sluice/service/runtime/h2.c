@@ -112,7 +112,7 @@ void service_h2_end(struct service_instance *self)
     self->h2 = NULL;
 }
 
-/* Gives nghttp2 what has come. False if it takes nothing any more. */
+/* Feeds received bytes to nghttp2. False if it accepts no more. */
 static bool feed(struct service_h2 *h2)
 {
     struct service_channel *c = h2->client;
@@ -134,7 +134,7 @@ static bool feed(struct service_h2 *h2)
     return true;
 }
 
-/* Goes on with the streams that have something to do. */
+/* Processes the streams with pending work. */
 static void run_streams(struct service_h2 *h2)
 {
     struct service_h2_stream *list = h2->ready, *stream;
@@ -143,7 +143,7 @@ static void run_streams(struct service_h2 *h2)
     while ((stream = list)) {
         list = stream->ready;
         stream->queued = false;
-        if (stream->fd >= 0 && !stream->id) { /* an idle one: it has ended, or sends what it should not */
+        if (stream->fd >= 0 && !stream->id) { /* an idle one: it has ended, or sends unexpected bytes */
             uint8_t byte;
 
             if (recv(stream->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) >= 0 || errno != EAGAIN)
@@ -162,7 +162,7 @@ static void run_streams(struct service_h2 *h2)
     }
 }
 
-/* Takes what nghttp2 wants to send into `out`. False if it cannot go on. */
+/* Copies the output of nghttp2 to `out`. False if it cannot continue. */
 static bool draw(struct service_h2 *h2)
 {
     struct service_channel *c = h2->client;

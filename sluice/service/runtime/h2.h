@@ -1,6 +1,6 @@
 /* HTTP/2 of clients (RFC 9113), by nghttp2. A connection has an instance that runs no program, but the protocol: each stream is
- * a connection of HTTP/1.1 to an instance of the program, through a pair of sockets, so that the program and all bounds see
- * what they know. A program that is compiled without nghttp2 has h2_none.c instead.
+ * a connection of HTTP/1.1 to an instance of the program, through a pair of sockets, so that the program and all bounds
+ * work as for HTTP/1.1. A program that is compiled without nghttp2 has h2_none.c instead.
  */
 #ifndef SERVICE_H2_H
 #define SERVICE_H2_H

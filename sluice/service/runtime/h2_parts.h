@@ -1,4 +1,4 @@
-/* What the files of HTTP/2 share. */
+/* Shared by the files of HTTP/2. */
 #ifndef SERVICE_H2_PARTS_H
 #define SERVICE_H2_PARTS_H
 
@@ -11,7 +11,7 @@ enum {
     SERVICE_H2_METHOD = 32,
     SERVICE_H2_AUTHORITY = 272, /* a name of 253 bytes, and a port */
     SERVICE_H2_FIELDS = 256,    /* of a request or response */
-    SERVICE_H2_USELESS = 1000,  /* frames that bring nothing, beyond what answered requests outweigh */
+    SERVICE_H2_USELESS = 1000,  /* useless frames, beyond the credit of answered requests */
 };
 
 enum service_h2_state { SERVICE_H2_HEAD, SERVICE_H2_BODY, SERVICE_H2_DONE };
@@ -24,8 +24,8 @@ struct service_h2_stream {
     int32_t id;                      /* 0: none */
     int fd;                          /* of this side; -1: none */
     struct service_buffer *head;     /* of the request, until it is sent */
-    struct service_buffer *body;     /* of the request: what was received of it, and not sent yet */
-    struct service_buffer *response; /* what was received of it, and not passed on yet */
+    struct service_buffer *body;     /* of the request: received bytes that are not sent yet */
+    struct service_buffer *response; /* received bytes that are not forwarded yet */
     uint64_t left;                   /* bytes of the response's body whose end is known */
     struct service_tail tail;        /* parts of it that follow */
     uint32_t chunk;                  /* bytes of the request's current chunk that are not sent yet */
@@ -38,7 +38,7 @@ struct service_h2_stream {
     bool sent;                       /* and was sent */
     bool chunked;
     bool bodiless;                   /* its response has no body: it is one to HEAD */
-    bool ended;                      /* nothing more comes from the program */
+    bool ended;                      /* the program has ended its output */
     bool closes;                     /* the program ends the connection after the response */
     bool informs;                    /* an interim response waits to be sent: nothing is read before that */
     bool deferred;                   /* nghttp2 waits for more of the body */
@@ -50,7 +50,7 @@ struct service_h2 {
     struct service_channel *client;
     nghttp2_session *session;
     struct service_h2_stream *streams, *ready;
-    const uint8_t *pending; /* what nghttp2 wants to send, and `out` had no room for */
+    const uint8_t *pending; /* output of nghttp2 for which `out` had no room */
     size_t pending_size;
     struct service_buffer *path, *fields, *cookie; /* of the request whose head is coming */
     char method[SERVICE_H2_METHOD], authority[SERVICE_H2_AUTHORITY];
@@ -58,8 +58,8 @@ struct service_h2 {
     bool length;    /* that request has a Content-Length */
     bool too_large; /* it exceeds a bound */
     bool no_buffer; /* the pool had none for it */
-    bool goaway;    /* the client was told to open no more streams */
-    bool failed;    /* it was told that it has broken the protocol */
+    bool goaway;    /* GOAWAY was sent: the client opens no more streams */
+    bool failed;    /* GOAWAY with an error code was sent */
 };
 
 /* Memory within the bound, set to 0; null if there is none. */
@@ -92,15 +92,15 @@ void service_h2_field(struct service_h2 *h2, struct service_text name, struct se
 /* The head is here: writes it as one of HTTP/1.1. False if the stream cannot go on; it has an answer then. */
 bool service_h2_write_head(struct service_h2_stream *stream, bool whole);
 
-/* Gives back what only the head has needed. */
+/* Releases the memory that only the head needs. */
 void service_h2_forget_head(struct service_h2 *h2);
 
-/* Sends what the program takes of a request. False if it takes nothing any more. */
+/* Sends a request, as far as the program accepts it. False if it accepts no more. */
 bool service_h2_send(struct service_h2_stream *stream);
 
 /* --- h2_response.c: from HTTP/1.1 to frames */
 
-/* Goes on with the response. False if it is none, or its end is missing. */
+/* Continues with the response. False if it is none, or its end is missing. */
 bool service_h2_answer(struct service_h2_stream *stream);
 
 #endif

@@ -1,4 +1,4 @@
-/* A request of HTTP/2 as one of HTTP/1.1 (RFC 9113, section 8.3.1). nghttp2 has refused what is malformed; what could be read
+/* A request of HTTP/2 as one of HTTP/1.1 (RFC 9113, section 8.3.1). nghttp2 has refused malformed ones; what could be read
  * as something else by a parser of HTTP/1.1 is refused here again. */
 #include "h2_parts.h"
 
@@ -142,7 +142,7 @@ bool service_h2_write_head(struct service_h2_stream *stream, bool whole)
     return true;
 }
 
-/* Sends bytes: how many are gone, or -1 if the program takes nothing any more. */
+/* Sends bytes: returns their number, or -1 if the program accepts no more. */
 static ssize_t give(struct service_h2_stream *stream, const void *bytes, size_t size)
 {
     ssize_t sent = send(stream->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);

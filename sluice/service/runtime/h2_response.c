@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 
-/* Reads what the program has sent. False if nothing more comes. */
+/* Reads the program's output. False at its end. */
 static bool fill(struct service_h2_stream *stream)
 {
     struct service_instance *self = stream->h2->self;
@@ -43,7 +43,7 @@ static void drop_empty(struct service_h2_stream *stream)
     }
 }
 
-/* The framing of chunks that stands before data, and trailers, which are dropped. False if it is not there, or is wrong. */
+/* The framing of chunks before data, and trailers, which are dropped. False if it is not there, or is wrong. */
 static bool next_part(struct service_h2_stream *stream, bool *bad)
 {
     struct service_buffer *held = stream->response;
@@ -169,7 +169,7 @@ static int read_fields(uint8_t *at, uint64_t size, nghttp2_nv *fields)
     return count;
 }
 
-/* Sends the head that stands in the buffer, of `line` bytes for its first line and `size` of its fields. */
+/* Sends the head in the buffer, of `line` bytes for its first line and `size` of its fields. */
 static bool send_head(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size)
 {
     static const struct service_text connection = {(const uint8_t *)"connection", 10}, close = {(const uint8_t *)"close", 5};

@@ -199,7 +199,7 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t id, const 
 
     (void)flags;
     if (!stream || stream->state == SERVICE_H2_DONE || stream->fd < 0) {
-        nghttp2_session_consume(session, id, size); /* no one takes it */
+        nghttp2_session_consume(session, id, size); /* it is discarded */
         return 0;
     }
     if (!stream->body)

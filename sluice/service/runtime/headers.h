@@ -132,7 +132,7 @@ static inline bool service_next_token(struct service_text *rest, struct service_
     return false;
 }
 
-/* Whether a field belongs to the connection whatever Connection says. TE and Upgrade are of no use to a backend: what they
+/* Whether a field belongs to the connection whatever Connection names. TE and Upgrade are of no use to a backend: what they
  * offer is not forwarded. Transfer-Encoding is, with the chunks themselves. */
 static inline bool service_hop(struct service_text name)
 {
@@ -141,7 +141,7 @@ static inline bool service_hop(struct service_text name)
     return service_named(name, all, sizeof all / sizeof all[0]);
 }
 
-/* What Connection names besides options of its own, and fields that frame or route the message, which have to stay: to remove
+/* Names in Connection besides its own options, and fields that frame or route the message, which have to stay: to remove
  * them would give it another meaning. False if it names too many. */
 static inline bool service_options(struct service_text rest, struct service_text *options, uint32_t *count)
 {
@@ -238,7 +238,7 @@ static inline bool service_hops(uint8_t *block, uint32_t length, struct service_
 }
 
 /* How a message's body is framed (RFC 9112, section 6.3). `answer`: a response; `empty`: one that has no body, whatever
- * its fields say. What other programs could take as another message is malformed: both a length and chunks, two lengths that
+ * its fields say. Forms that other programs could parse differently are malformed: both a length and chunks, two lengths that
  * differ, tabs around either, and a request with several hosts (section 3.2). */
 static inline bool service_framing(struct service_text block, bool answer, bool empty, struct service_tail *tail,
                                    uint64_t *size)

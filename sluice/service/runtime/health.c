@@ -3,7 +3,7 @@
  * out, so that up() is false, and after `rise` successes it is back.
  *
  * All memory is allocated at start. Folders, and backends that are sent nothing, are not checked: connecting to one of the
- * latter would take its data.
+ * latter would receive its data.
  */
 #include "health.h"
 
@@ -22,7 +22,7 @@
 enum {
     REQUEST = 1024, /* bytes of a request */
     STATUS = 12,    /* bytes of an answer as far as its status */
-    ANSWER = 16384, /* bytes of it that are read: interim responses come before the one that counts */
+    ANSWER = 16384, /* bytes of it that are read: interim responses precede the one that counts */
     SECOND = 1000,  /* milliseconds */
 };
 
@@ -32,7 +32,7 @@ struct service_probe {
     struct service_backend *backend;
     const char *port; /* of the program */
     uint32_t index;
-    uint32_t streak;       /* checks in a row whose result differs from what the backend counts as */
+    uint32_t streak;       /* checks in a row whose result differs from the state of the backend */
     uint64_t due;          /* milliseconds: the next check begins, or this one has to be over */
     int fd;                /* -1: no check is going on */
     struct service_probe_tls *tls;
@@ -99,7 +99,7 @@ static void begin(struct service_probe *probe, uint64_t now)
         finish(probe, "no memory left for TLS");
 }
 
-/* What an answer that is there as far as its status says. Whether the check is over: an interim response (RFC 9110, section
+/* Evaluates the status of an answer. Whether the check is over: an interim response (RFC 9110, section
  * 15.2) is followed by another one. */
 static bool judge(struct service_probe *probe)
 {
@@ -121,7 +121,7 @@ static bool judge(struct service_probe *probe)
     return true;
 }
 
-/* Takes bytes of an answer. Whether the check is over. */
+/* Parses bytes of an answer. Whether the check is over. */
 static bool take(struct service_probe *probe, const char *bytes, uint32_t count)
 {
     static const char end[] = "\r\n\r\n";
@@ -155,7 +155,7 @@ static bool moved(struct service_probe *probe, ssize_t done, bool read)
     return false;
 }
 
-/* Goes on with a check as far as its connection lets it. */
+/* Continues a check as far as its connection permits. */
 static void go_on(struct service_probe *probe)
 {
     int error = 0;

@@ -3,7 +3,7 @@
 
 #include "worker.h"
 
-/* Health checks of backends, by a thread of their own. */
+/* Health checks of backends, by a separate thread. */
 struct service_health {
     pthread_t thread;
     struct service_probe *probes; /* one for each backend that is checked */

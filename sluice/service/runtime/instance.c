@@ -73,7 +73,7 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
         reason == SERVICE_HANDSHAKE_SLOW || reason == SERVICE_UNVERIFIED ||
         ((reason == SERVICE_BACKEND_CLOSED || reason == SERVICE_RESET) && !c->reused && c->sent > c->received))
         service_backend_failed(c);
-    if (self->h2 || self->begins) /* the program does not know the connection */
+    if (self->h2 || self->begins) /* the program has not seen the connection */
         return false;
     if (!(self->core->program->handles >> service_class(reason) & 1) || service_transit(c) || c->from)
         return false;
@@ -84,7 +84,7 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
     if (c->taken == 0 && !c->pinned)
         service_io_close(c);
     else
-        c->in_ended = true; /* the current step uses what it has received */
+        c->in_ended = true; /* the current step uses the received bytes */
     if (c->reopens) {
         if (c->link == SERVICE_CLOSED)
             service_fresh(c);
@@ -140,7 +140,7 @@ static bool pass_all(struct service_instance *self)
         if (service_transit(c) && c->taken == 0) {
             if (c->pipe && !service_io_splice(c))
                 return false;
-            if (!c->pipe) /* also for what comes after the bytes that passed in the kernel */
+            if (!c->pipe) /* also for the bytes after those that passed in the kernel */
                 service_pass(c);
             if (self->fault)
                 return false;
@@ -156,7 +156,7 @@ static bool pass_all(struct service_instance *self)
     return true;
 }
 
-/* What ends a stream of messages. False if there is no room for it yet. */
+/* Writes the end of a stream of messages. False if there is no room for it yet. */
 static bool finish(struct service_channel *c, const struct service_port *port)
 {
     uint32_t size = port->finish_size + (port->sums ? 4 : 0);
@@ -183,7 +183,7 @@ static void park(struct service_channel *c)
     c->out_ended = c->in_ended = c->parked = c->instance->progressed = true;
 }
 
-/* What no rule can send to any more is shut; where nothing can be asked, nothing is to come. */
+/* Shuts channels to which no rule can send any more; where no request can be sent, no answer is expected. */
 static void end_outputs(struct service_instance *self)
 {
     const struct service_program *program = self->core->program;
@@ -258,7 +258,7 @@ static bool run_rules(struct service_instance *self)
         if (!(self->alive >> i & 1))
             continue;
         switch (run_rule(self, &program->rules[i])) {
-        case SERVICE_STEP: /* also the end of a step that was begun in a turn before this one */
+        case SERVICE_STEP: /* also the end of a step that began in an earlier turn */
         case SERVICE_YIELD:
             self->progressed = true;
             break;

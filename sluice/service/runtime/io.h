@@ -8,21 +8,21 @@
 /* Begins to connect a channel that is closed: its link is then CONNECTING or OPEN. False if it cannot; the fault is set. */
 bool service_io_open(struct service_channel *channel);
 
-/* Reads into `in` what there is room for. False if the connection is broken; the fault is set. */
+/* Reads into `in` as far as there is room. False if the connection is broken; the fault is set. */
 bool service_io_fill(struct service_channel *channel);
 
-/* Writes what the connection takes of `out`, and shuts it when `out_ending` and nothing is left. False if the
+/* Writes `out` as far as the connection accepts it, and shuts it when `out_ending` and nothing is left. False if the
  * connection is broken; the fault is set. */
 bool service_io_flush(struct service_channel *channel);
 
 /* Whether the rest of the message that passes from a channel does so in the kernel: it is not read into `in` then. */
 bool service_io_splices(struct service_channel *channel);
 
-/* Moves what there is of it, and what the other connection takes; for a channel with a pipe. False if a connection is
+/* Moves its bytes as far as the other connection accepts them; for a channel with a pipe. False if a connection is
  * broken; the fault is set. */
 bool service_io_splice(struct service_channel *channel);
 
-/* Bytes that have come from a channel, and not yet left for the other one, in the kernel. */
+/* Bytes in the kernel that were received from a channel, and not yet sent to the other one. */
 uint32_t service_io_piped(const struct service_channel *channel);
 
 /* Closes the connection; the buffers go back to the pool. */

@@ -66,7 +66,7 @@ bool service_lane_drain(struct service_lane *lane)
         lane->queued = queued(lane);
         listen_for(lane, false);
         for (struct service_instance *each = lane->oldest; each; each = each->newer)
-            if (each->h2) /* its client is told */
+            if (each->h2) /* its client gets GOAWAY */
                 service_lane_queue(lane, each);
     }
     service_lane_accept(lane);
@@ -212,7 +212,7 @@ void service_lane_collect(struct service_lane *lane)
     listen_for(lane, true);
 }
 
-/* A message that only the end of the connection ends is there in part: a reset says so (RFC 9112, section 8). */
+/* A message that only the end of the connection ends is incomplete: a reset shows it (RFC 9112, section 8). */
 static void cut_messages(struct service_instance *instance)
 {
     struct linger now = {.l_onoff = 1};

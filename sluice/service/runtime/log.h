@@ -1,6 +1,6 @@
 /* The access log: a line for each request of HTTP. A request is noted when it is received, and its line is written when its
- * response has passed, or its connection has ended. The note is in a buffer of a pool of its own; lines go to a ring of the
- * worker, which a thread writes to the file. What does not fit into either is counted, and delays nothing.
+ * response has passed, or its connection has ended. The note is in a buffer of a separate pool; lines go to a ring of the
+ * worker, which a thread writes to the file. A line that fits into neither is counted, and delays nothing.
  */
 #ifndef SERVICE_LOG_H
 #define SERVICE_LOG_H
@@ -13,7 +13,7 @@ enum {
     SERVICE_VISIT_TEXT = 2048,    /* bytes of a request that are noted */
 };
 
-/* What stands in a line: a text of the format, and then a variable. */
+/* An item of a line: a text of the format, and then a variable. */
 struct service_log_piece {
     const char *text;
     uint32_t size;
@@ -23,7 +23,7 @@ struct service_log_piece {
 struct service_log_format {
     struct service_log_piece pieces[SERVICE_LOG_PIECES];
     uint32_t count;
-    bool json; /* how bytes are escaped, and what is missing is written */
+    bool json; /* the form of escapes and of missing values */
 };
 
 /* A request whose response is not there yet. */
@@ -40,7 +40,7 @@ struct service_visit {
     char text[SERVICE_VISIT_TEXT];
 };
 
-/* The lines of a worker that are still to be written. One thread adds, another takes. */
+/* The lines of a worker that are still to be written. One thread adds, another removes. */
 struct service_log {
     struct service_log_file *file;
     struct service_buffers visits;
@@ -50,10 +50,10 @@ struct service_log {
     char line[SERVICE_LOG_LINE];
 };
 
-/* A request was received from the client; its head stands at `raw`. */
+/* A request was received from the client; its head is at `raw`. */
 void service_log_request(struct service_channel *c, const uint8_t *raw, uint64_t length);
 
-/* `size` bytes of a response are sent, which begins at `raw`: all of it if `whole`. `origin`: where it comes from; null: it
+/* `size` bytes of a response are sent, which begins at `raw`: all of it if `whole`. `origin`: its backend; null: it
  * was made by the program. */
 void service_log_response(struct service_channel *c, const uint8_t *raw, uint64_t size, const struct service_channel *origin,
                           bool whole);

@@ -1,6 +1,6 @@
-/* Writes access logs. A file is opened anew on request, when another one has its name, and when it has become too large: it
+/* Writes access logs. A file is reopened on request, when another one has its name, and when it has become too large: it
  * gets the name PATH.1 then, the one of that name PATH.2, and so on. Of two processes that write to it, as after a reload, one
- * renames it: a lock of the file says which. */
+ * renames it: a lock of the file decides which. */
 #define _GNU_SOURCE 1 /* flock */
 #include "log_file.h"
 
@@ -80,7 +80,7 @@ void service_log_close(struct service_config *config)
     config->log = NULL;
 }
 
-/* Opens the file of a name in the place of the one that is open. If it cannot, that one goes on. */
+/* Replaces the open file by the file of a name. If this fails, the open one remains in use. */
 static void open_again(struct service_log_file *file)
 {
     int fd = open_file(file->path);
@@ -166,7 +166,7 @@ static void lose(struct service_log_file *file, const struct iovec *parts)
     __atomic_fetch_add(&file->config->other_counters[SERVICE_LOG_UNWRITTEN], lost, __ATOMIC_RELAXED);
 }
 
-/* Writes some bytes of a ring: the number that is done with, written or lost. 0: the file takes no more now; with `last`
+/* Writes some bytes of a ring: the number that is done with, written or lost. 0: the file accepts no more now; with `last`
  * these are lost then. */
 static uint64_t write_some(struct service_log_file *file, const struct service_log *log, uint64_t tail, uint64_t size,
                            bool last)

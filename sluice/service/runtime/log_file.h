@@ -13,7 +13,7 @@ struct service_log_file {
     const char *path;
     struct service_log_format format;
     uint64_t limit;  /* bytes after which the file is renamed, and a new one begun; 0: never */
-    uint32_t keep;   /* files before it that are kept */
+    uint32_t keep;   /* older files that remain */
     uint32_t ring;   /* bytes of a worker's ring at least */
     struct service_log **logs; /* of each worker */
     uint32_t count;
@@ -41,7 +41,7 @@ const char *service_log_file_add(struct service_log_file *file, struct service_l
 const char *service_logs_start(struct service_config *configs, uint32_t services);
 void service_logs_stop(void);
 
-/* There is much to write; the files were renamed, and are opened anew. */
+/* There is much to write; the files were renamed, and are reopened. */
 void service_log_wake(void);
 void service_logs_reopen(void);
 

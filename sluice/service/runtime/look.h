@@ -1,9 +1,9 @@
-/* Messages that have come, before they are received: what they are, and whether they are there. message.h has what a
+/* Messages that have arrived, before they are received: their kind, and whether they are complete. message.h has what a
  * program does with them.
  *
  * A message that is received stays at the front of the channel's `in` until the step of the rule ends. One of which a
  * step only looks at some fields, and that it sends on as its last act, need not be in the buffer as a whole: it is
- * forwarded, and the platform passes the rest on as it comes.
+ * forwarded, and the platform forwards the rest as it arrives.
  */
 #ifndef SERVICE_LOOK_H
 #define SERVICE_LOOK_H
@@ -19,20 +19,20 @@ struct service_message {
     uint64_t here, total; /* bytes in the buffer, and in all */
     struct service_channel *origin;
     uint8_t note;                 /* to the parser: that of the request; from it: that of the message */
-    uint8_t answered;             /* a request to which an answer comes */
+    uint8_t answered;             /* a request that has an answer */
     bool ended;                   /* to the parser: no bytes follow */
     bool changed;                 /* has to be serialised */
     bool open;                    /* only the end of its bytes ends it: nothing is sent after it */
     bool partial;                 /* its rest may be missing: it can only be forwarded */
 };
 
-/* What a parser finds out besides the fields; it is used when the message is received. */
+/* The results of a parser besides the fields; it is used when the message is received. */
 struct service_found {
     uint64_t need;             /* bytes without which it cannot go on */
-    struct service_tail tail;  /* what follows `total` bytes, until the message is known as a whole */
+    struct service_tail tail;  /* the part after `total` bytes, until the whole message is parsed */
     uint64_t tail_need;        /* bytes without which no more of it can be known */
     struct service_text hops;  /* header fields, of which those of the connection are blanked */
-    struct service_text fill;  /* what the value of Connection is then, if there is room */
+    struct service_text fill;  /* the value of Connection then, if there is room */
     uint32_t checksum;         /* that ends the stream */
     uint8_t final;             /* an answer that is the last one to its request */
     uint8_t last;              /* no message follows it */
@@ -40,7 +40,7 @@ struct service_found {
     uint8_t end;               /* no message, but the end of the stream */
 };
 
-/* Whether a response of HTTP has no body whatever its header fields say (RFC 9112, section 6.3). */
+/* Whether a response of HTTP has no body whatever its header fields are (RFC 9112, section 6.3). */
 static inline bool service_bodiless(struct service_text status, int64_t note)
 {
     return (note & 1) || (status.length && status.at[0] == '1') ||
@@ -50,7 +50,7 @@ static inline bool service_bodiless(struct service_text status, int64_t note)
 /* Looks at the message that the bytes begin with; sets the fields of `out`, and its `total`. */
 typedef enum service_parsed service_parse(const uint8_t *data, uint64_t length, void *out, struct service_found *found);
 
-/* Whether the end of what is sent to a channel is not shown to the backend: the answers say when nothing is due. */
+/* Whether the end of the bytes to a channel is not shown to the backend: the answers show when nothing is due. */
 static inline bool service_parks(const struct service_channel *c)
 {
     return c->reopens && c->instance->core->program->ports[c->port].exact;
@@ -62,7 +62,7 @@ static inline void service_moved(uint32_t *bytes, uint64_t by)
     *bytes = by < UINT32_MAX - *bytes ? *bytes + (uint32_t)by : UINT32_MAX;
 }
 
-/* A connection does not take more for now. */
+/* A connection accepts no more for now. */
 static inline void service_blocked(struct service_channel *c)
 {
     c->writable = false;
@@ -87,13 +87,13 @@ static inline uint64_t service_left(const struct service_channel *c)
     return service_buffer_held(c->in) - c->taken;
 }
 
-/* Whether all that has come from a connection that has ended was received. */
+/* Whether all bytes of a connection that has ended were received. */
 static inline bool service_drained(const struct service_channel *c)
 {
     return c->in_ended && !service_transit(c) && service_left(c) == 0;
 }
 
-/* Whether nothing is to come from a channel. A backend may answer again as long as it may be sent to. */
+/* Whether a channel has ended. A backend may answer again as long as it may be sent to. */
 static inline bool service_over(const struct service_channel *c)
 {
     return service_drained(c) && (!c->reopens || c->out_ending);
@@ -105,7 +105,7 @@ static inline bool service_waiting(const struct service_channel *c)
     return !service_transit(c) && c->in && service_left(c) >= (c->need ? c->need : 1);
 }
 
-/* A message that cannot be read: what comes after it cannot be told from its rest, and is dropped. */
+/* A malformed message: later bytes cannot be separated from its rest, and are dropped. */
 static inline enum service_outcome service_unreadable(struct service_channel *c, enum service_counter reason)
 {
     if (c->in && c->taken == 0 && !c->pinned)
@@ -137,7 +137,7 @@ static inline bool service_interim(struct service_channel *c)
     service_unreadable(c, SERVICE_INTERIM);
     if (c->from || c->in) {
         c->interims = 0;
-        return false; /* half of a request was sent, or the current step uses what came: settle_closed() closes it */
+        return false; /* half of a request was sent, or the current step uses its bytes: settle_closed() closes it */
     }
     service_io_close(c);
     service_fresh(c);
@@ -191,7 +191,7 @@ static inline bool service_unasked(struct service_channel *c)
 /* How much of a message has to be there: the fields that the program names; all of it, if it fits into a buffer; or all. */
 enum service_want { SERVICE_FIELDS, SERVICE_FITTING, SERVICE_WHOLE };
 
-/* The message that stands next on a channel, without taking it: SERVICE_STEP if it is there. */
+/* The next message on a channel, without consuming it: SERVICE_STEP if it is complete. */
 static inline enum service_outcome service_look(struct service_channel *c, service_parse *parse, enum service_want want,
                                                 struct service_message *message, struct service_found *found)
 {
@@ -217,7 +217,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     message->answered = found->final = 1;
     found->last = found->end = found->open = found->tail.kind = 0;
     found->hops.length = found->fill.length = 0;
-    message->ended = c->in_ended && !c->cut; /* what lasts until an end that was not announced may be a part */
+    message->ended = c->in_ended && !c->cut; /* a message up to an unannounced end may be incomplete */
     switch (parse(data, left, message, found)) {
     case SERVICE_MALFORMED:
         return service_unreadable(c, SERVICE_BAD_MESSAGE);
@@ -246,7 +246,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     if (c->in_ended)
         return service_unreadable(c, SERVICE_TRUNCATED);
     if (c->taken && c->in->start + c->taken + need > self->core->buffers.size)
-        return service_unreadable(c, SERVICE_TOO_LARGE); /* what the step has received fills the buffer */
+        return service_unreadable(c, SERVICE_TOO_LARGE); /* the data of the step fills the buffer */
     c->need = (uint32_t)need;
     return SERVICE_WAIT;
 }
@@ -268,7 +268,7 @@ static inline enum service_outcome service_peek(struct service_channel *c, servi
     enum service_outcome outcome = service_look(c, parse, want, message, &found);
 
     if (outcome == SERVICE_STEP) {
-        c->fresh = c->taken == 0 && !c->pinned; /* else what the step holds of the channel outlives an iteration */
+        c->fresh = c->taken == 0 && !c->pinned; /* else data of the step outlives an iteration */
         c->pinned = true;
     }
     return outcome;

@@ -11,7 +11,7 @@
  * DESCRIPTOR are listening sockets that this process was given; the addresses are theirs then.
  *
  * --access-log PATH (before its format, size in MiB, number of older files that are kept, and KiB of a worker's ring):
- * --access-log-format, --access-log-size, --access-log-keep, --access-log-buffer. SIGUSR2 opens the file anew.
+ * --access-log-format, --access-log-size, --access-log-keep, --access-log-buffer. SIGUSR2 reopens the file.
  *
  * --proxy-protocol ADDRESS BITS (again for each network): clients from there send a PROXY header; --backend-proxy VERSION:
  * backends are sent one (0: none).
@@ -20,7 +20,7 @@
  *
  * --http2 STREAMS: clients may use HTTP/2, with so many streams of a connection at once; --http2-memory (MiB, of all).
  *
- * On SIGUSR1 another process accepts from these sockets: this one accepts what is waiting and no more, prints `draining`, and
+ * On SIGUSR1 another process accepts from these sockets: this one accepts only waiting ones, prints `draining`, and
  * ends when its connections have ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts
  * connections, and JSON at the end: the counters of each service. With --sizes alone it prints what an instance of each
@@ -138,7 +138,7 @@ static void wanted_signals(sigset_t *signals)
     sigaddset(signals, SIGUSR2);
 }
 
-/* Connections that are there, at all workers. */
+/* The number of connections of all workers. */
 static bool any_in_use(const struct service_team *team)
 {
     for (uint32_t i = 0; i < team->count; i++)
@@ -157,7 +157,7 @@ static void wake_workers(const struct service_team *team)
             ;
 }
 
-/* The signal that has come; SIGUSR2 means that access logs are opened anew, and is dealt with. */
+/* The received signal. SIGUSR2, which reopens access logs, is handled here. */
 static int next_signal(int stop)
 {
     struct signalfd_siginfo came;

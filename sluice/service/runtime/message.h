@@ -1,11 +1,11 @@
-/* What compiled code does with messages that come: receive, and release. look.h has how they are looked at, send.h what is
- * sent. */
+/* Operations of compiled code on received messages: receive, and release. look.h has their inspection, send.h their
+ * output. */
 #ifndef SERVICE_MESSAGE_H
 #define SERVICE_MESSAGE_H
 
 #include "look.h"
 
-/* The end of a step: what it received from a channel is gone; the rest of a message that is not forwarded is skipped. */
+/* The end of a step: its message of a channel is released; the rest of a message that is not forwarded is skipped. */
 static inline void service_release(struct service_channel *c)
 {
     c->pinned = false;
@@ -20,7 +20,7 @@ static inline void service_release(struct service_channel *c)
     service_empty_in(c);
 }
 
-/* Takes the message that stands next. */
+/* Receives the next message. */
 static inline enum service_outcome service_receive(struct service_channel *c, service_parse *parse, enum service_want want,
                                                    struct service_message *message)
 {

@@ -66,7 +66,7 @@ int service_metrics_listen(struct service_address *address, int given)
     return fd;
 }
 
-/* The sums of a number of all workers' tallies of a backend, which stands at `offset` in them. */
+/* The sums of a number of all workers' tallies of a backend, at `offset` in them. */
 static uint64_t tallied(const struct service_team *team, uint32_t service, uint32_t channel, size_t offset)
 {
     uint64_t sum = 0;
@@ -79,7 +79,7 @@ static uint64_t tallied(const struct service_team *team, uint32_t service, uint3
     return sum;
 }
 
-/* What a backend has done; `labels` name it. */
+/* The metrics of a backend; `labels` name it. */
 static void write_backend(FILE *out, const struct service_team *team, uint32_t service, uint32_t channel, const char *labels)
 {
     static const struct {
@@ -151,7 +151,7 @@ static char *answer(const struct service_team *team, size_t *size)
     return text;
 }
 
-/* Reads what there is of a request. What it requests does not matter. False if the connection has ended. */
+/* Reads the received part of a request. Its target does not matter. False if the connection has ended. */
 static bool receive(struct reader *reader, const struct service_team *team)
 {
     ssize_t got = recv(reader->fd, reader->request + reader->held, REQUEST - reader->held, MSG_DONTWAIT);
@@ -165,7 +165,7 @@ static bool receive(struct reader *reader, const struct service_team *team)
     return reader->text;
 }
 
-/* Sends what the connection takes. False if nothing is left, or the connection has ended. */
+/* Sends as much as the connection accepts. False if nothing is left, or the connection has ended. */
 static bool send_rest(struct reader *reader)
 {
     ssize_t sent = send(reader->fd, reader->text + reader->at, reader->size - reader->at, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -185,7 +185,7 @@ static void drop(struct reader *reader)
     reader->text = NULL;
 }
 
-/* Sets what to wait for. Milliseconds after which a client's time is over; -1 without any. */
+/* Sets the awaited events. Milliseconds after which a client's time is over; -1 without any. */
 static int prepare(const struct reader *readers, struct pollfd *wanted, uint64_t now)
 {
     int first = -1;

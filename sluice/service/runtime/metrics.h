@@ -3,7 +3,7 @@
 
 #include "worker.h"
 
-/* What each counter counts. */
+/* The meaning of each counter. */
 extern const char *const service_counter_texts[];
 
 /* The sum of a counter of a service over all workers. */

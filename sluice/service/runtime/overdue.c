@@ -1,4 +1,4 @@
-/* What has waited too long. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
+/* Time limits of waiting. Times are whole seconds, so that a limit of 1 is 1 to 2 s. */
 
 #include "cache.h"
 #include "h2.h"
@@ -18,11 +18,11 @@ bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *sin
     return false;
 }
 
-/* Whether what a channel sends stands because the other side takes nothing. */
+/* Whether the output of a channel is blocked because the other side accepts nothing. */
 static bool blocked(const struct service_channel *c) { return c->to && c->to->out_since; }
 
-/* Whether a backend owes something: a connection, an answer to a request that it has as a whole, or the rest of one. An
- * answer that the current step has looked at is there, and one that the program has not looked at yet has begun to come. */
+/* Whether a backend owes something: a connection, an answer to a whole request, or the rest of one. An
+ * answer that the current step has parsed is complete, and one that the program has not parsed yet has begun. */
 static bool owes(const struct service_channel *c)
 {
     uint32_t due = c->sent > c->received ? c->sent - c->received : 0; /* a backend can also send unasked */
@@ -32,7 +32,7 @@ static bool owes(const struct service_channel *c)
            (service_transit(c) || due > (uint32_t)(c->from && c->link == SERVICE_OPEN) + c->pinned);
 }
 
-/* Whether what a client sends passes too slowly. The time in which the other side takes nothing is not the client's. */
+/* Whether a client's message passes too slowly. The time in which the other side accepts nothing does not count. */
 static bool slow_body(struct service_channel *c, uint32_t now, const struct service_config *config)
 {
     if (c->reopens || !service_transit(c))
@@ -118,5 +118,5 @@ void service_end_overdue(struct service_lane *lane)
         service_core_count(&lane->core, reason, 1);
         service_lane_give(lane, instance);
     }
-    service_lane_wake(lane); /* of what has ended, the buffers are free */
+    service_lane_wake(lane); /* the buffers of ended instances are free */
 }

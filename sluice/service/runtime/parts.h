@@ -1,4 +1,4 @@
-/* Parts of a message whose number or size is known only from what stands before each: chunks (RFC 9112, section 7.1),
+/* Parts of a message whose number or size is known only from the bytes before each: chunks (RFC 9112, section 7.1),
  * RESP values, the values of a Memcached answer.
  */
 #ifndef SERVICE_PARTS_H
@@ -6,7 +6,7 @@
 
 #include "headers.h"
 
-enum { SERVICE_LINE = 4096 }; /* bytes of a line that says how long a part is */
+enum { SERVICE_LINE = 4096 }; /* bytes of a line with the length of a part */
 
 static inline enum service_parsed service_next_chunk(struct service_tail *tail, const uint8_t *data, uint64_t line,
                                                      uint64_t *take)
@@ -21,7 +21,7 @@ static inline enum service_parsed service_next_chunk(struct service_tail *tail, 
         if (line == 2)
             tail->kind = SERVICE_NO_TAIL;
         else if (!colon || !service_is_token((struct service_text){data, (uint32_t)(colon - data)}))
-            return SERVICE_MALFORMED; /* a program that knows no trailers would take it as the next message */
+            return SERVICE_MALFORMED; /* a program without support for trailers would parse it as the next message */
         *take = line;
         return SERVICE_READY;
     }
@@ -88,7 +88,7 @@ done:
 }
 
 /* A command of Redis: what does not begin with '*' is a line of words, whatever type its first byte means in a reply.
- * Words in quotes are refused: this parser would take another key from them than the server does. */
+ * Words in quotes are refused: this parser would read another key from them than the server does. */
 static inline enum service_parsed service_next_command(struct service_tail *tail, const uint8_t *data, uint64_t line,
                                                        uint64_t *take)
 {
@@ -137,7 +137,7 @@ static inline enum service_parsed service_next_value(struct service_tail *tail, 
     return SERVICE_READY;
 }
 
-/* The next part of a message, at whose place `data` begins: `take` bytes, of which not all need be there. The kind is
+/* The next part of a message, at whose place `data` begins: `take` bytes, of which some may be missing. The kind is
  * SERVICE_NO_TAIL after the last one. */
 static inline enum service_parsed service_next_part(struct service_tail *tail, const uint8_t *data, uint64_t length,
                                                     uint64_t *take, uint64_t *need)

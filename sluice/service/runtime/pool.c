@@ -5,7 +5,7 @@
 #include "message.h"
 #include "tls.h"
 
-/* Whether a connection is open and nothing has come from it: bytes would be taken as the answer to the next request. */
+/* Whether a connection is open and nothing was received: bytes would be parsed as the answer to the next request. */
 static bool silent(int fd)
 {
     uint8_t byte;

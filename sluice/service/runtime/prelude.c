@@ -71,7 +71,7 @@ void service_prelude_begin(struct service_instance *self, const struct sockaddr_
     }
     if (ends && is_trusted(config, ends)) {
         c->awaits = self->begins = true;
-        c->waits_since = self->core->now; /* it has to come in the time of a message */
+        c->waits_since = self->core->now; /* it has to arrive in the time of a message */
     } else if (config->http2) {
         self->begins = true;
     } else {

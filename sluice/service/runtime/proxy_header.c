@@ -80,7 +80,7 @@ static int read_text(const uint8_t *data, size_t length, struct service_ends *en
     return size;
 }
 
-/* Walks the extensions after the addresses. False if one is longer than what is there, or a checksum is wrong. */
+/* Walks the extensions after the addresses. False if one exceeds the data, or a checksum is wrong. */
 static bool read_extensions(const uint8_t *data, size_t at, size_t size)
 {
     static const uint8_t zeros[4];

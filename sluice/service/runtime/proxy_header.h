@@ -16,7 +16,7 @@ enum {
  * addresses that it has; the family is 0 if it has none, and those of the connection count. */
 int service_proxy_read(const uint8_t *data, size_t length, struct service_ends *ends);
 
-/* Writes a header of a version; its size. Without addresses it says so: the connection is this program's own. */
+/* Writes a header of a version; its size. Without addresses it is LOCAL: the connection is this program's own. */
 size_t service_proxy_write(uint32_t version, const struct service_ends *ends, uint8_t out[SERVICE_PROXY_OWN]);
 
 #endif

@@ -1,11 +1,11 @@
-/* What compiled code does with messages that leave: send, forward, copy, write, release. */
+/* Operations of compiled code on output messages: send, forward, copy, write, release. */
 #ifndef SERVICE_SEND_H
 #define SERVICE_SEND_H
 
 #include "message.h"
 
 /* A backend that has closed its connection and owes no answer: the next message opens another one. Not while a message is
- * being forwarded, which was answered before its end: another connection would take its rest as the next message. */
+ * being forwarded, which was answered before its end: another connection would parse its rest as the next message. */
 static inline bool service_reopen(struct service_channel *c)
 {
     if (!c->reopens || c->out_ending || c->link != SERVICE_OPEN || c->received < c->sent || c->out || c->from ||
@@ -95,14 +95,14 @@ static inline void service_due(struct service_channel *c, const struct service_m
         c->notes[(c->notes_first + c->notes_count++) % SERVICE_NOTES] = message->note;
 }
 
-/* The end of what is sent to a client is all that ends a message which has no length (RFC 9112, section 6.3). */
+/* The end of the bytes to a client is all that ends a message which has no length (RFC 9112, section 6.3). */
 static inline void service_close_after(struct service_channel *c, const struct service_message *message)
 {
     if (message->open && !c->reopens)
         c->out_ending = true;
 }
 
-/* `size` bytes of a message were written to where service_room() said. */
+/* `size` bytes of a message were written at the place from service_room(). */
 static inline void service_wrote(struct service_channel *c, uint64_t size, const struct service_message *message)
 {
     if (c->sums)
@@ -116,7 +116,7 @@ static inline void service_wrote(struct service_channel *c, uint64_t size, const
     service_count(c->instance, SERVICE_SENT, 1);
 }
 
-/* Sends a message as it came; it is in the buffer as a whole. */
+/* Sends a received message unchanged; the whole message is in the buffer. */
 static inline enum service_outcome service_copy(struct service_channel *c, const struct service_message *message)
 {
     uint8_t *at;
@@ -131,7 +131,7 @@ static inline enum service_outcome service_copy(struct service_channel *c, const
     return outcome;
 }
 
-/* The next part of a message that passes, of which the parts before are gone. False if there is none yet, or if it is
+/* The next part of a message that passes, of which the parts before are sent. False if there is none yet, or if it is
  * malformed: `fault` is set then. */
 static inline bool service_more_parts(struct service_channel *c)
 {
@@ -178,7 +178,7 @@ static inline void service_passed(struct service_channel *c)
     c->waits_since = 0;
 }
 
-/* Moves what there is of `passing` bytes, and what there is room for. */
+/* Moves the received part of `passing` bytes, as far as there is room. */
 static inline void service_pass_bytes(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
@@ -217,7 +217,7 @@ static inline void service_pass_bytes(struct service_channel *c)
     }
 }
 
-/* Moves what there is, and what there is room for, of a message that passes from `c`. */
+/* Moves the received part, as far as there is room, of a message that passes from `c`. */
 static inline void service_pass(struct service_channel *c)
 {
     do {

@@ -1,8 +1,8 @@
-/* What a compiled program consists of, and what the platform makes of it.
+/* The parts of a compiled program, and the platform's structs for it.
  *
  * A program has ports: a channel, or an array of channels. An instance is made for each connection that is accepted; it
  * has a channel for each port, or several for an array, and a frame: the variables of the program's rules. A rule is a
- * function that goes on until it has to wait, and that is called again when anything has changed.
+ * function that runs until it has to wait, and that is called again when anything has changed.
  */
 #ifndef SERVICE_SERVICE_H
 #define SERVICE_SERVICE_H
@@ -26,9 +26,9 @@ struct service_tally;
 enum service_outcome {
     SERVICE_STEP,  /* did something; may go on */
     SERVICE_WAIT,  /* for bytes, or for room */
-    SERVICE_END,   /* nothing is to come from what it reads */
+    SERVICE_END,   /* the channel that it reads has ended */
     SERVICE_YIELD, /* its time slice is over; it has more to do */
-    SERVICE_FAULT, /* the instance ends; its `fault` says why */
+    SERVICE_FAULT, /* the instance ends; its `fault` is the reason */
 };
 
 typedef enum service_outcome service_run(struct service_instance *self);
@@ -42,13 +42,13 @@ struct service_rule {
 struct service_port {
     const char *name;
     bool array, receives, sends;
-    const char *finish; /* what ends the stream of messages that are sent; may be null */
+    const char *finish; /* the bytes that end the stream of sent messages; may be null */
     uint32_t finish_size;
     bool sums;          /* a checksum follows it */
     bool notes;         /* an answer cannot be read without a note of its request */
-    bool exact;         /* the grammar says which requests have an answer */
-    bool strict;        /* each request has one: what a backend sends while none is due is no answer */
-    bool web;           /* requests of HTTP come from it */
+    bool exact;         /* the grammar defines which requests have an answer */
+    bool strict;        /* each request has one: bytes from a backend while none is due are no answer */
+    bool web;           /* it receives requests of HTTP */
 };
 
 struct service_program {
@@ -64,7 +64,7 @@ struct service_program {
     enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
 };
 
-enum { SERVICE_NOTES = 4 }; /* requests without an answer of which the parser of answers needs to know something */
+enum { SERVICE_NOTES = 4 }; /* requests without an answer that the parser of answers needs */
 
 enum { SERVICE_INTERIMS = 16 }; /* interim responses of HTTP to a request (RFC 9110, section 15.2) that are taken */
 
@@ -74,21 +74,21 @@ enum service_link { SERVICE_CLOSED, SERVICE_CONNECTING, SERVICE_OPEN };
 struct service_channel {
     struct service_instance *instance;
     struct service_buffer *in, *out;
-    struct service_channel *to;   /* where the message that passes goes; null if it is skipped */
+    struct service_channel *to;   /* the target of the message that passes; null if it is skipped */
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
-    struct service_tail tail;     /* parts of that message that come after these */
+    struct service_tail tail;     /* parts of that message after these */
     uint32_t need;                /* bytes without which a parser cannot go on */
     uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint32_t received, sent;      /* final answers, and requests that have one, since nothing was due last */
     uint32_t due_since;           /* the second since which an answer is due */
     uint32_t waits_since;         /* the second since which the rest of a message is missing; 0: none is. While one
                                    * passes: since which `pass_bytes` are counted */
-    uint32_t out_since, out_bytes; /* the same while the connection takes not all of `out`; 0: it does */
+    uint32_t out_since, out_bytes; /* the same while the connection does not accept all of `out`; 0: it does */
     union {
         uint32_t sum_in;     /* a checksum of the messages, none of which passes then */
         uint32_t pass_bytes; /* of the message that passes */
     };
-    uint32_t sum_out;             /* checksum of what was sent */
+    uint32_t sum_out;             /* checksum of the sent bytes */
     uint64_t asked_at;            /* nanoseconds: the only request that is due was sent; 0: not known */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
@@ -103,22 +103,22 @@ struct service_channel {
     bool reopens : 1;     /* connected to a backend, at the first message and again after its end */
     bool readable : 1;    /* more may be read from the connection */
     bool writable : 1;    /* more may be written to it */
-    bool hung_up : 1;     /* the other side has shut its half: what was not read yet, and then the end, is there */
-    bool in_ended : 1;    /* nothing is to come */
+    bool hung_up : 1;     /* the other side has shut its half: unread bytes, and then the end, are available */
+    bool in_ended : 1;    /* no more bytes will be received */
     bool out_ending : 1;  /* nothing more will be sent: the connection's half is shut when `out` is empty */
     bool out_ended : 1;   /* it is shut */
     bool pinned : 1;      /* the current step has looked at the bytes of `in`: they must not move */
     bool ends : 1;        /* the message received last is the last one */
     bool parked : 1;      /* nothing is due, and nothing more is sent: another instance can use the connection */
     bool sums : 1;        /* its messages have a checksum at their end */
-    bool finished : 1;    /* what ends a stream was sent */
+    bool finished : 1;    /* the end of a stream was sent */
     bool fresh : 1;       /* the message received or looked at last is the first one of its step */
-    bool reused : 1;      /* the connection was idle before, and has not answered yet: its end says nothing of the backend */
+    bool reused : 1;      /* the connection was idle before, and has not answered yet: its end is no failure of the backend */
     bool copies : 1;      /* the message that passes does so through buffers: no pipe was free */
     bool secure : 1;      /* the connection uses TLS */
-    bool cut : 1;         /* TLS: the connection has ended, and the other side has not said so */
-    bool awaits : 1;      /* the header of a proxy comes before its first message */
-    bool cached : 1;      /* what its backend answers is stored, cache.h */
+    bool cut : 1;         /* TLS: the connection has ended without close_notify */
+    bool awaits : 1;      /* the header of a proxy precedes its first message */
+    bool cached : 1;      /* answers of its backend are stored, cache.h */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
     uint8_t interims : 5; /* interim responses to the request whose answer is due */
 };
@@ -138,7 +138,7 @@ struct service_backend {
     _Atomic bool unhealthy;      /* health checks have taken it out */
 };
 
-/* What instances of one program share within a worker. */
+/* Shared by instances of one program within a worker. */
 struct service_core {
     const struct service_program *program;
     struct service_shared *shared;
@@ -166,7 +166,7 @@ struct service_instance {
     uint16_t turn;                 /* where the next choice among channels begins */
     uint8_t fault;                 /* enum service_counter */
     bool queued, progressed, in_use;
-    bool begins;                   /* what comes before its messages is not there yet */
+    bool begins;                   /* the data before its messages is incomplete */
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
     struct service_buffer *visits, *visits_last; /* requests that are to be in the access log, log.h */
@@ -187,7 +187,7 @@ static inline size_t service_instance_head(uint32_t channels)
     return (sizeof(struct service_instance) + channels * sizeof(struct service_channel) + 15) & ~(size_t)15;
 }
 
-/* Whether a message is passing, or is skipped: what follows it cannot be received yet. */
+/* Whether a message is passing, or is skipped: the next one cannot be received yet. */
 static inline bool service_transit(const struct service_channel *c)
 {
     return c->passing > 0 || c->tail.kind != SERVICE_NO_TAIL;
@@ -196,10 +196,10 @@ static inline bool service_transit(const struct service_channel *c)
 /* Whether the time slice of the instance that runs is over. */
 bool service_slice_over(struct service_core *core);
 
-/* Whether its turn is, after a step. */
+/* Whether its turn is over, after a step. */
 bool service_turn_over(struct service_core *core);
 
-/* What a loop of compiled code tests after each iteration. */
+/* The test in a loop of compiled code after each iteration. */
 static inline bool service_spent(struct service_instance *self)
 {
     return (++self->core->work & 63) == 0 && service_slice_over(self->core);

@@ -121,7 +121,7 @@ bool service_io_open(struct service_channel *c)
     return open_socket(c);
 }
 
-/* What epoll reports of a channel. False if its connection could not be made. */
+/* Handles epoll's report on a channel. False if its connection could not be made. */
 bool service_socket_event(struct service_channel *c, uint32_t events)
 {
     if (c->link == SERVICE_CONNECTING && events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) {

@@ -53,7 +53,7 @@ bool service_io_splices(struct service_channel *c)
          c->passing < (uint64_t)service_buffer_held(c->in) + least)
         return false;
     if (c->in || c->to->out || c->link != SERVICE_OPEN || c->to->link != SERVICE_OPEN)
-        return true; /* as soon as what came before is sent */
+        return true; /* as soon as the bytes before are sent */
     found = take(c);
     c->pipe = found ? (uint8_t)(found - service_lane_of(c)->worker->pipes + 1) : 0;
     c->copies = !c->pipe;

@@ -1,7 +1,7 @@
 /* How an idle worker gets work of a busy one.
  *
  * The paper's workers scavenge the queues of others (section 5). Here only its own worker touches a queue, so that a turn
- * takes no lock: an idle worker says so, and one that has instances waiting for longer than a time slice hands it half of
+ * needs no lock: an idle worker sets a flag, and one that has instances waiting for longer than a time slice hands it half of
  * them between two turns. The wait for it is bounded by the slice, as that of any instance is. (Acar, Chargueraud and
  * Rainey, "Scheduling Parallel Programs by Work Stealing with Private Deques", PPoPP 2013.)
  *

@@ -1,4 +1,4 @@
-/* What is counted of each backend for metrics: requests, answers, failures, and how long answers took. Each worker counts for
+/* Counters of each backend for metrics: requests, answers, failures, and how long answers took. Each worker counts for
  * itself, and only if something reads metrics: a request costs two looks at the clock then.
  */
 #ifndef SERVICE_TALLY_H

@@ -20,11 +20,11 @@ enum service_tail_kind {
     SERVICE_BULKS,   /* the items of such an array */
 };
 
-/* What is still to come of a message after the bytes whose end is known. */
+/* The missing rest of a message after the bytes whose end is known. */
 struct service_tail {
     uint8_t kind;    /* enum service_tail_kind */
     uint8_t state;   /* 1: a line end is due; 2: trailers */
-    uint32_t left;   /* RESP: values that are still to come */
+    uint32_t left;   /* RESP: values that are missing */
     uint32_t allowed; /* bytes that it may still have */
 };
 

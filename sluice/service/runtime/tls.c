@@ -1,7 +1,7 @@
 /* TLS of a connection. OpenSSL reads and writes the socket; where it would have to wait, the channel is neither readable nor
- * writable until an event comes, since each of its functions can need both.
+ * writable until an event is reported, since each of its functions can need both.
  *
- * The memory of OpenSSL is bounded for the process: what exceeds the bound is a fault of the connection that needs it. Of
+ * The memory of OpenSSL is bounded for the process: exceeding the bound is a fault of the connection. Of
  * handshakes with clients there is a number at once; one more ends the oldest, which is done long before unless its client
  * delays it.
  */
@@ -12,7 +12,7 @@
 #include "message.h"
 #include "tls_parts.h"
 
-/* Where TLS of a channel stands: in the memory of the lane that its instance comes from. */
+/* The place of TLS of a channel: in the memory of the lane that allocated its instance. */
 static struct service_tls **place_of(const struct service_channel *c)
 {
     const struct service_instance *self = c->instance;
@@ -132,7 +132,7 @@ bool service_tls_connect(struct service_channel *c, const char *name)
     return false;
 }
 
-/* After a function of OpenSSL has returned `result`: -1 with `errno`, or 0 at the end of what comes. */
+/* After a function of OpenSSL has returned `result`: -1 with `errno`, or 0 at the end of the input. */
 static ssize_t outcome(struct service_channel *c, int result)
 {
     struct service_tls *tls = tls_of(c);
@@ -266,7 +266,7 @@ void service_tls_drop(struct service_tls *tls)
     leave_list(tls);
     if (tls->done && !tls->broken) {
         ERR_clear_error();
-        SSL_shutdown(tls->ssl); /* what the socket does not take now is not sent */
+        SSL_shutdown(tls->ssl); /* bytes that the socket does not accept now are not sent */
     }
     SSL_free(tls->ssl);
     OPENSSL_free(tls);

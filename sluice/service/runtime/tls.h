@@ -9,7 +9,7 @@ enum { SERVICE_CERTIFICATES = 64 }; /* of a service */
 
 /* --- tls_context.c. Each returns an error's text, or null. */
 
-/* Bounds what OpenSSL allocates in the whole process; before anything else of this file. */
+/* Bounds the memory of OpenSSL in the whole process; before anything else of this file. */
 const char *service_tls_memory(uint64_t bytes);
 
 /* A certificate chain and its key, for the connections that are accepted. The first one is used for clients that name no
@@ -24,7 +24,7 @@ const char *service_tls_authorities(struct service_config *config, const char *a
 
 void service_tls_free(struct service_config *config);
 
-/* Whether what is left of the memory suffices for one more connection. */
+/* Whether the free memory suffices for one more connection. */
 bool service_tls_affords(void);
 
 /* --- tls.c */
@@ -33,7 +33,7 @@ bool service_tls_affords(void);
 bool service_tls_accept(struct service_channel *c);
 bool service_tls_connect(struct service_channel *c, const char *name);
 
-/* Whether the handshake is done; else goes on with it. False also if it has failed: the fault is set then. */
+/* Whether the handshake is done; else continues it. False also if it has failed: the fault is set then. */
 bool service_tls_ready(struct service_channel *c);
 
 /* Whether a protocol was negotiated (RFC 7301), once the handshake is done. */
@@ -47,10 +47,10 @@ uint32_t service_tls_waits(const struct service_channel *c);
 ssize_t service_tls_read(struct service_channel *c, void *bytes, size_t size);
 ssize_t service_tls_send(struct service_channel *c, const void *bytes, size_t size);
 
-/* Announces the end of what is sent. False if the connection takes nothing for now. */
+/* Sends close_notify. False if the connection accepts nothing for now. */
 bool service_tls_shut(struct service_channel *c);
 
-/* Gives TLS of a connection to a channel, and takes it from one: with a connection that is idle meanwhile. */
+/* Gives TLS of a connection to a channel, and removes it from one: with a connection that is idle meanwhile. */
 void service_tls_attach(struct service_channel *c, struct service_tls *tls);
 struct service_tls *service_tls_detach(struct service_channel *c);
 

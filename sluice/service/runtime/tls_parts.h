@@ -1,4 +1,4 @@
-/* What tls.c and tls_context.c share. */
+/* Shared by tls.c and tls_context.c. */
 #ifndef SERVICE_TLS_PARTS_H
 #define SERVICE_TLS_PARTS_H
 

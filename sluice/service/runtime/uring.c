@@ -2,7 +2,7 @@
  * their own; they are submitted with the next wait.
  *
  * A request holds its file open, so that one to remove it has to follow before the connection is gone. Its number has a
- * generation: what is reported of a descriptor after its removal is not taken for that of the next connection.
+ * generation: reports on a descriptor after its removal are not attributed to the next connection.
  */
 #define _GNU_SOURCE 1
 #include "events.h"
@@ -37,7 +37,7 @@ enum { ENTRIES = 1024, COMPLETIONS = 16384, MOST = 1 << 22 };
 struct watched {
     uint64_t data;
     uint32_t generation;
-    uint32_t batch, place; /* where it stands among the events that were taken last */
+    uint32_t batch, place; /* its place among the events of the last wait */
     uint8_t what;
     bool active;
 };
@@ -63,7 +63,7 @@ static int enter(struct ring *ring, uint32_t wanted, uint32_t flags, void *argum
     return done;
 }
 
-/* A free request, which is submitted at the next wait; null if the kernel takes none. */
+/* A free request, which is submitted at the next wait; null if the kernel accepts none. */
 static struct io_uring_sqe *request(struct ring *ring)
 {
     uint32_t tail = __atomic_load_n(ring->sq_tail, __ATOMIC_RELAXED);
@@ -106,7 +106,7 @@ static bool start(struct ring *ring, int fd)
     sqe->opcode = IORING_OP_POLL_ADD;
     sqe->fd = fd;
     sqe->poll32_events = wanted[watched->what];
-    /* a listener is polled anew after each report: what was not accepted is reported again */
+    /* a listener is polled again after each report: connections that wait are reported again */
     sqe->len = watched->what == SERVICE_WATCH_ACCEPT ? 0 : IORING_POLL_ADD_MULTI;
     sqe->user_data = number_of(ring, fd);
     return true;
@@ -231,7 +231,7 @@ static int next(struct service_poll *poll, struct service_event *events, int roo
     int count = 0;
 
     ring->batch++;
-    /* also with nothing to submit: completions that found no room in the queue come with it */
+    /* also with nothing to submit: completions that found no room in the queue are delivered */
     enter(ring, milliseconds && !there, IORING_ENTER_GETEVENTS | IORING_ENTER_EXT_ARG, &argument, sizeof argument);
     for (uint32_t tail = __atomic_load_n(ring->cq_tail, __ATOMIC_ACQUIRE); head != tail && count < room; head++) {
         const struct io_uring_cqe *cqe = &ring->completions[head & ring->cq_mask];

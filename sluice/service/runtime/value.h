@@ -1,4 +1,4 @@
-/* Values of a program. An integer is an int64_t that wraps; a string is bytes that stand elsewhere. */
+/* Values of a program. An integer is an int64_t that wraps; a string refers to bytes elsewhere. */
 #ifndef SERVICE_VALUE_H
 #define SERVICE_VALUE_H
 
@@ -88,7 +88,7 @@ static inline int64_t service_hash_integer(int64_t value)
     return service_hash_end(service_mix(UINT64_C(0x9e3779b97f4a7c15) ^ 8, (uint64_t)value));
 }
 
-/* string_to_int(): an optional minus sign and digits; false for anything else, and for what an int64_t cannot hold. */
+/* string_to_int(): an optional minus sign and digits; false for anything else, and for numbers beyond an int64_t. */
 static inline bool service_to_integer(struct service_text text, int64_t *value)
 {
     bool negative = text.length > 0 && text.at[0] == '-';

@@ -19,7 +19,7 @@ enum {
     EVENTS = 256,   /* taken at once */
     TURNS = 8,      /* time slices between two looks at events */
     SLEEP = 1000,   /* milliseconds */
-    SHORT_SLEEP = 5 /* where another worker may give back what is missing here */
+    SHORT_SLEEP = 5 /* where another worker may release the missing memory */
 };
 
 bool service_slice_over(struct service_core *core)
@@ -145,7 +145,7 @@ static void run_queues(struct service_worker *worker)
         run_first(lane);
         now = service_nanoseconds();
         lane->spent += (now - before) / lane->config->share;
-        if (now > first) /* what waits has waited for longer than a slice */
+        if (now > first) /* the queue has waited for longer than a slice */
             service_hand_over(worker);
     }
 }
@@ -234,13 +234,13 @@ static int patience(struct service_worker *worker)
 {
     for (uint32_t i = 0; i < worker->lane_count; i++)
         if (worker->lanes[i].queued && worker->lanes[i].in_use < worker->lanes[i].capacity)
-            return SHORT_SLEEP; /* more of what was waiting can be accepted */
+            return SHORT_SLEEP; /* more waiting connections can be accepted */
         else if (worker->lanes[i].starved || worker->lanes[i].in_use == worker->lanes[i].capacity)
             return worker->team->count > 1 ? SHORT_SLEEP : SLEEP;
     return SLEEP;
 }
 
-/* Accepts what is waiting and no more, once the team does so. */
+/* Accepts waiting connections and no more, once the team does so. */
 static void drain(struct service_worker *worker)
 {
     bool over = true;
@@ -265,7 +265,7 @@ void *service_worker_run(void *argument)
         bool more = next_lane(worker) != NULL;
         int count;
 
-        last = atomic_load(&worker->team->stopping); /* what has come before the end is still taken */
+        last = atomic_load(&worker->team->stopping); /* events before the end are still handled */
         if (!more)
             service_offer(worker);
         count = worker->poll.kind->wait(&worker->poll, events, EVENTS, more ? 0 : patience(worker));

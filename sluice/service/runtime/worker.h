@@ -1,6 +1,6 @@
 /* A worker: a thread that is pinned to a core, with its own listeners, pools, instances and queues. Of each service it
- * has a lane; the lane that has used the least time for its share is served next. Workers share global state, what they
- * know of backends, and instances that a busy worker hands to an idle one (steal.c).
+ * has a lane; the lane that has used the least time for its share is served next. Workers share global state, the state
+ * of backends, and instances that a busy worker hands to an idle one (steal.c).
  */
 #ifndef SERVICE_WORKER_H
 #define SERVICE_WORKER_H
@@ -48,9 +48,9 @@ struct service_config {
     uint32_t idle, timeout, message_time; /* seconds; 0: without limit */
     uint32_t body_time, body_rate;        /* seconds, and bytes in each of them that have to pass */
     uint32_t health;                      /* seconds between two health checks of a backend; 0: there are none */
-    uint32_t health_rise, health_fall;    /* checks in a row that put it back, or take it out */
+    uint32_t health_rise, health_fall;    /* consecutive checks that restore it, or remove it */
     const char *health_path;              /* that is requested by HTTP; empty: the backend is only connected */
-    uint64_t other_counters[SERVICE_COUNTER_COUNT]; /* what other threads than workers count */
+    uint64_t other_counters[SERVICE_COUNTER_COUNT]; /* counters of threads other than workers */
     struct service_log_file *log;                   /* the access log; null without */
     uint32_t keep;                        /* idle connections to a backend that a worker keeps open */
     uint32_t most;                        /* connections to a backend; 0: any number */
@@ -64,7 +64,7 @@ struct service_config {
     uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
     uint32_t cache_size;                  /* MiB of the cache of HTTP; 0: there is none */
     struct service_cache *cache;
-    bool tallies;                         /* metrics are read: what backends do is counted */
+    bool tallies;                         /* metrics are read: backends are counted */
     bool folders;                         /* whether a backend is a folder */
     struct service_ring *rings[2 * SERVICE_PORTS]; /* ring.h */
     struct service_backend *states;
@@ -90,7 +90,7 @@ struct service_pipe {
 
 /* A service within a worker. */
 struct service_lane {
-    struct service_core core; /* first, so that a core leads to its lane */
+    struct service_core core; /* first, so that a cast yields its lane */
     const struct service_config *config;
     struct service_worker *worker;
     uint8_t *memory;
@@ -113,7 +113,7 @@ struct service_lane {
     bool listening;
     bool draining;           /* accepts no more than `queued` connections */
     uint32_t queued;         /* those that were waiting to be accepted when it began to drain */
-    atomic_bool cache_woken; /* what an instance has waited for is in the cache */
+    atomic_bool cache_woken; /* the page that an instance has waited for is in the cache */
 };
 
 struct service_worker {
@@ -143,7 +143,7 @@ struct service_team {
     _Atomic uint32_t drained;  /* workers whose listeners are closed */
 };
 
-/* What the data of an event points to, in its low bits. */
+/* The type of an event's data, in its low bits. */
 enum service_tag { SERVICE_CHANNEL, SERVICE_LISTENER, SERVICE_KEPT, SERVICE_STREAM, SERVICE_TAGS = 3 };
 
 /* Allocates all that a worker will need, and listens. `poll`: how events are reported. An error's text, or null. */
@@ -197,11 +197,11 @@ bool service_lane_adopt(struct service_lane *lane, int fd, struct service_instan
  * that is done: else it is called again. */
 bool service_lane_drain(struct service_lane *lane);
 
-/* Puts an instance among those that the lane serves, and takes it out. */
+/* Adds an instance to those that the lane serves, and removes it. */
 void service_lane_enter(struct service_lane *lane, struct service_instance *instance);
 void service_lane_leave(struct service_lane *lane, struct service_instance *instance);
 
-/* An instance has ended: its connections are closed, and its memory goes back to the lane that it comes from. */
+/* An instance has ended: its connections are closed, and its memory is returned to the lane that allocated it. */
 void service_lane_give(struct service_lane *lane, struct service_instance *instance);
 
 /* Gives those that wait for a buffer a turn, if there is one. */
@@ -229,28 +229,28 @@ void service_rings_free(struct service_config *config);
 
 /* --- overdue.c */
 
-/* Once a second: ends what has waited too long. */
+/* Once a second: ends instances that have waited too long. */
 void service_end_overdue(struct service_lane *lane);
 
-/* Whether fewer bytes than `rate` a second have moved since `*since`. Each period of `limit` seconds counts anew, so that
- * what moved fast before does not pay for a connection that stands still now. */
+/* Whether fewer bytes than `rate` a second have moved since `*since`. Each period of `limit` seconds counts separately, so that
+ * earlier bytes do not count for a connection that is idle now. */
 bool service_too_slow(uint32_t now, uint32_t limit, uint32_t rate, uint32_t *since, uint32_t *bytes);
 
 /* --- steal.c */
 
-/* Hands half of what waits for a turn to a worker that is idle, if there is one. */
+/* Hands half of the waiting instances to a worker that is idle, if there is one. */
 void service_hand_over(struct service_worker *worker);
 
-/* Takes what was handed to this worker. */
+/* Takes over the instances that were handed to this worker. */
 void service_take_over(struct service_worker *worker);
 
-/* Says that this worker is idle; the second takes it back. */
+/* Marks this worker as idle; the second removes the mark. */
 void service_offer(struct service_worker *worker);
 void service_withdraw(struct service_worker *worker);
 
 /* --- splice.c */
 
-/* A pipe goes back to its worker. */
+/* Returns a pipe to its worker. */
 void service_pipe_give(struct service_channel *c);
 
 /* --- pool.c: idle connections */

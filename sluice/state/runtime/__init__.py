@@ -1,1 +1,1 @@
-"""The client of a store, in C: a shared library of its own, which is linked with hiredis."""
+"""The client of a store, in C: a separate shared library, which is linked with hiredis."""

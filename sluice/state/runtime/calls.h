@@ -1,4 +1,4 @@
-/* The calls of a client that are not acknowledged, and its connection: what client.c and instance.c share. */
+/* The calls of a client that are not acknowledged, and its connection: shared by client.c and instance.c. */
 #ifndef SLUICE_STATE_CALLS_H
 #define SLUICE_STATE_CALLS_H
 
@@ -9,7 +9,7 @@ enum {
     BATCHES = 64,         /* counters whose additions are combined in one burst */
     BATCH_UPDATES = 256,  /* additions that are combined */
     CALLS_LEAST = 256,
-    PATIENCE = 12,        /* time-outs after which an instance among several gives up */
+    PATIENCE = 12,        /* time-outs after which an instance among several fails */
     RETRY = 20,           /* milliseconds between attempts to connect, while a packet waits */
     RETRY_IDLE = 200,     /* otherwise */
     NODE = 500,           /* milliseconds within which a node of a cluster replies to a new connection */
@@ -22,7 +22,7 @@ enum {
 /* A call that is not acknowledged. */
 struct call {
     uint32_t bytes;       /* of its text */
-    uint32_t updates;     /* that it stands for */
+    uint32_t updates;     /* that it contains */
     uint64_t floor;       /* no update with a lower identifier was pending when it was made, except in calls before it */
     uint64_t number;      /* among those of this process that the store counts (log.c); 0: it does not */
     bool recovered;
@@ -47,7 +47,7 @@ struct client {
     size_t first, sent, end, room;
     size_t logged;        /* [first, logged) are in the write-ahead log */
     uint64_t numbers;     /* calls that the store counts, so far */
-    bool asks;            /* a packet waits for the result of the call that is written next */
+    bool asks;            /* a packet waits for the result of the next call */
     uint64_t replied;     /* calls that have a reply; without replicas, these are acknowledged */
     size_t taken;         /* the end of their text */
     uint64_t covered;     /* calls before the last WAIT */
@@ -70,7 +70,7 @@ struct client {
     struct sl_store_result *result;
     uint64_t awaited;     /* its number + 1; 0 for none */
     /* of an instance among several (instance.c) */
-    struct sluice_connection callbacks;   /* on which the store says which keys have changed */
+    struct sluice_connection callbacks;   /* on which the store notifies of changed keys */
     struct text { char *at; size_t size, room; } commit, commit_keys;   /* words and keys of the next commit's updates */
     uint64_t rows;        /* bytes of the file of rows at the last commit */
     uint64_t commit_clock;
@@ -93,11 +93,11 @@ struct call_text {
     unsigned more_keys_count, more_words;
 };
 
-/* Writes a call that stands for so many updates. False if there is no room, which is counted. */
+/* Writes a call with so many updates. False if there is no room, which is counted. */
 bool sluice_write_call(struct client *client, const struct call_text *text, uint32_t updates, bool recovered);
 
-/* The same of a call on an object: its key and that of its log, what is settled, and `words`. A function that only reads
- * gets neither log nor what is settled. */
+/* The same of a call on an object: its key and that of its log, the settled identifier, and `words`. A function that only reads
+ * gets neither log nor settled identifier. */
 bool sluice_write_object_call(struct client *client, const char *function, const char *key, uint32_t key_length, bool reads,
                               const struct word *words, unsigned count, uint32_t updates, bool recovered);
 
@@ -112,10 +112,10 @@ bool sluice_reach(struct client *client, uint32_t timeout);
 /* Room in memory for so many bytes, and one more call. */
 bool sluice_grow(struct client *client, size_t bytes);
 
-/* Transmits what it can of the calls that were written. */
+/* Transmits the written calls, as far as the connection accepts them. */
 void sluice_transmit(struct client *client);
 
-/* Transmits and receives until `calls` calls are acknowledged. False if that takes longer than the time-out. */
+/* Transmits and receives until `calls` calls are acknowledged. False after the time-out. */
 bool sluice_wait_for(struct client *client, uint64_t calls);
 
 /* Waits for the result of the last call. */
@@ -124,15 +124,15 @@ enum sl_store_status sluice_await(struct client *client, struct sl_store_result 
 /* Writes `sign`, a decimal number and the end of a line, as the protocol has lengths. Returns its length, at most 24. */
 size_t sluice_length(char *to, char sign, size_t number);
 
-/* Has the connection failed, or does it not reply? Then it is made again. Transmits what is pending, and takes replies. */
+/* Has the connection failed, or does it not reply? Then it is made again. Transmits pending calls, and handles replies. */
 void sluice_exchange(struct client *client);
 
 /* --- replies.c --- */
 
-/* Takes the replies that are there. */
+/* Handles the available replies. */
 void sluice_take_replies(struct client *client);
 
-/* Counts updates that were given up. */
+/* Counts updates that were dropped. */
 void sluice_give_up(struct client *client, uint64_t updates, bool recovered, const char *what, const char *why);
 
 /* The state of the store is older than the packets that left: what happened, and why. The first one is reported. */
@@ -143,10 +143,10 @@ void sluice_note_fault(struct client *client, const char *what, const char *why)
 /* Has this client a write-ahead log? */
 static inline bool sluice_logs(const struct client *client) { return client->options.token && client->options.log >= 0; }
 
-/* The key whose hash says how many calls of each process the store has performed (CHC: TS). */
+/* The key of the hash with the number of calls of each process that the store has performed (CHC: TS). */
 size_t sluice_counts_key(const struct client *client, char *to, size_t size);
 
-/* Writes to the log what was written and is not there: before it is transmitted. */
+/* Writes calls to the log that are not in it: before they are transmitted. */
 void sluice_log_calls(struct client *client);
 
 /* Writes to the log which calls of all processes the store had performed when it performed this one. Returns the
@@ -160,10 +160,10 @@ bool sluice_is_whole(struct client *client, uint32_t timeout);
 
 enum sluice_node { SLUICE_NODE_READY, SLUICE_NODE_MOVED, SLUICE_NODE_LATER };
 
-/* What a reply says of the node: MOVED: another one, which is set, has the keys; LATER: none has them now. */
+/* The redirection in a reply: MOVED: another one, which is set, has the keys; LATER: none has them now. */
 enum sluice_node sluice_node_of(struct client *client, const redisReply *reply);
 
-/* Asks the node with which the client has connected. */
+/* Queries the node with which the client has connected. */
 enum sluice_node sluice_probe(struct client *client, uint32_t timeout);
 
 /* The next connection is with another node of the cluster. */
@@ -179,7 +179,7 @@ bool sluice_instance_open(struct client *client);
 
 void sluice_instance_close(struct client *client);
 
-/* The store calls back on a second connection from now on. False: client->connection.why says why not. */
+/* The store calls back on a second connection from now on. False: client->connection.why is the reason. */
 bool sluice_instance_connected(struct client *client, uint32_t timeout);
 
 #endif

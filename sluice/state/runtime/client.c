@@ -109,7 +109,7 @@ static enum sl_store_status client_call(struct sl_store *store, const struct sl_
         combine(client, call);
         return SL_STORE_DONE;
     }
-    if (*call->open)   /* additions before this operation come first (CHC, 3.3.3) */
+    if (*call->open)   /* additions before this operation precede it (CHC, 3.3.3) */
         close_batch(client, &client->batch[*call->open - 1]);
     client->asks = result != NULL;
     if (!write_operation(client, call))
@@ -123,7 +123,7 @@ enum sl_store_status sluice_await(struct client *client, struct sl_store_result 
     client->result = result;
     client->awaited = client->store.made;
     sluice_wait_for(client, client->store.made);
-    client->awaited = 0;   /* a reply that comes too late has no effect here */
+    client->awaited = 0;   /* a reply after the time-out has no effect here */
     if (client->options.token && client->status == SL_STORE_FAILED)   /* its state is that of the store: it lacks an update */
         sluice_note_fault(client, "the store did not reply in time", client->connection.why[0] ? client->connection.why : "time-out");
     return client->status;

@@ -27,14 +27,14 @@ struct sluice_client_options {
     bool caches;             /* flow-scoped objects */
     const char *function;    /* whose objects it stores, of an instance or in a cluster: the hash tag of their keys */
     /* of an instance among several: */
-    const char *token;       /* the store knows its process by this; NULL: there is one instance */
+    const char *token;       /* identifies its process in the store; NULL: there is one instance */
     const char *cached, *watched;   /* struct sl_store */
     uint32_t run;            /* the epoch of its chain */
     bool strict;
     int log;                 /* the file of its write-ahead log; -1: it has none */
 };
 
-/* Connects. NULL: there is no memory, or no connection; then *why says why not. */
+/* Connects. NULL: there is no memory, or no connection; then *why is the reason. */
 struct sl_store *sluice_client_open(const struct sluice_client_options *options, char *why, uint32_t size);
 
 /* Reads which parts of the traffic an instance among several owns. False: the store does not reply. */

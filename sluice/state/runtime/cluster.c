@@ -1,7 +1,7 @@
 /* Nodes of a Valkey Cluster. All keys of a client lie in one slot, as their hash tag is the name of its function: it is
  * connected with the master of that slot, and follows it when the slot moves, or when the master fails.
  *
- * Before calls are transmitted on a new connection, the node is asked whether it serves the slot. Else it could refuse the
+ * Before calls are transmitted on a new connection, the node is queried whether it serves the slot. Else it could refuse the
  * first calls, and perform the next ones, as it becomes master meanwhile. */
 #define _GNU_SOURCE
 #include "calls.h"

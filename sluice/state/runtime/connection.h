@@ -28,19 +28,19 @@ bool sluice_reader_open(struct sluice_connection *connection);
 
 void sluice_disconnect(struct sluice_connection *connection);
 
-/* Transmits what it can: how many bytes. The connection is lost after a fault. */
+/* Transmits as much as it can: returns the bytes. The connection is lost after a fault. */
 size_t sluice_send(struct sluice_connection *connection, const char *bytes, size_t size);
 
 /* Waits until there is something to read, or, with `writes`, room to write. */
 void sluice_wait(struct sluice_connection *connection, bool writes, uint32_t milliseconds);
 
-/* Reads what is there. */
+/* Reads the available bytes. */
 void sluice_receive(struct sluice_connection *connection);
 
 /* The next reply; NULL if there is no whole one. The caller frees it (freeReplyObject). */
 redisReply *sluice_reply(struct sluice_connection *connection);
 
-/* Transmits a command, and waits for its reply; NULL: `why` says why there is none. */
+/* Transmits a command, and waits for its reply; NULL: `why` is the reason. */
 redisReply *sluice_command(struct sluice_connection *connection, uint32_t timeout, int count, const char **words);
 
 #endif

@@ -1,9 +1,9 @@
-/* What a client does for one instance among several of a function (CHC, 3.3.3 and 3.4): the updates of a batch of packets
- * are one commit, which the store applies as a whole, once, and only for the instance that owns what it changes; parts of
- * the traffic are taken and given up; and the store calls back when what was read here has changed.
+/* The client of one instance among several of a function (CHC, 3.3.3 and 3.4): the updates of a batch of packets
+ * are one commit, which the store applies as a whole, once, and only for the instance that owns the changed objects; parts of
+ * the traffic are acquired and released; and the store calls back when a cached object has changed.
  *
  * Callbacks are those of CLIENT TRACKING, for the keys of watched objects and of owners (BCAST: else the store would
- * remember every key that an operation reads). They come on a second connection (REDIRECT), as replies of the first have
+ * remember every key that an operation reads). They arrive on a second connection (REDIRECT), as replies of the first have
  * no arrays, and the protocol RESP3 needs hiredis 1. */
 #include "calls.h"
 
@@ -81,12 +81,12 @@ enum sl_store_status sluice_commit_update(struct client *client, const struct sl
     return SL_STORE_DONE;
 }
 
-/* The key that says which instance owns a part of the traffic. */
+/* The key with the instance that owns a part of the traffic. */
 static size_t owner_key(const struct client *client, uint32_t part, char *to, size_t size) {
     return (size_t)snprintf(to, size, "sluice-owner:{%.200s}%u", client->options.function, part);
 }
 
-/* The key that says what the processes of this instance have done. */
+/* The key with the commits of the processes of this instance. */
 static size_t done_key(const struct client *client, char *to, size_t size) {
     return (size_t)snprintf(to, size, "sluice-done:{%.100s}%s:%u", client->options.function, client->options.instance,
                             client->options.run);
@@ -129,10 +129,10 @@ static void instance_commit(struct sl_store *store, uint64_t clock) {
 
 /* --- parts of the traffic --- */
 
-/* The keys of parts: what they begin and end with. */
+/* The prefix and the suffix of the keys of parts. */
 struct part_keys { const char *prefix, *suffix; };
 
-/* Writes a call of a function with the key of each of these parts, after that of what is done, if `done`; and words. */
+/* Writes a call of a function with the key of each of these parts, after the key of commits, if `done`; and words. */
 static bool write_parts(struct client *client, const char *function, bool reads, bool done, struct part_keys keys_of,
                         const uint8_t *parts, const struct word *words, unsigned count) {
     static char keys[1 + SLUICE_PARTS][256];
@@ -166,7 +166,7 @@ static bool instance_own(struct sl_store *store, const uint8_t *parts, uint32_t 
         if (!write_parts(client, "own", false, true, owners, parts, words, 3) || sluice_await(client, &all) != SL_STORE_DONE)
             return false;
         if (!all.number) {
-            store->poll(store, 20);   /* the store calls back when a part is given up */
+            store->poll(store, 20);   /* the store calls back when a part is released */
             continue;
         }
         for (uint32_t i = 0; i < SLUICE_PARTS / 8; i++)
@@ -192,7 +192,7 @@ static void instance_release(struct sl_store *store, const uint8_t *parts, const
         store->owned[i] &= (uint8_t)~parts[i];
 }
 
-/* What this process has from the beginning: a bit for each part, and the version of the table. */
+/* The initial state of this process: a bit for each part, and the version of the table. */
 static bool read_owned(struct client *client) {
     uint8_t all[SLUICE_PARTS / 8];
     struct word word[] = {{client->options.token, strlen(client->options.token)}};
@@ -253,7 +253,7 @@ static void take_callbacks(struct client *client) {
         client->store.generation++;
         freeReplyObject(reply);
     }
-    if (client->callbacks.fd < 0 && client->connection.fd >= 0) {   /* what is read here may be old: both begin again */
+    if (client->callbacks.fd < 0 && client->connection.fd >= 0) {   /* cached objects may be old: both connect again */
         client->store.generation++;
         snprintf(client->connection.why, sizeof client->connection.why, "its callbacks: %.120s", client->callbacks.why);
         sluice_disconnect(&client->connection);

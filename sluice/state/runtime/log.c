@@ -1,9 +1,9 @@
 /* The write-ahead log of an instance (CHC, 3.4.4): the calls that change the store, from which the controller recovers one
- * that has lost what it acknowledged (sluice/state/recovery.py).
+ * that has lost acknowledged updates (sluice/state/recovery.py).
  *
  * The file has the calls as they are transmitted; each is there before. It also has, for each call for whose result a
  * packet waited, which calls of all processes the store had performed by then (TS): `*4 TS process number counts`. The
- * controller removes what a checkpoint of the store has. */
+ * controller removes the calls that a checkpoint of the store has. */
 #include "calls.h"
 
 #include <errno.h>
@@ -19,7 +19,7 @@ size_t sluice_counts_key(const struct client *client, char *to, size_t size) {
 struct piece { const char *bytes; size_t size; };
 
 /* Appends a record of several pieces, or calls. Where not all of it is written (a full disk), the file ends as before: a
- * record that is not whole would hide all that follow. The store's count of calls says then what cannot be recovered. */
+ * record that is not whole would hide all that follow. The store's count of calls then shows the loss. */
 static void append(struct client *client, const struct piece *piece, unsigned count, uint64_t calls) {
     int log = client->options.log;
     struct stat before;

@@ -1,4 +1,4 @@
-/* Replies of the store: what they acknowledge, the result that a packet waits for, and what was lost. */
+/* Replies of the store: the acknowledged calls, the result that a packet waits for, and losses. */
 #include "calls.h"
 
 #include <errno.h>
@@ -72,7 +72,7 @@ static bool is_safe(const struct client *client, const redisReply *reply) {
     return pair && reply->element[0]->integer >= 1 && reply->element[1]->integer >= client->options.replicas;
 }
 
-/* Takes a reply to the first call that has none. */
+/* Handles a reply to the first call that has none. */
 static void take_reply(struct client *client, const redisReply *reply) {
     const struct call *call = &client->call[client->replied & (client->calls - 1)];
     redisReply alone = sluice_log_reply(client, call, reply);
@@ -120,7 +120,7 @@ static bool awaits_reply(const struct client *client) {
            client->call[client->replied & (client->calls - 1)].bytes <= client->sent - client->taken;
 }
 
-/* Another node has the keys, or none has them now: what is not acknowledged is transmitted again. */
+/* Another node has the keys, or none has them now: unacknowledged calls are transmitted again. */
 static bool leave_node(struct client *client, const redisReply *reply) {
     enum sluice_node node = sluice_node_of(client, reply);
     if (node == SLUICE_NODE_READY)
@@ -138,7 +138,7 @@ void sluice_take_replies(struct client *client) {
     redisReply *reply;
     while ((reply = sluice_reply(&client->connection))) {
         if (!awaits_reply(client)) {
-            freeReplyObject(reply);   /* a reply to nothing: what follows cannot be told apart */
+            freeReplyObject(reply);   /* a reply to nothing: later replies cannot be assigned to calls */
             snprintf(client->connection.why, sizeof client->connection.why, "a reply without a call");
             sluice_disconnect(&client->connection);
             return;

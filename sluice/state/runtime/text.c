@@ -39,7 +39,7 @@ void sluice_write_id(uint32_t epoch, uint64_t id, char *to) {
         to[i] = (char)(id >> (56 - 8 * i));
 }
 
-/* Up to which identifier no update will be transmitted again. What an instance may handle again counts as pending. */
+/* The identifier up to which no update is transmitted again. Updates that an instance may repeat count as pending. */
 static uint64_t settled(const struct client *client) {
     uint64_t next = client->store.acknowledged < client->store.made
                         ? client->call[client->store.acknowledged & (client->calls - 1)].floor

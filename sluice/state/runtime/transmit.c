@@ -1,4 +1,4 @@
-/* Transmission of calls: connections with the server that has the keys, and what is transmitted again on a new one. */
+/* Transmission of calls: connections with the server that has the keys, and repeated transmission on a new one. */
 #include "calls.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Helpers that programs for mOS include: messages. TRACE_ERROR and TRACE_INFO go to standard error; the others only in
- * programs compiled with -DDEBUG. What programs expect to come with it is included. */
+ * programs compiled with -DDEBUG. Headers that programs expect from it are included. */
 #ifndef MOS_DEBUG_H
 #define MOS_DEBUG_H
 

@@ -1,7 +1,7 @@
 /* mOS's monitoring interface, as libsluice_mos offers it: sockets that watch flows, events, callbacks, packets.
  *
  * Names, and the numbers of events, are those of mOS 0.3, so that programs written for it compile as they
- * are. What each call does, in which order callbacks come and when their data is valid stands in docs/mos.md. Calls return
+ * are. docs/mos.md describes each call, the order of callbacks, and when their data is valid. Calls return
  * -1 and set errno when they fail. */
 #ifndef MOS_API_H
 #define MOS_API_H
@@ -16,7 +16,7 @@
 #include <sys/time.h>
 
 /* The kernel and the C library each have a header with struct iphdr and struct tcphdr, and the two exclude each other.
- * Programs include either, before this one or behind it: the one that comes first stands, and the C library's, which has
+ * Programs include either, before this one or after it: the first one is used, and the C library's, which has
  * both sets of names, also for the other. */
 #ifndef _LINUX_IP_H
 #include <netinet/ip.h>
@@ -103,7 +103,7 @@ enum mos_event_type {
     MOS_ON_DEBUG_MESSAGE = 1 << 11,   /* cannot be registered */
 };
 
-/* Hooks: without a flow's stack, behind the update of the receiver's, behind that of the sender's. */
+/* Hooks: without a flow's stack, after the update of the receiver's, after that of the sender's. */
 #define MOS_NULL (1 << 29)
 #define MOS_HK_RCV (1 << 30)
 #define MOS_HK_SND ((int)(1u << 31))
@@ -154,8 +154,8 @@ struct pkt_info {
     struct tcphdr *tcph;   /* NULL of another protocol than TCP */
     uint8_t *payload;
 };
-#define MTCP_CB_GETCURPKT_CREATE_COPY   /* programs ask for it: mtcp_getlastpkt fills in a struct pkt_info */
-#define PKT_INFO_LEN offsetof(struct pkt_info, ethh)   /* of what are no pointers */
+#define MTCP_CB_GETCURPKT_CREATE_COPY   /* programs test for it: mtcp_getlastpkt fills in a struct pkt_info */
+#define PKT_INFO_LEN offsetof(struct pkt_info, ethh)   /* of the members that are no pointers */
 
 enum {
     MOS_ETH_HDR = 1 << 0, MOS_IP_HDR = 1 << 1, MOS_TCP_HDR = 1 << 2, MOS_TCP_PAYLOAD = 1 << 3,

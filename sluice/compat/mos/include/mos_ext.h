@@ -1,4 +1,4 @@
-/* What users of mOS added to its interface, as libsluice_mos offers it. docs/mos.md describes each call.
+/* Extensions of mOS's interface by its users, in libsluice_mos. docs/mos.md describes each call.
  *
  * Calls return -1 and set errno when they fail. Those with a socket are for the thread of its context (EPERM in others),
  * and but for mos_ext_find, mos_ext_inject and mos_ext_on_start for a flow's socket (ENOTCONN without a flow). */
@@ -29,12 +29,12 @@ int mos_ext_consume(mctx_t mctx, int sock, int side, size_t count);
  * are not forwarded. */
 int mos_ext_reset(mctx_t mctx, int sock);
 
-/* Callbacks of a side (or both) that MOS_STOP_MON or mtcp_close has stopped are called again. Reading goes on with the next
+/* Callbacks of a side (or both) that MOS_STOP_MON or mtcp_close has stopped are called again. Reading continues with the next
  * byte that is expected. */
 int mos_ext_resume(mctx_t mctx, int sock, int side);
 
 /* The flow's packets are forwarded, or dropped, without callbacks and buffers, from the next one on, until
- * mos_ext_take_back, after which reading goes on with the next byte. CONN_END comes all the same. EBUSY: another monitor
+ * mos_ext_take_back, after which reading continues with the next byte. CONN_END is still raised. EBUSY: another monitor
  * watches the flow. */
 enum mos_ext_offload { MOS_EXT_BYPASS = 1, MOS_EXT_DROP = 2 };
 int mos_ext_offload(mctx_t mctx, int sock, enum mos_ext_offload what);

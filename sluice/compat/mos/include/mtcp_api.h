@@ -29,10 +29,10 @@ typedef struct mtcp_context *mctx_t;
 
 enum socket_type {
     MOS_SOCK_UNUSED,
-    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM,   /* of end hosts; mtcp_socket takes SOCK_STREAM, too */
+    MOS_SOCK_STREAM_LISTEN, MOS_SOCK_STREAM,   /* of end hosts; mtcp_socket accepts SOCK_STREAM, too */
     MOS_SOCK_PROXY,                            /* there is none */
     MOS_SOCK_EPOLL, MOS_SOCK_PIPE,
-    MOS_SOCK_MONITOR_STREAM_ACTIVE,   /* one flow, as one monitor sees it: what callbacks get */
+    MOS_SOCK_MONITOR_STREAM_ACTIVE,   /* one flow, of one monitor: the argument of callbacks */
     MOS_SOCK_MONITOR_STREAM, MOS_SOCK_MONITOR_RAW,
     MOS_SOCK_PROXY_LISTEN,
 };
@@ -49,7 +49,7 @@ struct mtcp_conf {
     int rcvbuf_size, sndbuf_size;
     int tcp_tw_interval, tcp_timewait;   /* seconds; the second name is mTCP's */
     int tcp_timeout;        /* seconds, -1: never */
-    /* of programs that mOS starts by itself, which this library does not: nothing */
+    /* of programs that mOS starts, which this library does not: no effect */
     uint64_t app_cpu_mask[MOS_APP];
     char *app_argv[MOS_APP][MOS_APP_ARGC];
     int app_argc[MOS_APP];

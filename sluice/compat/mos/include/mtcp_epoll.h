@@ -1,7 +1,7 @@
 /* mOS's interface: waiting for sockets and pipes of an end host. A socket is in one set at most.
  *
  * An event is of input (with MOS_EPOLLPRI and MOS_EPOLLRDHUP), of output or an error, not of several: where there are both
- * input and output, they come one after the other. */
+ * input and output, they are reported one after the other. */
 #ifndef MTCP_EPOLL_H
 #define MTCP_EPOLL_H
 

@@ -1,6 +1,6 @@
 /* Helpers that programs for mOS include: which core gets a packet. Addresses and ports in network byte order.
  *
- * The core is the same for both directions of a flow, as it must be for a monitor. Some programs say in one more argument
+ * The core is the same for both directions of a flow, as it must be for a monitor. Some programs give in one more argument
  * in which order the bytes are; it makes no difference. */
 #ifndef RSS_H
 #define RSS_H

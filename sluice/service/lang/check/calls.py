@@ -50,7 +50,7 @@ class CallChecker(OperatorChecker):
     """Types of calls."""
 
     def call(self, node: tree.Call, flow: tree.Expression | None = None) -> Type:
-        """The type of a call; `flow` is what a pipeline gives it, which takes the place of `_`, or stands last."""
+        """The type of a call; `flow` is the pipeline's value, which replaces `_`, or is the last argument."""
         arguments = list(node.arguments)
         if flow is not None:
             arguments = _with_flow(arguments, flow)
@@ -262,7 +262,7 @@ class CallChecker(OperatorChecker):
 
 
 def fits(channel: ChannelOf, wanted: Type) -> bool:
-    """Whether a channel can stand where another one is wanted: it does all that the other one does."""
+    """Whether a channel can be given where another one is required: it permits all its operations."""
     if not isinstance(wanted, ChannelOf) or channel.array != wanted.array:
         return False
     pairs = ((channel.receives, wanted.receives), (channel.sends, wanted.sends))

@@ -114,7 +114,7 @@ class ExpressionChecker(CallChecker):
 
     def _name(self, node: tree.Name) -> Type:
         if node.binding is not None:
-            return node.type  # what flows into a stage of a pipeline
+            return node.type  # the input of a pipeline's stage
         if self.find(node.name) is None:
             if node.name == "empty_dictionary":
                 return DictionaryOf(ANY, ANY)
@@ -273,7 +273,7 @@ class ExpressionChecker(CallChecker):
         self.warn(node.place, "this 'switch' has no '_', and has the value 0 or empty when no case fits")
 
     def _iterated(self, over: tree.Expression, what: str) -> tuple[Type, int | None]:
-        """What a loop goes over: items of a list, or channels of an array."""
+        """The items of a loop: those of a list, or channels of an array."""
         found = self.check(over)
         if isinstance(found, ChannelOf) and found.array:
             return ChannelOf(found.receives, found.sends), None
@@ -348,7 +348,7 @@ class ExpressionChecker(CallChecker):
     # --- channels
 
     def channel(self, node: tree.Expression, what: str) -> ChannelOf:
-        """The type of what must be a single channel."""
+        """The type of an expression that must be a single channel."""
         found = self.check(node)
         if not isinstance(found, ChannelOf):
             raise ServiceError(node.place, f"{what} is a channel, and this is {found}", "name a channel.")

@@ -31,7 +31,7 @@ class OperatorChecker(Scope):
 
     @abstractmethod
     def check(self, node: tree.Expression, used: bool = True) -> Type:
-        """The type of an expression; `used` says whether its value is."""
+        """The type of an expression; `used`: whether its value is."""
 
     def value(self, node: tree.Expression, what: str) -> Type:
         """The type of an expression that must have a value."""

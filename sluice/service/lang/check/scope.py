@@ -1,4 +1,4 @@
-"""Names that are known at a place of a program, and what the checker knows of all declarations."""
+"""Names in scope at a place of a program, and the checker's data on all declarations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BASIC = {"integer": INTEGER, "string": STRING, "boolean": BOOLEAN, "ipv4_addres
 
 @dataclass(eq=False)
 class Signature:
-    """A function or a process: its channels and parameters in order, its state, and what it returns."""
+    """A function or a process: its channels and parameters in order, its state, and its return type."""
 
     name: str
     declaration: tree.Function | tree.Process
@@ -66,7 +66,7 @@ class Checked:
 
 
 class Scope:
-    """Looks up names and types; keeps what the expression checkers share."""
+    """Looks up names and types; has the data that expression checkers share."""
 
     def __init__(self, checked: Checked) -> None:
         self.checked = checked
@@ -167,7 +167,7 @@ class Scope:
         return ChannelOf(self.resolve(written.receives), self.resolve(written.sends), written.array)
 
     def coerce(self, node: tree.Expression, wanted: Type, what: str) -> None:
-        """Give an expression the type that its place wants. `what` begins the message if it has another one."""
+        """Give an expression the type required in its place. `what` begins the message if it has another one."""
         if wanted == ANY:
             return
         found = joined(wanted, node.type)
@@ -186,7 +186,7 @@ def _article(type: Type) -> str:
 
 
 def push(node: tree.Expression, type: Type) -> None:
-    """Tell an expression, and those that it takes its value from, the type that is known by now."""
+    """Set the type that is known by now on an expression, and on those that give its value."""
     if isinstance(type, ChannelOf):
         return
     node.type = type

@@ -9,7 +9,7 @@ from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.lexer import Token, tokens
 
 DEEPEST = 100
-"""Blocks and brackets inside one another; more is refused, as each takes the parser's own stack."""
+"""Blocks and brackets inside one another; more is refused, as each uses the parser's own stack."""
 
 _SEPARATORS = {
     ":": "a colon stands between a name and its type, and before a block.",
@@ -21,7 +21,7 @@ _SEPARATORS = {
 
 
 class Cursor:
-    """Looks at tokens, and takes them."""
+    """Reads and consumes tokens."""
 
     def __init__(self, source: str, file: str) -> None:
         self._tokens = tokens(source, file)
@@ -59,7 +59,7 @@ class Cursor:
         return token
 
     def take_if(self, *texts: str) -> bool:
-        """Take the current token if it is one of these marks or keywords."""
+        """Consume the current token if it is one of these marks or keywords."""
         if self.at(*texts):
             self._at += 1
             return True
@@ -72,7 +72,7 @@ class Cursor:
         return False
 
     def expect(self, text: str, where: str, advice: str = "") -> Token:
-        """Take a mark or keyword that must be there; `where` continues the sentence `'x' is missing ...`."""
+        """Consume a mark or keyword that must be there; `where` continues the sentence `'x' is missing ...`."""
         if not self.at(text):
             raise ServiceError(
                 self.place,
@@ -82,7 +82,7 @@ class Cursor:
         return self.take()
 
     def name(self, what: str, anonymous: bool = False) -> str:
-        """Take a name; `what` says of what."""
+        """Consume a name; `what` is the kind of thing that it names."""
         if self.at_kind("word") or (anonymous and self.at("_")):
             return self.take().text
         if self.at_kind("keyword"):

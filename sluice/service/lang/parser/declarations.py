@@ -1,4 +1,4 @@
-"""Declarations: types, processes, functions, and the file that they stand in."""
+"""Declarations: types, processes, functions, and their file."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class ExpressionParser(TypeParser):
     # --- blocks
 
     def block(self, after: str) -> tree.Expression:
-        """What stands after ':' or '=': an indented block, or an expression on the same line."""
+        """The part after ':' or '=': an indented block, or an expression on the same line."""
         with self.deeper():
             if self.at_kind("newline") and self.ahead().kind == "indent":
                 self.take()

@@ -13,7 +13,7 @@ LARGEST = 1 << 20
 
 
 def parse_program(path: str) -> tuple[tree.Program, list[Warned]]:
-    """The program in a file, and what is doubtful about it. Raises ServiceError."""
+    """The program in a file, and its warnings. Raises ServiceError."""
     program, warnings = tree.Program(path), list[Warned]()
     _read(Path(path), program, warnings, [], None)
     return program, warnings

@@ -15,7 +15,7 @@ class TypeParser(Cursor):
     """Reads types."""
 
     def type(self) -> tree.TypeExpression:
-        """A type that stands in a signature, a field, or a declaration without fields."""
+        """A type in a signature, a field, or a declaration without fields."""
         with self.deeper():
             return self._type()
 
@@ -155,7 +155,7 @@ class TypeParser(Cursor):
         return tree.ChannelDeclaration(place, self.name("the name of a channel"), receives, sends, False)
 
     def _slash_inside(self) -> bool:
-        """Whether a slash stands between this bracket and the one that closes it."""
+        """Whether there is a slash between this bracket and the one that closes it."""
         depth, count = 0, 0
         while True:
             token = self.ahead(count)

@@ -77,7 +77,7 @@ struct service_channel {
     struct service_channel *to;   /* the target of the message that passes; null if it is skipped */
     struct service_channel *from; /* whose message is passing to this one: no other may be sent meanwhile */
     struct service_tail tail;     /* parts of that message after these */
-    uint32_t need;                /* bytes without which a parser cannot go on */
+    uint32_t need;                /* bytes without which a parser cannot continue */
     uint64_t passing;             /* bytes of a message that are still to pass or to be skipped */
     uint32_t received, sent;      /* final answers, and requests that have one, since nothing was due last */
     uint32_t due_since;           /* the second since which an answer is due */
@@ -89,17 +89,17 @@ struct service_channel {
         uint32_t pass_bytes; /* of the message that passes */
     };
     uint32_t sum_out;             /* checksum of the sent bytes */
-    uint64_t asked_at;            /* nanoseconds: the only request that is due was sent; 0: not known */
     uint32_t taken;               /* bytes at the front of `in` that the current step of a rule has received */
     int fd;
-    uint16_t port, index;
-    uint16_t peer_port; /* TCP port of a client */
+    uint32_t asked_at;            /* microseconds: the only request that is due was sent; 0: not known (tally.h) */
     uint32_t address; /* IPv4: of the client; of a backend, that to which `bind` has bound it; 0: none */
     uint8_t notes[SERVICE_NOTES]; /* of the requests that were sent, for the parser of their answers */
-    uint8_t notes_first, notes_count;
-    uint8_t pipe;     /* that through which a message passes in the kernel, of its worker; 0: none */
-    uint8_t link;     /* enum service_link */
-    uint8_t broken;   /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
+    uint16_t index;
+    uint16_t peer_port; /* TCP port of a client */
+    uint8_t port;       /* below SERVICE_PORTS */
+    uint8_t link;       /* enum service_link */
+    uint8_t broken;     /* enum service_counter: why the connection has ended; the next rule that uses it is notified */
+    uint8_t pipe;       /* that through which a message passes in the kernel, of its worker; 0: none */
     bool reopens : 1;     /* connected to a backend, at the first message and again after its end */
     bool readable : 1;    /* more may be read from the connection */
     bool writable : 1;    /* more may be written to it */
@@ -120,7 +120,9 @@ struct service_channel {
     bool awaits : 1;      /* the header of a proxy precedes its first message */
     bool cached : 1;      /* answers of its backend are stored, cache.h */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
+    uint8_t notes_first : 3;
     uint8_t interims : 5; /* interim responses to the request whose answer is due */
+    uint8_t notes_count : 3;
 };
 
 enum { SERVICE_PORTS = 16 };

@@ -25,12 +25,13 @@ static inline void service_tally_add(uint64_t *place, uint64_t by)
     __atomic_store_n(place, *place + by, __ATOMIC_RELAXED); /* the thread of metrics reads it */
 }
 
-static inline uint64_t service_tally_clock(void)
+/* Microseconds, which wrap around after 71 minutes. */
+static inline uint32_t service_tally_clock(void)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    return (uint32_t)((uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000);
 }
 
 /* The tally of the backend of a channel; null if nothing is counted. */
@@ -50,7 +51,7 @@ static inline void service_tally_request(struct service_channel *c, bool alone)
         return;
     service_tally_add(&tally->requests, 1);
     if (alone)
-        c->asked_at = service_tally_clock();
+        c->asked_at = service_tally_clock() | 1; /* 0 is no time */
 }
 
 /* Its last answer was received, or as much of it as the program needs. */
@@ -65,7 +66,7 @@ static inline void service_tally_answer(struct service_channel *c)
     service_tally_add(&tally->answers, 1);
     if (!c->asked_at)
         return;
-    took = service_tally_clock() - c->asked_at;
+    took = (uint64_t)(uint32_t)(service_tally_clock() + 1 - c->asked_at) * 1000;
     c->asked_at = 0;
     service_tally_add(&tally->timed, 1);
     service_tally_add(&tally->nanoseconds, took);

@@ -98,7 +98,7 @@ def add(commands: Any) -> None:
         ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
         ("access_log_keep", "files before it that are kept"),
         ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
-        ("cache", "MiB in which responses of HTTP backends are cached; 0: there is no cache"),
+        ("cache", "MiB in which responses of HTTP backends are cached; 0: as many as the program says, or none"),
         ("http2", "streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only"),
         ("http2_memory", "MiB of memory of HTTP/2"),
         ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),

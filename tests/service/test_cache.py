@@ -492,8 +492,9 @@ def test_bytes_that_no_request_has_asked_for_are_dropped() -> None:
 
 
 def test_a_size_of_a_cache_is_checked() -> None:
-    with pytest.raises(UsageError, match="--buffer-size 64: at least 4096 bytes with --cache"):
-        checked_limits({"cache": 1, "buffer_size": 64})
+    for limits, program in ({"cache": 1, "buffer_size": 1024}, "http_failover"), ({"buffer_size": 1024}, "http_cache"):
+        with pytest.raises(UsageError, match="--buffer-size 1024: at least 4096 bytes with a cache"):
+            with_cache(load_file(program), checked_limits(limits))
     with pytest.raises(UsageError, match="--cache 2000000"):
         checked_limits({"cache": 2000000})
 

@@ -113,8 +113,6 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         limits = dataclasses.replace(limits, access_log=str(Path(limits.access_log).absolute()))
     if limits.cache > 1 << 20:
         raise UsageError(f"--cache {limits.cache}: at most {1 << 20} MiB")
-    if limits.cache and limits.buffer_size < 4096:
-        raise UsageError(f"--buffer-size {limits.buffer_size}: at least 4096 bytes with --cache")
     if limits.http2 > 1000:
         raise UsageError(f"--http2 {limits.http2}: at most 1000 streams of a connection; 0: none")
     if limits.http2 and limits.buffer_size < 16384:
@@ -175,8 +173,12 @@ def read_tls(
 
 
 def with_cache(service: Service, limits: Limits) -> Limits:
-    """Limits with the cache that the program itself gives, if there is none yet."""
-    return limits if limits.cache else dataclasses.replace(limits, cache=service.cache)
+    """Limits with the cache that the program itself gives, if there is none yet. Raises UsageError."""
+    if not limits.cache:
+        limits = dataclasses.replace(limits, cache=service.cache)
+    if limits.cache and limits.buffer_size < 4096:
+        raise UsageError(f"--buffer-size {limits.buffer_size}: at least 4096 bytes with a cache")
+    return limits
 
 
 def require_web(service: Service, process: Signature, wiring: Wiring, limits: Limits) -> None:

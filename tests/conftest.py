@@ -17,7 +17,7 @@ from sluice.engine.trust import UntrustedError, check_folder
 from tests.support.conserve import check_every_box
 from tests.support.unoptimised import fewer_passes, unoptimised
 
-pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order"]
+pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.order", "tests.support.lines"]
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
     *("analyze", "bench/test_bound.py", "bench/test_branches.py", "bench/test_instructions.py", "isolate", "native"),

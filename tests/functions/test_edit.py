@@ -195,6 +195,25 @@ def test_a_gap_in_a_body_that_leaves_in_chunks(tmp_path: Path) -> None:
     assert middle.end()["closed"] == 1
 
 
+def test_longer_output_acknowledges_no_hole(tmp_path: Path) -> None:
+    """The server has acknowledged 800 bytes, which were 300: the hole after these is waited for, whatever is held."""
+    middle = Middle(tmp_path, "pattern=secret,mode=replace,with=public knowledge")
+    text = b"secret" * 50 + b"a secret in the hole" + b"x" * 880
+    client, server = pair((text, b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    client.sent = len(text)
+    for offset, end in (0, 300), (400, 800), (800, 1000), (1000, 1200), (300, 400):
+        middle.now += 200 * MS
+        for packet in middle.through([client.packet("A", offset, text[offset:end])]):
+            if packet[14 + 16 : 14 + 20] == server.address:
+                server.feed(packet)
+        middle.through([server.packet("A", 0)])
+    assert bytes(server.got) == edited(text, "replace")
+    assert middle.end()["not_edited"] == 0
+
+
 def test_no_byte_of_a_connection_that_was_reset_leaves_in_another(tmp_path: Path) -> None:
     """The chunks of the second end in an error after "abc"; then the first one's "sec" has waited too long."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")

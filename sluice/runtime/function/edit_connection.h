@@ -25,6 +25,7 @@ struct sl_edit_side {
     uint16_t mss, window;       /* that it announced */
     uint8_t scale;              /* of its window, as its SYN says */
     bool stamps, sacks;         /* it uses these options */
+    bool missed;                /* the receiver has acknowledged bytes that the box has not transmitted */
     /* The headers of its last packet: */
     uint16_t head_length, link_type, port;
     struct sl_edit_places places;

@@ -24,7 +24,18 @@ static inline uint32_t sl_edit_take_ack(struct sl_edit_side *sender, uint32_t ac
     }
     if (position <= most)
         sender->told = sl_max(sender->told, acknowledged);
+    sender->missed = position > most;
     return (uint32_t)acknowledged;
+}
+
+/* Keeps the stack from taking acknowledgements of output, whose numbers are larger where edits have made bytes longer, for
+ * those of bytes that it has not seen: it would give up the hole before these. */
+static inline void sl_edit_keep_holes(struct sl_edit_connection *c) {
+    for (unsigned side = 0; side < 2; side++) {
+        struct sl_sequence *seq = sl_event_sequence(&c->event, side);
+        if (seq && !c->side[side].missed)
+            sl_sequence_wait_on(seq);
+    }
 }
 
 /* Translates the blocks of a selective acknowledgement of the bytes of `sender`. Blocks of which nothing remains become
@@ -196,6 +207,7 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
     const uint32_t ack_was = (uint32_t)sl_load_be32(tcp + 8);
     const bool news = ack_was != mine->ack || (uint16_t)sl_load_be16(tcp + 14) != mine->window;
     const uint32_t ack = flags & SL_TCP_ACK ? sl_edit_take_ack(its, ack_was) : ack_was;
+    sl_edit_keep_holes(c);
     sl_edit_count(c);
     if ((flags & SL_TCP_FIN) && e >= sent && e - sent < SL_FAR)
         mine->fin = e;

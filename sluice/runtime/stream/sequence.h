@@ -48,6 +48,12 @@ static inline bool sl_sequence_acknowledge(struct sl_sequence *seq, const struct
     return SL_UNLIKELY(seq->held != NULL) && sl_sequence_acknowledge_held(seq, rules, received, edge, now, grace);
 }
 
+/* What the receiver says of `next` does not count: its numbers are those of other bytes (function/edit.h). */
+static inline void sl_sequence_wait_on(struct sl_sequence *seq) {
+    if (seq->held)
+        seq->held->armed = false;
+}
+
 /* Before which position holes are to be given up, as the receiver has what was in them. */
 static inline uint64_t sl_sequence_settled(const struct sl_sequence *seq) {
     return seq->held && seq->held->armed ? seq->held->settled : seq->next;

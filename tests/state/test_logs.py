@@ -19,7 +19,7 @@ from sluice.state.logs import ENDED, Entry, WriteAheadLog, replay_order
 from sluice.state.peer import Peer
 from sluice.state.recovery import CONTROLLER, Recovery, counts_key, whole_key
 from tests.state.boxes import needs_store
-from tests.state.servers import Server, running
+from tests.state.servers import Server
 
 RESTARTS = 700
 PATIENCE = 20.0
@@ -194,16 +194,9 @@ def test_a_full_disk_hides_no_record(trial: Path, store: Location, tmp_path: Pat
     log.close()
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Server]:
-    # the path of a Unix socket has at most 107 bytes
-    with running(Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])) as found:
-        yield found
-
-
 @needs_store
 def test_a_checkpoint_that_waits_for_another_one_is_none_yet(own_server: Server) -> None:
-    """An append-only file is rewritten after the end of a BGSAVE that somebody else began."""
+    """An append-only file is rewritten after the end of a BGSAVE that another client began."""
     with own_server.peer() as peer:
         peer.call("CONFIG", "SET", "appendonly", "yes")
         recovery = recovery_of(peer, "f")

@@ -26,8 +26,9 @@ RESTARTS = 700
 PATIENCE = 20.0
 
 
-def record(*words: str) -> bytes:
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one.encode()) for one in words)
+def record(*words: str | bytes | int) -> bytes:
+    texts = [one if isinstance(one, bytes) else str(one).encode() for one in words]
+    return b"*%d\r\n" % len(texts) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one) for one in texts)
 
 
 def call(process: str, number: int, size: int = 0) -> bytes:
@@ -131,8 +132,7 @@ def test_ts_does_not_grow_with_each_restart(store: Location) -> None:
                 *("FCALL", f"{recovery.prefix}_logged", 3, counts_key("f", 1), "sluice:{f}n:", "sluice-log:{f}n:"),
                 *(before, 1, "add", "t", bytes(8), b"\0\1\0\0" + number.to_bytes(4, "big"), 1),
             )
-            texts = [one if isinstance(one, bytes) else str(one).encode() for one in words]
-            os.write(log.file, b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in texts))
+            os.write(log.file, record(*words))
             peer.call(*words)
             sizes.append(perform(recovery, peer, "inherit", [owner], before, after))
         assert max(sizes) < 100

@@ -43,8 +43,10 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
     if why := missing():
         pytest.skip(why)
     # the path of a Unix socket has at most 107 bytes
-    with running(Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])) as found:
+    folder = Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])
+    with running(folder) as found:
         yield found
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -40,6 +40,7 @@ from sluice.engine.box import Box, CompiledStack, RunError, Settings, compile_st
 from sluice.engine.functions import find_functions  # noqa: E402
 from sluice.engine.inputs import Frame, InputError, Inputs, Source  # noqa: E402
 from sluice.engine.workers import WorkerBoxes  # noqa: E402
+from sluice.isolate.interfaces import entered  # noqa: E402
 from tests.live.veth import Veth, why_not  # noqa: E402
 from tests.live.wire import CLIENT, SERVER, Inline, Wire, ip  # noqa: E402
 from tests.support.capture import pcap  # noqa: E402
@@ -63,35 +64,22 @@ def library_of(stack: CompiledStack) -> Any:
     return ctypes.CDLL(str(stack.compiled.path))
 
 
-def enter(handle: int) -> None:
-    """Let the calling thread use a network namespace. Closes the handle."""
+@contextlib.contextmanager
+def inside(space: str) -> Generator[None]:
+    """Meanwhile, this thread uses a named network namespace."""
+    handle = os.open(f"/run/netns/{space}", os.O_RDONLY)
     try:
-        if ctypes.CDLL(None, use_errno=True).setns(handle, 0x40000000):
-            raise OSError(ctypes.get_errno(), "setns")
+        with entered(handle):
+            yield
     finally:
         os.close(handle)
 
 
-def named(space: str) -> int:
-    return os.open(f"/run/netns/{space}", os.O_RDONLY)
-
-
-@contextlib.contextmanager
-def inside(space: str) -> Generator[None]:
-    """Meanwhile, this thread uses a named network namespace."""
-    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-    enter(named(space))
-    try:
-        yield
-    finally:
-        enter(own)
-
-
 def load(space: str, interface: str, path: str, gap: float) -> None:
     """In a process: send the datagrams of all flows again and again, `gap` seconds after each 64, until it is ended."""
-    enter(named(space))
     library = ctypes.CDLL(path)
-    out = Source.create_uri(library, f"af_packet:{interface}".encode())
+    with inside(space):
+        out = Source.create_uri(library, f"af_packet:{interface}".encode())
     given = flows()
     held = [ctypes.create_string_buffer(frame, len(frame)) for frame in given]
     frames = (Frame * len(given))()

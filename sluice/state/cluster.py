@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from sluice.state.errors import StoreError
 from sluice.state.location import Location
-from sluice.state.peer import Peer, Reply, ReplyError, run_id
+from sluice.state.peer import Peer, Reply, ReplyError, info_fields, run_id
 
 SLOTS = 16384
 LATER = ("MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN", "LOADING", "MASTERDOWN", "READONLY")
@@ -185,11 +185,11 @@ def open_store(location: Location, timeout: float | None = None) -> Peer | Clust
     if location.path:
         return peer
     try:
-        info = peer.call("INFO", "cluster")
+        fields = info_fields(peer.call("INFO", "cluster"))
     except StoreError:
         peer.close()
         raise
-    if not isinstance(info, bytes) or b"cluster_enabled:1" not in info:
+    if fields.get("cluster_enabled") != "1":
         return peer
     peer.close()
     return Cluster(replace(location, nodes=((location.host, location.port),)), seconds)

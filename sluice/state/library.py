@@ -10,7 +10,7 @@ from pathlib import Path
 from sluice.hooks.shared import Operation
 from sluice.state.cluster import Cluster
 from sluice.state.errors import StoreError
-from sluice.state.peer import Peer, ReplyError
+from sluice.state.peer import Peer, ReplyError, info_fields
 
 OPERATIONS = Path(__file__).resolve().parent / "store" / "operations.lua"
 VERSIONS = {"redis": (7, 0), "valkey": (7, 2)}
@@ -41,11 +41,7 @@ def make_library(operations: Sequence[Operation] = (), without: Collection[str] 
 
 def check_version(peer: Peer | Cluster) -> str:
     """The server's name and version. Raises StoreError for one without server-side functions."""
-    info = peer.call("INFO", "server")
-    fields: dict[str, str] = {}
-    for line in info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []:
-        name, _, value = line.partition(":")
-        fields[name] = value.strip()
+    fields = info_fields(peer.call("INFO", "server"))
     kind = "valkey" if "valkey_version" in fields else "redis"
     text = fields.get(f"{kind}_version", "")
     parts = text.split(".")

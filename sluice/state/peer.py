@@ -165,12 +165,15 @@ class Peer:
                 raise self._unknown()
 
 
+def info_fields(info: Reply) -> dict[str, str]:
+    """The fields of a reply to INFO, by name; none of another reply."""
+    lines = info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []
+    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+
+
 def run_id(info: Reply) -> str:
     """The field `run_id` of a reply to INFO; empty without one."""
-    for line in info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []:
-        if line.startswith("run_id:"):
-            return line.removeprefix("run_id:").strip()
-    return ""
+    return info_fields(info).get("run_id", "")
 
 
 def _command(words: tuple[str | bytes | int, ...]) -> bytes:

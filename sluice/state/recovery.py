@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from sluice.state.cluster import LATER, Cluster
 from sluice.state.errors import StoreError
 from sluice.state.logs import ENDED, Entry, WriteAheadLog, entry_of, read_counts, replay_order
-from sluice.state.peer import Peer, ReplyError
+from sluice.state.peer import Peer, ReplyError, info_fields
 
 CONTROLLER = "controller"
 """The process in whose name the controller calls functions."""
@@ -26,7 +26,7 @@ LOG_MOST = 256 << 20
 CHECK = 0.5
 """Seconds after which it is seen that another server has the place of one, whose connections remain."""
 _SAVES = {False: ("BGSAVE", "rdb_last_bgsave_status"), True: ("BGREWRITEAOF", "aof_last_bgrewrite_status")}
-_SAVING = (b"rdb_bgsave_in_progress", b"aof_rewrite_in_progress", b"aof_rewrite_scheduled")
+_SAVING = ("rdb_bgsave_in_progress", "aof_rewrite_in_progress", "aof_rewrite_scheduled")
 """Fields of INFO: 1 while a checkpoint is made, of either kind, or waits for one of the other kind."""
 
 
@@ -208,12 +208,9 @@ class Recovery:
 
     def save(self, peer: Peer) -> bool:
         """Begin a checkpoint, or finish one that has begun: then True. Raises StoreError."""
-        info = peer.call("INFO", "persistence")
-        fields = dict(
-            line.split(b":", 1) for line in (info if isinstance(info, bytes) else b"").splitlines() if b":" in line
-        )
-        command, status = _SAVES[fields.get(b"aof_enabled") == b"1"]
-        running = any(fields.get(name) == b"1" for name in _SAVING)
+        fields = info_fields(peer.call("INFO", "persistence"))
+        command, status = _SAVES[fields.get("aof_enabled") == "1"]
+        running = any(fields.get(name) == "1" for name in _SAVING)
         if running or (self._save_failed and not self._saving):
             return False
         if not self._saving:
@@ -227,7 +224,7 @@ class Recovery:
             self._saving = saving
             return False
         saved, self._saving = self._saving, {}
-        if fields.get(status.encode()) != b"ok":
+        if fields.get(status) != "ok":
             return False
         for function, counts in saved.items():
             for log in self.logs.get(function, []):

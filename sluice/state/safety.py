@@ -11,7 +11,7 @@ from dataclasses import replace
 from sluice.state.cluster import Cluster
 from sluice.state.errors import StoreError
 from sluice.state.location import Location
-from sluice.state.peer import Peer, Reply, ReplyError
+from sluice.state.peer import Peer, ReplyError, info_fields
 
 WAITAOF = (7, 2)
 """The first version that has it, of either server."""
@@ -23,7 +23,7 @@ def with_safety(peer: Peer | Cluster, location: Location) -> Location:
         return location
     waits = True
     for one in peer.each():
-        fields = _fields(one.call("INFO"))
+        fields = info_fields(one.call("INFO"))
         if fields.get("aof_enabled") != "1":
             raise StoreError(
                 f"{one.name} has no append-only file, which safety=disk waits for: start it with --appendonly yes, or "
@@ -55,8 +55,3 @@ def _appendfsync(peer: Peer) -> str:
             return mode.decode(errors="replace")
         case _:
             return "unknown"
-
-
-def _fields(info: Reply) -> dict[str, str]:
-    lines = info.decode(errors="replace").splitlines() if isinstance(info, bytes) else []
-    return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}

@@ -15,6 +15,7 @@ from sluice.state.embedded import embedded
 from sluice.state.location import Location
 from sluice.state.peer import Peer
 from tests.state.boxes import missing
+from tests.state.servers import Server, running
 
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 
@@ -34,6 +35,18 @@ def store(server: Location) -> Location:
     with Peer(server) as peer:
         peer.call("FLUSHALL")
     return server
+
+
+@pytest.fixture
+def own_server(tmp_path: Path) -> Iterator[Server]:
+    """A server of one test, which can be configured and killed."""
+    if why := missing():
+        pytest.skip(why)
+    # the path of a Unix socket has at most 107 bytes
+    folder = Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])
+    with running(folder) as found:
+        yield found
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

@@ -80,6 +80,20 @@ def replying(path: Path, reply: Callable[[int, bytes], bytes | None]) -> Iterato
     """A server that replies to what it receives by `reply(number, bytes)`; None closes the connection."""
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
+    with _serving(listener, reply):
+        yield str(path)
+
+
+@contextlib.contextmanager
+def replying_node(reply: Callable[[int, bytes], bytes | None]) -> Iterator[int]:
+    """The same on a port of loopback, as nodes of a cluster have."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with _serving(listener, reply):
+        yield listener.getsockname()[1]
+
+
+@contextlib.contextmanager
+def _serving(listener: socket.socket, reply: Callable[[int, bytes], bytes | None]) -> Iterator[None]:
     listener.listen(16)
     listener.settimeout(0.1)
     ends = threading.Event()
@@ -112,7 +126,7 @@ def replying(path: Path, reply: Callable[[int, bytes], bytes | None]) -> Iterato
     accepting = threading.Thread(target=run, daemon=True)
     accepting.start()
     try:
-        yield str(path)
+        yield
     finally:
         ends.set()
         joined(accepting)

@@ -13,20 +13,22 @@ from pathlib import Path
 import pytest
 
 from sluice.state import logs
+from sluice.state.errors import StoreError
 from sluice.state.library import load_library, make_library
 from sluice.state.location import Location
 from sluice.state.logs import ENDED, Entry, WriteAheadLog, replay_order
-from sluice.state.peer import Peer
+from sluice.state.peer import Peer, Reply
 from sluice.state.recovery import CONTROLLER, Recovery, counts_key, whole_key
 from tests.state.boxes import needs_store
-from tests.state.servers import Server, running
+from tests.state.servers import Server
 
 RESTARTS = 700
 PATIENCE = 20.0
 
 
-def record(*words: str) -> bytes:
-    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one.encode()) for one in words)
+def record(*words: str | bytes | int) -> bytes:
+    texts = [one if isinstance(one, bytes) else str(one).encode() for one in words]
+    return b"*%d\r\n" % len(texts) + b"".join(b"$%d\r\n%s\r\n" % (len(one), one) for one in texts)
 
 
 def call(process: str, number: int, size: int = 0) -> bytes:
@@ -130,8 +132,7 @@ def test_ts_does_not_grow_with_each_restart(store: Location) -> None:
                 *("FCALL", f"{recovery.prefix}_logged", 3, counts_key("f", 1), "sluice:{f}n:", "sluice-log:{f}n:"),
                 *(before, 1, "add", "t", bytes(8), b"\0\1\0\0" + number.to_bytes(4, "big"), 1),
             )
-            texts = [one if isinstance(one, bytes) else str(one).encode() for one in words]
-            os.write(log.file, b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(a), a) for a in texts))
+            os.write(log.file, record(*words))
             peer.call(*words)
             sizes.append(perform(recovery, peer, "inherit", [owner], before, after))
         assert max(sizes) < 100
@@ -150,24 +151,57 @@ def test_ts_does_not_grow_with_each_restart(store: Location) -> None:
         recovery.close()
 
 
+def insert(recovery: Recovery, number: int) -> bytes:
+    """A call of a process, as its log has it: adds its number to a set."""
+    return record(
+        *("FCALL", f"{recovery.prefix}_logged", "3", counts_key("f", 1), "sluice:{f}s:", "sluice-log:{f}s:"),
+        *("f@0/1", str(number), "insert", "", "00000000", f"0000000{number}", str(number)),
+    )
+
+
 @needs_store
 def test_a_gap_in_a_log_does_not_hide_what_comes_after_it(store: Location) -> None:
     with Peer(store) as peer:
         recovery = recovery_of(peer, "f")
         log = recovery.open_log("f")
         for number in (1, 3, 4):
-            words = (
-                *("FCALL", f"{recovery.prefix}_logged", "3", counts_key("f", 1), "sluice:{f}s:"),
-                "sluice-log:{f}s:",
-            )
-            words = (*words, "f@0/1", str(number), "insert", "", "00000000", f"0000000{number}", str(number))
-            os.write(log.file, record(*words))
+            os.write(log.file, insert(recovery, number))
         recovery.live = lambda: ["f@0/1"]
         peer.call("SET", whole_key("f", 1), "another")
         list(recovery.recover(peer))
         found = peer.call("SMEMBERS", "sluice:{f}s:")
         assert isinstance(found, list) and {*map(str, found)} == {"b'1'", "b'3'", "b'4'"}
         assert recovery.missing == 1
+        recovery.close()
+
+
+class LostOnce(Peer):
+    """A connection that is lost once, after the first of several commands."""
+
+    is_over = False
+
+    def calls(self, commands: list[tuple[str | bytes | int, ...]]) -> list[Reply]:
+        if len(commands) == 1 or self.is_over:
+            return super().calls(commands)
+        self.is_over = True
+        super().calls(commands[:1])
+        raise StoreError("the connection is lost")
+
+
+@needs_store
+def test_a_recovery_that_begins_again_counts_what_is_missing(store: Location) -> None:
+    """The first calls of a process are missing from its log."""
+    with LostOnce(store) as peer:
+        recovery = recovery_of(peer, "f")
+        log = recovery.open_log("f")
+        for number in (4, 5):
+            os.write(log.file, insert(recovery, number))
+        recovery.live = lambda: ["f@0/1"]
+        peer.call("SET", whole_key("f", 1), "another")
+        with pytest.raises(StoreError, match="the connection is lost"):
+            list(recovery.recover(peer))
+        list(recovery.recover(peer))
+        assert recovery.missing == 3
         recovery.close()
 
 
@@ -194,16 +228,9 @@ def test_a_full_disk_hides_no_record(trial: Path, store: Location, tmp_path: Pat
     log.close()
 
 
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Server]:
-    # the path of a Unix socket has at most 107 bytes
-    with running(Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])) as found:
-        yield found
-
-
 @needs_store
 def test_a_checkpoint_that_waits_for_another_one_is_none_yet(own_server: Server) -> None:
-    """An append-only file is rewritten after the end of a BGSAVE that somebody else began."""
+    """An append-only file is rewritten after the end of a BGSAVE that another client began."""
     with own_server.peer() as peer:
         peer.call("CONFIG", "SET", "appendonly", "yes")
         recovery = recovery_of(peer, "f")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,22 +13,13 @@ from sluice.state.library import check_version
 from sluice.state.location import Location, LocationError, read_location
 from sluice.state.peer import Peer
 from sluice.state.safety import WAITAOF, with_safety
-from tests.state.boxes import missing, needs_store
+from tests.state.boxes import needs_store
 from tests.state.instances import Ran, compiled, plan_of, run_ideal, run_instances
-from tests.state.servers import Server, running
+from tests.state.servers import Server
 from tests.state.traffic import mixed
 from tests.support.unoptimised import unoptimised
 
 NAT = function("nat", inside="10.1.0.0/16")
-
-
-@pytest.fixture
-def own_server(tmp_path: Path) -> Iterator[Server]:
-    if why := missing():
-        pytest.skip(why)
-    # the path of a Unix socket has at most 107 bytes
-    with running(Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])) as found:
-        yield found
 
 
 def has_waitaof(peer: Peer) -> bool:

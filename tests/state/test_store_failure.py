@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,7 @@ from sluice.chain.description import function
 from sluice.chain.processes.controller import Controller
 from tests.state.boxes import missing
 from tests.state.instances import Action, Ran, compiled, kill, kill_root, plan_of, run_ideal, run_instances
-from tests.state.servers import Server, running
+from tests.state.servers import Server
 from tests.state.traffic import mixed
 from tests.support.unoptimised import unoptimised
 
@@ -31,10 +30,8 @@ def ideal(packets: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Ran
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    # the path of a Unix socket has at most 107 bytes
-    with running(Path(f"/tmp/{tmp_path.parent.name}-{tmp_path.name}"[:80])) as found:
-        yield found
+def server(own_server: Server) -> Server:
+    return own_server
 
 
 def ran(packets: list[bytes], folder: Path, server: Server, actions: dict[int, Action], *off: str) -> Ran:

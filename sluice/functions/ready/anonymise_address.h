@@ -2,7 +2,7 @@
 #ifndef ANONYMISE_ADDRESS_H
 #define ANONYMISE_ADDRESS_H
 
-#include "siphash.h"
+#include "core/siphash.h"
 
 enum { ANONYMISE_CACHE = 4096, ANONYMISE_PREFIX = 8 };
 
@@ -23,7 +23,7 @@ static inline void anonymise_key(struct anonymiser *with, const char *text, size
     for (unsigned half = 0; half < 2; half++) {
         uint8_t by[16] = "sluice-anonymis";
         by[15] = (uint8_t)half;
-        uint64_t hash = siphash(by, (const uint8_t *)text, length);
+        uint64_t hash = sl_siphash(by, (const uint8_t *)text, length);
         sl_store_be32(with->key + 8 * half, hash >> 32);
         sl_store_be32(with->key + 8 * half + 4, hash);
     }
@@ -50,7 +50,7 @@ static inline void anonymise_bits(const struct anonymiser *with, const uint8_t *
     for (unsigned i = 8 * from; i < 8 * to; i++) {
         uint8_t bit = (uint8_t)(0x80 >> i % 8);
         prefix[17] = (uint8_t)i;
-        if (siphash(with->key, prefix, sizeof prefix) & 1)
+        if (sl_siphash(with->key, prefix, sizeof prefix) & 1)
             flips[i / 8] |= bit;
         prefix[i / 8] |= at[i / 8] & bit;
     }
@@ -109,7 +109,7 @@ static inline void anonymise_mac(const struct anonymiser *with, uint8_t *at, uns
     uint8_t text[9] = {0}, group = at[0] & 1;
     memcpy(text, at, size);
     text[8] = (uint8_t)size;
-    uint64_t hash = with->zero_macs ? 0 : siphash(with->key, text, sizeof text);
+    uint64_t hash = with->zero_macs ? 0 : sl_siphash(with->key, text, sizeof text);
     for (unsigned i = 0; i < size; i++)
         at[i] = (uint8_t)(hash >> 8 * i);
     at[0] = (uint8_t)((at[0] & 0xfc) | 2 | group);

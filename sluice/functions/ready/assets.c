@@ -8,7 +8,7 @@
 #include "assets_system.h"
 #include "endpoints.h"
 #include "output_file.h"
-#include "siphash.h"
+#include "core/siphash.h"
 
 SLUICE_LIBRARY("pcre2-8")
 
@@ -96,7 +96,7 @@ static bool assets_is_new(const struct sl_event *event, enum assets_kind kind, u
     if (length)
         memcpy(bytes + 32, text, sl_min(length, sizeof bytes - 32));
     int64_t added = 0;
-    enum sl_store_status status = sl_shared_insert(SLUICE_SHARED_ALL(event->box, known), (int64_t)(siphash(key, bytes, sizeof bytes) >> 12), &added);
+    enum sl_store_status status = sl_shared_insert(SLUICE_SHARED_ALL(event->box, known), (int64_t)(sl_siphash(key, bytes, sizeof bytes) >> 12), &added);
     SLUICE_COUNTER_OF(event->box, assets_no_room) += status != SL_STORE_DONE;
     return status != SL_STORE_DONE || added;
 }

@@ -83,7 +83,7 @@ static inline uint64_t splice_hash(const struct splice *splice, const uint8_t *c
     memcpy(text + size, server, size);
     memcpy(text + 2 * size, client_port, 2);
     memcpy(text + 2 * size + 2, server_port, 2);
-    return siphash(splice->key, text, 2 * size + 4);
+    return sl_siphash(splice->key, text, 2 * size + 4);
 }
 
 static inline uint32_t splice_address_size(const struct splice_connection *c) { return c->version == 4 ? 4 : 16; }

@@ -4,7 +4,7 @@
 
 #include "splice_request.h"
 
-#include "siphash.h"
+#include "core/siphash.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -143,7 +143,7 @@ static inline uint64_t splice_routed(const struct splice_servers *servers, const
  * only its own connections. */
 static inline uint32_t splice_highest(const struct splice_servers *servers, uint64_t bits, const uint8_t *text, uint32_t length) {
     static const uint8_t key[16] = "sluice's splice";
-    uint64_t of_text = siphash(key, text, length), best = 0;
+    uint64_t of_text = sl_siphash(key, text, length), best = 0;
     uint32_t found = 0;
     for (uint32_t i = 0; i < servers->count; i++) {
         uint8_t pair[sizeof of_text + sizeof servers->server[i].address + 2];
@@ -153,7 +153,7 @@ static inline uint32_t splice_highest(const struct splice_servers *servers, uint
         sl_store_be32(pair + 4, of_text);
         memcpy(pair + 8, servers->server[i].address, 16);
         sl_store_be16(pair + 24, servers->server[i].port);
-        uint64_t hash = siphash(key, pair, sizeof pair);
+        uint64_t hash = sl_siphash(key, pair, sizeof pair);
         if (hash >= best) {
             best = hash;
             found = i;

@@ -4,7 +4,7 @@
 #ifndef SYN_COOKIE_H
 #define SYN_COOKIE_H
 
-#include "siphash.h"
+#include "core/siphash.h"
 #include "tcp_segment.h"
 
 /* Sizes that a cookie has three bits for; those of Ethernet, tunnels over it, and the least of IPv4 and IPv6. */
@@ -30,7 +30,7 @@ static inline uint32_t syn_cookie(const uint8_t key[16], const struct tcp_place 
     sl_store_be32(text + 40, tick >> 32);
     sl_store_be32(text + 44, tick);
     text[48] = (uint8_t)size;
-    return (uint32_t)(tick & 31) << 27 | (uint32_t)size << 24 | (uint32_t)(siphash(key, text, sizeof text) & 0xffffff);
+    return (uint32_t)(tick & 31) << 27 | (uint32_t)size << 24 | (uint32_t)(sl_siphash(key, text, sizeof text) & 0xffffff);
 }
 
 /* The segment size of a cookie that a client acknowledges; 0: it is none of the last two ticks. */

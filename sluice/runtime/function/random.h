@@ -9,37 +9,7 @@
 #define SL_FUNCTION_RANDOM_H
 
 #include "core/box.h"
-
-static inline uint64_t sl_rotate(uint64_t word, unsigned bits) { return word << bits | word >> (64 - bits); }
-
-static inline void sl_sip_rounds(uint64_t v[4], unsigned rounds) {
-    while (rounds--) {
-        v[0] += v[1];
-        v[2] += v[3];
-        v[1] = sl_rotate(v[1], 13) ^ v[0];
-        v[3] = sl_rotate(v[3], 16) ^ v[2];
-        v[0] = sl_rotate(v[0], 32) + v[3];
-        v[2] += v[1];
-        v[3] = sl_rotate(v[3], 21) ^ v[0];
-        v[1] = sl_rotate(v[1], 17) ^ v[2];
-        v[2] = sl_rotate(v[2], 32);
-    }
-}
-
-/* SipHash-2-4 of whole words, each of which stands for its eight bytes, the lowest one first. */
-static inline uint64_t sl_siphash(const uint64_t key[2], const uint64_t *words, size_t count) {
-    uint64_t v[4] = {key[0] ^ UINT64_C(0x736f6d6570736575), key[1] ^ UINT64_C(0x646f72616e646f6d),
-                     key[0] ^ UINT64_C(0x6c7967656e657261), key[1] ^ UINT64_C(0x7465646279746573)};
-    for (size_t i = 0; i <= count; i++) {
-        uint64_t word = i < count ? words[i] : (uint64_t)(8 * count & 0xff) << 56;
-        v[3] ^= word;
-        sl_sip_rounds(v, 2);
-        v[0] ^= word;
-    }
-    v[2] ^= 0xff;
-    sl_sip_rounds(v, 4);
-    return v[0] ^ v[1] ^ v[2] ^ v[3];
-}
+#include "core/siphash.h"
 
 /* How many numbers a function had so far for the connection of an event, at what happens now. The counts are exact unless
  * events of more than SL_RANDOM_FLOWS pairs of connection and function alternate at one packet: that of the oldest pair
@@ -80,7 +50,7 @@ SL_COLD uint64_t sl_random_by(const struct sl_event *event, const char *function
     bool ending = !box->frame && box->finish.again;
     uint64_t count = sl_random_count(event, name, packet, time, ending);
     const uint64_t words[] = {packet, time, sl_event_number(event), name, count << 1 | ending};
-    return sl_siphash(key, words, sizeof words / sizeof *words);
+    return sl_siphash((const uint8_t *)key, (const uint8_t *)words, sizeof words);
 }
 
 #endif

@@ -10,31 +10,34 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 size_t sluice_counts_key(const struct client *client, char *to, size_t size) {
     return (size_t)snprintf(to, size, "sluice-ts:{%.200s}%u", client->options.function, client->options.run);
 }
 
-struct piece { const char *bytes; size_t size; };
-
-/* Appends a record of several pieces, or calls. Where not all of it is written (a full disk), the file ends as before: a
- * record that is not whole would hide all that follow. The store's count of calls then shows the loss. */
-static void append(struct client *client, const struct piece *piece, unsigned count, uint64_t calls) {
+/* Appends a record, or calls, in pieces, which it changes. False where not all of it is written (a full disk): the file then
+ * ends as before, as a record that is not whole would hide all that follow. The store's count of calls shows the loss. */
+static bool append(struct client *client, struct iovec *piece, int count) {
     int log = client->options.log;
-    struct stat before;
-    bool known = log >= 0 && fstat(log, &before) == 0, whole = known;
-    for (unsigned i = 0; i < count && whole; i++)
-        for (size_t at = 0; at < piece[i].size && whole;) {
-            ssize_t written = write(log, piece[i].bytes + at, piece[i].size - at);
-            whole = written > 0;
-            at += whole ? (size_t)written : 0;
+    off_t written = 0;
+    while (count && log >= 0) {
+        ssize_t part = writev(log, piece, count);
+        if (part <= 0)
+            break;
+        written += part;
+        for (; count && (size_t)part >= piece->iov_len; piece++, count--)
+            part -= (ssize_t)piece->iov_len;
+        if (count) {
+            piece->iov_base = (char *)piece->iov_base + part;
+            piece->iov_len -= (size_t)part;
         }
-    if (whole)
-        return;
-    client->counts.unlogged += calls;
-    if (known && ftruncate(log, before.st_size))
+    }
+    struct stat now;
+    if (count && written && (fstat(log, &now) || ftruncate(log, now.st_size - written)))
         sluice_note_fault(client, "its write-ahead log cannot be cut", strerror(errno));
+    return !count;
 }
 
 /* Calls that were written, and are not in the log. */
@@ -47,8 +50,9 @@ static uint64_t calls_to_log(const struct client *client) {
 
 void sluice_log_calls(struct client *client) {
     if (sluice_logs(client) && client->logged < client->end) {
-        struct piece piece = {client->text + client->logged, client->end - client->logged};
-        append(client, &piece, 1, calls_to_log(client));
+        struct iovec piece = {client->text + client->logged, client->end - client->logged};
+        if (!append(client, &piece, 1))
+            client->counts.unlogged += calls_to_log(client);
     }
     client->logged = client->end;
 }
@@ -66,12 +70,9 @@ redisReply sluice_log_reply(struct client *client, const struct call *call, cons
     int digits = snprintf(number, sizeof number, "%llu", (unsigned long long)call->number);
     int size = snprintf(head, sizeof head, "*4\r\n$2\r\nTS\r\n$%zu\r\n%s\r\n$%d\r\n%s\r\n$%zu\r\n", strlen(token), token,
                         digits, number, counts);
-    if (size > 0 && (size_t)size < sizeof head) {
-        struct piece piece[] = {{head, (size_t)size}, {reply->str + 1, counts}, {"\r\n", 2}};
-        append(client, piece, 3, 1);
-    } else {
+    struct iovec piece[] = {{head, (size_t)size}, {reply->str + 1, counts}, {"\r\n", 2}};
+    if (size < 0 || (size_t)size >= sizeof head || !append(client, piece, 3))
         client->counts.unlogged++;
-    }
     alone.str += end + 1 - reply->str;
     alone.len -= (__typeof__(alone.len))(end + 1 - reply->str);
     return alone;

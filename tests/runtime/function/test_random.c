@@ -1,4 +1,4 @@
-/* Random numbers of functions: SipHash, and what the numbers of a function depend on. */
+/* Random numbers of functions: what they depend on. */
 #include "check.h"
 #include "function/random.h"
 
@@ -23,16 +23,6 @@ static uint64_t draw(struct sl_box *box, const char *function) {
 
 int main(void)
 {
-    CASE("SipHash-2-4: vectors of its reference implementation, of 0, 8, 16 and 56 bytes");
-    const uint64_t key[2] = {UINT64_C(0x0706050403020100), UINT64_C(0x0f0e0d0c0b0a0908)};
-    uint64_t words[7];
-    for (unsigned i = 0; i < 7; i++)
-        words[i] = UINT64_C(0x0706050403020100) + i * UINT64_C(0x0808080808080808);
-    CHECK(sl_siphash(key, words, 0) == UINT64_C(0x726fdb47dd0e0e31));
-    CHECK(sl_siphash(key, words, 1) == UINT64_C(0x93f5f5799a932462));
-    CHECK(sl_siphash(key, words, 2) == UINT64_C(0x3f2acc7f57c29bdb));
-    CHECK(sl_siphash(key, words, 7) == UINT64_C(0xb78dbfaf3a8d83bd));
-
     CASE("numbers of a packet differ, and are the same in another box");
     struct sl_box *one = box_at(7, 100, true, false), *other = box_at(7, 100, true, false);
     uint64_t first = draw(one, "f"), second = draw(one, "f");

@@ -12,9 +12,10 @@ static bool put_field(struct service_buffer *buffer, uint32_t room, const char *
 /* Writes the request with the conditions of a stored page instead of its own. False if there is no room for it. */
 static bool add_conditions(struct service_channel *c, struct service_cached *s, const struct service_freshness *known)
 {
+    static const char *const own[] = {"if-none-match", "if-modified-since"};
     struct service_buffers *pool = &c->instance->core->buffers;
     struct service_buffer *made = service_buffer_take(pool);
-    struct service_text line, headers, name, value;
+    struct service_text line, headers;
     uint32_t size, each;
     bool good;
 
@@ -22,10 +23,11 @@ static bool add_conditions(struct service_channel *c, struct service_cached *s, 
         return false;
     service_cache_split(c->out, &line, &headers, &size);
     good = service_cache_put(made, pool->size, line.at, line.length + 2);
-    for (; good && (each = service_field(headers, &name, &value)); headers.at += each, headers.length -= each)
-        if (!service_same_word(name, service_literal("if-none-match")) &&
-            !service_same_word(name, service_literal("if-modified-since")))
-            good = service_cache_put(made, pool->size, headers.at, each);
+    for (uint32_t at = 0; good && at < headers.length; at += each) {
+        each = (uint32_t)service_line(headers.at + at, headers.length - at);
+        if (!service_named(service_field_of(headers.at + at, each).name, own, sizeof own / sizeof own[0]))
+            good = service_cache_put(made, pool->size, headers.at + at, each);
+    }
     good = good && put_field(made, pool->size, "If-None-Match: ", known->tag, known->tag_size) &&
            put_field(made, pool->size, "If-Modified-Since: ", known->last_modified, strlen(known->last_modified)) &&
            service_cache_put(made, pool->size, "\r\n", 2);

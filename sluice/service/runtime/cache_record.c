@@ -9,14 +9,18 @@ enum { FIELDS = 1200 }; /* bytes of the fields that are written with each use of
 static bool store_head(struct service_cache *cache, struct service_page *page, struct service_text line,
                        struct service_text headers)
 {
-    struct service_text left = headers, name, value;
     bool good = service_cache_append(cache, page, line.at, line.length + 2);
     uint32_t each;
 
-    for (; good && (each = service_field(left, &name, &value)); left.at += each, left.length -= each)
+    for (uint32_t at = 0; good && at < headers.length; at += each) {
+        struct service_text name;
+
+        each = (uint32_t)service_line(headers.at + at, headers.length - at);
+        name = service_field_of(headers.at + at, each).name;
         if (!service_field_dropped(name, headers) && !service_same_word(name, service_literal("etag")) &&
             !(page->freshness.last_modified[0] && service_same_word(name, service_literal("last-modified"))))
-            good = service_cache_append(cache, page, left.at, each);
+            good = service_cache_append(cache, page, headers.at + at, each);
+    }
     page->head_size = (uint32_t)page->size;
     return good;
 }

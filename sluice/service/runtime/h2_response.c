@@ -143,7 +143,7 @@ static bool of_connection(struct service_text name)
                                       "upgrade"};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (service_same(name, (struct service_text){(const uint8_t *)all[i], (uint32_t)strlen(all[i])}))
+        if (service_same(name, service_literal(all[i])))
             return true;
     return false;
 }

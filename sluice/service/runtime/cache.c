@@ -14,17 +14,6 @@ void service_cache_join(struct service_channel *c) { service_cache_state(c)->joi
 
 bool service_cache_joined(const struct service_channel *c) { return service_cache_state(c)->joined; }
 
-struct service_buffer *service_cache_buffer(struct service_channel *c)
-{
-    struct service_buffer *found = service_buffer_take(&c->instance->core->buffers);
-
-    if (!found) {
-        c->instance->starved = true;
-        service_count(c->instance, SERVICE_WAITED_BUFFER, 1);
-    }
-    return found;
-}
-
 void service_cache_count_evicted(struct service_channel *c, struct service_cache *cache)
 {
     if (cache->evicted)
@@ -150,7 +139,7 @@ static bool begin(struct service_channel *c, struct service_cached *s)
     s->head_only = wish.head;
     s->unsafe = wish.unsafe;
     if ((wish.plain || wish.unsafe) && service_cache_key(service_cache_of(c), c->port, &wish, &key)) {
-        s->asked = service_cache_buffer(c);
+        s->asked = service_buffer_for(c->instance);
         if (!s->asked) {
             s->tail.kind = SERVICE_NO_TAIL;
             return true;
@@ -282,7 +271,7 @@ static bool receive(struct service_channel *c, struct service_cached *s, bool *m
     ssize_t got;
 
     *more = false;
-    if (!s->raw && !(s->raw = service_cache_buffer(c)))
+    if (!s->raw && !(s->raw = service_buffer_for(c->instance)))
         return true;
     if (s->raw->start)
         service_buffer_compact(s->raw);

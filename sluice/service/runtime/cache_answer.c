@@ -110,7 +110,7 @@ static bool compose(struct service_channel *c, struct service_cached *s)
     struct service_wish wish;
     char age[24];
 
-    if (!s->raw && !(s->raw = service_cache_buffer(c)))
+    if (!s->raw && !(s->raw = service_buffer_for(c->instance)))
         return false;
     s->raw->start = s->raw->end = 0;
     s->composed = true;
@@ -145,7 +145,7 @@ static uint32_t room_of(struct service_channel *c)
 {
     uint32_t size = c->instance->core->buffers.size;
 
-    if (!c->in && !(c->in = service_cache_buffer(c)))
+    if (!c->in && !(c->in = service_buffer_for(c->instance)))
         return 0;
     if (c->in->start && c->taken == 0 && !c->pinned && c->in->end == size)
         service_buffer_compact(c->in);

@@ -40,9 +40,6 @@ static inline bool service_cache_put(struct service_buffer *buffer, uint32_t roo
 
 /* --- cache.c: the phases of a channel */
 
-/* A buffer of the pool; null if there is none: the instance waits for one. */
-struct service_buffer *service_cache_buffer(struct service_channel *c);
-
 /* The head of a request or response: its first line and its fields. `size` includes the empty line. */
 enum service_parsed service_cache_split(const struct service_buffer *buffer, struct service_text *line,
                                         struct service_text *headers, uint32_t *size);

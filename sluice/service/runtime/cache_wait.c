@@ -1,8 +1,6 @@
 /* Requests for the same response: one of them, the leader, is on its way to the backend; the others wait. */
 #include "cache_parts.h"
 
-#include <unistd.h>
-
 enum { WAIT_MOST = 5 }; /* seconds for which a request waits for another one */
 
 bool service_cache_waits(const struct service_instance *self)
@@ -46,15 +44,13 @@ bool service_cache_has_leader(struct service_cache *cache, uint64_t hash)
 /* Those that wait for a response get a turn of their worker. */
 static void wake(struct service_cache *cache, uint64_t hash)
 {
-    uint64_t one = 1;
-
     for (struct service_cached *each = cache->waiting; each; each = each->next) {
         struct service_lane *lane = service_lane_of(each->channel);
 
         if (each->hash != hash || __atomic_exchange_n(&each->ready, true, __ATOMIC_RELEASE))
             continue;
-        if (!atomic_exchange(&lane->cache_woken, true) && write(lane->worker->wake, &one, sizeof one) < 0)
-            continue; /* the counter is at its end: the worker is woken anyway */
+        if (!atomic_exchange(&lane->cache_woken, true))
+            service_worker_wake(lane->worker);
     }
 }
 

@@ -77,9 +77,8 @@ bool service_socket_connect(struct service_channel *c);
 /* Closes its connection, and nothing else. */
 void service_socket_disconnect(struct service_channel *c);
 
-/* As read(2), and as send(2). */
+/* As read(2). */
 ssize_t service_socket_take(struct service_channel *c, void *bytes, size_t size);
-ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);
 
 /* Fails for the reason that `errno` has. */
 void service_socket_fail(struct service_channel *c);

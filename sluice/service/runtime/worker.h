@@ -282,4 +282,7 @@ void service_kept_close(struct service_idle *idle);
 bool service_socket_adopt(struct service_channel *c, int fd, bool tls);
 bool service_socket_event(struct service_channel *c, uint32_t events);
 
+/* Sends to a connection; as send(2). */
+ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);
+
 #endif

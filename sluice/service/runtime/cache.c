@@ -41,20 +41,20 @@ void service_cache_end(struct service_channel *c, struct service_cached *s)
 {
     struct service_cache *cache = service_cache_of(c);
 
-    if (s->made || s->leads || s->waits || s->page) {
+    if (s->made || s->leads || s->phase == SERVICE_CACHE_WAITS || s->page) {
         pthread_mutex_lock(&cache->lock);
         if (s->made)
             service_cache_leave(cache, s->made);
         if (s->page)
             service_cache_leave(cache, s->page);
-        if (s->waits)
+        if (s->phase == SERVICE_CACHE_WAITS)
             service_cache_unlink(&cache->waiting, s);
         service_cache_end_lead(cache, s);
         pthread_mutex_unlock(&cache->lock);
     }
     service_cache_give(c, &s->asked);
     s->made = s->page = NULL;
-    s->waits = s->ready = s->alone = s->stores = s->spoiled = s->unsafe = s->validates = s->composed = s->interim = false;
+    s->ready = s->alone = s->stores = s->spoiled = s->unsafe = s->validates = s->composed = s->interim = false;
     s->phase = SERVICE_CACHE_IDLE;
     s->since = 0;
     s->left = 0;
@@ -227,7 +227,7 @@ bool service_cache_flush(struct service_channel *c)
     while (c->out && c->out->start < c->out->end) {
         bool blocked = false;
 
-        if (s->waits && __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE))
+        if (s->phase == SERVICE_CACHE_WAITS && __atomic_load_n(&s->ready, __ATOMIC_ACQUIRE))
             service_cache_resume(c, s);
         if (s->pass || s->tail.kind) {
             if (!send_request(c, s, &blocked))

@@ -72,7 +72,6 @@ void service_cache_look_up(struct service_channel *c, struct service_cached *s, 
     } else if (s->stores && !s->alone && !service_cache_passes(cache, key->hash, now) &&
                service_cache_has_leader(cache, key->hash)) {
         s->phase = SERVICE_CACHE_WAITS;
-        s->waits = true;
         service_cache_link(&cache->waiting, s);
     } else {
         s->phase = SERVICE_CACHE_HEAD;

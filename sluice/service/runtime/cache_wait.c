@@ -6,7 +6,7 @@ enum { WAIT_MOST = 5 }; /* seconds for which a request waits for another one */
 bool service_cache_waits(const struct service_instance *self)
 {
     for (uint32_t i = 0; i < self->channel_count; i++)
-        if (self->channels[i].cached && service_cache_state(&self->channels[i])->waits)
+        if (self->channels[i].cached && service_cache_state(&self->channels[i])->phase == SERVICE_CACHE_WAITS)
             return true;
     return false;
 }
@@ -111,7 +111,7 @@ void service_cache_resume(struct service_channel *c, struct service_cached *s)
     pthread_mutex_lock(&cache->lock);
     service_cache_unlink(&cache->waiting, s);
     pthread_mutex_unlock(&cache->lock);
-    s->waits = s->ready = false;
+    s->ready = false;
     s->alone = c->instance->core->now - s->since >= WAIT_MOST;
     s->phase = SERVICE_CACHE_IDLE;
     c->due_since = c->instance->core->now;

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.service.cached import CACHE, HOUR, LIMITS, Request, cached, counts, response
-from tests.service.peers import PATIENCE, Served, faults, free_port, wait_for
+from tests.service.peers import PATIENCE, Served, faults, free_port, nginx
 from tests.service.web import head_of
 
 
@@ -230,15 +230,11 @@ def test_curl_and_nginx(tmp_path: Path) -> None:
     """A file of nginx's comes from it once, and then from the cache; nginx confirms it."""
     port = free_port()
     (tmp_path / "page.html").write_bytes(b"<p>page" * 9000)
-    config = tmp_path / "nginx.conf"
-    config.write_text(
-        f"user root; worker_processes 1; daemon off; pid {tmp_path}/pid; error_log {tmp_path}/error; events {{}}\n"
-        f"http {{ access_log {tmp_path}/access; server {{ listen 127.0.0.1:{port}; root {tmp_path};\n"
-        "location / { expires 1h; } location /old/ { alias " + f"{tmp_path}/; expires -1; }} }} }}\n"
+    http = (
+        f"access_log {tmp_path}/access; server {{ listen 127.0.0.1:{port}; root {tmp_path};\n"
+        "location / { expires 1h; } location /old/ { alias " + f"{tmp_path}/; expires -1; }} }}"
     )
-    server = subprocess.Popen(["nginx", "-p", str(tmp_path), "-c", str(config)], stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port)
+    with nginx(tmp_path, http, port):
         with Served(CACHE, [port], LIMITS) as served:
             for uri in ("/page.html", "/page.html", "/old/page.html", "/old/page.html", "/old/page.html"):
                 command = ["curl", "-sS", "-m", "20", f"http://127.0.0.1:{served.port}{uri}"]
@@ -248,6 +244,3 @@ def test_curl_and_nginx(tmp_path: Path) -> None:
         assert [(line.split()[1], rest.split()[0]) for line, rest in lines] == [
             ("/page.html", "200"), ("/old/page.html", "200"), ("/old/page.html", "304"), ("/old/page.html", "304")
         ]  # fmt: skip
-    finally:
-        server.terminate()
-        server.wait(timeout=60)

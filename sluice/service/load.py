@@ -74,7 +74,7 @@ class Service:
 
     def _receives(self, type: Type, framing: str) -> bool:
         unit = self.units.get(str(type.receives)) if isinstance(type, ChannelOf) else None
-        return unit is not None and any(item.framing == framing for item in unit.items)
+        return unit is not None and unit.tail is not None and unit.tail.framing == framing
 
     def unit(self, type: Type, place: Place) -> Plan:
         """The unit of a channel's messages. Raises ServiceError."""

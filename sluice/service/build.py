@@ -12,7 +12,8 @@ from sluice.engine.made_once import made_once
 
 RUNTIME = Path(__file__).resolve().parent / "runtime"
 SOURCES = (
-    "instance.c", "socket.c", "folder.c", "folder_head.c", "cache.c", "cache_rules.c", "cache_store.c",
+    "instance.c", "socket.c", "folder.c", "folder_head.c",
+    "cache.c", "cache_wait.c", "cache_answer.c", "cache_record.c", "cache_rules.c", "cache_store.c",
     "splice.c", "pool.c", "ring.c", "prelude.c", "proxy_header.c",
     "lane.c", "overdue.c", "steal.c", "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c",
     "log.c", "log_format.c", "log_file.c", "options.c", "main.c",

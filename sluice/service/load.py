@@ -66,15 +66,15 @@ class Service:
 
     def accepts_web(self, process: Signature, channel: int) -> bool:
         """Whether a channel of a process receives requests of HTTP."""
-        type = process.channels[channel].type
-        unit = self.units.get(str(type.receives)) if isinstance(type, ChannelOf) else None
-        return unit is not None and any(item.framing == "http_request" for item in unit.items if item.kind == "tail")
+        return self._receives(process.channels[channel].type, "http_request")
 
     def reads_web(self, process: Signature) -> bool:
         """Whether a channel of a process receives responses of HTTP."""
-        types = [each.type for each in process.channels]
-        units = [self.units.get(str(each.receives)) for each in types if isinstance(each, ChannelOf)]
-        return any(item.framing == "http_response" for unit in units if unit for item in unit.items)
+        return any(self._receives(each.type, "http_response") for each in process.channels)
+
+    def _receives(self, type: Type, framing: str) -> bool:
+        unit = self.units.get(str(type.receives)) if isinstance(type, ChannelOf) else None
+        return unit is not None and unit.tail is not None and unit.tail.framing == framing
 
     def unit(self, type: Type, place: Place) -> Plan:
         """The unit of a channel's messages. Raises ServiceError."""

@@ -99,6 +99,21 @@ def redis(folder: Path) -> Iterator[int]:
         server.wait(timeout=60)
 
 
+@contextlib.contextmanager
+def nginx(folder: Path, http: str, *ports: int) -> Iterator[None]:
+    """nginx with the block `http` of a configuration; it accepts connections at the ports. `folder` has its files."""
+    path = folder / "nginx.conf"
+    path.write_text(f"daemon off; pid {folder}/pid; error_log {folder}/log; user root; events {{}} http {{ {http} }}")
+    server = subprocess.Popen(["nginx", "-p", str(folder), "-c", str(path)], stderr=subprocess.DEVNULL)
+    try:
+        for port in ports:
+            wait_for(port)
+        yield
+    finally:
+        server.terminate()
+        server.wait(timeout=60)
+
+
 def _backend(given: int | str | Backend) -> Backend:
     """A port of this machine, a folder, or a backend."""
     if isinstance(given, Backend):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tests.service.cached import HOUR, Request, cached, counts, response
 from tests.service.peers import PATIENCE, Served, read_to_end
-from tests.service.test_cache import HOUR, Request, cached, counts, response
 
 
 def old(served: Served, uri: bytes) -> bytes:

@@ -23,7 +23,7 @@ from sluice.service.bounds import Limits
 from sluice.service.grammar.scan import vint
 from sluice.service.load import load_file, load_source, ready_services
 from sluice.service.lower.program import lower
-from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, read_to_end, redis, wait_for
+from tests.service.peers import PATIENCE, Served, free_port, memcached, needs_memcached, nginx, read_to_end, redis
 from tests.service.programs import ROOT
 from tests.service.test_ready import kv, segment
 from tests.service.web import HEAD, head_of, origin
@@ -41,7 +41,7 @@ def test_ready_services_are_compiled(name: str) -> None:
 
 
 @contextlib.contextmanager
-def nginx(folder: Path) -> Iterator[list[int]]:
+def two_servers(folder: Path) -> Iterator[list[int]]:
     """Two web servers, which answer with their number; /data is a file."""
     ports = [free_port(), free_port()]
     (folder / "data").write_bytes(bytes(range(256)) * 4000)
@@ -49,19 +49,8 @@ def nginx(folder: Path) -> Iterator[list[int]]:
         f"server {{ listen 127.0.0.1:{port}; root {folder}; location = / {{ return 200 'number {number}\\n'; }} }}"
         for number, port in enumerate(ports)
     )
-    path = folder / "nginx.conf"
-    path.write_text(
-        f"daemon off; pid {folder}/pid; error_log {folder}/log; user root; events {{}} "
-        f"http {{ access_log off; {servers} }}"
-    )
-    server = subprocess.Popen(["nginx", "-c", str(path)], stderr=subprocess.DEVNULL)
-    try:
-        for port in ports:
-            wait_for(port)
+    with nginx(folder, f"access_log off; {servers}", *ports):
         yield ports
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
 
 
 def curl(port: int, *arguments: str) -> bytes:
@@ -71,7 +60,7 @@ def curl(port: int, *arguments: str) -> bytes:
 
 @needs_nginx
 def test_curl_and_nginx_through_the_balancer(tmp_path: Path) -> None:
-    with nginx(tmp_path) as ports, Served(load_file("http_round_robin"), ports) as balancer:
+    with two_servers(tmp_path) as ports, Served(load_file("http_round_robin"), ports) as balancer:
         assert {curl(balancer.port) for _ in range(4)} == {b"number 0\n", b"number 1\n"}
         head = curl(balancer.port, "-I")
         assert head.startswith(b"HTTP/1.1 200") and b"Content-Length: 9" in head

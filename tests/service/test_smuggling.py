@@ -8,7 +8,6 @@ import contextlib
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import pytest
 
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from tests.service.peers import Served, free_port, read_to_end, wait_for
+from tests.service.peers import Served, free_port, nginx, read_to_end
 
 pytestmark = pytest.mark.skipif(not shutil.which("nginx"), reason="there is no nginx")
 
@@ -106,22 +105,15 @@ FORWARDED = {
 
 
 @contextlib.contextmanager
-def nginx(folder: Path) -> Iterator[int]:
+def logging_server(folder: Path) -> Iterator[int]:
     """A server that logs the first line of each request to the file `seen`."""
-    port, path = free_port(), folder / "nginx.conf"
-    path.write_text(
-        f"daemon off; pid {folder}/pid; error_log {folder}/log; user root; events {{}} "
-        f"http {{ log_format line '$request'; "
-        f"access_log {folder}/seen line; client_body_temp_path {folder}/body; "
-        f"server {{ listen 127.0.0.1:{port}; return 200 'it is here'; }} }}"
+    port = free_port()
+    http = (
+        f"log_format line '$request'; access_log {folder}/seen line; client_body_temp_path {folder}/body; "
+        f"server {{ listen 127.0.0.1:{port}; return 200 'it is here'; }}"
     )
-    server = subprocess.Popen(["nginx", "-c", str(path)], stderr=subprocess.DEVNULL)
-    try:
-        wait_for(port)
+    with nginx(folder, http, port):
         yield port
-    finally:
-        server.terminate()
-        server.wait(timeout=60)
 
 
 @pytest.mark.parametrize("service", ["http_round_robin", "http_failover"])
@@ -132,7 +124,7 @@ def test_nginx_sees_the_requests_that_the_service_sees(tmp_path: Path, service: 
     numbers = {name: number for number, name in enumerate(shapes)}
     log = tmp_path / "served"
     limits = Limits(access_log=str(log), access_log_format="$request", down=0)
-    with nginx(tmp_path) as port, Served(load_file(service), [port], limits) as served:
+    with logging_server(tmp_path) as port, Served(load_file(service), [port], limits) as served:
         for name, shape in shapes.items():
             with served.connect() as client:
                 client.sendall(shape)

@@ -22,7 +22,9 @@ log.h log.c               the access log; log_format.c: its lines; log_file.h: i
 h2.h h2.c h2_session.c    HTTP/2 of clients; h2_request.c, h2_response.c: to HTTP/1.1 and back; h2_none.c: without it
 cache_rules.h cache_rules.c  what RFC 9111 permits a shared cache
 cache_store.h cache_store.c  the memory of the HTTP cache
-cache.h cache.c           the cache between channels and their backends
+cache.h cache.c           the cache between channels and their backends; cache_parts.h: shared by the files of these
+cache_wait.c              requests for the same that wait for one of them
+cache_answer.c            look-up, and answers from the cache; cache_record.c: responses that are stored while they pass
 pool.c                    idle connections to backends
 lane.c overdue.c steal.c  a service within a worker: its instances; time limits; instances handed to an idle worker
 worker.c                  the loop of a worker

@@ -15,6 +15,18 @@ static inline void service_count(struct service_instance *self, enum service_cou
     service_core_count(self->core, what, by);
 }
 
+/* A buffer of the pool. Null if there is none: it is counted, and the instance has a turn when one is free. */
+static inline struct service_buffer *service_buffer_for(struct service_instance *self)
+{
+    struct service_buffer *found = service_buffer_take(&self->core->buffers);
+
+    if (!found) {
+        self->starved = true;
+        service_count(self, SERVICE_WAITED_BUFFER, 1);
+    }
+    return found;
+}
+
 /* The shared state of the backend of a channel; null without one. */
 static inline struct service_backend *service_backend_state(const struct service_channel *c)
 {

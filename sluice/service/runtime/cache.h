@@ -12,7 +12,7 @@
 
 enum service_cache_phase {
     SERVICE_CACHE_IDLE,   /* no request is on its way */
-    SERVICE_CACHE_WAITS,  /* for the response to the same request of another channel */
+    SERVICE_CACHE_WAITS,  /* for the response to the same request of another channel: it is in the cache's list `waiting` */
     SERVICE_CACHE_HEAD,   /* the head of a response is due */
     SERVICE_CACHE_BODY,   /* its body is */
     SERVICE_CACHE_SERVES, /* a stored response is copied */
@@ -22,7 +22,7 @@ enum service_cache_phase {
 struct service_cached {
     uint8_t phase;    /* enum service_cache_phase */
     bool joined;      /* it is connected to its backend, or is being connected */
-    bool leads, waits; /* it is in the cache's list of leaders, or of those that wait */
+    bool leads;       /* it is in the cache's list of leaders */
     bool ready;       /* the leader for which it waits has ended */
     bool alone;       /* it does not wait again for the current request */
     bool head_only;   /* the request is HEAD */
@@ -77,9 +77,8 @@ bool service_socket_connect(struct service_channel *c);
 /* Closes its connection, and nothing else. */
 void service_socket_disconnect(struct service_channel *c);
 
-/* As read(2), and as send(2). */
+/* As read(2). */
 ssize_t service_socket_take(struct service_channel *c, void *bytes, size_t size);
-ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);
 
 /* Fails for the reason that `errno` has. */
 void service_socket_fail(struct service_channel *c);

@@ -291,12 +291,6 @@ bool service_usable(const struct service_freshness *found, int64_t age, const st
     return wish->min_fresh < 0 || found->lifetime - age >= wish->min_fresh;
 }
 
-/* An entity tag for weak comparison (RFC 9110, section 8.8.3.2). */
-static struct service_text weak(struct service_text tag)
-{
-    return tag.length > 2 && memcmp(tag.at, "W/", 2) == 0 ? (struct service_text){tag.at + 2, tag.length - 2} : tag;
-}
-
 bool service_client_has(const struct service_freshness *found, const struct service_wish *wish)
 {
     struct service_text own = {(const uint8_t *)found->tag, found->tag_size}, value, member;
@@ -307,7 +301,7 @@ bool service_client_has(const struct service_freshness *found, const struct serv
         return false;
     for (uint32_t at = 0; service_next_header(wish->headers, service_literal("if-none-match"), &at, &value);)
         for (asked = true; next_member(&value, &member);)
-            if (named(member, "*") || (own.length && service_same(weak(member), weak(own))))
+            if (named(member, "*") || (own.length && service_same(service_weak_tag(member), service_weak_tag(own))))
                 return true;
     if (asked || found->modified < 0)
         return false;
@@ -321,20 +315,6 @@ bool service_field_dropped(struct service_text name, struct service_text headers
                                         "proxy-authenticate", "proxy-authentication-info", "date", "age", "expires",
                                         "cache-control"};
 
-    for (size_t i = 0; i < sizeof never / sizeof never[0]; i++)
-        if (named(name, never[i]))
-            return true;
-    return service_has(headers, service_literal("connection"), name);
-}
-
-uint32_t service_field(struct service_text block, struct service_text *name, struct service_text *value)
-{
-    uint32_t size = (uint32_t)service_line(block.at, block.length);
-    const uint8_t *colon = size > 2 ? memchr(block.at, ':', size - 2) : NULL;
-
-    if (!colon)
-        return 0;
-    *name = (struct service_text){block.at, (uint32_t)(colon - block.at)};
-    *value = service_trim((struct service_text){colon + 1, size - 3 - name->length});
-    return size;
+    return service_named(name, never, sizeof never / sizeof never[0]) ||
+           service_has(headers, service_literal("connection"), name);
 }

@@ -60,12 +60,4 @@ bool service_client_has(const struct service_freshness *found, const struct serv
 /* Whether a field of a response is not stored as it is: it belongs to a connection, or is written again with each use. */
 bool service_field_dropped(struct service_text name, struct service_text headers);
 
-/* The name and the value of the line that a block begins with; its size with the line end, 0 at the end. */
-uint32_t service_field(struct service_text block, struct service_text *name, struct service_text *value);
-
-static inline struct service_text service_literal(const char *text)
-{
-    return (struct service_text){(const uint8_t *)text, (uint32_t)strlen(text)};
-}
-
 #endif

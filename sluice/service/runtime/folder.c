@@ -123,11 +123,8 @@ bool service_folder_fill(struct service_channel *c)
         uint32_t room;
         ssize_t got;
 
-        if (!c->in && !(c->in = service_buffer_take(pool))) {
-            self->starved = true;
-            service_count(self, SERVICE_WAITED_BUFFER, 1);
+        if (!c->in && !(c->in = service_buffer_for(self)))
             return true;
-        }
         if (c->in->start && c->taken == 0 && !c->pinned && c->in->end == pool->size)
             service_buffer_compact(c->in);
         room = pool->size - c->in->end;

@@ -48,8 +48,7 @@ static const char *type_of(const char *path)
     const char *dot = strrchr(path, '.');
 
     for (size_t i = 0; dot && i < sizeof types / sizeof types[0]; i++)
-        if (service_same_word((struct service_text){(const uint8_t *)dot + 1, (uint32_t)strlen(dot + 1)},
-                              (struct service_text){(const uint8_t *)types[i].ending, (uint32_t)strlen(types[i].ending)}))
+        if (service_same_word(service_literal(dot + 1), service_literal(types[i].ending)))
             return types[i].type;
     return "application/octet-stream";
 }
@@ -119,25 +118,15 @@ static int open_file(int folder, const char *path, int *file, struct stat *found
     return S_ISDIR(found->st_mode) ? 301 : 404;
 }
 
-static struct service_text text_of(const char *text)
-{
-    return (struct service_text){(const uint8_t *)text, (uint32_t)strlen(text)};
-}
-
 /* Whether a list of entity tags has one; weak tags are compared as strong ones (RFC 9110, section 8.8.3.2). */
 static bool has_tag(struct service_text list, const char *tag)
 {
-    while (list.length) {
-        const uint8_t *comma = memchr(list.at, ',', list.length);
-        uint32_t size = comma ? (uint32_t)(comma - list.at) : list.length;
-        struct service_text each = service_trim((struct service_text){list.at, size});
+    struct service_text each;
 
-        if (each.length > 2 && memcmp(each.at, "W/", 2) == 0)
-            each = (struct service_text){each.at + 2, each.length - 2};
-        if (service_same(each, text_of(tag)) || service_same(each, text_of("*")))
+    while (service_next_item(&list, &each)) {
+        each = service_weak_tag(each);
+        if (service_same(each, service_literal(tag)) || service_same(each, service_literal("*")))
             return true;
-        size += comma != NULL;
-        list = (struct service_text){list.at + size, list.length - size};
     }
     return false;
 }
@@ -207,10 +196,10 @@ static void error(struct service_reader *reader, int status, const char *more)
 static int status_of(struct service_text headers, const char *tag, int64_t changed, int64_t size, bool get, int64_t *from,
                      int64_t *to)
 {
-    struct service_text none = service_header(headers, text_of("if-none-match"));
-    struct service_text since = service_header(headers, text_of("if-modified-since"));
-    struct service_text still = service_header(headers, text_of("if-range"));
-    struct service_text range = service_header(headers, text_of("range"));
+    struct service_text none = service_header(headers, service_literal("if-none-match"));
+    struct service_text since = service_header(headers, service_literal("if-modified-since"));
+    struct service_text still = service_header(headers, service_literal("if-range"));
+    struct service_text range = service_header(headers, service_literal("range"));
 
     *from = 0;
     *to = size - 1;
@@ -218,7 +207,7 @@ static int status_of(struct service_text headers, const char *tag, int64_t chang
         return 304;
     if (!get) /* a range is one of GET (section 14.2) */
         return 200;
-    if (still.length && !service_same(still, text_of(tag)) && service_date_of(still) != changed)
+    if (still.length && !service_same(still, service_literal(tag)) && service_date_of(still) != changed)
         return 200;
     return range_of(range, size, from, to);
 }
@@ -229,16 +218,16 @@ static bool names_server(struct service_text version, struct service_text header
     struct service_text value;
     uint32_t at = 0, count = 0;
 
-    while (service_next_header(headers, text_of("host"), &at, &value))
+    while (service_next_header(headers, service_literal("host"), &at, &value))
         count++;
-    return count == 1 || (count == 0 && service_same(version, text_of("HTTP/1.0")));
+    return count == 1 || (count == 0 && service_same(version, service_literal("HTTP/1.0")));
 }
 
 void service_folder_answer(int folder, struct service_reader *reader, struct service_text line,
                            struct service_text headers)
 {
     struct service_text method = service_word(line, 0), uri = service_word(line, 1);
-    bool get = service_same(method, text_of("GET"));
+    bool get = service_same(method, service_literal("GET"));
     char path[PATH], date[SERVICE_DATE], tag[48], part[96] = "", more[SERVICE_HEAD / 2];
     struct stat found = {0};
     int64_t from, to;
@@ -250,7 +239,7 @@ void service_folder_answer(int folder, struct service_reader *reader, struct ser
         error(reader, 400, "");
         return;
     }
-    if (!get && !service_same(method, text_of("HEAD"))) {
+    if (!get && !service_same(method, service_literal("HEAD"))) {
         error(reader, 405, "Allow: GET, HEAD\r\n");
         return;
     }

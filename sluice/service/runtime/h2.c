@@ -171,11 +171,8 @@ static bool draw(struct service_h2 *h2)
     while (h2->pending_size || nghttp2_session_want_write(h2->session)) {
         size_t room, size;
 
-        if (!c->out && !(c->out = service_buffer_take(pool))) {
-            h2->self->starved = true;
-            service_count(h2->self, SERVICE_WAITED_BUFFER, 1);
+        if (!c->out && !(c->out = service_buffer_for(h2->self)))
             return true;
-        }
         if (!h2->pending_size) {
             ssize_t got = nghttp2_session_mem_send(h2->session, &h2->pending);
 

@@ -7,7 +7,7 @@
 
 static bool same(struct service_text text, const char *other)
 {
-    return service_same(text, (struct service_text){(const uint8_t *)other, (uint32_t)strlen(other)});
+    return service_same(text, service_literal(other));
 }
 
 /* Appends bytes to a buffer of the pool. */

@@ -13,11 +13,8 @@ static bool fill(struct service_h2_stream *stream)
 
     if (!stream->readable || stream->ended)
         return !stream->ended;
-    if (!stream->response && !(stream->response = service_buffer_take(pool))) {
-        self->starved = true;
-        service_count(self, SERVICE_WAITED_BUFFER, 1);
+    if (!stream->response && !(stream->response = service_buffer_for(self)))
         return true;
-    }
     if (stream->response->start)
         service_buffer_compact(stream->response);
     if (stream->response->end == pool->size)
@@ -143,7 +140,7 @@ static bool of_connection(struct service_text name)
                                       "upgrade"};
 
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        if (service_same(name, (struct service_text){(const uint8_t *)all[i], (uint32_t)strlen(all[i])}))
+        if (service_same(name, service_literal(all[i])))
             return true;
     return false;
 }

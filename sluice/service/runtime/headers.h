@@ -74,21 +74,37 @@ static inline struct service_text service_header(struct service_text block, stru
     return service_next_header(block, name, &at, &value) ? value : (struct service_text){block.at, 0};
 }
 
+/* The next item of a list between commas, from `*rest` on, which is moved after it; false at the end. */
+static inline bool service_next_item(struct service_text *rest, struct service_text *item)
+{
+    const uint8_t *comma;
+    uint32_t size;
+
+    if (!rest->length)
+        return false;
+    comma = memchr(rest->at, ',', rest->length);
+    size = comma ? (uint32_t)(comma - rest->at) : rest->length;
+    *item = service_trim((struct service_text){rest->at, size});
+    size += comma != NULL;
+    *rest = (struct service_text){rest->at + size, rest->length - size};
+    return true;
+}
+
+/* An entity tag for weak comparison (RFC 9110, section 8.8.3.2). */
+static inline struct service_text service_weak_tag(struct service_text tag)
+{
+    return tag.length > 2 && memcmp(tag.at, "W/", 2) == 0 ? (struct service_text){tag.at + 2, tag.length - 2} : tag;
+}
+
 /* has(): whether a list of a name contains a token. */
 static inline int64_t service_has(struct service_text block, struct service_text name, struct service_text token)
 {
-    struct service_text value;
+    struct service_text value, item;
 
     for (uint32_t at = 0; service_next_header(block, name, &at, &value);)
-        while (value.length) {
-            const uint8_t *comma = memchr(value.at, ',', value.length);
-            uint32_t size = comma ? (uint32_t)(comma - value.at) : value.length;
-
-            if (service_same_word(service_trim((struct service_text){value.at, size}), token))
+        while (service_next_item(&value, &item))
+            if (service_same_word(item, token))
                 return 1;
-            size += comma != NULL;
-            value = (struct service_text){value.at + size, value.length - size};
-        }
     return 0;
 }
 
@@ -111,24 +127,17 @@ static inline struct service_field service_field_of(const uint8_t *line, uint32_
 static inline bool service_named(struct service_text text, const char *const *names, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (service_same_word(text, (struct service_text){(const uint8_t *)names[i], (uint32_t)strlen(names[i])}))
+        if (service_same_word(text, service_literal(names[i])))
             return true;
     return false;
 }
 
-/* The next token of a list, from `*rest` on, which is moved after it; false if there is none. */
+/* The next token of such a list: an item that is not empty; false if there is none. */
 static inline bool service_next_token(struct service_text *rest, struct service_text *token)
 {
-    while (rest->length) {
-        const uint8_t *comma = memchr(rest->at, ',', rest->length);
-        uint32_t size = comma ? (uint32_t)(comma - rest->at) : rest->length;
-
-        *token = service_trim((struct service_text){rest->at, size});
-        size += comma != NULL;
-        *rest = (struct service_text){rest->at + size, rest->length - size};
+    while (service_next_item(rest, token))
         if (token->length)
             return true;
-    }
     return false;
 }
 

@@ -150,11 +150,8 @@ static bool any_in_use(const struct service_team *team)
 
 static void wake_workers(const struct service_team *team)
 {
-    uint64_t one = 1;
-
     for (uint32_t i = 0; i < team->count; i++)
-        while (write(team->workers[i].wake, &one, sizeof one) < 0 && errno == EINTR)
-            ;
+        service_worker_wake(&team->workers[i]);
 }
 
 /* The received signal. SIGUSR2, which reopens access logs, is handled here. */

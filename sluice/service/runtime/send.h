@@ -35,14 +35,8 @@ static inline enum service_outcome service_sendable(struct service_channel *c)
             service_backend_failed(c);
         return SERVICE_FAULT;
     }
-    if (!c->out) {
-        c->out = service_buffer_take(&self->core->buffers);
-        if (!c->out) {
-            self->starved = true;
-            service_count(self, SERVICE_WAITED_BUFFER, 1);
-            return SERVICE_WAIT;
-        }
-    }
+    if (!c->out && !(c->out = service_buffer_for(self)))
+        return SERVICE_WAIT;
     return SERVICE_STEP;
 }
 
@@ -191,12 +185,9 @@ static inline void service_pass_bytes(struct service_channel *c)
         uint32_t capacity = self->core->buffers.size;
 
         if (!out) { /* it was flushed meanwhile */
-            out = c->to->out = service_buffer_take(&self->core->buffers);
-            if (!out) {
-                self->starved = true;
-                service_count(self, SERVICE_WAITED_BUFFER, 1);
+            out = c->to->out = service_buffer_for(self);
+            if (!out)
                 return;
-            }
         }
         if (out->start == out->end)
             out->start = out->end = 0;

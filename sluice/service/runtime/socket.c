@@ -180,11 +180,8 @@ bool service_io_fill(struct service_channel *c)
         ssize_t got;
         uint32_t room;
 
-        if (!c->in && !(c->in = service_buffer_take(pool))) {
-            self->starved = true;
-            service_count(self, SERVICE_WAITED_BUFFER, 1);
+        if (!c->in && !(c->in = service_buffer_for(self)))
             return true;
-        }
         /* Half of the buffer is free at least: a byte is moved once for each one that is received. */
         if (c->in->start >= pool->size / 2 && c->taken == 0 && !c->pinned && pool->size - c->in->end < pool->size / 2)
             service_buffer_compact(c->in);

@@ -7,8 +7,6 @@
  *
  * The instance keeps its memory and its buffers; they go back to the worker to which they belong.
  */
-#include <unistd.h>
-
 #include "cache.h"
 #include "message.h"
 #include "tls.h"
@@ -94,7 +92,6 @@ static void hand_half(struct service_lane *lane, struct service_worker *to)
 void service_hand_over(struct service_worker *worker)
 {
     struct service_worker *to;
-    uint64_t one = 1;
     bool waits = false;
 
     if (atomic_load_explicit(&worker->team->idle, memory_order_relaxed) == 0)
@@ -106,8 +103,7 @@ void service_hand_over(struct service_worker *worker)
         return;
     for (uint32_t i = 0; i < worker->lane_count; i++)
         hand_half(&worker->lanes[i], to);
-    if (write(to->wake, &one, sizeof one) < 0)
-        return; /* the counter is at its end: the other worker is woken anyway */
+    service_worker_wake(to);
 }
 
 void service_take_over(struct service_worker *worker)

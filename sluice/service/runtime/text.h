@@ -61,6 +61,11 @@ static inline bool service_plain(const uint8_t *data, uint64_t length, bool tab)
 
 static inline uint8_t service_lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 
+static inline struct service_text service_literal(const char *text)
+{
+    return (struct service_text){(const uint8_t *)text, (uint32_t)strlen(text)};
+}
+
 static inline bool service_same_word(struct service_text a, struct service_text b)
 {
     if (a.length != b.length)

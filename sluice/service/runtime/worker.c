@@ -13,7 +13,6 @@
 #include "http_date.h"
 #include "message.h"
 #include "prelude.h"
-#include "tls.h"
 
 enum {
     EVENTS = 256,   /* taken at once */
@@ -76,10 +75,7 @@ static void answer_malformed(struct service_instance *instance)
     size = snprintf(answer, sizeof answer,
                     "HTTP/1.1 400 Bad Request\r\nDate: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
                     service_date_now());
-    if (c->secure)
-        service_tls_send(c, answer, (size_t)size);
-    else
-        send(c->fd, answer, (size_t)size, MSG_NOSIGNAL | MSG_DONTWAIT);
+    service_socket_give(c, answer, (size_t)size);
 }
 
 /* A turn of the first instance in a lane's queue. */

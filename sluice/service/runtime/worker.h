@@ -5,10 +5,12 @@
 #ifndef SERVICE_WORKER_H
 #define SERVICE_WORKER_H
 
+#include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "instance.h"
 #include "events.h"
@@ -132,6 +134,15 @@ struct service_worker {
     atomic_bool offers;                       /* it is idle: others may hand instances to it */
     _Atomic(struct service_instance *) inbox; /* those that were handed to it */
 };
+
+/* Ends the wait of a worker for events. Where the counter is at its end, it is woken anyway. */
+static inline void service_worker_wake(const struct service_worker *worker)
+{
+    uint64_t one = 1;
+
+    while (write(worker->wake, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
 
 /* All workers. */
 struct service_team {
@@ -270,5 +281,8 @@ void service_kept_close(struct service_idle *idle);
 /* The connection of a channel was accepted; with TLS, it begins. */
 bool service_socket_adopt(struct service_channel *c, int fd, bool tls);
 bool service_socket_event(struct service_channel *c, uint32_t events);
+
+/* Sends to a connection; as send(2). */
+ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);
 
 #endif

@@ -32,17 +32,7 @@ BUILT_IN = {
 
 RINGS = ("ketama", "ketama_weighted")
 """Those that choose a channel of an array by a key."""
-CHANNEL_FUNCTIONS = (
-    "all_ready",
-    "bind",
-    "src_address",
-    "src_port",
-    "load",
-    "up",
-    "first_ready",
-    "ketama",
-    "ketama_weighted",
-)
+CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load", "up", "first_ready", *RINGS)
 """Those of channels."""
 
 

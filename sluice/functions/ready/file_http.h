@@ -272,13 +272,7 @@ static inline void file_http_settle(struct file_http *http) {
 }
 
 static inline void file_http_bytes(struct file_http *http, unsigned number, sl_bytes bytes, uint64_t search) {
-    struct http_side *side = &http->side[number], *other = &http->side[number ^ 1];
-    bool was_known = side->known;
-    http_side_bytes(side, bytes.at, bytes.captured, search);
-    if (side->known && !was_known) {
-        other->response = other->known ? other->response : !side->response;
-        other->known = true;
-    }
+    http_sides_bytes(http->side, number, bytes.at, bytes.captured, search);
     file_http_settle(http);
 }
 

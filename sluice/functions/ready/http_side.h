@@ -314,6 +314,12 @@ static inline void http_search(struct http_side *side) {
     side->searched = 0;
 }
 
+/* A stream of its own begins with the next byte, as within TLS: its first message is searched for. */
+static inline void http_side_begin(struct http_side *side) {
+    http_search(side);
+    side->resumed = false;
+}
+
 /* Continues without what the side waits for. Returns false if the following bytes are another protocol, or if the side
  * has stopped. */
 static inline bool http_wait_no_more(struct http_side *side) {
@@ -453,6 +459,17 @@ static inline void http_side_bytes(struct http_side *side, const uint8_t *at, ui
         http_read(side, at, length);
     else if (side->state == HTTP_FRAMES)
         side->owner->frames(side, at, length);
+}
+
+/* The same for one of both sides: once its role is known, the other side has the other role. */
+static inline void http_sides_bytes(struct http_side sides[2], unsigned number, const uint8_t *at, uint32_t length, uint64_t most) {
+    struct http_side *side = &sides[number], *other = &sides[!number];
+    bool was_known = side->known;
+    http_side_bytes(side, at, length, most);
+    if (!side->known || was_known)
+        return;
+    other->response = other->known ? other->response : !side->response;
+    other->known = true;
 }
 
 /* Handles missing bytes. In a body, only these bytes are lost; elsewhere, the side searches for the next message. */

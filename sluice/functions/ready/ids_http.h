@@ -183,14 +183,8 @@ static struct ids_http *ids_http_open(struct sl_box *box, struct ids_flow *flow,
 }
 
 static void ids_http_bytes(struct ids_http *http, const struct ids_seen *seen, const uint8_t *at, uint32_t length) {
-    struct http_side *side = &http->side[seen->side], *other = &http->side[seen->side ^ 1];
-    bool was_known = side->known;
     http->seen = seen;
-    http_side_bytes(side, at, length, SLUICE_PARAMETER_OF(http->box, search));
-    if (side->known && !was_known) {   /* the other side has the other role */
-        other->response = other->known ? other->response : !side->response;
-        other->known = true;
-    }
+    http_sides_bytes(http->side, seen->side, at, length, SLUICE_PARAMETER_OF(http->box, search));
     ids_http_go_on(http);
 }
 

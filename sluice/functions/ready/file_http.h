@@ -96,12 +96,6 @@ static inline void file_http_frames(struct http_side *side, const uint8_t *at, u
     http_stop(side, http->two->side[number].error);
 }
 
-/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2). */
-static inline bool file_http_is_h2c(const struct http_side *side, const struct http_message *response) {
-    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
-    return side->response && side->owner->frames && response->status == 101 && upgrade->used == 3 && !strncasecmp(upgrade->at, "h2c", 3);
-}
-
 /* The connection continues with HTTP/2. The response to the request that caused this is that of stream 1. */
 static inline bool file_http_upgrade(struct file_http *http) {
     struct file_stream *stream = file_http_two(http) ? file_2_stream(http->two, 1, true) : NULL;
@@ -140,7 +134,7 @@ static inline int file_http_headed(struct http_side *side) {
         http->requests++;
         return 0;
     }
-    if (file_http_is_h2c(side, message) || (http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2))
+    if (http_is_h2c(side, message) || (http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2))
         return 2;
     return http->first && http->first->method == HTTP_HEAD && message->status / 100 != 1;
 }
@@ -212,7 +206,7 @@ static inline void file_http_complete(struct http_side *side) {
     if (!side->response || !final)
         return;
     bool connected = http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2;
-    bool upgraded = file_http_is_h2c(side, message) && file_http_upgrade(http);
+    bool upgraded = http_is_h2c(side, message) && file_http_upgrade(http);
     if ((message->status == 101 && !upgraded) || connected) {
         http->side[0].state = http->side[1].state = HTTP_TUNNEL;
         if (http->tls)

@@ -10,6 +10,8 @@
 
 #include "../vendor/llhttp/llhttp.h"
 
+#include <strings.h>
+
 SLUICE_SOURCE("../vendor/llhttp/llhttp.c")
 SLUICE_SOURCE("../vendor/llhttp/api.c")
 SLUICE_SOURCE("../vendor/llhttp/http.c")
@@ -257,6 +259,12 @@ static inline bool http_is_2(const struct http_side *side) {
         return !(side->known && side->response);
     return !side->resumed && !(side->known && !side->response) && !at[0] && !at[1] && at[2] % 6 == 0 && at[3] == 4 &&
            !sl_load_be(at + 4, 5);
+}
+
+/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2), which is read. */
+static inline bool http_is_h2c(const struct http_side *side, const struct http_message *response) {
+    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
+    return side->response && side->owner->frames && response->status == 101 && upgrade->used == 3 && !strncasecmp(upgrade->at, "h2c", 3);
 }
 
 /* Whether a message may begin with the bytes in the window, as far as they are there. */

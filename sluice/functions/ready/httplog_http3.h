@@ -130,13 +130,6 @@ static const struct http3_owner httplog_3_owner = {httplog_3_known, httplog_3_be
 
 /* --- connections and streams of QUIC --- */
 
-/* The value of a part of a stream's key. */
-static uint64_t httplog_quic_part(const struct sl_event *event, const char *name)
-{
-    const struct sl_key_part *part = sl_key_part_named(event->owner, name);
-    return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
-}
-
 /* Allocates the state of a connection for QUIC. Returns false without memory. */
 static bool httplog_quic_begin(struct httplog_connection *connection, uint64_t attempt)
 {
@@ -184,7 +177,7 @@ static void httplog_quic_stream(const struct sl_event *event, struct httplog_con
     }
     SLUICE_STATE_OF(event)->stream = stream;
     connection->quic->references++;
-    http3_begin(stream, &connection->quic->http, httplog_quic_part(event, "stream"), (unsigned)httplog_quic_part(event, "sender") & 1);
+    http3_begin(stream, &connection->quic->http, log_quic_part(event, "stream"), log_quic_sender(event));
 }
 
 #endif

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule, run
+from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, numbered, packets, rule, run
 from tests.functions.detect.test_actions import ran
 from tests.functions.logs.boxes import connection as logged
 from tests.functions.logs.http2 import (
@@ -47,25 +47,19 @@ ASK: Fields = (
     ("cookie", "b=2"),
     ("content-length", "9"),
 )
-RULES = "".join(
-    rule(options, sid=sid)
-    for sid, options in enumerate(
-        [
-            'content:"/etc/passwd"; http_uri;',
-            'content:"..%2f"; http_raw_uri;',
-            'content:"POST"; http_method;',
-            'content:"User-Agent: Evil/1.0|0d 0a|"; http_header;',
-            'content:"Host: www.example|0d 0a|"; http_header;',
-            'content:"a=1|3b| b=2"; http_cookie; content:"evil"; http_client_body; pcre:"/^evil body$/P";',
-            'content:"404"; http_stat_code; flow:to_client;',
-            'content:"x=y"; http_cookie; flow:to_client,established;',
-            'content:"Set-Cookie"; http_header;',
-            'content:"Content-Type: text/plain"; http_header; flow:to_client;',
-            'urilen:18; content:"Evil"; http_user_agent;',
-            'content:"www.example"; http_host;',
-        ],
-        1,
-    )
+RULES = numbered(
+    'content:"/etc/passwd"; http_uri;',
+    'content:"..%2f"; http_raw_uri;',
+    'content:"POST"; http_method;',
+    'content:"User-Agent: Evil/1.0|0d 0a|"; http_header;',
+    'content:"Host: www.example|0d 0a|"; http_header;',
+    'content:"a=1|3b| b=2"; http_cookie; content:"evil"; http_client_body; pcre:"/^evil body$/P";',
+    'content:"404"; http_stat_code; flow:to_client;',
+    'content:"x=y"; http_cookie; flow:to_client,established;',
+    'content:"Set-Cookie"; http_header;',
+    'content:"Content-Type: text/plain"; http_header; flow:to_client;',
+    'urilen:18; content:"Evil"; http_user_agent;',
+    'content:"www.example"; http_host;',
 )
 EXPECTED = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]
 BODY = b"evil body"

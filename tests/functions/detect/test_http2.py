@@ -32,6 +32,7 @@ from tests.functions.logs.http2 import (
 )
 from tests.functions.logs.test_http2 import CAPTURE, talks
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
+from tests.support.connection import shuffled
 from tests.support.corpus import corpus
 
 pytestmark = [needs_ids, needs_nghttp2]
@@ -98,11 +99,7 @@ def test_the_same_rules_on_http_1_and_2() -> None:
 
 def test_http_2_out_of_order_and_again() -> None:
     for seed in range(4):
-        dice = random.Random(seed)
-        frames = connection(TWO, 23, port=80)
-        placed = [(at + dice.uniform(0, 9), one) for at, one in enumerate(frames[3:-3])]
-        placed += [(at + dice.uniform(0, 9), one) for at, one in dice.sample(placed, len(placed) // 3)]
-        found = packets([*frames[:3], *(one for _, one in sorted(placed)), *frames[-3:]], RULES)
+        found = packets(shuffled(connection(TWO, 23, port=80), seed, 9), RULES)
         assert sorted(found.sids) == EXPECTED
 
 

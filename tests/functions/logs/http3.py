@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -122,14 +121,6 @@ def packets(pieces: Iterable[Piece], cut: int = 1000) -> list[bytes]:
             out.append(packet(who, stream_frame(stream, sent[who, stream], part, last)))
             sent[who, stream] += len(part)
     return out
-
-
-def shuffled(frames: Sequence[bytes], seed: int, spread: float = 9) -> list[bytes]:
-    """Packets out of order, of which a third comes twice; the first one stays first, as it begins the connection."""
-    dice = random.Random(seed)
-    placed = [(at + dice.uniform(0, spread), one) for at, one in enumerate(frames[1:])]
-    placed += [(at + dice.uniform(0, spread), one) for at, one in dice.sample(placed, len(placed) // 3)]
-    return [frames[0], *(one for _, one in sorted(placed, key=lambda pair: pair[0]))]
 
 
 # --- boxes ---

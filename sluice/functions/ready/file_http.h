@@ -67,11 +67,8 @@ static inline void file_http_pop(struct file_http *http) {
 static inline bool file_http_two(struct file_http *http) {
     if (http->two)
         return true;
-    bool room = log_take(&http->files->budget, sizeof *http->two);
-    http->two = room ? calloc(1, sizeof *http->two) : NULL;
+    http->two = log_allocate(&http->files->budget, sizeof *http->two);
     if (!http->two) {
-        if (room)
-            log_give(&http->files->budget, sizeof *http->two);
         http->files->no_memory++;
         return false;
     }

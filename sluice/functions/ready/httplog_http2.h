@@ -165,14 +165,10 @@ static const struct http2_owner httplog_2_owner = {httplog_2_headers, httplog_2_
 /* Returns the streams of a connection; NULL without memory, which ends the parsing of the connection. */
 static struct httplog_streams *httplog_streams(struct httplog_connection *connection)
 {
-    struct log_budget *budget = httplog_budget(connection->box);
     if (connection->streams || connection->given_up)
         return connection->streams;
-    bool room = log_take(budget, sizeof *connection->streams);
-    struct httplog_streams *streams = room ? calloc(1, sizeof *streams) : NULL;
+    struct httplog_streams *streams = log_allocate(httplog_budget(connection->box), sizeof *streams);
     if (!streams) {
-        if (room)
-            log_give(budget, sizeof *streams);
         SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
         connection->given_up = true;
         return NULL;

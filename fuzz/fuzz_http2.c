@@ -5,7 +5,7 @@
  * An input is 4 bytes of settings (bit 0: a server, 1: a gap; the place of the gap in units of 4 bytes; its length; the size of
  * pieces), and the bytes that the side sends, without the preface of a client. */
 #include "../sluice/functions/ready/http2_side.h"
-#include "expect.h"
+#include "pieces.h"
 
 enum { BUDGET = 1 << 20 };
 
@@ -14,8 +14,7 @@ struct events { uint64_t hash, data, missing; };
 
 static void mix(struct http2_side *side, const void *at, size_t length) {
     struct events *events = side->user;
-    for (size_t i = 0; i < length; i++)
-        events->hash = (events->hash ^ ((const uint8_t *)at)[i]) * UINT64_C(0x100000001b3);
+    events->hash = hash_more(events->hash, at, length);
 }
 
 static void event(struct http2_side *side, char what, uint64_t first, uint64_t second) {
@@ -43,18 +42,7 @@ static void on_reset(struct http2_side *side, uint32_t stream, uint32_t code) { 
 
 static const struct http2_owner owner = {on_headers, on_field, on_headed, on_body, on_data, on_complete, on_reset, NULL};
 
-/* Gives bytes in pieces that lie in memory of their own. */
-static void give(struct http2_side *side, const uint8_t *at, size_t length, size_t piece) {
-    for (size_t done = 0; done < length;) {
-        size_t take = (size_t)sl_min(piece, length - done);
-        uint8_t *bytes = malloc(take);
-        EXPECT(bytes);
-        memcpy(bytes, at + done, take);
-        http2_bytes(side, bytes, (uint32_t)take);
-        free(bytes);
-        done += take;
-    }
-}
+static void take(void *side, const uint8_t *at, uint32_t length) { http2_bytes(side, at, length); }
 
 static uint64_t run(const uint8_t *settings, const uint8_t *at, size_t length, size_t piece) {
     struct log_budget budget = {.most = BUDGET};
@@ -65,13 +53,13 @@ static uint64_t run(const uint8_t *settings, const uint8_t *at, size_t length, s
     struct http2_side side = {.owner = &owner, .hpack = &hpack, .user = &events};
     EXPECT(http2_begin(&side, settings[0] & 1));
     if (!side.response)
-        give(&side, (const uint8_t *)http2_preface, HTTP2_PREFACE_SIZE, piece);
+        give_pieces((const uint8_t *)http2_preface, HTTP2_PREFACE_SIZE, piece, take, &side);
     size_t place = settings[0] & 2 ? (size_t)sl_min(4u * settings[1], length) : length;
     size_t lost = (size_t)sl_min(settings[2], length - place);
-    give(&side, at, place, piece);
+    give_pieces(at, place, piece, take, &side);
     if (lost)
         http2_gap(&side, lost);
-    give(&side, at + place + lost, length - place - lost, piece);
+    give_pieces(at + place + lost, length - place - lost, piece, take, &side);
     event(&side, 'x', side.stage, side.error ? (uint64_t)side.error[0] : 0);
     EXPECT(side.stage != HTTP2_ENDED || (side.error && !side.inflater));
     http2_side_free(&side);

@@ -5,7 +5,7 @@
  * An input is a byte (the size of pieces), and steps: a byte (bits 0 to 2: the stream, 3: its sender if it has two, 4 and 5: what
  * happens), a byte with a length, and as many bytes of the stream, if it gets bytes. */
 #include "../sluice/functions/ready/http3_stream.h"
-#include "expect.h"
+#include "pieces.h"
 
 enum { BUDGET = 1 << 20, STREAMS = 8, SLOTS = 2 * STREAMS };
 
@@ -15,8 +15,7 @@ static const uint64_t numbers[STREAMS] = {0, 4, 2, 3, 6, 7, 10, 11};
 struct events { uint64_t hash, data, missing; };
 
 static void mix(struct events *events, const void *at, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        events->hash = (events->hash ^ ((const uint8_t *)at)[i]) * UINT64_C(0x100000001b3);
+    events->hash = hash_more(events->hash, at, length);
 }
 
 static void event(const struct http3_stream *stream, char what, uint64_t first, uint64_t second) {
@@ -54,18 +53,7 @@ static void on_broken(struct http3_stream *stream, const char *why) {
 
 static const struct http3_owner owner = {on_known, on_begin, on_field, on_headed, on_data, NULL, on_complete, on_broken};
 
-/* Gives bytes in pieces that lie in memory of their own. */
-static void give(struct http3_stream *stream, const uint8_t *at, size_t length, size_t piece) {
-    for (size_t done = 0; done < length;) {
-        size_t take = (size_t)sl_min(piece, length - done);
-        uint8_t *bytes = malloc(take);
-        EXPECT(bytes);
-        memcpy(bytes, at + done, take);
-        http3_bytes(stream, bytes, (uint32_t)take);
-        free(bytes);
-        done += take;
-    }
-}
+static void take(void *stream, const uint8_t *at, uint32_t length) { http3_bytes(stream, at, length); }
 
 static uint64_t run(const uint8_t *at, size_t size, size_t piece) {
     struct log_budget budget = {.most = BUDGET};
@@ -87,7 +75,7 @@ static uint64_t run(const uint8_t *at, size_t size, size_t piece) {
         begun[slot] = true;
         if (what <= 1) {
             length = (size_t)sl_min(length, size);
-            give(&stream[slot], at, length, piece);
+            give_pieces(at, length, piece, take, &stream[slot]);
             at += length;
             size -= length;
         } else if (what == 2 && length) {

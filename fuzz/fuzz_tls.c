@@ -9,7 +9,7 @@
 #include "sluice.h"
 
 #include "../sluice/functions/ready/tls_connection.h"
-#include "expect.h"
+#include "pieces.h"
 
 enum { BUDGET = 1 << 22, SEARCH = 300 };
 
@@ -19,8 +19,7 @@ struct events { uint64_t hash; uint64_t bytes; };
 struct fuzzed { struct events side[2]; bool read[2]; struct tls_connection *tls; };
 
 static void mix(struct events *events, const void *at, size_t length) {
-    for (size_t i = 0; i < length; i++)
-        events->hash = (events->hash ^ ((const uint8_t *)at)[i]) * UINT64_C(0x100000001b3);
+    events->hash = hash_more(events->hash, at, length);
 }
 
 static void event(struct events *events, char what, uint64_t number) {
@@ -89,17 +88,11 @@ static int clear_hash_begin(void *context, const void *key, int length, const vo
 
 /* --- a run --- */
 
-/* Gives bytes in pieces that lie in memory of their own. */
-static void give(struct tls_connection *tls, unsigned side, const uint8_t *at, size_t length, size_t piece) {
-    for (size_t done = 0; done < length;) {
-        size_t take = (size_t)sl_min(piece, length - done);
-        uint8_t *bytes = malloc(take);
-        EXPECT(bytes);
-        memcpy(bytes, at + done, take);
-        tls_connection_bytes(tls, side, bytes, (uint32_t)take, 1);
-        free(bytes);
-        done += take;
-    }
+struct sender { struct tls_connection *tls; unsigned side; };
+
+static void take(void *user, const uint8_t *at, uint32_t length) {
+    const struct sender *from = user;
+    tls_connection_bytes(from->tls, from->side, at, length, 1);
 }
 
 static void run(const uint8_t *at, size_t size, size_t piece, struct fuzzed *found) {
@@ -134,7 +127,7 @@ static void run(const uint8_t *at, size_t size, size_t piece, struct fuzzed *fou
             continue;
         }
         length = (size_t)sl_min(length, size - place);
-        give(tls, what & 1, at + place, length, piece);
+        give_pieces(at + place, length, piece, take, &(struct sender){tls, what & 1});
         place += length;
     }
     tls_connection_end(tls);

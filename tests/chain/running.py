@@ -15,6 +15,7 @@ from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.engine.box import Box, Outcome, Settings, compile_stack
 from sluice.lang import Stack
+from tests.support.capture import pcap_packets
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.small_stacks import small_stack
 
@@ -67,7 +68,7 @@ def run(plan: Plan, output: Path, packets: tuple[bytes, ...] | None = None) -> C
         box.finish()
         assert box.failure() is None
         reports, counters = box.reports(), box.counters()
-    return Came(reports, records(output) if inline else list(packets or talk()), counters)
+    return Came(reports, pcap_packets(output) if inline else list(packets or talk()), counters)
 
 
 SETTINGS = Settings(max_instances=1 << 8, memory=1 << 24, seed=1)
@@ -109,18 +110,8 @@ def run_isolated(
     controller(running)
     outcome = running.run(run_stack)
     assert outcome.failure is None
-    return Came(outcome.reports, records(output) if inline else list(given), outcome.counters)
+    return Came(outcome.reports, pcap_packets(output) if inline else list(given), outcome.counters)
 
 
 BURST = 20
 """Packets: several batches, and connections that go on in the next one."""
-
-
-def records(path: Path) -> list[bytes]:
-    """The packets of a capture file."""
-    data, at, found = path.read_bytes(), 24, list[bytes]()
-    while at < len(data):
-        size = int.from_bytes(data[at + 8 : at + 12], "little")
-        found.append(data[at + 16 : at + 16 + size])
-        at += 16 + size
-    return found

@@ -10,8 +10,8 @@ import pytest
 
 from sluice.cli.main import main
 from tests.chain.functions import Put
-from tests.chain.running import records, talk
-from tests.support.capture import pcap
+from tests.chain.running import talk
+from tests.support.capture import pcap, pcap_packets
 
 DROP = """
 SLUICE_INLINE
@@ -66,7 +66,7 @@ def test_a_chain_runs_over_a_capture(
     assert main(["chain", chain, "-r", capture, "-w", str(out), "--json"]) == 0
     printed = capfd.readouterr()
     gone = [number for number in range(1, len(talk()) + 1) if number % 4 == 0 or number % 5 == 0]
-    assert records(out) == [packet for number, packet in enumerate(talk(), 1) if number not in gone]
+    assert pcap_packets(out) == [packet for number, packet in enumerate(talk(), 1) if number not in gone]
     assert [line for line in printed.err.splitlines() if line.startswith("blocked")] == [f"blocked {n}" for n in gone]
     assert json.loads(printed.out)["reports"]["packets_dropped"] == len(gone)
 

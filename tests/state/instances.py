@@ -25,6 +25,7 @@ from sluice.protocols.udp import udp_parser
 from sluice.state.chain_store import chain_store
 from sluice.state.location import Location
 from sluice.state.session import session
+from tests.support.capture import pcap_packets
 
 Action = Callable[[Controller], None]
 SETTINGS = Settings(max_instances=1 << 14, memory=1 << 26, seed=7)
@@ -124,7 +125,7 @@ def run_ideal(plan: Plan, packets: Sequence[bytes], folder: Path) -> Ran:
             box.finish()
             reports, failure = box.reports(), box.failure()
         assert held.text is not None
-        return Ran(records(output), held.text().splitlines(), reports, failure)
+        return Ran(pcap_packets(output), held.text().splitlines(), reports, failure)
 
 
 def run_instances(
@@ -157,7 +158,7 @@ def run_instances(
             outcome = controller.run(run)
             state = store.text().splitlines() if store else []
             moved = {f"{name}.parts_moved": count for name, count in controller.instances.moves.items()}
-        left = records(output) if inline else list(packets)
+        left = pcap_packets(output) if inline else list(packets)
         return Ran(left, state, outcome.reports | moved, outcome.failure)
     finally:
         trigger.close()
@@ -170,16 +171,6 @@ BURST = 64
 def _frames(packets: Sequence[bytes], first: int) -> list[tuple[bytes, int, int, None]]:
     burst = enumerate(packets[first : first + BURST], first + 1)
     return [(packet, number * MILLISECOND, 1, None) for number, packet in burst]
-
-
-def records(path: Path) -> list[bytes]:
-    """The packets of a capture file."""
-    data, at, found = path.read_bytes(), 24, list[bytes]()
-    while at < len(data):
-        size = int.from_bytes(data[at + 8 : at + 12], "little")
-        found.append(data[at + 16 : at + 16 + size])
-        at += 16 + size
-    return found
 
 
 def kill_root(controller: Controller) -> None:

@@ -35,6 +35,16 @@ def pcap(packets: Sequence[bytes], times: Iterable[float] | None = None, link_ty
     return b"".join(out)
 
 
+def pcap_packets(path: Path) -> list[bytes]:
+    """The packets of such a file, in little endian."""
+    data, at, found = path.read_bytes(), 24, list[bytes]()
+    while at < len(data):
+        size = int.from_bytes(data[at + 8 : at + 12], "little")
+        found.append(data[at + 16 : at + 16 + size])
+        at += 16 + size
+    return found
+
+
 class _Frame(ctypes.Structure):
     _fields_ = (("at", ctypes.c_void_p), *Frame._fields_[1:])
 

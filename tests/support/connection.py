@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.support.packets import A4, A6, B4, B6, eth, ip4, ip6, tcp
@@ -89,3 +91,15 @@ def handshake(client: Host, server: Host, options: bytes = b"") -> list[bytes]:
 def goodbye(first: Host, second: Host) -> list[bytes]:
     """FIN/ACK, FIN/ACK, ACK: the most common close."""
     return [first.send("FA"), second.send("FA"), first.send("A")]
+
+
+def shuffled(frames: Sequence[bytes], seed: int, spread: float = 12, first: int = 3, last: int = 3) -> list[bytes]:
+    """Frames out of order, each by at most `spread` places, of which a third comes twice.
+
+    The first and the last ones keep their places: by default those of a handshake and a goodbye.
+    """
+    dice = random.Random(seed)
+    end = len(frames) - last
+    placed = [(at + dice.uniform(0, spread), one) for at, one in enumerate(frames[first:end])]
+    placed += [(at + dice.uniform(0, spread), one) for at, one in dice.sample(placed, len(placed) // 3)]
+    return [*frames[:first], *(one for _, one in sorted(placed)), *frames[end:]]

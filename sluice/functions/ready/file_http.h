@@ -67,11 +67,8 @@ static inline void file_http_pop(struct file_http *http) {
 static inline bool file_http_two(struct file_http *http) {
     if (http->two)
         return true;
-    bool room = log_take(&http->files->budget, sizeof *http->two);
-    http->two = room ? calloc(1, sizeof *http->two) : NULL;
+    http->two = log_allocate(&http->files->budget, sizeof *http->two);
     if (!http->two) {
-        if (room)
-            log_give(&http->files->budget, sizeof *http->two);
         http->files->no_memory++;
         return false;
     }
@@ -94,12 +91,6 @@ static inline void file_http_frames(struct http_side *side, const uint8_t *at, u
         return;
     file_2_side_end(http->two, number);
     http_stop(side, http->two->side[number].error);
-}
-
-/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2). */
-static inline bool file_http_is_h2c(const struct http_side *side, const struct http_message *response) {
-    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
-    return side->response && side->owner->frames && response->status == 101 && upgrade->used == 3 && !strncasecmp(upgrade->at, "h2c", 3);
 }
 
 /* The connection continues with HTTP/2. The response to the request that caused this is that of stream 1. */
@@ -140,7 +131,7 @@ static inline int file_http_headed(struct http_side *side) {
         http->requests++;
         return 0;
     }
-    if (file_http_is_h2c(side, message) || (http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2))
+    if (http_is_h2c(side, message) || (http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2))
         return 2;
     return http->first && http->first->method == HTTP_HEAD && message->status / 100 != 1;
 }
@@ -212,7 +203,7 @@ static inline void file_http_complete(struct http_side *side) {
     if (!side->response || !final)
         return;
     bool connected = http->first && http->first->method == HTTP_CONNECT && message->status / 100 == 2;
-    bool upgraded = file_http_is_h2c(side, message) && file_http_upgrade(http);
+    bool upgraded = http_is_h2c(side, message) && file_http_upgrade(http);
     if ((message->status == 101 && !upgraded) || connected) {
         http->side[0].state = http->side[1].state = HTTP_TUNNEL;
         if (http->tls)
@@ -272,13 +263,7 @@ static inline void file_http_settle(struct file_http *http) {
 }
 
 static inline void file_http_bytes(struct file_http *http, unsigned number, sl_bytes bytes, uint64_t search) {
-    struct http_side *side = &http->side[number], *other = &http->side[number ^ 1];
-    bool was_known = side->known;
-    http_side_bytes(side, bytes.at, bytes.captured, search);
-    if (side->known && !was_known) {
-        other->response = other->known ? other->response : !side->response;
-        other->known = true;
-    }
+    http_sides_bytes(http->side, number, bytes.at, bytes.captured, search);
     file_http_settle(http);
 }
 

@@ -122,30 +122,26 @@ static inline void file_2_headers(struct http2_side *side, uint32_t number, bool
     http->current[from] = file_2_stream(http, number, promised || !side->response);
 }
 
-static inline bool file_2_is(const struct http2_field *field, const char *name) {
-    return field->name_length == strlen(name) && !memcmp(field->name, name, field->name_length);
-}
-
 static inline void file_2_field(struct http2_side *side, const struct http2_field *field) {
     struct file_http2 *http = side->user;
     struct file_part *part = file_2_part(side);
     struct file_stream *stream = http->current[file_2_side(http, side)];
     if (!part || part->headed)   /* trailers */
         return;
-    if (file_2_is(field, ":path") && !stream->path.used) {
+    if (http2_field_is(field, ":path") && !stream->path.used) {
         file_name(&stream->path, field->value, field->value_length);
-    } else if (file_2_is(field, "content-disposition") && !part->disposition.used) {
+    } else if (http2_field_is(field, "content-disposition") && !part->disposition.used) {
         file_name(&part->disposition, field->value, field->value_length);
-    } else if (file_2_is(field, "content-type") && !part->declared.used) {
+    } else if (http2_field_is(field, "content-type") && !part->declared.used) {
         file_name(&part->declared, field->value, field->value_length);
-    } else if (file_2_is(field, "content-length") && field->value_length <= 19) {
+    } else if (http2_field_is(field, "content-length") && field->value_length <= 19) {
         part->has_length = field->value_length > 0;
         part->length = 0;
         for (size_t i = 0; i < field->value_length && part->has_length; i++) {
             part->has_length = field->value[i] >= '0' && field->value[i] <= '9';
             part->length = part->length * 10 + (field->value[i] - '0');
         }
-    } else if (file_2_is(field, ":status") && field->value_length && field->value[0] == '1') {
+    } else if (http2_field_is(field, ":status") && field->value_length && field->value[0] == '1') {
         part->interim = true;
     }
 }

@@ -162,11 +162,8 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
         return;
     }
     if (!connection->smtp) {
-        bool room = log_take(&files->budget, sizeof *connection->smtp);
-        connection->smtp = room ? calloc(1, sizeof *connection->smtp) : NULL;
+        connection->smtp = log_allocate(&files->budget, sizeof *connection->smtp);
         if (!connection->smtp) {
-            if (room)
-                log_give(&files->budget, sizeof *connection->smtp);
             SLUICE_COUNTER_OF(connection->box, file_no_memory)++;
             connection->smtp_over = true;
             return;

@@ -14,11 +14,7 @@ static bool filelog_tls_may_begin(void *user, unsigned number)
 static void filelog_tls_begins(void *user, unsigned number)
 {
     struct filelog_connection *connection = user;
-    struct http_side *side = &connection->http->side[number];
-    side->state = HTTP_SEARCHING;
-    side->resumed = false;
-    side->used = 0;
-    side->searched = 0;
+    http_side_begin(&connection->http->side[number]);
     if (!connection->secured)
         filelog_smtp_free(connection);
     connection->secured = true;

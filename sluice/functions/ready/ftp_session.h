@@ -110,11 +110,9 @@ static inline void ftp_transfer_settle(struct sl_box *box, const struct ftp_owne
 
 static inline void ftp_announce(struct ftp_session *session, bool passive, const uint8_t *address, uint8_t size, uint16_t port) {
     struct ftp_transfers *transfers = session->transfers;
-    bool room = port && transfers->count < transfers->most && log_take(&transfers->budget, sizeof(struct ftp_transfer));
-    struct ftp_transfer *transfer = room ? calloc(1, sizeof *transfer) : NULL;
+    bool room = port && transfers->count < transfers->most;
+    struct ftp_transfer *transfer = room ? log_allocate(&transfers->budget, sizeof *transfer) : NULL;
     if (!transfer) {
-        if (room)
-            log_give(&transfers->budget, sizeof *transfer);
         session->no_room |= port != 0;
         return;
     }
@@ -332,11 +330,8 @@ static inline struct ftp_session *ftp_connection_session(struct ftp_transfers *t
     connection->seen[side] = true;
     if (connection->session || connection->over)
         return connection->over ? NULL : connection->session;
-    bool taken = log_take(&transfers->budget, sizeof *connection->session);
-    struct ftp_session *session = taken ? calloc(1, sizeof *session) : NULL;
+    struct ftp_session *session = log_allocate(&transfers->budget, sizeof *session);
     if (!session) {
-        if (taken)
-            log_give(&transfers->budget, sizeof *session);
         connection->over = *no_memory = true;
         return NULL;
     }

@@ -20,6 +20,11 @@ struct http2_field {                 /* nghttp2_nv */
     uint8_t flags;
 };
 
+/* Whether a field has a name, which HTTP/2 and HTTP/3 send in small letters. */
+static inline bool http2_field_is(const struct http2_field *field, const char *name) {
+    return field->name_length == strlen(name) && !memcmp(field->name, name, field->name_length);
+}
+
 struct http2_memory {                /* nghttp2_mem */
     void *budget;
     void *(*take)(size_t size, void *budget);

@@ -173,7 +173,7 @@ static inline void http3_field(void *user, const struct http2_field *field) {
     const struct http3_block *block = user;
     struct http3_stream *stream = block->stream;
     bool response = !block->promised && stream->sender != stream->connection->client;
-    if (response && field->name_length == 7 && !memcmp(field->name, ":status", 7))
+    if (response && http2_field_is(field, ":status"))
         stream->interim = field->value_length && field->value[0] == '1';
     stream->connection->owner->field(stream, block->key, block->promised, field);
 }

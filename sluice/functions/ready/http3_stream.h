@@ -42,21 +42,25 @@ static inline bool http3_take(const uint8_t **at, uint32_t *length, uint64_t *va
 /* --- frames --- */
 
 static inline void http3_bytes(struct http3_stream *stream, const uint8_t *at, uint32_t length);
+static inline void http3_end(struct http3_stream *stream);
+
+/* Processes the bytes that a stream has stored. */
+static inline void http3_bytes_held(struct http3_stream *stream) {
+    struct log_held held = stream->held;
+    stream->held = (struct log_held){NULL, 0, 0};
+    http3_bytes(stream, held.at, held.used);
+    log_held_free(&held, stream->connection->budget);
+}
 
 /* The peer's SETTINGS are known: gives the decoder of a side its table. */
 static inline void http3_settled(struct http3_connection *connection, unsigned number) {
-    struct http3_side *side = &connection->side[number];
-    struct http3_stream *encoder = side->encoder;
+    struct http3_stream *encoder = connection->side[number].encoder;
     if (connection->side[!number].table > HTTP3_TABLE_MOST) {
         http3_side_lost(connection, number, "TABLE_TOO_LARGE");
         return;
     }
-    if (encoder && encoder->held.used) {
-        struct log_held held = encoder->held;
-        encoder->held = (struct log_held){NULL, 0, 0};
-        http3_bytes(encoder, held.at, held.used);
-        log_held_free(&held, connection->budget);
-    }
+    if (encoder)
+        http3_bytes_held(encoder);
     http3_go_on(connection, number);
 }
 
@@ -90,21 +94,13 @@ static inline void http3_known(struct http3_stream *stream) {
     connection->client = stream->number & 1 ? !stream->sender : stream->sender;
     connection->unread = !connection->owner->known(connection);
     for (struct http3_stream *early; (early = connection->early);) {
-        struct log_held held = early->held;
-        http3_stop_waiting(early);
-        early->held = (struct log_held){NULL, 0, 0};
-        early->stage = HTTP3_IN_TYPE;
         bool ended = early->ended;
+        http3_stop_waiting(early);
+        early->stage = HTTP3_IN_TYPE;
         early->ended = false;
-        http3_bytes(early, held.at, held.used);
-        log_held_free(&held, connection->budget);
-        if (ended && early->stage != HTTP3_OVER) {
-            early->ended = true;
-            if (early->stage != HTTP3_IN_TYPE || early->used)
-                http3_break(early, "FRAME_ERROR");
-            else if (!early->place)
-                http3_finish(early);
-        }
+        http3_bytes_held(early);
+        if (ended)
+            http3_end(early);
     }
 }
 

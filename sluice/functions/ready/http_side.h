@@ -10,6 +10,8 @@
 
 #include "../vendor/llhttp/llhttp.h"
 
+#include <strings.h>
+
 SLUICE_SOURCE("../vendor/llhttp/llhttp.c")
 SLUICE_SOURCE("../vendor/llhttp/api.c")
 SLUICE_SOURCE("../vendor/llhttp/http.c")
@@ -259,6 +261,12 @@ static inline bool http_is_2(const struct http_side *side) {
            !sl_load_be(at + 4, 5);
 }
 
+/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2), which is read. */
+static inline bool http_is_h2c(const struct http_side *side, const struct http_message *response) {
+    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
+    return side->response && side->owner->frames && response->status == 101 && upgrade->used == 3 && !strncasecmp(upgrade->at, "h2c", 3);
+}
+
 /* Whether a message may begin with the bytes in the window, as far as they are there. */
 static inline bool http_may_begin(const struct http_side *side) {
     const uint8_t *at = side->window;
@@ -312,6 +320,12 @@ static inline void http_search(struct http_side *side) {
     side->resumed = true;
     side->used = 0;
     side->searched = 0;
+}
+
+/* A stream of its own begins with the next byte, as within TLS: its first message is searched for. */
+static inline void http_side_begin(struct http_side *side) {
+    http_search(side);
+    side->resumed = false;
 }
 
 /* Continues without what the side waits for. Returns false if the following bytes are another protocol, or if the side
@@ -453,6 +467,17 @@ static inline void http_side_bytes(struct http_side *side, const uint8_t *at, ui
         http_read(side, at, length);
     else if (side->state == HTTP_FRAMES)
         side->owner->frames(side, at, length);
+}
+
+/* The same for one of both sides: once its role is known, the other side has the other role. */
+static inline void http_sides_bytes(struct http_side sides[2], unsigned number, const uint8_t *at, uint32_t length, uint64_t most) {
+    struct http_side *side = &sides[number], *other = &sides[!number];
+    bool was_known = side->known;
+    http_side_bytes(side, at, length, most);
+    if (!side->known || was_known)
+        return;
+    other->response = other->known ? other->response : !side->response;
+    other->known = true;
 }
 
 /* Handles missing bytes. In a body, only these bytes are lost; elsewhere, the side searches for the next message. */

@@ -52,13 +52,6 @@ static struct httplog_exchange *httplog_exchange_of(struct httplog_connection *c
     return exchange;
 }
 
-/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2). */
-static bool httplog_is_h2c(const struct http_message *response)
-{
-    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
-    return upgrade->used == 3 && (upgrade->at[0] | 0x20) == 'h' && upgrade->at[1] == '2' && (upgrade->at[2] | 0x20) == 'c';
-}
-
 /* The connection continues with HTTP/2. The response to the request that caused this is that of stream 1. */
 static void httplog_upgrade(struct httplog_connection *connection, struct httplog_exchange *exchange)
 {
@@ -90,7 +83,7 @@ static int httplog_headed(struct http_side *side)
     struct httplog_connection *connection = httplog_of(side);
     struct httplog_exchange *exchange = httplog_exchange_of(connection, side->message);
     const struct http_message *request = &exchange->request, *response = &exchange->response;
-    if (side->response && side->owner->frames && response->status == 101 && httplog_is_h2c(response)) {
+    if (http_is_h2c(side, response)) {
         exchange->upgraded = true;
         return 2;
     }

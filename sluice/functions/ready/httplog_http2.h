@@ -47,11 +47,6 @@ static void httplog_field_text(const struct httplog_connection *connection, stru
         http_message_append(message, httplog_budget(connection->box), text, (const char *)field->value, field->value_length, most);
 }
 
-static bool httplog_field_is(const struct http2_field *field, const char *name)
-{
-    return field->name_length == strlen(name) && !memcmp(field->name, name, field->name_length);
-}
-
 /* The number of a field, of at most 19 digits. Returns false if it is none. */
 static bool httplog_field_number(const struct http2_field *field, uint64_t *number)
 {
@@ -70,23 +65,23 @@ static void httplog_field(const struct httplog_connection *connection, struct ht
     uint64_t number;
     if (!message || message->headed)
         return;
-    if (httplog_field_is(field, ":method")) {
+    if (http2_field_is(field, ":method")) {
         httplog_field_text(connection, message, &message->verb, field, HTTP_VALUE_MOST);
-    } else if (httplog_field_is(field, ":path")) {
+    } else if (http2_field_is(field, ":path")) {
         httplog_field_text(connection, message, &message->path, field, HTTP_PATH_MOST);
-    } else if (httplog_field_is(field, ":authority")) {
+    } else if (http2_field_is(field, ":authority")) {
         httplog_field_text(connection, message, &message->header[HTTP_HOST], field, HTTP_VALUE_MOST);
-    } else if (httplog_field_is(field, ":protocol")) {   /* RFC 8441, 4 */
+    } else if (http2_field_is(field, ":protocol")) {   /* RFC 8441, 4 */
         httplog_field_text(connection, message, &message->header[HTTP_UPGRADE], field, HTTP_VALUE_MOST);
-    } else if (httplog_field_is(field, ":status")) {
+    } else if (http2_field_is(field, ":status")) {
         if (httplog_field_number(field, &number) && number <= UINT16_MAX)
             message->status = (uint16_t)number;
-    } else if (httplog_field_is(field, "content-length")) {
+    } else if (http2_field_is(field, "content-length")) {
         if (!message->has_length)
             message->has_length = httplog_field_number(field, &message->length);
     } else {
         for (unsigned i = 0; i < HTTP_UPGRADE; i++)
-            if (httplog_field_is(field, http_header_names[i]))
+            if (http2_field_is(field, http_header_names[i]))
                 httplog_field_text(connection, message, &message->header[i], field, HTTP_VALUE_MOST);
     }
 }
@@ -170,14 +165,10 @@ static const struct http2_owner httplog_2_owner = {httplog_2_headers, httplog_2_
 /* Returns the streams of a connection; NULL without memory, which ends the parsing of the connection. */
 static struct httplog_streams *httplog_streams(struct httplog_connection *connection)
 {
-    struct log_budget *budget = httplog_budget(connection->box);
     if (connection->streams || connection->given_up)
         return connection->streams;
-    bool room = log_take(budget, sizeof *connection->streams);
-    struct httplog_streams *streams = room ? calloc(1, sizeof *streams) : NULL;
+    struct httplog_streams *streams = log_allocate(httplog_budget(connection->box), sizeof *streams);
     if (!streams) {
-        if (room)
-            log_give(budget, sizeof *streams);
         SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
         connection->given_up = true;
         return NULL;

@@ -130,22 +130,12 @@ static const struct http3_owner httplog_3_owner = {httplog_3_known, httplog_3_be
 
 /* --- connections and streams of QUIC --- */
 
-/* The value of a part of a stream's key. */
-static uint64_t httplog_quic_part(const struct sl_event *event, const char *name)
-{
-    const struct sl_key_part *part = sl_key_part_named(event->owner, name);
-    return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
-}
-
 /* Allocates the state of a connection for QUIC. Returns false without memory. */
 static bool httplog_quic_begin(struct httplog_connection *connection, uint64_t attempt)
 {
     struct httplog *http = SLUICE_WORKER_OF(connection->box);
-    bool room = log_take(&http->budget, sizeof *connection->quic);
-    connection->quic = room ? calloc(1, sizeof *connection->quic) : NULL;
+    connection->quic = log_allocate(&http->budget, sizeof *connection->quic);
     if (!connection->quic) {
-        if (room)
-            log_give(&http->budget, sizeof *connection->quic);
         SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
         return false;
     }
@@ -173,18 +163,14 @@ static void httplog_quic_free(struct httplog_connection *connection)
 /* Begins a direction of a stream. Without memory, it is not read. */
 static void httplog_quic_stream(const struct sl_event *event, struct httplog_connection *connection)
 {
-    struct log_budget *budget = httplog_budget(connection->box);
-    bool room = log_take(budget, sizeof(struct http3_stream));
-    struct http3_stream *stream = room ? malloc(sizeof *stream) : NULL;
+    struct http3_stream *stream = log_allocate(httplog_budget(connection->box), sizeof *stream);
     if (!stream) {
-        if (room)
-            log_give(budget, sizeof *stream);
         SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
         return;
     }
     SLUICE_STATE_OF(event)->stream = stream;
     connection->quic->references++;
-    http3_begin(stream, &connection->quic->http, httplog_quic_part(event, "stream"), (unsigned)httplog_quic_part(event, "sender") & 1);
+    http3_begin(stream, &connection->quic->http, log_quic_part(event, "stream"), log_quic_sender(event));
 }
 
 #endif

@@ -17,9 +17,8 @@ static struct httplog_connection *httplog_quic_connection(const struct sl_event 
 {
     struct httplog *http = SLUICE_WORKER_OF(event->box);
     struct httplog_state *state = http->quic.state;
-    uint64_t attempt = httplog_quic_part(event, "attempt");
-    bool here = state && http->quic.packet == sl_packet_number(event) && httplog_quic_part(event, "connection") == http->quic.flow.number;
-    if (!here || state->over)
+    uint64_t attempt = log_quic_part(event, "attempt");
+    if (!log_quic_carries(&http->quic, event) || state->over)
         return NULL;
     if (state->connection && state->connection->quic->attempt != attempt) {
         state->connection->quic->discarded = true;
@@ -79,12 +78,8 @@ SLUICE_ON(quic, created) {
 }
 
 SLUICE_ON(quic, packet) {
-    if (!event->instance)
-        return;
-    struct httplog *http = SLUICE_WORKER_OF(event->box);
-    http->quic.flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
-    http->quic.state = SLUICE_STATE_OF(event);
-    http->quic.packet = sl_packet_number(event);
+    if (event->instance)
+        log_quic_packet(&SLUICE_WORKER_OF(event->box)->quic, event, SLUICE_STATE_OF(event)->path, SLUICE_STATE_OF(event));
 }
 
 SLUICE_ON(quic_stream, created) {

@@ -8,13 +8,7 @@
 /* Bytes of HTTP, or of another protocol, of a side. */
 static void httplog_clear(struct httplog_connection *connection, unsigned number, const uint8_t *at, uint32_t length)
 {
-    struct http_side *side = &connection->side[number], *other = &connection->side[!number];
-    bool was_known = side->known;
-    http_side_bytes(side, at, length, SLUICE_PARAMETER_OF(connection->box, search));
-    if (!side->known || was_known)
-        return;
-    other->response = other->known ? other->response : !side->response;   /* the other side has the other role */
-    other->known = true;
+    http_sides_bytes(connection->side, number, at, length, SLUICE_PARAMETER_OF(connection->box, search));
 }
 
 static void httplog_clear_gap(struct httplog_connection *connection, unsigned number, uint64_t length)
@@ -53,11 +47,7 @@ static bool httplog_tls_may_begin(void *user, unsigned number)
 
 static void httplog_tls_begins(void *user, unsigned number)
 {
-    struct http_side *side = &((struct httplog_connection *)user)->side[number];
-    side->state = HTTP_SEARCHING;
-    side->resumed = false;
-    side->used = 0;
-    side->searched = 0;
+    http_side_begin(&((struct httplog_connection *)user)->side[number]);
 }
 
 /* The rest of a side is not read. */

@@ -5,6 +5,7 @@
 #include "http2_side.h"
 #include "http3_stream.h"
 #include "http_side.h"
+#include "log_quic.h"
 #include "log_row.h"
 #include "tls_connection.h"
 
@@ -113,7 +114,7 @@ struct httplog {
     struct http2_library hpack;
     struct http3_library qpack;
     struct tls_secrets secrets;
-    struct { struct log_flow flow; struct httplog_state *state; uint64_t packet; } quic;   /* of the current packet */
+    struct log_quic quic;
     uint64_t open;
 };
 SLUICE_WORKER(struct httplog)

@@ -3,6 +3,8 @@
 #ifndef IDS_CARRIED_H
 #define IDS_CARRIED_H
 
+#include "log_quic.h"
+
 /* Remembers the connection of the current packet. */
 static void ids_carrier(const struct sl_event *event)
 {
@@ -35,25 +37,15 @@ static void ids_carried_seen(struct ids_seen *seen, const struct ids_carrier *ca
     seen->blocked = &carrier->state->blocked;
 }
 
-/* A part of the key of a stream of QUIC. */
-static uint64_t ids_quic_part(const struct sl_event *event, const char *name)
-{
-    const struct sl_key_part *part = sl_key_part_named(event->owner, name);
-    return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
-}
-
-/* The side that sends on a stream. */
-static unsigned ids_quic_sender(const struct sl_event *event) { return (unsigned)ids_quic_part(event, "sender") & 1; }
-
 SLUICE_ON(quic_stream, data) {
     const struct ids_carrier *carrier = event->instance ? ids_carrier_of(event, false) : NULL;
-    if (carrier && ids_quic_part(event, "connection") != carrier->flow.number)
+    if (carrier && log_quic_part(event, "connection") != carrier->flow.number)
         return;               /* a stream of another connection, whose end delivers bytes */
     struct ids_flow *flow = carrier ? ids_flow_made(event, carrier->flow) : NULL;
     if (!flow || carrier->state->passed || carrier->state->blocked)
         return;
     struct ids_seen seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
-    ids_carried_seen(&seen, carrier, ids_quic_sender(event));
+    ids_carried_seen(&seen, carrier, log_quic_sender(event));
     ids_stream_bytes(event->box, &flow->side[seen.side], &seen, data->bytes.at, data->bytes.captured);
 }
 
@@ -64,7 +56,7 @@ static struct ids_flow *ids_quic_flow(const struct sl_event *event, struct ids_s
     if (!flow)
         return NULL;
     *seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
-    seen->side = ids_quic_sender(event);
+    seen->side = log_quic_sender(event);
     seen->established = true;
     return flow;
 }

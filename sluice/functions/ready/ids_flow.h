@@ -110,16 +110,8 @@ static bool ids_has(const struct sl_box *box, unsigned number)
 
 /* Memory of flows, within the budget; NULL beyond it. */
 static inline void *ids_take(struct sl_box *box, size_t size) {
-    struct ids *ids = SLUICE_WORKER_OF(box);
-    if (!log_take(&ids->budget, size)) {
-        SLUICE_COUNTER_OF(box, ids_no_room)++;
-        return NULL;
-    }
-    void *made = calloc(1, size);
-    if (!made) {
-        log_give(&ids->budget, size);
-        SLUICE_COUNTER_OF(box, ids_no_room)++;
-    }
+    void *made = log_allocate(&SLUICE_WORKER_OF(box)->budget, size);
+    SLUICE_COUNTER_OF(box, ids_no_room) += !made;
     return made;
 }
 

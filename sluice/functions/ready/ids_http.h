@@ -68,12 +68,6 @@ static void ids_http_piece(struct http_side *side, enum http_piece piece, const 
     message->line.used = message->name = 0;
 }
 
-/* Whether a response switches to HTTP/2 in the clear (RFC 7540, 3.2). */
-static bool ids_http_is_h2c(const struct http_side *side, const struct http_message *response) {
-    const struct log_text *upgrade = &response->header[HTTP_UPGRADE];
-    return side->response && side->owner->frames && response->status == 101 && upgrade->used == 3 && !strncasecmp(upgrade->at, "h2c", 3);
-}
-
 static int ids_http_headed(struct http_side *side) {
     struct ids_http *http = ids_http_of(side);
     unsigned number = ids_http_side(side);
@@ -84,7 +78,7 @@ static int ids_http_headed(struct http_side *side) {
             http->method[(http->first + http->asked++) % IDS_METHODS] = message->message.method;
         return 0;
     }
-    if (ids_http_is_h2c(side, &message->message))
+    if (http_is_h2c(side, &message->message))
         return 2;
     uint8_t asked = http->asked ? http->method[http->first] : HTTP_GET;
     /* RFC 9110, 9.3.2: a response to HEAD has no body; bytes after a granted CONNECT (9.3.6) are no HTTP. */
@@ -126,7 +120,7 @@ static void ids_http_complete(struct http_side *side) {
             http->asked--;
         }
         http->answered = true;
-        http->upgraded |= ids_http_is_h2c(side, said) && ids_2_open(http);
+        http->upgraded |= http_is_h2c(side, said) && ids_2_open(http);
         if (http->upgraded)
             side->state = HTTP_FRAMES;
         else if (tunnel)
@@ -183,14 +177,8 @@ static struct ids_http *ids_http_open(struct sl_box *box, struct ids_flow *flow,
 }
 
 static void ids_http_bytes(struct ids_http *http, const struct ids_seen *seen, const uint8_t *at, uint32_t length) {
-    struct http_side *side = &http->side[seen->side], *other = &http->side[seen->side ^ 1];
-    bool was_known = side->known;
     http->seen = seen;
-    http_side_bytes(side, at, length, SLUICE_PARAMETER_OF(http->box, search));
-    if (side->known && !was_known) {   /* the other side has the other role */
-        other->response = other->known ? other->response : !side->response;
-        other->known = true;
-    }
+    http_sides_bytes(http->side, seen->side, at, length, SLUICE_PARAMETER_OF(http->box, search));
     ids_http_go_on(http);
 }
 

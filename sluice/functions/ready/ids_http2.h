@@ -61,10 +61,6 @@ static void ids_2_headers(struct http2_side *side, uint32_t stream, bool promise
     (*current)->message = (struct http_message){.begun = true, .major = 2, .time = http->seen->time};
 }
 
-static bool ids_2_is(const struct http2_field *field, const char *name) {
-    return field->name_length == strlen(name) && !memcmp(field->name, name, field->name_length);
-}
-
 /* Adds a line to a text; `titled`: with the name as in HTTP/1, which has capital letters at the beginning of words. */
 static void ids_2_line(struct sl_box *box, struct log_text *text, const char *name, size_t length, const struct http2_field *field,
                        bool titled) {
@@ -86,14 +82,14 @@ static void ids_2_store(struct sl_box *box, struct ids_message *message, struct 
 
 static void ids_2_pseudo(struct sl_box *box, struct ids_message *message, const struct http2_field *field) {
     struct http_message *http = &message->message;
-    if (ids_2_is(field, ":method")) {
+    if (http2_field_is(field, ":method")) {
         ids_2_store(box, message, &http->verb, field, HTTP_VALUE_MOST);
-    } else if (ids_2_is(field, ":path")) {
+    } else if (http2_field_is(field, ":path")) {
         ids_2_store(box, message, &http->path, field, HTTP_PATH_MOST);
-    } else if (ids_2_is(field, ":authority")) {   /* which HTTP/1 has in Host (RFC 9113, 8.3.1) */
+    } else if (http2_field_is(field, ":authority")) {   /* which HTTP/1 has in Host (RFC 9113, 8.3.1) */
         ids_2_store(box, message, &http->header[HTTP_HOST], field, HTTP_VALUE_MOST);
         ids_2_line(box, &message->header, "Host", 4, field, false);
-    } else if (ids_2_is(field, ":status")) {
+    } else if (http2_field_is(field, ":status")) {
         for (size_t i = 0; i < field->value_length && i < 3 && http_is_digit(field->value[i]); i++)
             http->status = (uint16_t)(http->status * 10 + (field->value[i] - '0'));
     }
@@ -109,7 +105,7 @@ static void ids_2_field(struct http2_side *side, const struct http2_field *field
         ids_2_pseudo(box, message, field);
         return;
     }
-    if (ids_2_is(field, side->response ? "set-cookie" : "cookie")) {
+    if (http2_field_is(field, side->response ? "set-cookie" : "cookie")) {
         if (message->cookie.used)   /* the parts of a request's are one (RFC 9113, 8.2.3) */
             ids_text(box, &message->cookie, side->response ? "\n" : "; ", side->response ? 1 : 2, HTTP_HEAD_MOST);
         ids_text(box, &message->cookie, (const char *)field->value, field->value_length, HTTP_HEAD_MOST);
@@ -117,7 +113,7 @@ static void ids_2_field(struct http2_side *side, const struct http2_field *field
     }
     ids_2_line(box, &message->header, (const char *)field->name, field->name_length, field, true);
     for (unsigned i = 0; i < HTTP_UPGRADE; i++)
-        if (ids_2_is(field, http_header_names[i]))
+        if (http2_field_is(field, http_header_names[i]))
             ids_2_store(box, message, &message->message.header[i], field, HTTP_VALUE_MOST);
 }
 

@@ -5,8 +5,6 @@
 
 #include "ids_whole.h"
 
-#include <strings.h>
-
 enum { IDS_METHODS = 32 };    /* requests of a connection without response so far; more count as GET */
 
 struct ids_message {

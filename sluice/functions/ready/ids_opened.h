@@ -21,13 +21,8 @@ static bool ids_opened_may_begin(void *user, unsigned number) {
 
 static void ids_opened_begins(void *user, unsigned number) {
     struct ids_http *http = ((struct ids_opened *)user)->flow->http;
-    if (!http)
-        return;
-    struct http_side *side = &http->side[number];
-    side->state = HTTP_SEARCHING;
-    side->resumed = false;
-    side->used = 0;
-    side->searched = 0;
+    if (http)
+        http_side_begin(&http->side[number]);
 }
 
 static void ids_opened_data(void *user, unsigned number, const uint8_t *at, uint32_t length, bool within) {

@@ -23,6 +23,16 @@ __attribute__((unused)) static inline bool log_take(struct log_budget *budget, u
 
 __attribute__((unused)) static inline void log_give(struct log_budget *budget, uint64_t bytes) { budget->used -= bytes; }
 
+/* Allocates memory of zeros within the budget; NULL beyond it, or without memory. Freed by free() and log_give(). */
+__attribute__((unused)) static inline void *log_allocate(struct log_budget *budget, size_t bytes) {
+    if (!log_take(budget, bytes))
+        return NULL;
+    void *at = calloc(1, bytes);
+    if (!at)
+        log_give(budget, bytes);
+    return at;
+}
+
 struct log_text {
     char *at;
     size_t used, room;

@@ -63,13 +63,9 @@ static const struct tls_open_owner tls_connection_of_opener = {tls_connection_da
 /* Returns a connection; NULL without memory. */
 static inline struct tls_connection *tls_connection_new(const struct tls_connection_owner *owner, void *user, struct tls_secrets *secrets,
                                                         struct log_budget *budget, uint64_t search_most) {
-    bool taken = log_take(budget, sizeof(struct tls_connection));
-    struct tls_connection *tls = taken ? calloc(1, sizeof *tls) : NULL;
-    if (!tls) {
-        if (taken)
-            log_give(budget, sizeof *tls);
+    struct tls_connection *tls = log_allocate(budget, sizeof *tls);
+    if (!tls)
         return NULL;
-    }
     tls->owner = owner;
     tls->user = user;
     tls->search_most = search_most;

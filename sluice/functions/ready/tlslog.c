@@ -5,6 +5,7 @@
  * CONNECT. A row is written when both sides have started encryption, or when the connection ends. */
 #include "sluice.h"
 
+#include "log_quic.h"
 #include "log_row.h"
 #include "tls_certificate.h"
 #include "tls_ciphers.h"
@@ -58,7 +59,7 @@ struct tlslog {
     bool reads_certificates;
     struct log_budget budget;
     uint64_t open;
-    struct { struct log_flow flow; struct tlslog_state *state; uint64_t packet; } quic;   /* of the current packet */
+    struct log_quic quic;
 };
 SLUICE_WORKER(struct tlslog)
 
@@ -415,29 +416,18 @@ SLUICE_ON(quic, created) {
 }
 
 SLUICE_ON(quic, packet) {
-    if (!event->instance)
-        return;
-    struct tlslog *tls = SLUICE_WORKER_OF(event->box);
-    tls->quic.flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
-    tls->quic.state = SLUICE_STATE_OF(event);
-    tls->quic.packet = sl_packet_number(event);
-}
-
-/* The value of a part of a crypto stream's key. */
-static uint64_t tlslog_part(const struct sl_event *event, const char *name)
-{
-    const struct sl_key_part *part = sl_key_part_named(event->owner, name);
-    return part ? sl_part_number(part, sl_event_half(event, 0)) : 0;
+    if (event->instance)
+        log_quic_packet(&SLUICE_WORKER_OF(event->box)->quic, event, SLUICE_STATE_OF(event)->path, SLUICE_STATE_OF(event));
 }
 
 SLUICE_ON(quic_crypto, data) {
     struct tlslog *tls = SLUICE_WORKER_OF(event->box);
     /* Bytes that are delivered at the end of a stream, without a packet of the connection, follow a gap and are
      * ignored. */
-    if (!event->instance || tls->quic.packet != sl_packet_number(event) || tlslog_part(event, "connection") != tls->quic.flow.number)
+    if (!event->instance || !log_quic_carries(&tls->quic, event))
         return;
-    uint64_t level = tlslog_part(event, "level");
-    unsigned side = (unsigned)tlslog_part(event, "sender") & 1;
+    uint64_t level = log_quic_part(event, "level");
+    unsigned side = log_quic_sender(event);
     struct tlslog_connection *connection = tlslog_connection(event->box, tls->quic.state, &tls->quic.flow, 'q');
     if (!connection)
         return;
@@ -445,7 +435,7 @@ SLUICE_ON(quic_crypto, data) {
         connection->side[side].secured = true;
         return;
     }
-    uint8_t which = (uint8_t)(side + (level == 2 ? 2 : 0)), attempt = (uint8_t)tlslog_part(event, "attempt");
+    uint8_t which = (uint8_t)(side + (level == 2 ? 2 : 0)), attempt = (uint8_t)log_quic_part(event, "attempt");
     if (attempt != connection->attempt && level == 0) {   /* the handshake restarts, for example after a Retry */
         connection->attempt = attempt;
         for (unsigned i = 0; i < 2; i++)

@@ -16,7 +16,7 @@ import pytest
 from sluice.cli.main import main
 from sluice.engine.compiler import compiler
 from tests.support.budget import examples
-from tests.support.capture import pcap
+from tests.support.capture import pcap, pcap_packets
 
 ROOT = Path(__file__).resolve().parents[3]
 EXAMPLES = ROOT / "examples" / "mos"
@@ -124,9 +124,4 @@ def rules(
 
 def forwarded(folder: Path) -> list[bytes]:
     """The packets that left for out.pcap."""
-    data, at, found = (folder / "out.pcap").read_bytes(), 24, list[bytes]()
-    while at < len(data):
-        length = int.from_bytes(data[at + 8 : at + 12], "little")
-        found.append(data[at + 16 : at + 16 + length])
-        at += 16 + length
-    return found
+    return pcap_packets(folder / "out.pcap")

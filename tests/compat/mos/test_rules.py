@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.compat.mos.programs import configuration, rules, run
+from tests.support.capture import pcap_packets
 from tests.support.connection import Host, goodbye, handshake, pair
 from tests.support.packets import UDP, eth, ip4, scale, udp
 
@@ -77,12 +78,8 @@ def test_rule_3_the_senders_side_first_then_the_receivers(tmp_path: Path) -> Non
 
 def payloads_of(capture: Path) -> list[bytes]:
     """Payloads of the TCP segments of a capture, of those that have any."""
-    data, at, found = capture.read_bytes(), 24, []
-    while at < len(data):
-        (size,) = struct.unpack_from("<I", data, at + 8)
-        frame = data[at + 16 : at + 16 + size]
-        found.append(frame[14 + 20 + (frame[46] >> 4) * 4 : 14 + struct.unpack_from("!H", frame, 16)[0]])
-        at += 16 + size
+    frames = pcap_packets(capture)
+    found = [frame[34 + (frame[46] >> 4) * 4 : 14 + struct.unpack_from("!H", frame, 16)[0]] for frame in frames]
     return [payload for payload in found if payload]
 
 

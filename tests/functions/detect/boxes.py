@@ -145,6 +145,11 @@ def rule(options: str, header: str = "tcp any any -> any any", sid: int = 1) -> 
     return f'alert {header} (msg:"rule {sid}"; {options} sid:{sid};)\n'
 
 
+def numbered(*options: str) -> str:
+    """Rules on TCP with these options, numbered from 1."""
+    return "".join(rule(each, sid=sid) for sid, each in enumerate(options, 1))
+
+
 def fires(options: str, said: bytes, header: str = "tcp any any -> any any") -> bool:
     """Whether a rule alerts about what a client says on a TCP connection to port 80."""
     return bool(packets(connection([(">", said)]), rule(options, header)).rows)

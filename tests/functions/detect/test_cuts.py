@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule
+from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, numbered, packets, rule
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.packets import fragments4
 
@@ -22,31 +22,25 @@ REQUEST = (
     b"POST /one/../two?a=%41b HTTP/1.1\r\nHost: www.example\r\nCookie: c=1\r\nContent-Length: 12\r\n\r\nbody is evil"
     b"GET /three HTTP/1.1\r\nHost: www.example\r\n\r\n"
 )
-RULES = "".join(
-    rule(options, sid=number)
-    for number, options in enumerate(
-        (
-            'content:"/one/../two";',
-            'content:"www.example"; nocase; content:"c=1"; distance:2; within:20;',
-            'content:"POST"; depth:4; content:"evil"; distance:20;',
-            'content:"evil"; content:!"good";',
-            'content:"evil"; content:!"GET /three";',
-            'content:"Host"; pcre:"/Cookie: c=\\d\\r\\n/";',
-            'pcre:"/body is \\w+GET/";',
-            'content:"GET"; pcre:"/^ \\/three HTTP.1\\.1\\r$/Rm";',
-            'pcre:"/(?<!x)evil(?!x)/";',
-            'pcre:"/example\\r\\n\\r\\n$/";',
-            'content:"/two?a=Ab"; http_uri;',
-            'content:"evil"; http_client_body; content:"POST"; http_method;',
-            'content:"/three"; http_uri; content:!"Cookie"; http_raw_header;',
-            'content:"/two"; http_uri; content:"GET /three";',
-            'content:"GET /three"; flowbits:set,third;',
-            'content:"POST"; flowbits:isset,third;',
-            'content:"POST"; flowbits:isnotset,third;',
-            'content:"never there";',
-        ),
-        1,
-    )
+RULES = numbered(
+    'content:"/one/../two";',
+    'content:"www.example"; nocase; content:"c=1"; distance:2; within:20;',
+    'content:"POST"; depth:4; content:"evil"; distance:20;',
+    'content:"evil"; content:!"good";',
+    'content:"evil"; content:!"GET /three";',
+    'content:"Host"; pcre:"/Cookie: c=\\d\\r\\n/";',
+    'pcre:"/body is \\w+GET/";',
+    'content:"GET"; pcre:"/^ \\/three HTTP.1\\.1\\r$/Rm";',
+    'pcre:"/(?<!x)evil(?!x)/";',
+    'pcre:"/example\\r\\n\\r\\n$/";',
+    'content:"/two?a=Ab"; http_uri;',
+    'content:"evil"; http_client_body; content:"POST"; http_method;',
+    'content:"/three"; http_uri; content:!"Cookie"; http_raw_header;',
+    'content:"/two"; http_uri; content:"GET /three";',
+    'content:"GET /three"; flowbits:set,third;',
+    'content:"POST"; flowbits:isset,third;',
+    'content:"POST"; flowbits:isnotset,third;',
+    'content:"never there";',
 )
 EXPECTED = Counter({1: 1, 2: 1, 3: 1, 4: 1, 6: 1, 7: 1, 8: 1, 9: 1, 10: 1, 11: 1, 12: 1, 13: 1, 14: 1, 15: 1, 16: 1})
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, packets, rule, run
+from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, numbered, packets, rule, run
 from tests.functions.detect.test_actions import ran
 from tests.functions.logs.boxes import connection as logged
 from tests.functions.logs.http2 import (
@@ -32,6 +32,7 @@ from tests.functions.logs.http2 import (
 )
 from tests.functions.logs.test_http2 import CAPTURE, talks
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
+from tests.support.connection import shuffled
 from tests.support.corpus import corpus
 
 pytestmark = [needs_ids, needs_nghttp2]
@@ -47,25 +48,19 @@ ASK: Fields = (
     ("cookie", "b=2"),
     ("content-length", "9"),
 )
-RULES = "".join(
-    rule(options, sid=sid)
-    for sid, options in enumerate(
-        [
-            'content:"/etc/passwd"; http_uri;',
-            'content:"..%2f"; http_raw_uri;',
-            'content:"POST"; http_method;',
-            'content:"User-Agent: Evil/1.0|0d 0a|"; http_header;',
-            'content:"Host: www.example|0d 0a|"; http_header;',
-            'content:"a=1|3b| b=2"; http_cookie; content:"evil"; http_client_body; pcre:"/^evil body$/P";',
-            'content:"404"; http_stat_code; flow:to_client;',
-            'content:"x=y"; http_cookie; flow:to_client,established;',
-            'content:"Set-Cookie"; http_header;',
-            'content:"Content-Type: text/plain"; http_header; flow:to_client;',
-            'urilen:18; content:"Evil"; http_user_agent;',
-            'content:"www.example"; http_host;',
-        ],
-        1,
-    )
+RULES = numbered(
+    'content:"/etc/passwd"; http_uri;',
+    'content:"..%2f"; http_raw_uri;',
+    'content:"POST"; http_method;',
+    'content:"User-Agent: Evil/1.0|0d 0a|"; http_header;',
+    'content:"Host: www.example|0d 0a|"; http_header;',
+    'content:"a=1|3b| b=2"; http_cookie; content:"evil"; http_client_body; pcre:"/^evil body$/P";',
+    'content:"404"; http_stat_code; flow:to_client;',
+    'content:"x=y"; http_cookie; flow:to_client,established;',
+    'content:"Set-Cookie"; http_header;',
+    'content:"Content-Type: text/plain"; http_header; flow:to_client;',
+    'urilen:18; content:"Evil"; http_user_agent;',
+    'content:"www.example"; http_host;',
 )
 EXPECTED = [1, 2, 3, 4, 5, 6, 7, 8, 10, 11, 12]
 BODY = b"evil body"
@@ -104,11 +99,7 @@ def test_the_same_rules_on_http_1_and_2() -> None:
 
 def test_http_2_out_of_order_and_again() -> None:
     for seed in range(4):
-        dice = random.Random(seed)
-        frames = connection(TWO, 23, port=80)
-        placed = [(at + dice.uniform(0, 9), one) for at, one in enumerate(frames[3:-3])]
-        placed += [(at + dice.uniform(0, 9), one) for at, one in dice.sample(placed, len(placed) // 3)]
-        found = packets([*frames[:3], *(one for _, one in sorted(placed)), *frames[-3:]], RULES)
+        found = packets(shuffled(connection(TWO, 23, port=80), seed, 9), RULES)
         assert sorted(found.sids) == EXPECTED
 
 

@@ -122,12 +122,21 @@ def compiled_with(function: str) -> CompiledStack:
         return compile_stack(stack(), tuple(find_functions([function]).c))
 
 
-def run(feed: Callable[[Box], object], parameters: str = "", program: CompiledStack | None = None) -> Found:
-    """The rows about what `feed` gives a box; each run is checked for what must hold after it."""
+def run(
+    feed: Callable[[Box], object],
+    parameters: str = "",
+    program: CompiledStack | None = None,
+    keylog: Path | None = None,
+) -> Found:
+    """The rows about what `feed` gives a box; each run is checked for what must hold after it.
+
+    keylog: of the stack's layers.
+    """
     program = program or compiled()
+    settings = Settings(seed=1, timeouts=False, natives={"keylog": str(keylog)} if keylog else {})
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "rows")
-        with Box(program, Settings(seed=1, timeouts=False), [], [f"out={out}{parameters}"]) as box:
+        with Box(program, settings, [], [f"out={out}{parameters}"]) as box:
             feed(box)
             box.finish()
             reports = box.reports()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
-import tempfile
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -12,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
+from sluice.engine.box import Box, CompiledStack, compile_stack
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
-from tests.functions.logs.boxes import SECOND, START
+from tests.functions.logs import http2
 from tests.functions.logs.http2 import Fields, Found, integer, loads
 from tests.quic.traffic import CLIENT, SERVER
-from tests.support.conserve import check_all_ended, check_conservation
 from tests.support.packets import eth, ip4, udp
 from tests.support.unoptimised import unoptimised
 
@@ -127,14 +123,6 @@ def packets(pieces: Iterable[Piece], cut: int = 1000) -> list[bytes]:
     return out
 
 
-def shuffled(frames: Sequence[bytes], seed: int, spread: float = 9) -> list[bytes]:
-    """Packets out of order, of which a third comes twice; the first one stays first, as it begins the connection."""
-    dice = random.Random(seed)
-    placed = [(at + dice.uniform(0, spread), one) for at, one in enumerate(frames[1:])]
-    placed += [(at + dice.uniform(0, spread), one) for at, one in dice.sample(placed, len(placed) // 3)]
-    return [frames[0], *(one for _, one in sorted(placed, key=lambda pair: pair[0]))]
-
-
 # --- boxes ---
 
 
@@ -151,29 +139,13 @@ def run(
     program: CompiledStack | None = None,
     keylog: Path | None = None,
 ) -> Found:
-    """The rows about what `feed` gives a box; each run is checked for what must hold after it."""
-    program = program or compiled()
-    natives = {"keylog": str(keylog)} if keylog else {}
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder, "rows")
-        settings_of_box = Settings(seed=1, timeouts=False, natives=natives)
-        with Box(program, settings_of_box, [], [f"out={out}{parameters}"]) as box:
-            feed(box)
-            box.finish()
-            reports = box.reports()
-            check_conservation(program.program, box.counters())
-            check_all_ended(program.program, box.counters())
-        return Found([json.loads(line) for line in out.read_text().splitlines()], reports)
+    """The rows about what `feed` gives a box, of this program if there is no other one."""
+    return http2.run(feed, parameters, program or compiled(), keylog)
 
 
 def run_packets(frames: Sequence[bytes], parameters: str = "", program: CompiledStack | None = None) -> Found:
     """The rows about packets that come a millisecond apart."""
-
-    def feed(box: Box) -> None:
-        for number, data in enumerate(frames):
-            box.packet(data, START + number * SECOND // 1000, 1, len(data))
-
-    return run(feed, parameters, program)
+    return http2.run_packets(frames, parameters, program or compiled())
 
 
 def read(pieces: Iterable[Piece], cut: int = 1000, parameters: str = "") -> Found:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -37,6 +36,7 @@ from tests.functions.logs.http2 import (
     run_packets,
 )
 from tests.functions.logs.truth import fields_of
+from tests.support.connection import shuffled
 
 pytestmark = [needs_parsers, needs_nghttp2]
 
@@ -115,12 +115,7 @@ def test_segments_out_of_order_and_again() -> None:
         if any(row["path"] == "/a.txt" and not row["user_agent"] for row in expected):
             continue
         for seed in range(4):
-            dice = random.Random(seed)
-            frames = connection(talk, 31)
-            begin, middle, end = frames[:3], frames[3:-3], frames[-3:]
-            placed = [(number + dice.uniform(0, 12), one) for number, one in enumerate(middle)]
-            placed += [(place + dice.uniform(0, 12), one) for place, one in dice.sample(placed, len(placed) // 3)]
-            packets = [*begin, *(one for _, one in sorted(placed)), *end]
+            packets = shuffled(connection(talk, 31), seed)
             assert sorted(lasting(run_packets(packets).rows), key=key) == expected, seed
 
 

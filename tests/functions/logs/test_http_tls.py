@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import random
 import shutil
 import ssl
 import struct
@@ -22,6 +21,7 @@ from tests.functions.logs.truth import fields_of
 from tests.runtime.io.test_capture import enhanced, interface, secrets_block, section
 from tests.service.certificates import make_certificate
 from tests.support.capture import pcap
+from tests.support.connection import shuffled
 
 
 def _has_libcrypto() -> bool:
@@ -123,11 +123,7 @@ def test_segments_out_of_order_and_again(said: list[Talk]) -> None:
     for number in (0, 6, 10, 11):
         expected = lasting(opened(said[number]).rows)
         for seed in range(3):
-            dice = random.Random(seed)
-            frames = connection(said[number], 61, port=443)
-            placed = [(at + dice.uniform(0, 12), one) for at, one in enumerate(frames[3:-3])]
-            placed += [(at + dice.uniform(0, 12), one) for at, one in dice.sample(placed, len(placed) // 3)]
-            found = run_packets([*frames[:3], *(one for _, one in sorted(placed)), *frames[-3:]], f",keylog={KEYS}")
+            found = run_packets(shuffled(connection(said[number], 61, port=443), seed), f",keylog={KEYS}")
             assert lasting(found.rows) == expected, (number, seed)
 
 

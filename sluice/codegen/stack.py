@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sluice.codegen.bpf.fanout import Fanout, UnsuitableError, fanout
+from sluice.codegen.bpf.errors import UnsuitableError
+from sluice.codegen.bpf.fanout import Fanout, fanout
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.c.names import boolean, identifier
 from sluice.codegen.events.boxed import function_texts, further_words, numbered, watch_words

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from sluice.codegen.bpf.assembler import FP, MOVE, ReachError, patched
 from sluice.codegen.bpf.errors import UndecidedError, UnsuitableError
 from sluice.codegen.bpf.expressions import ExpressionWriter
-from sluice.codegen.bpf.graphs import above, cyclic, longest, named, registers_of, sizes_of_bytes
+from sluice.codegen.bpf.graphs import above, cyclic, is_longer, named, registers_of, sizes_of_bytes
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Binary, Const, Expr, Length, Reg, Slice, is_bytes
 from sluice.ir.graph import Graph, Program
@@ -59,7 +59,7 @@ def fanout(program: Program) -> Fanout:
     first = roots.get(ETHERNET, roots.get(None))
     if first not in graphs:
         raise UnsuitableError("no key of a packet selects its worker")
-    if longest(graphs, first) > program.depth:
+    if is_longer(graphs, first, program.depth):
         raise UnsuitableError("packets with fewer layers than it has are refused")
     try:
         return _Writer(program, graphs, first).write()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Const, Reg
 from sluice.ir.graph import Graph
-
-
-def longest(graphs: dict[str, Graph], name: str, path: tuple[str, ...] = ()) -> int:
-    """The number of layers on the longest path from one on that enters none twice."""
-    if name in path:
-        return 0
-    return 1 + max((longest(graphs, other, (*path, name)) for other in above(graphs[name])), default=0)
 
 
 def above(graph: Graph) -> set[str]:
@@ -21,15 +16,48 @@ def above(graph: Graph) -> set[str]:
 
 def cyclic(graphs: dict[str, Graph]) -> set[str]:
     """The layers that a packet may enter twice."""
-    found: set[str] = set()
-    for name in graphs:
+    further = _further({name: above(graph) for name, graph in graphs.items()})
+    return {name for name in graphs if name in further[name]}
+
+
+def is_longer(graphs: dict[str, Graph], first: str, most: int) -> bool:
+    """Whether a path from layer `first` on that enters none twice has more layers than `most`.
+
+    Outside of cycles, the longest path from a layer on is the same whatever was before it. Within a strongly connected
+    component, it depends on which of its layers are left. They are looked at only if the sizes of components do not
+    suffice.
+    """
+    after = {name: above(graph) for name, graph in graphs.items()}
+    further = _further(after)
+    component = {name: frozenset({name} | {o for o in further[name] if name in further[o]}) for name in graphs}
+
+    @cache
+    def bound(name: str) -> int:
+        own = component[name]
+        return len(own) + max((bound(other) for member in own for other in after[member] - own), default=0)
+
+    @cache
+    def exceeds(name: str, left: frozenset[str], most: int) -> bool:
+        """left: layers of its component that the path has not entered."""
+        allowed = (after[name] - component[name]) | (after[name] & left)
+        return not most or any(
+            exceeds(other, (left if other in left else component[other]) - {other}, most - 1) for other in allowed
+        )
+
+    return bound(first) > most and exceeds(first, component[first] - {first}, most)
+
+
+def _further(after: dict[str, set[str]]) -> dict[str, set[str]]:
+    """By layer, those that a packet may enter after it. after: those that it may enter next."""
+    found: dict[str, set[str]] = {}
+    for name in after:
         seen: set[str] = set()
         waiting = [name]
         while waiting:
-            more = above(graphs[waiting.pop()]) - seen
+            more = after[waiting.pop()] - seen
             seen |= more
             waiting += more
-        found |= {name} & seen
+        found[name] = seen
     return found
 
 

@@ -80,6 +80,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         f'#include "{names.prefix}.h"',
         '#include "core/dispatch.h"',
         '#include "core/tables.h"',
+        '#include "function/records.h"',
         '#include "function/sluice.h"',
         *(['#include "core/reload.h"'] if functions.c and not weak else []),
         *(['#include "function/columns.h"'] if functions.many else []),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from sluice.codegen.bpf.fanout import Fanout, UnsuitableError, fanout
+from sluice.codegen.bpf.errors import UnsuitableError
+from sluice.codegen.bpf.fanout import Fanout, fanout
 from sluice.codegen.burst.arrive import context, waiting
 from sluice.codegen.c.names import boolean, identifier
 from sluice.codegen.events.boxed import function_texts, further_words, numbered, watch_words
@@ -79,6 +80,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         f'#include "{names.prefix}.h"',
         '#include "core/dispatch.h"',
         '#include "core/tables.h"',
+        '#include "function/records.h"',
         '#include "function/sluice.h"',
         *(['#include "core/reload.h"'] if functions.c and not weak else []),
         *(['#include "function/columns.h"'] if functions.many else []),

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluice.codegen.events.control import DECIDING_MOST
 from sluice.engine.functions import Options
 
 DELIVER = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
@@ -101,8 +102,12 @@ class Settings:
     on_overload: Mapping[str, str] = field(default_factory=lambda: {})
 
     def mask(self, functions: Sequence[str], given: Mapping[str, str], policy: str) -> int:
-        """The bits of the functions in C, in the order of the box, that have a policy."""
-        return sum({1 << number % 64 for number, name in enumerate(functions) if given.get(name) == policy})
+        """The bits of the functions in C, in the order of the box, that have a policy.
+
+        One after the first DECIDING_MOST has no bit (SL_FUNCTION_BIT): the box does not go on without it.
+        """
+        deciding = enumerate(functions[:DECIDING_MOST])
+        return sum(1 << number for number, name in deciding if given.get(name) == policy)
 
 
 def seed_of(settings: Settings) -> int:

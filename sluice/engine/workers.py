@@ -224,12 +224,12 @@ class WorkerBoxes(Box):
     def _open_source(self, inputs: Inputs) -> Source:
         self._shared.sources = None
         self._dispatched = ("box", "") if inputs.live and self.workers > 1 else None
+        if self.workers == 1 or self.dispatch == "box":
+            return super()._open_source(inputs)
         fanout = self.stack.generated.fanout
         why = why_not(fanout, inputs, self.isolated)
         if why is None and self._shared.threads:
             why = "its workers have begun, as packets or secrets were handed to them before"
-        if self.workers == 1 or self.dispatch == "box":
-            return super()._open_source(inputs)
         if why is None and not isinstance(fanout, str) and self.groups == 1:
             try:
                 seed = self._options.seed

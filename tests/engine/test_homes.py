@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from sluice.cli.common.summary import outcome_json, summary
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.c_function import read_c_function
 from sluice.engine.dispatch import Dispatch, LearningDispatch
 from sluice.engine.functions import find_functions
 from sluice.engine.workers import WorkerBoxes
@@ -28,6 +27,7 @@ from sluice.protocols.udp import udp_parser
 from tests.support.budget import examples
 from tests.support.capture import pcap
 from tests.support.conserve import check_conservation
+from tests.support.heavy import heavy
 from tests.support.packets import UDP, eth, fragments4, ip4, udp
 
 GTP = 2152
@@ -50,20 +50,6 @@ def session_parser() -> Any:
     return session
 
 
-HEAVY = """
-#include "sluice.h"
-#include <time.h>
-SLUICE_PARAMETER(each, number, 0, "microseconds of each packet")
-SLUICE_ON(udp, packet) {
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - begin.tv_nsec) <
-           SLUICE_PARAMETER_OF(event->box, each) * 1000);
-}
-"""
-
-
 @cache
 def stack() -> CompiledStack:
     made = Stack("homes_out", depth=60)
@@ -74,8 +60,7 @@ def stack() -> CompiledStack:
     made += (made.ip >> made.session) + Pred(made.ip.header.protocol == 200)
     made += (made.udp >> made.gtp) + Pred(made.udp.header.dport == GTP)
     made += (made.gtp >> made.ip) + Pred(made.gtp.header.MT == 255)
-    heavy = read_c_function("heavy", HEAVY, "heavy.c")
-    return compile_stack(made, (*find_functions(["flow_log"]).c, heavy))
+    return compile_stack(made, (*find_functions(["flow_log"]).c, heavy()))
 
 
 def host(number: int) -> bytes:

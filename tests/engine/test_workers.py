@@ -39,6 +39,7 @@ from tests.support.budget import examples
 from tests.support.capture import pcap
 from tests.support.conserve import check_conservation
 from tests.support.corpus import captures
+from tests.support.heavy import heavy
 from tests.support.packets import A4, TCP, UDP, eth, ip4, tcp, udp
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -175,27 +176,13 @@ def test_more_packets_than_a_ring_has_room_for(trace: Path, workers: int) -> Non
     check_conservation(stack().program, several[1].counters)
 
 
-HEAVY = """
-#include "sluice.h"
-#include <time.h>
-SLUICE_PARAMETER(each, number, 0, "microseconds of each packet")
-SLUICE_ON(udp, packet) {
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    do clock_gettime(CLOCK_MONOTONIC, &now);
-    while ((uint64_t)(now.tv_sec - begin.tv_sec) * 1000000000 + (uint64_t)(now.tv_nsec - begin.tv_nsec) <
-           SLUICE_PARAMETER_OF(event->box, each) * 1000);
-}
-"""
-
-
 def test_groups_move_from_a_busy_worker_with_all_that_is_theirs(tmp_path: Path) -> None:
     """All connections are those of groups that one worker has at first; rows and counters are those of one box."""
     made = Stack("moves")
     made.eth, made.ip, made.udp = ethernet_parser(), ipv4_parser(), udp_parser()
     made += (made.eth >> made.ip) + Pred(made.eth.header.type == 0x0800)
     made += (made.ip >> made.udp) + Pred(made.ip.header.protocol == UDP)
-    functions = (*find_functions(["flow_log"]).c, read_c_function("heavy", HEAVY, "heavy.c"))
+    functions = (*find_functions(["flow_log"]).c, heavy())
     compiled = compile_stack(made, functions)
     dealt = Dispatch(compiled, 8, seed=5)
     frames = {number: eth(ip4(udp(number, 53, b"text"), UDP, host(number), A4)) for number in range(1, 250)}

@@ -10,11 +10,9 @@ import socket
 import struct
 import subprocess
 import sys
-import time
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -24,12 +22,12 @@ from sluice.engine.dispatch import Dispatch
 from sluice.engine.fanout import secret_of
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
-from tests.live.veth import Veth, why_not
+from tests.live.veth import PATIENCE, Veth, Watch, why_not
 from tests.support.capture import pcap
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
 
-PATIENCE = 60.0
 WORKERS = 3
+ROWS = "rows.jsonl"
 STACK = """
 from sluice.lang import Pred, Stack
 from sluice.protocols.ethernet import ethernet_parser
@@ -159,24 +157,9 @@ def wire() -> Generator[Veth]:
         yield made
 
 
-class Live:
+def live(wire: Veth, folder: Path, *words: str) -> Watch:
     """`sluice flows` at the server's end of a wire."""
-
-    def __init__(self, wire: Veth, folder: Path, *words: str) -> None:
-        self.errors, self.rows = folder / "errors", folder / "rows.jsonl"
-        command = [sys.executable, "-m", "sluice", "flows", "-i", "s0", "--json", "-o", str(self.rows), *words]
-        with self.errors.open("w") as errors:
-            self.process = wire.start(wire.server, command, stdout=subprocess.PIPE, stderr=errors)
-        end = time.monotonic() + 10 * PATIENCE
-        while "receiving from" not in self.errors.read_text():
-            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
-            time.sleep(0.05)
-
-    def stop(self) -> dict[str, Any]:
-        self.process.terminate()
-        text, _ = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, self.errors.read_text()
-        return json.loads(text)
+    return Watch(wire, wire.server, folder, "flows", "-i", "s0", "--json", "-o", str(folder / ROWS), *words)
 
 
 def send(wire: Veth, given: list[bytes]) -> None:
@@ -208,14 +191,12 @@ def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: 
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     only = ("--filter", "ether src 02:00:00:00:00:02 or (vlan and ether src 02:00:00:00:00:02)")
-    live = Live(wire, tmp_path, "--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", *only)
-    try:
+    words = ("--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", *only)
+    with live(wire, tmp_path, *words) as running:
         send(wire, given)
-        summary = live.stop()
-    finally:
-        live.process.kill()
+        summary = running.stop()
     one = json.loads(done.stdout)
-    assert rows(live.rows) == rows(alone)
+    assert rows(tmp_path / ROWS) == rows(alone)
     assert (summary["packets"], summary["layers"]) == (one["packets"], one["layers"])
     assert summary["dispatch"]["by"] == "kernel" and summary["dispatch"]["handed_over"] > 0
     assert min(summary["packets_by_worker"]) > len(given) // 10
@@ -232,9 +213,6 @@ def test_the_box_divides_packets_where_the_kernel_cannot(wire: Veth, tmp_path: P
     with wire.start(wire.server, refused, stderr=subprocess.PIPE) as done:
         _, said = done.communicate(timeout=10 * PATIENCE)
     assert done.returncode == 2 and "--dispatch kernel: a packet may have keys of several workers" in said
-    live = Live(wire, tmp_path, *words, "--dispatch", "auto")
-    try:
-        summary = live.stop()
-    finally:
-        live.process.kill()
+    with live(wire, tmp_path, *words, "--dispatch", "auto") as running:
+        summary = running.stop()
     assert summary["dispatch"]["by"] == "box" and "keys of several workers" in summary["dispatch"]["reason"]

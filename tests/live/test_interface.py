@@ -21,64 +21,24 @@ import threading
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.live.veth import CLIENT, SERVER, SERVER6, Veth, why_not
+from tests.live.veth import CLIENT, PATIENCE, ROOT, SERVER, SERVER6, Veth, Watch, why_not
 from tests.support.bounded import joined
 from tests.support.budget import in_matrix
 from tests.support.packets import UDP, ip4, udp
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
 
-ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "examples" / "first" / "hello.py"
 """A stack of Ethernet, IPv4 and UDP, which compiles fast."""
-PATIENCE = 60.0
 
 
 @pytest.fixture
 def wire() -> Generator[Veth]:
     with Veth("iolive") as made:
         yield made
-
-
-class Watch:
-    """`sluice` on an interface of a namespace, once it receives; `stop` ends it."""
-
-    def __init__(self, wire: Veth, space: str, folder: Path, *words: str) -> None:
-        self.folder = folder
-        self.errors = folder / "errors"
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        with self.errors.open("w") as errors:
-            self.process = wire.start(
-                space, [sys.executable, "-m", "sluice", *words],
-                stdout=subprocess.PIPE, stderr=errors, env=environment,
-            )  # fmt: skip
-        end = time.monotonic() + 10 * PATIENCE  # the first one compiles, which takes long on a busy machine
-        while "receiving from" not in self.errors.read_text():
-            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
-            time.sleep(0.05)
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait(timeout=60)
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> dict[str, Any]:
-        """The summary after a signal."""
-        self.process.send_signal(number)
-        text, _ = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, self.errors.read_text()
-        return json.loads(text)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """The flows so far. The box may be writing, so that what follows the last line is no row yet."""
-        whole = (self.folder / "rows").read_text().rpartition("\n")[0]
-        return [json.loads(line) for line in whole.splitlines()]
 
 
 def flows(wire: Veth, space: str, device: str, folder: Path, *more: str) -> Watch:

@@ -1,22 +1,31 @@
-"""Two network namespaces joined by a veth pair, as hosts and a box between them see it. Needs root and `ip`."""
+"""Two network namespaces joined by a veth pair, as hosts and a box between them see it; `sluice` in one of them.
+
+Needs root and `ip`.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tests.support.bounded import joined
 
 T = TypeVar("T")
 
+ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 60.0
 CLIENT, SERVER = "10.78.0.1", "10.78.0.2"
 CLIENT6, SERVER6 = "fd78::1", "fd78::2"
 _CLONE_NEWNET = 0x40000000
@@ -117,3 +126,40 @@ class Veth:
     ) -> socket.socket:
         """A socket of one of them."""
         return self.within(space, lambda: socket.socket(family, kind, protocol))
+
+
+class Watch:
+    """`sluice` on an interface of a namespace, once it receives; `stop` ends it."""
+
+    def __init__(self, wire: Veth, space: str, folder: Path, *words: str) -> None:
+        self.folder = folder
+        self.errors = folder / "errors"
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        with self.errors.open("w") as errors:
+            self.process = wire.start(
+                space, [sys.executable, "-m", "sluice", *words],
+                stdout=subprocess.PIPE, stderr=errors, env=environment,
+            )  # fmt: skip
+        end = time.monotonic() + 10 * PATIENCE  # the first one compiles, which takes long on a busy machine
+        while "receiving from" not in self.errors.read_text():
+            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
+            time.sleep(0.05)
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait(timeout=60)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> dict[str, Any]:
+        """The summary after a signal."""
+        self.process.send_signal(number)
+        text, _ = self.process.communicate(timeout=PATIENCE)
+        assert self.process.returncode == 0, self.errors.read_text()
+        return json.loads(text)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The flows so far. The box may be writing, so that what follows the last line is no row yet."""
+        whole = (self.folder / "rows").read_text().rpartition("\n")[0]
+        return [json.loads(line) for line in whole.splitlines()]

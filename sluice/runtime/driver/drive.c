@@ -3,6 +3,7 @@
 #include "function/checksum_fix.h"
 
 #include "driver/busy.h"
+#include "driver/drain.h"
 #include "driver/trial.h"
 #include "driver/workers.h"
 
@@ -21,7 +22,6 @@ enum {
 
 static const uint64_t progress_nanoseconds = 100 * 1000 * 1000;
 static const uint64_t wait_most = 20 * 1000 * 1000;   /* nanoseconds: maximum delay of a stop or of progress */
-static const uint64_t drain_most = 500 * 1000 * 1000, drain_idle = 100 * 1000 * 1000;
 static const uint64_t never = UINT64_MAX;
 
 struct sl_leaving {
@@ -252,17 +252,6 @@ static void idle(struct sl_drive *drive, uint64_t clock, bool *buffered)
         sl_source_wait(drive->in, wait);
 }
 
-/* Whether to continue after a stop was requested. Packets that arrived before the stop are still processed, including
- * those that the kernel, or a program that writes to a pipe and got the same signal, has not delivered yet. Continues
- * for at most drain_most. */
-static bool drain(int32_t got, uint64_t *since)
-{
-    uint64_t now = monotonic();
-    if (!*since)
-        *since = now;
-    return now - *since < drain_most && (got > 0 || now - *since < drain_idle);
-}
-
 /* While workers receive packets themselves: progress, and the end of the run. */
 static enum sl_driven look_at_workers(struct sl_drive *drive, struct pace *pace)
 {
@@ -299,7 +288,7 @@ enum sl_driven sl_drive(struct sl_drive *drive)
     if (drive->workers && drive->workers->sources)
         return look_at_workers(drive, &pace);
     sl_source_on_secrets(drive->in, hand_secrets, drive);
-    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || drain(got, &stopping))) {
+    while (!stopped && (!__atomic_load_n(&drive->stop, __ATOMIC_RELAXED) || sl_drains(monotonic(), got > 0, &stopping))) {
         uint64_t clock = sl_source_clock(drive->in);   /* read first: packets that arrive later have later times */
         got = sl_source_receive(drive->in, frames, READ);
         if (got < 0)

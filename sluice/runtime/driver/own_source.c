@@ -4,12 +4,12 @@
 #include "driver/worker.h"
 
 #include "driver/busy.h"
+#include "driver/drain.h"
 #include "driver/trial.h"
 
 enum {
     BURST = 256,                                /* packets that a box gets at once */
     WAIT = 1000000,                             /* nanoseconds: the rings are looked at so often */
-    DRAIN_MOST = 500000000, DRAIN_IDLE = 100000000,   /* as those of drive.c: what has arrived before the end */
 };
 
 /* Keeps the packets that are the worker's own, and passes the others on. Returns the number of the former. */
@@ -74,14 +74,6 @@ static bool receive(struct sl_worker *w)
     return got > 0;
 }
 
-/* Whether all has arrived that did before the end of the run was asked for. */
-static bool is_drained(const struct sl_worker *w, bool any, uint64_t *since)
-{
-    uint64_t now = sl_worker_now();
-    *since = *since ? *since : now;
-    return w->source_failed || now - *since >= DRAIN_MOST || (!any && now - *since >= DRAIN_IDLE);
-}
-
 /* Lets what has expired by now end so, and not by the end of the input. The first worker writes to no ring any more. */
 static void end_receiving(struct sl_worker *w)
 {
@@ -107,7 +99,7 @@ void *sl_worker_receives(void *of)
             continue;
         }
         bool any = !w->drained && !w->source_failed && receive(w);
-        if (stopping && !w->drained && is_drained(w, any, &ending)) {
+        if (stopping && !w->drained && (w->source_failed || !sl_drains(sl_worker_now(), any, &ending))) {
             __atomic_store_n(&w->drained, 1, __ATOMIC_RELEASE);
             end_receiving(w);
         }

@@ -6,7 +6,7 @@
 #ifndef SL_COLUMNS_H
 #define SL_COLUMNS_H
 
-#include "core/box.h"
+#include "function/records.h"
 
 enum {
     SL_COLUMNS_ROWS = 4096,

@@ -6,6 +6,7 @@
 #ifndef SL_ISOLATED_RECEIVE_H
 #define SL_ISOLATED_RECEIVE_H
 
+#include "function/records.h"
 #include "isolated/instance.h"
 
 /* --- events --- */

@@ -13,6 +13,7 @@
 #include "arp.h"
 #include "core/dispatch.h"
 #include "core/tables.h"
+#include "function/records.h"
 #include "function/sluice.h"
 
 /* --- instances --- */

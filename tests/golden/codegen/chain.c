@@ -13,6 +13,7 @@
 #include "arp.h"
 #include "core/dispatch.h"
 #include "core/tables.h"
+#include "function/records.h"
 #include "function/sluice.h"
 #include "core/reload.h"
 
@@ -51,7 +52,7 @@ SLUICE_ON(arp, seen) {
 #undef SLUICE_FUNCTION
 #undef sl_publishes_odd
 #undef sl_publishes_unused
-#line 55 "arp.c"
+#line 56 "arp.c"
 
 /* --- function count --- */
 #define SLUICE_FUNCTION count
@@ -68,7 +69,7 @@ __attribute__((unused)) static inline struct count_counters *count_counters(cons
 SLUICE_COUNTER(seen, "packets that were not dropped before")
 SLUICE_ON(arp, seen) { SLUICE_COUNTER_OF(event->box, seen)++; }
 #undef SLUICE_FUNCTION
-#line 72 "arp.c"
+#line 73 "arp.c"
 
 /* --- function log --- */
 #define SLUICE_FUNCTION log
@@ -87,7 +88,7 @@ SLUICE_COUNTER(odd, "published")
 SLUICE_ON(chain, odd) { SLUICE_COUNTER_OF(event->box, odd)++; }
 SLUICE_ON(arp, seen) { }
 #undef SLUICE_FUNCTION
-#line 91 "arp.c"
+#line 92 "arp.c"
 
 /* --- instances --- */
 

@@ -19,12 +19,19 @@ static bool httplog_is_asked(const struct httplog_connection *connection, const 
     return request->headed || request->broken || (request->begun && !connection->from_its_beginning);
 }
 
+/* The exchange to which the next message of a side of HTTP/1 belongs, NULL if there is none yet. */
+static struct httplog_exchange *httplog_next(struct http_side *side)
+{
+    struct httplog_exchange *exchange = httplog_of(side)->first;
+    while (exchange && (exchange->stream || (side->response ? exchange->response.begun : exchange->request.begun)))
+        exchange = exchange->next;
+    return exchange;
+}
+
 static struct http_message *httplog_begin(struct http_side *side)
 {
     struct httplog_connection *connection = httplog_of(side);
-    struct httplog_exchange *exchange = connection->first;
-    while (exchange && (exchange->stream || (side->response ? exchange->response.begun : exchange->request.begun)))
-        exchange = exchange->next;
+    struct httplog_exchange *exchange = httplog_next(side);
     if (exchange && side->response && !httplog_is_asked(connection, exchange))
         exchange = NULL;
     if (!exchange && side->response && connection->from_its_beginning && !side->alone)
@@ -154,10 +161,8 @@ static void httplog_go_on(struct httplog_connection *connection)
             if (side->state != HTTP_HOLDING)
                 continue;
             bool answered = !side->response && !side->waits_to_begin && connection->resume;
-            bool asked = false;
-            for (struct httplog_exchange *at = connection->first; side->response && side->waits_to_begin && at; at = at->next)
-                asked |= !at->response.begun && httplog_is_asked(connection, at);
-            if (!answered && !asked)
+            const struct httplog_exchange *next = side->response && side->waits_to_begin ? httplog_next(side) : NULL;
+            if (!answered && !(next && httplog_is_asked(connection, next)))
                 continue;
             connection->resume &= !answered;
             http_side_resume(side);

@@ -221,3 +221,11 @@ def test_a_reset_of_a_stream_whose_request_is_read_as_http_1() -> None:
     (row,) = run_packets(connection(talk)).rows
     assert (row["path"], row["request_body"], row["request_complete"], row["request_error"]) == ("/up", 8, True, None)
     assert row["response_error"] == "CANCEL"
+
+
+def test_a_response_of_http_1_to_a_request_of_http_2() -> None:
+    """It belongs to no request: it waits for one of HTTP/1, and is written when the connection ends."""
+    answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+    found = run_packets(connection([(">", CLIENT + request(1, "/1")), ("<", answer), (">", request(3, "/3"))]))
+    rows = {(row.get("path"), row.get("status")) for row in found.rows}
+    assert rows == {("/1", None), ("/3", None), (None, 200)}

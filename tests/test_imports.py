@@ -67,7 +67,7 @@ OFFERS = {Path("sluice/__init__.py"): {"report"}}
 def imported(source: str, module: Path) -> Iterator[tuple[int, str]]:
     """Line and absolute dotted name of all that a module imports, wherever in it the import stands.
 
-    A `from` import gives the name with what is imported behind it: that may be a module too.
+    A `from` import gives the name with what is imported after it: that may be a module too.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""The pipeline: passes by name, the verifier behind each, nothing left to do the second time."""
+"""The pipeline: passes by name, the verifier after each, nothing left to do the second time."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -34,7 +34,8 @@ from sluice.stacks.find import find_stack
 from tests.support.budget import in_matrix
 
 LARGER = ("dispatch", "lifting", "prediction", "forwarding", "split_stateless", "sinking", "lookahead", "padding")
-"""Passes that may write a block more than once, or a graph of their own."""
+LARGER += ("lazy_init",)
+"""Passes that may write a block more than once, a graph of their own, or instructions of their own."""
 
 
 class eth_hdr(layout):
@@ -167,7 +168,8 @@ def test_unknown_name(program: Program):
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
         "Known are dispatch, constants, lifting, prediction, forwarding, tails, path_keys, split_stateless, deferral, "
-        "sinking, template, lookahead, padding, merge_sides (or 'all', 'none')"
+        "sinking, template, lookahead, padding, merge_sides, lazy_init, header_prefetch, short_circuit "
+        "(or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):
         run(program, "x")
@@ -274,7 +276,7 @@ def without_checks(program: Program) -> Program:
 
 @pytest.mark.parametrize("at, size", [(0, 1006), (3, 1014), (len(PASSES), 1014)])
 def test_verifier_names_the_pass_that_did_it(program: Program, at: int, size: int, monkeypatch: pytest.MonkeyPatch):
-    """Wherever it stands, and whatever others did behind it."""
+    """At any place of the pipeline, and whatever passes after it do."""
     monkeypatch.setattr(pipeline, "PASSES", (*PASSES[:at], Pass("broken", without_checks), *PASSES[at:]))
     with pytest.raises(VerifyError, match=rf"^after pass 'broken': graph 'eth'.* reads {size} bytes") as caught:
         run(program)

@@ -116,6 +116,13 @@ class ForwardSeq(Instruction):
     units: Expr = read()
 
 
+@effects(writes=(R.SEQUENCE,), sequence=True)
+class InitPacketData(Instruction):
+    """Initialise the data of the current packet that instructions of INSERTS_PACKET set and those of USES_PACKET read:
+    nothing is inserted yet. A graph that has no such instruction gets initialised data.
+    """
+
+
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertSeq(Instruction):
     """Insert `data` at `position`. It takes `units` of sequence space."""

@@ -17,60 +17,23 @@ from sluice.lang import (
     PSM,
     Assemble,
     Assign,
-    Bit,
     Connectionless,
     If,
     Pred,
     PSMState,
     Sequence,
     Stack,
-    UInt,
-    layout,
 )
 from sluice.lower.build import build
 from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 from sluice.stacks.find import find_stack
+from tests.ir.descriptions import eth_parser, ip_hdr, ip_temp
 from tests.support.budget import in_matrix
 
 LARGER = ("dispatch", "lifting", "prediction", "forwarding", "split_stateless", "sinking", "lookahead", "padding")
 LARGER += ("lazy_init",)
 """Passes that may write a block more than once, a graph of their own, or instructions of their own."""
-
-
-class eth_hdr(layout):
-    dmac = Bit(48)
-    smac = Bit(48)
-    type = UInt(16)
-
-
-class ip_hdr(layout):
-    version = Bit(4)
-    ihl = Bit(4)
-    tos = Bit(8)
-    tot_len = UInt(16)
-    id = Bit(16)
-    blank = Bit(1)
-    dont_frag = Bit(1)
-    more_frag = Bit(1)
-    f1 = Bit(5)
-    f2 = Bit(8)
-    ttl = Bit(8)
-    protocol = Bit(8)
-    check = Bit(16)
-    saddr = Bit(32)
-    daddr = Bit(32)
-
-
-class ip_temp(layout):
-    offset = Bit(16)
-    length = Bit(16)
-
-
-def eth_parser() -> Any:
-    eth: Any = Connectionless()
-    eth.header = eth_hdr
-    return eth
 
 
 def ip_parser() -> Any:

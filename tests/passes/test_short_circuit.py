@@ -26,7 +26,8 @@ def test_golden(case: Case) -> None:
 
 def any_condition(choose: random.Random, depth: int) -> Expr:
     if depth == 0:
-        comparison = Binary(choose.choice(["<", "=="]), *choose.sample(NUMBERS, 2), choose.choice([0, 8]))
+        one, other = choose.sample(NUMBERS, 2)
+        comparison = Binary(choose.choice(["<", "=="]), one, other, choose.choice([0, 8]))
         return choose.choice([*BITS, comparison])
     if choose.random() < 0.2:
         return Flip(any_condition(choose, depth - 1), 1)

@@ -118,8 +118,8 @@ class ForwardSeq(Instruction):
 
 @effects(writes=(R.SEQUENCE,), sequence=True)
 class InitPacketData(Instruction):
-    """Initialise the data of the current packet that instructions of INSERTS_PACKET set and those of USES_PACKET read:
-    nothing is inserted yet. A graph that has no such instruction gets initialised data.
+    """Initialise the record of the current packet's bytes, which InsertNext and InsertSeq set: nothing is inserted yet.
+    Without this instruction, the record is initialised before the graph. Only in main graphs.
     """
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from sluice.passes.analysis.header_prefetch import begins_at, knows_bytes
+from sluice.passes.analysis.header_size import begins_at, knows_bytes
 
 from sluice.codegen.stack import generate
 from sluice.engine.c_function import read_c_function

@@ -174,7 +174,14 @@ def _is_serial_comparison(expression: Expr) -> bool:
 
 def _is_boolean(expression: Expr) -> bool:
     """Whether C compilers regard the text as a truth value, not as a number of 0 or 1."""
-    return _is_serial_comparison(expression) or (isinstance(expression, Binary) and expression.operator in LOGICAL)
+    match expression:
+        case Binary(operator, left, right):
+            both = operator in _BITWISE and _is_boolean(left) and _is_boolean(right)
+            return operator in COMPARISONS or operator in LOGICAL or both
+        case Flip(operand, 1):
+            return width(operand) == 1
+        case _:
+            return False
 
 
 def _calls(expression: Expr) -> bool:
@@ -207,7 +214,7 @@ def _binary(expression: Binary) -> tuple[str, int]:
             inside(side, own if isinstance(side, Binary) and side.operator == operator else 12)
             for side in (left, right)
         ]
-        if _is_boolean(left) and _is_boolean(right) and _calls(right):  # clang warns about bool & bool with a call
+        if _is_boolean(left) and _calls(right):  # clang warns about bool & bool with a call
             sides[0] = _wide(left, 12)
         return f"{sides[0]} {operator} {sides[1]}", own
     own = _PRECEDENCE[operator]

@@ -5,7 +5,6 @@ from dataclasses import replace
 from functools import cache
 
 import pytest
-from sluice.passes.analysis.header_size import begins_at, knows_bytes
 
 from sluice.codegen.stack import generate
 from sluice.engine.c_function import read_c_function
@@ -13,6 +12,7 @@ from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram
 from sluice.lower.build import build
 from sluice.passes.analysis.fast_path import counted_per_burst, first_root, is_path_implicit, templates
+from sluice.passes.analysis.header_size import begins_at, knows_bytes
 from sluice.stacks.find import find_stack
 from tests.support.budget import in_matrix
 from tests.support.stacks import optimised

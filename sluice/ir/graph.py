@@ -314,10 +314,17 @@ class NativeModule:
         return dict(self.functions).get(name)
 
 
+PREFETCH_MOST = 192
+"""The maximum number of bytes of a packet to prefetch. The headers of a packet in a tunnel often fill it."""
+
+
 @dataclass
 class Program:
     """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, and the native
     modules whose functions its layers call.
+
+    `prefetch`: the number of bytes of a packet to prefetch before stage 1. `pending_lazily`: the state of a packet that
+    is pending for stage 2 is initialised only when the packet leaves the fast path. Neither changes a result.
     """
 
     name: str
@@ -326,6 +333,8 @@ class Program:
     slots: tuple[Reg, ...]
     depth: int
     natives: tuple[NativeModule, ...] = ()
+    prefetch: int = PREFETCH_MOST
+    pending_lazily: bool = False
 
     def native(self, name: str) -> NativeModule | None:
         """A native module by its name."""

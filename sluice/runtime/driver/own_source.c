@@ -73,6 +73,13 @@ static uint32_t hand_over(struct sl_worker *w, struct sl_frame *frames, uint32_t
     return own;
 }
 
+/* Gives packets numbers that those of no other worker have, as functions take two packets with the same one for one packet. */
+static void renumber(const struct sl_worker *w, struct sl_frame *frames, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        frames[i].number = (frames[i].number - 1) * w->workers->count + w->number + 1;
+}
+
 /* Copies for the trial of a new version of a function. */
 static void copy_for_trial(struct sl_workers *workers, const struct sl_frame *frames, uint32_t count)
 {
@@ -103,6 +110,7 @@ static bool receive(struct sl_worker *w)
         struct sl_busy *busy = workers->busy ? &workers->busy[w->number] : NULL;
         uint64_t begin = sl_busy_begin(busy);
         __atomic_store_n(&w->received, w->received + (uint32_t)got, __ATOMIC_RELAXED);
+        renumber(w, frames, (uint32_t)got);
         copy_for_trial(workers, frames, (uint32_t)got);
         uint32_t own = w->number && !workers->all_hand_over ? (uint32_t)got : hand_over(w, frames, (uint32_t)got);
         process(w, frames, own);

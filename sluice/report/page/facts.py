@@ -143,8 +143,8 @@ def _layers(counters: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
 BOUNDS = {
     "connections_left_out": "connections that a log left out, as too many were open",
     "streams_left_out": "exchanges that a log left out, as too many were open",
-    "not_read": "connections with HTTP/2 that were not read",
-    "undecodable": "sides of HTTP/2 connections that were not read after a head that could not be decoded",
+    "not_read": "connections with HTTP/2 or HTTP/3 that were not read",
+    "undecodable": "sides of HTTP/2 connections, or streams of HTTP/3, not read after a head without a meaning",
     "no_memory": "events that a log left out for want of memory",
     "too_many": "messages that a log left out, as too many waited",
     "malformed": "messages that could not be read to their end",

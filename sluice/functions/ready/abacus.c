@@ -23,6 +23,7 @@ struct abacus_way {
 
 struct abacus_ways { struct abacus_way way[2]; };
 SLUICE_STATE(struct abacus_ways)
+SLUICE_STORED(zero, "what each side of a connection has sent") { SL_STORED(stored, *state); }
 
 struct abacus {
     FILE *out;

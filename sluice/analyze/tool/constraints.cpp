@@ -4,7 +4,7 @@
 
 namespace analyze {
 
-static constexpr unsigned kRounds = 4;
+static constexpr unsigned kRounds = 4, kMostRounds = 32;
 
 Constraints::Constraints(bool field_sensitive)
     : memory_(field_sensitive, [this] { return node(); }), unknown_(node()) {}
@@ -236,9 +236,11 @@ void Constraints::solve() {
     changed_ = false;
     ++waves_;
     collapse_cycles();
-    // Finding cycles visits the whole graph: edges and nodes that rules add wait for some rounds.
+    // Finding cycles visits the whole graph: it waits for some rounds, or for more edges.
+    const size_t edges = edges_.size();
     bool any = false, more = true;
-    for (unsigned round = 0; more && round < kRounds; ++round) {
+    for (unsigned round = 0; more && round < kMostRounds; ++round) {
+      if (round >= kRounds && edges_.size() > edges + edges / 16) break;
       const auto known = static_cast<NodeId>(nodes_.size());
       more = propagate();
       more = apply_rules() || more;

@@ -50,6 +50,8 @@ class PointsTo {
   const ObjectId *object_of(const llvm::Value *site) const;
   // The objects to which the pointers in an object lead, each once, in the order of the pointers.
   llvm::ArrayRef<ObjectId> leads_to(ObjectId object) const { return leads_[lists_of_leads_[object]]; }
+  // Objects with the same number lead to the same objects.
+  uint32_t list_of_leads(ObjectId object) const { return lists_of_leads_[object]; }
 
  private:
   // values.cpp

@@ -13,6 +13,7 @@ namespace analyze {
 Updates::Updates(const Accesses &accesses, const Reach &reach, const Classes &classes)
     : points_to_(accesses.points_to()), accesses_(accesses), reach_(reach), classes_(classes) {
   find_writes();
+  find_opaque();
   own_.resize(classes.persistent().size());
   reached_.resize(classes.persistent().size());
   memory_.resize(classes.persistent().size());
@@ -72,11 +73,14 @@ bool Updates::initialises(size_t number, const llvm::Instruction &write) const {
   return true;
 }
 
-// Whether a chain of pointers from a variable ends before the object: functions, memory of libraries, and memory that is
-// another variable's.
-bool Updates::is_opaque(ObjectId id) const {
-  const MemoryObject &object = points_to_.memory().object(id);
-  return object.kind == ObjectKind::Function || object.kind == ObjectKind::Library || classes_.numbered(object.site);
+// Chains of pointers from a variable end before functions, memory of libraries, and memory that is another variable's.
+void Updates::find_opaque() {
+  const Memory &memory = points_to_.memory();
+  opaque_.resize(memory.objects());
+  for (ObjectId id = 0; id < memory.objects(); ++id) {
+    const MemoryObject &object = memory.object(id);
+    opaque_[id] = object.kind == ObjectKind::Function || object.kind == ObjectKind::Library || classes_.numbered(object.site);
+  }
 }
 
 std::optional<ObjectId> Updates::memory(size_t number) const {
@@ -116,9 +120,12 @@ void Updates::assign(size_t number) {
   std::vector<ObjectId> &order = memory_[number];
   for (const ObjectId object : own ? std::vector<ObjectId>{*own} : targets(persistent))
     if (from.try_emplace(object, object).second) order.push_back(object);
-  for (size_t i = 0; i < order.size(); ++i)
+  llvm::DenseSet<uint32_t> lists;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (!lists.insert(points_to_.list_of_leads(order[i])).second) continue;
     for (const ObjectId next : points_to_.leads_to(order[i]))
       if (!is_opaque(next) && from.try_emplace(next, order[i]).second) order.push_back(next);
+  }
 
   llvm::DenseSet<ObjectId> needed;  // for the chains
   for (const ObjectId object : order) {

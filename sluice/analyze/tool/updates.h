@@ -53,14 +53,16 @@ class Updates {
 
  private:
   void find_writes();
+  void find_opaque();
   void assign(size_t number);
-  bool is_opaque(ObjectId id) const;
+  bool is_opaque(ObjectId id) const { return opaque_.test(id); }
   std::vector<ObjectId> targets(const Persistent &persistent) const;
 
   const PointsTo &points_to_;
   const Accesses &accesses_;
   const Reach &reach_;
   const Classes &classes_;
+  llvm::BitVector opaque_;
   llvm::DenseMap<ObjectId, std::vector<uint32_t>> writers_of_;
   std::vector<std::vector<const llvm::Instruction *>> writers_;  // by footprint
   llvm::DenseMap<const llvm::Instruction *, uint32_t> order_;

@@ -98,6 +98,18 @@ bool Slicer::backward(const std::vector<GraphNode> &from) {
   return pending_.empty() && pending_summaries_.empty();
 }
 
+bool Slicer::backward_unmatched(const std::vector<GraphNode> &from) {
+  for (const GraphNode node : from) add(node, true, node);
+  while (!pending_.empty() && steps_ < most_steps_) {
+    const GraphNode node = pending_.back().first;
+    pending_.pop_back();
+    ++steps_;
+    if (stop_ && stop_(graph_.node(node))) continue;
+    for (const Dependence &dependence : graph_.dependences(node)) add(dependence.on, true, node);
+  }
+  return pending_.empty();
+}
+
 std::vector<GraphNode> Slicer::path(GraphNode to) const {
   std::vector<GraphNode> found{to};
   for (auto at = from_.find(to); at != from_.end() && at->second != found.back(); at = from_.find(at->second))

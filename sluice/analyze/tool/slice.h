@@ -22,6 +22,10 @@ class Slicer {
   // Adds the dependences of these nodes to the slice. Returns false if it became too large, and is not complete.
   bool backward(const std::vector<GraphNode> &from);
 
+  // Instead of backward(): follows returns to all callers. The slice contains that of backward(), and takes time in
+  // proportion to the dependences.
+  bool backward_unmatched(const std::vector<GraphNode> &from);
+
   const llvm::SetVector<GraphNode> &nodes() const { return nodes_; }
   // The nodes from one of those at which the slice began to this one.
   std::vector<GraphNode> path(GraphNode to) const;

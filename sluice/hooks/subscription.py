@@ -12,7 +12,7 @@ from sluice.lang.events import BUILT_IN
 
 
 class HookError(ValueError):
-    """A declaration of a function that is wrong, or contradicts another one. The message has its line and the correction."""
+    """A declaration of a function that is wrong or contradicts another one. The message has its line and what to do."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ class UserEvents:
         return (event for event in self.all if event.base == base and event.at(layer, event.name))
 
     def root(self, layer: LayerProgram, name: str) -> str:
-        """The event of the stack that event `name` of a layer is based on; the event itself if no function defines it."""
+        """The event of the stack that event `name` of a layer is based on; itself if no function defines it."""
         for event in self.all:
             if event.at(layer, name):
                 return self.root(layer, event.base)

@@ -7,6 +7,7 @@ import mmap
 import os
 from dataclasses import dataclass, field
 
+# The bounds of memory.h, by the same names with SL_ISO_, which has their meaning.
 FUNCTIONS = 64
 SLOTS = 16
 TYPES = 1024

@@ -9,6 +9,9 @@ from sluice.ir.expression import Reg
 from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
+LAYERS_MOST = 255
+"""The largest number of layers that a packet passes."""
+
 GATHERED = "slot.gathered."
 """Slots that are 0 when a packet enters the stack, and that layers add to; see sluice.lower.scope.gathered."""
 
@@ -224,7 +227,8 @@ class LayerProgram:
     `name` is unique in the program, `layer` is the user's name for it, and `prototype` is the parser's name. `resyncs`:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
     cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
-    stream, whose instance and side its events carry. `others`: its graphs besides the main one, by the name of their
+    stream, whose instance and side its events carry. `record`: it is one of many records of a message, which have a bound
+    of their own. `bundled`: messages of packets that have one, too. `others`: its graphs besides the main one, by the name of their
     kind (graph_kinds.py).
     """
 
@@ -237,6 +241,8 @@ class LayerProgram:
     of_streams: bool = False
     of_packets: bool = False
     carried: bool = False
+    record: bool = False
+    bundled: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -316,8 +322,9 @@ class NativeModule:
 
 @dataclass
 class Program:
-    """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, and the native
-    modules whose functions its layers call.
+    """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, the native
+    modules whose functions its layers call, and how many layers a packet passes besides if they are records (0: no
+    layer is one).
     """
 
     name: str
@@ -326,10 +333,25 @@ class Program:
     slots: tuple[Reg, ...]
     depth: int
     natives: tuple[NativeModule, ...] = ()
+    records: int = 0
+
+    @property
+    def deepest(self) -> int:
+        """The number of layers that a packet passes at most, records included."""
+        return min(self.depth + self.records, LAYERS_MOST)
 
     def native(self, name: str) -> NativeModule | None:
         """A native module by its name."""
         return next((module for module in self.natives if module.name == name), None)
+
+
+TOO_DEEP, TOO_MANY_RECORDS = "too deep", "too many records"
+"""Counters of the box: packets that one of these bounds ended. A stack without records has only the first."""
+
+
+def depth_counters(program: Program) -> tuple[str, ...]:
+    """Those that a program has."""
+    return (TOO_DEEP, TOO_MANY_RECORDS) if program.records else (TOO_DEEP,)
 
 
 def layers_above(layers: dict[str, LayerProgram], name: str) -> set[str]:

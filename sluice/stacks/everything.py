@@ -20,11 +20,14 @@ from sluice.protocols.sctp import PORT as SCTP_IN_UDP
 from sluice.protocols.sctp import PROTOCOL as SCTP
 from sluice.stacks import links, quic, tcp_ip, tunnels
 
-DEPTH = 128
+DEPTH = 28
+"""Layers of a packet: so that no chain of tunnels or headers costs more than ten packets of its length."""
+RECORDS = 52
+"""Records besides: more than the root zone's servers need in an answer (RFC 8109), which is 40."""
 
 
 def everything() -> Stack:
-    s = Stack("everything", depth=DEPTH)
+    s = Stack("everything", depth=DEPTH, records=RECORDS)
     tcp_ip.layers(s)
     links.layers(s)
     s += sctp_layers()

@@ -19,6 +19,9 @@ def messages_functions(w: LayerWriter) -> list[str]:
 def _of_packets(w: LayerWriter) -> list[str]:
     word = w.word
     whole, lost = CUT_BYTES
+    bounds = [("work", "work_most", "SL_LOSS_WORK")]
+    if w.layer.bundled:
+        bounds.append(("bundled", "bundle_most", "SL_LOSS_BUNDLE"))
     return [
         "",
         "/* What a packet brings, message by message. */",
@@ -26,12 +29,18 @@ def _of_packets(w: LayerWriter) -> list[str]:
         "{",
         f"    {w.count(whole, 'sdu.length')}",
         "    for (sl_bytes rest = sdu; rest.length;) {",
-        "        if (SL_UNLIKELY(box->base.work >= box->base.work_most)) {",
-        f"            {w.count(lost, 'rest.length')}",
-        f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, SL_LOSS_WORK);",
-        "            return;",
-        "        }",
-        "        box->base.work++;",
+        *(
+            f"        {line}"
+            for number, most, cause in bounds
+            for line in (
+                f"if (SL_UNLIKELY(box->base.{number} >= box->base.{most})) {{",
+                f"    {w.count(lost, 'rest.length')}",
+                f"    lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, {cause});",
+                "    return;",
+                "}",
+                f"box->base.{number}++;",
+            )
+        ),
         f"        uint64_t want = frame_{word}(box, rest, 0);",
         "        if (SL_UNLIKELY(want - 1 >= rest.length)) {",
         f"            {w.count(lost, 'rest.length')}",

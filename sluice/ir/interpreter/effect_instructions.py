@@ -59,8 +59,8 @@ def _dropped(instruction: ir.Dropped, compiler: Compiler) -> Operation:
 
 @makes(ir.TooDeep)
 def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
-    box, put = compiler.box, set_number(instruction.target)
-    return lambda frame: put(frame, frame.depth >= box.program.depth)
+    box, name, put = compiler.box, instruction.layer, set_number(instruction.target)
+    return lambda frame: put(frame, box.is_too_deep(box.layers[name], frame.depth + 1))
 
 
 @makes(ir.NextMessages)
@@ -70,10 +70,8 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
 
     def operation(frame: Frame) -> None:
         messages, (data, length), at = frame.current.messages[side(frame)], sdu(frame), offset(frame)
-        deep = frame.depth >= box.program.depth
-        if deep:
-            box.too_deep += 1
-        else:
+        deep = not box.may_enter(box.layers[name], frame.depth + 1)
+        if not deep:
             messages.take(data, at, _taker(box, name, frame, side(frame)))
         if deep or len(data) < length:
             messages.gap(at + length)
@@ -86,11 +84,11 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
     box, name, sdu, side = compiler.box, cut.layer, string(cut.sdu), number(cut.side)
 
     def operation(frame: Frame) -> None:
-        if frame.depth >= box.program.depth:
-            box.too_deep += 1
+        layer = box.layers[name]
+        if not box.may_enter(layer, frame.depth + 1):
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
-        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream), box.may_work)
+        cut_packet(sdu(frame), layer.counters, _sender(box, name, frame, stream), lambda: box.exceeded(layer))
 
     return operation
 

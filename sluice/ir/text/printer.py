@@ -106,11 +106,13 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         out.append(f"  {kind} ({', '.join(map(repr, layer.timeouts))})")
     if layer.of_streams or layer.of_packets:
         sources = (["streams"] if layer.of_streams else []) + (["packets"] if layer.of_packets else [])
-        out.append(f"  messages of {', '.join(sources)}")
+        out.append(f"  messages of {', '.join(sources)}{' bundled' if layer.bundled else ''}")
     if layer.carried:
         out.append("  carried")
     if layer.resyncs:
         out.append("  resyncs")
+    if layer.record:
+        out.append("  record")
     out += [_event(shape, lines) for shape in layer.events.values()]
     graphs = [
         ("" if kind == MAIN else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()
@@ -189,7 +191,8 @@ def _native_shape(shape: NativeShape) -> str:
 def print_program(program: Program, lines: bool = True) -> str:
     """A whole program."""
     roots = ", ".join(f"{'any' if kind is None else kind} -> {_name(name)}" for kind, name in program.roots)
-    head = f"program {_name(program.name)} ({roots}), at most {program.depth} layers\n"
+    head = f"program {_name(program.name)} ({roots}), at most {program.depth} layers"
+    head += f" and {program.records} records\n" if program.records else "\n"
     if program.slots:
         head += f"  slots ({', '.join(map(_type, program.slots))})\n"
     head += "".join(f"{line}\n" for module in program.natives for line in _native(module))

@@ -74,6 +74,9 @@ def _program(lines: Lines) -> Program:
         line.words(",", "at", "most")
         program = Program(name, {}, tuple(roots), (), line.number())
         line.expect("layers")
+        if line.take("and"):
+            program.records = line.number()
+            line.expect("records")
         line.end()
     for number, text in lines[1:]:
         with in_line(number):
@@ -324,10 +327,15 @@ def _messages(layer: LayerProgram, line: Line) -> None:
         setattr(layer, field, True)
         if not line.take(","):
             break
+    layer.bundled = line.take("bundled")
 
 
 def _resyncs(layer: LayerProgram, line: Line) -> None:
     layer.resyncs = True
+
+
+def _record(layer: LayerProgram, line: Line) -> None:
+    layer.record = True
 
 
 def _carried(layer: LayerProgram, line: Line) -> None:
@@ -364,6 +372,7 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "messages": _messages,
     "carried": _carried,
     "resyncs": _resyncs,
+    "record": _record,
     "event": _event,
 }
 """The properties of a layer, by the first word of their line."""

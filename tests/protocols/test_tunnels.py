@@ -224,6 +224,12 @@ def test_a_frame_in_fragments_of_capwap(stack: CompiledStack) -> None:
         assert [row["src_payload"] for row in rows if row["sport"] == 1111] == [5]
 
 
+def test_fragments_of_multilink_are_counted(stack: CompiledStack) -> None:
+    heads = [b"\xff\x03\0\x3d" + flags + b"\0\0\x07\x21" for flags in (b"\x80", b"\0", b"\x40", b"\xc0")]
+    counters = run(stack, [head + INNER for head in heads], link_type=9).counters
+    assert counters["multilink"]["passed"] == 4 and counters["multilink_fragment"]["packets"] == 3
+
+
 def test_tunnels_within_tunnels(stack: CompiledStack) -> None:
     """To the bound of the stack, and no further."""
     packet = INNER

@@ -227,9 +227,9 @@ class LayerProgram:
     `name` is unique in the program, `layer` is the user's name for it, and `prototype` is the parser's name. `resyncs`:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
     cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
-    stream, whose instance and side its events carry. `record`: it is one of many records of a message, which have a bound
-    of their own. `bundled`: messages of packets that have one, too. `others`: its graphs besides the main one, by the name of their
-    kind (graph_kinds.py).
+    stream, whose instance and side its events carry. `record`: it is one of many records of a message, which have a
+    bound of their own. `bundled`: its messages of packets have one, too. `others`: its graphs besides the main one, by
+    the name of their kind (graph_kinds.py).
     """
 
     name: str

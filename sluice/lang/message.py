@@ -31,9 +31,7 @@ class Length:
     number is needed, and for a limit out of range.
     """
 
-    def __init__(
-        self, length: object, limit: int = 1 << 16, resync: object = None, *, bundled: bool = False
-    ) -> None:
+    def __init__(self, length: object, limit: int = 1 << 16, resync: object = None, *, bundled: bool = False) -> None:
         self.where = here()
         advice = "give a number made of fields of the header."
         self.length: Expression = to_number(length, "the length of a message", advice)

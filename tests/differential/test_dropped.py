@@ -148,8 +148,8 @@ def test_records_have_a_bound_of_their_own() -> None:
     units = [b"\1\1\1\0", b"\2" + bytes(6), b"\2" + bytes(7), b"\1\2" + bytes(5), b"\1\1\2" + bytes(5), b"\1\1\1"]
     found, counters = events(made, units, "dropped")
     reasons = [(event[0], *event[-1]) for event in found]
-    assert reasons == [("nest", 1, TOO_DEEP), ("item", 1, TOO_MANY), ("item", 1, TOO_MANY)]
-    assert (counters["box"]["too deep"], counters["box"]["too many records"]) == (1, 2)
+    assert reasons == [("nest", 1, TOO_DEEP), ("item", 1, TOO_MANY), ("item", 1, TOO_MANY), ("nest", 0, TOO_DEEP)]
+    assert (counters["box"]["too deep"], counters["box"]["too many records"]) == (2, 2)
     few, counters = events(compiled(listed(20, 9)), [b"\2" + bytes(99)], "dropped")
     units = [Packet(b"\2" + bytes(99), 0)]
     same, _ = run_compiled(made, units, Settings(seed=1, depth=20, records=9))

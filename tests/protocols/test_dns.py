@@ -204,7 +204,7 @@ def test_as_many_records_as_the_stack_allows(count: int) -> None:
 
 def test_a_box_may_allow_other_numbers_of_records() -> None:
     """Each number of layers and of records, whatever the stack says."""
-    body = udp(4000, 53, message([question(name("a"))], [record(b"\0", 16, b"")] * 200))
+    body = udp(4000, 53, message([question(name("a"))], [record(b"\0", 16, b"")] * 400))
     for depth, most in ((16, 1), (20, 30), (200, 55), (200, 200)):
         result = run(stack(), [eth(ip4(body, 17))], settings=Settings(seed=1, depth=depth, records=most))
         assert len(records(result)) == min(depth + most, 255) - UDP_LAYERS - 2

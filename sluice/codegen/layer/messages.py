@@ -47,7 +47,13 @@ def _of_packets(w: LayerWriter) -> list[str]:
         f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, sl_packet_loss(want));",
         "            return;",
         "        }",
+        *(["        const uint64_t created = box->base.created;"] if w.layer.bundled else []),
         f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
+        *(
+            ["        box->base.bundled += SL_BUNDLE_BEGINS * (uint32_t)(box->base.created - created);"]
+            if w.layer.bundled
+            else []
+        ),
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "    }",
         "}",

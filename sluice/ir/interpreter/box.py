@@ -52,8 +52,10 @@ class LayerState:
 
 WORK_MOST = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
-BUNDLE_MOST = 16
+BUNDLE_MOST = 12
 """The same of messages that are bundled."""
+BEGINS = 4
+"""As many of these does a message count more for each instance that began with it."""
 
 
 @dataclass(slots=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sluice.ir import instruction as ir
-from sluice.ir.interpreter.box import Box, Event
+from sluice.ir.interpreter.box import BEGINS, Box, Event
 from sluice.ir.interpreter.compiler import Compiler, makes
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string, value
 from sluice.ir.interpreter.frame import Frame, Operation, Stream
 from sluice.ir.interpreter.messages import Taker, cut_packet
+from sluice.ir.interpreter.value import Bytes
 
 
 @makes(ir.Call)
@@ -88,9 +91,23 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
         if not box.may_enter(layer, frame.depth + 1):
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
-        cut_packet(sdu(frame), layer.counters, _sender(box, name, frame, stream), lambda: box.exceeded(layer))
+        cut_packet(sdu(frame), layer.counters, _bundled(box, name, frame, stream), lambda: box.exceeded(layer))
 
     return operation
+
+
+def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
+    """The same as _sender. Messages that are bundled and begin instances count for more."""
+    taker = _sender(box, name, frame, stream)
+    if not box.layers[name].program.bundled:
+        return taker
+
+    def deliver(unit: Bytes) -> None:
+        created = box.created
+        taker.deliver(unit)
+        box.bundled += BEGINS * (box.created - created)
+
+    return dataclasses.replace(taker, deliver=deliver)
 
 
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:

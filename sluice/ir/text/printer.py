@@ -106,13 +106,12 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         out.append(f"  {kind} ({', '.join(map(repr, layer.timeouts))})")
     if layer.of_streams or layer.of_packets:
         sources = (["streams"] if layer.of_streams else []) + (["packets"] if layer.of_packets else [])
-        out.append(f"  messages of {', '.join(sources)}{' bundled' if layer.bundled else ''}")
+        out.append(f"  messages of {', '.join(sources)}")
     if layer.carried:
         out.append("  carried")
     if layer.resyncs:
         out.append("  resyncs")
-    if layer.record:
-        out.append("  record")
+    out += [f"  {word}" for word, holds in (("record", layer.record), ("bundled", layer.bundled)) if holds]
     out += [_event(shape, lines) for shape in layer.events.values()]
     graphs = [
         ("" if kind == MAIN else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()

@@ -327,7 +327,6 @@ def _messages(layer: LayerProgram, line: Line) -> None:
         setattr(layer, field, True)
         if not line.take(","):
             break
-    layer.bundled = line.take("bundled")
 
 
 def _resyncs(layer: LayerProgram, line: Line) -> None:
@@ -336,6 +335,10 @@ def _resyncs(layer: LayerProgram, line: Line) -> None:
 
 def _record(layer: LayerProgram, line: Line) -> None:
     layer.record = True
+
+
+def _bundled(layer: LayerProgram, line: Line) -> None:
+    layer.bundled = True
 
 
 def _carried(layer: LayerProgram, line: Line) -> None:
@@ -373,6 +376,7 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "carried": _carried,
     "resyncs": _resyncs,
     "record": _record,
+    "bundled": _bundled,
     "event": _event,
 }
 """The properties of a layer, by the first word of their line."""

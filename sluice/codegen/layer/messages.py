@@ -5,7 +5,7 @@ sluice/runtime/stream/messages.h.
 from __future__ import annotations
 
 from sluice.codegen.c.writer import LayerWriter, messages_heads, packet_head
-from sluice.ir.graph import CUT_BYTES
+from sluice.ir.graph import CUT_BYTES, HELD
 
 
 def messages_functions(w: LayerWriter) -> list[str]:
@@ -47,16 +47,23 @@ def _of_packets(w: LayerWriter) -> list[str]:
         f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, sl_packet_loss(want));",
         "            return;",
         "        }",
-        *(["        const uint64_t created = box->base.created;"] if w.layer.bundled else []),
-        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
-        *(
-            ["        box->base.bundled += SL_BUNDLE_BEGINS * (uint32_t)(box->base.created - created);"]
-            if w.layer.bundled
-            else []
-        ),
+        *(f"        {line}" for line in _delivered(w)),
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "    }",
         "}",
+    ]
+
+
+def _delivered(w: LayerWriter) -> list[str]:
+    """Statements that deliver a message of a packet."""
+    deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
+    if not w.layer.bundled:
+        return [deliver]
+    held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
+    return [
+        f"const uint64_t before = box->base.created + {held};",
+        deliver,
+        f"box->base.bundled += SL_BUNDLE_MORE * (uint32_t)(box->base.created + {held} - before);",
     ]
 
 

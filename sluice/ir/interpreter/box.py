@@ -54,8 +54,8 @@ WORK_MOST = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
 BUNDLE_MOST = 12
 """The same of messages that are bundled."""
-BEGINS = 4
-"""As many of these does a message count more for each instance that began with it."""
+BUNDLE_MORE = 4
+"""As many of these does a message count more if it is held, and for each instance that it begins."""
 
 
 @dataclass(slots=True)

@@ -418,7 +418,7 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "        return NULL;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
-        f"    box->base.depth_most = sl_depth(options, {names.program.depth});",
+        f"    sl_bound_depth(&box->base, options, {names.program.depth}, {names.program.records});",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->counters;",
         *(["    box->base.units = box->units;"] if functions.needs_units else []),

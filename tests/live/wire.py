@@ -39,10 +39,10 @@ def ip(*words: str) -> None:
 class Wire(Veth):
     """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
 
-    def __init__(self, name: str, queues: int = 1) -> None:
-        """queues: of each device, for either direction."""
+    def __init__(self, name: str, queues: int = 0) -> None:
+        """queues: of each device, for either direction; 0: as the kernel makes them."""
         name = own(name)
-        several = ["numrxqueues", str(queues), "numtxqueues", str(queues)]
+        several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
         self.client, self.box, self.server, self.relay = f"{name}a", f"{name}m", f"{name}b", f"{name}r"
         self.close()  # of a run that was killed
         try:

@@ -104,10 +104,10 @@ static void httplog_3_broken(struct http3_stream *stream, const char *why)
 {
     struct httplog_connection *connection = stream->connection->user;
     struct sl_box *box = connection->box;
-    bool message = stream->kind == HTTP3_MESSAGE, reset = stream->was_reset;
+    bool message = stream->kind == HTTP3_MESSAGE, reset = message && stream->was_reset;
     bool gap = !strcmp(why, "GAP"), head = !strcmp(why, "HEAD_TOO_LONG"), memory = !strcmp(why, "NO_MEMORY"), end = !strcmp(why, "EOF");
     bool block = !strcmp(why, "COMPRESSION_ERROR"), blocked = !strcmp(why, "BLOCKED"), table = !strcmp(why, "TABLE_TOO_LARGE");
-    SLUICE_COUNTER_OF(box, http_3_resets) += message && reset;
+    SLUICE_COUNTER_OF(box, http_3_resets) += reset;
     SLUICE_COUNTER_OF(box, http_3_gaps) += gap;
     SLUICE_COUNTER_OF(box, http_3_long_heads) += head;
     SLUICE_COUNTER_OF(box, http_no_memory) += memory;

@@ -109,6 +109,13 @@ class Facts:
         return facts
 
 
+class Row(dict[str, Any]):
+    """A row. Members that it lacks are null, as those of a question in a DNS message without one."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
 class Rows:
     """Accepts whole lines of JSON, and forwards each row."""
 
@@ -118,7 +125,7 @@ class Rows:
     def write(self, lines: bytes) -> None:
         """Accept whole lines."""
         for line in lines.splitlines():
-            self._take(json.loads(line))
+            self._take(Row(json.loads(line)))
 
     def close(self) -> None:
         """The last row was taken."""

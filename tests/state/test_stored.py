@@ -35,7 +35,7 @@ from tests.support.packets import A4, eth, ip4, udp
 from tests.support.unoptimised import unoptimised
 
 INSIDE, OUTSIDE = bytes([10, 1, 0, 0]), bytes([198, 51, 100, 0])
-LOGS = ("abacus", "fakereset", "icmplog", "dnslog", "gtplog", "sctplog")
+LOGS = ("abacus", "fakereset", "icmplog", "dnslog", "gtplog", "sctplog", "smtplog", "sshlog")
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 
@@ -128,6 +128,50 @@ def association(client: bytes, port: int) -> list[bytes]:
     return [*begin, *data, packet(True, 7, bytes(4))]
 
 
+def dialogue(client: bytes, port: int, service: int, *spoken: tuple[bool, bytes]) -> list[bytes]:
+    """What the client (True) and the server say, in pieces."""
+    a, b = Host(client, port, 1000), Host(address(OUTSIDE, 8), service, 9000)
+    a.peer, b.peer = b, a
+    out = handshake(a, b)
+    for by_client, text in spoken:
+        size = max(9, len(text) // 3)
+        out += [(a if by_client else b).data(text[at : at + size]) for at in range(0, len(text), size)]
+    return out + goodbye(a, b)
+
+
+MAIL = (
+    (False, b"220 there\r\n"),
+    (True, b"EHLO here\r\n"),
+    (False, b"250-there\r\n250 SIZE\r\n"),
+    (True, b"MAIL FROM:<a@b>\r\n"),
+    (False, b"250 ok\r\n"),
+    (True, b"RCPT TO:<c@d>\r\n"),
+    (False, b"250 ok\r\n"),
+    (True, b"DATA\r\n"),
+    (False, b"354 go on\r\n"),
+    (True, b"Subject: a long\r\n subject\r\nFrom: a@b\r\n\r\ntext\r\n.\r\n"),
+    (False, b"250 stored\r\n"),
+    (True, b"QUIT\r\n"),
+    (False, b"221 bye\r\n"),
+)
+
+
+def _offer(*names: bytes) -> bytes:
+    """A packet of SSH with a KEXINIT (RFC 4253, 7.1)."""
+    lists = b"".join(struct.pack(">I", len(one)) + one for one in [*names, *[b"none"] * (10 - len(names))])
+    payload = bytes([20]) + bytes(16) + lists + bytes(5)
+    padding = 8 - (len(payload) + 5) % 8 + 8
+    return struct.pack(">IB", 1 + len(payload) + padding, padding) + payload + bytes(padding)
+
+
+SHELL = (
+    (False, b"SSH-2.0-there\r\n"),
+    (True, b"SSH-2.0-here\r\n"),
+    (True, _offer(b"curve25519-sha256,ecdh", b"ssh-ed25519", b"aes128-ctr,aes256-ctr")),
+    (False, _offer(b"ecdh", b"ssh-ed25519", b"aes256-ctr")),
+)
+
+
 @pytest.fixture(scope="module")
 def packets() -> list[bytes]:
     choose = random.Random(11)
@@ -136,6 +180,7 @@ def packets() -> list[bytes]:
         client = address(INSIDE, host)
         streams += [reordered(client, 2000 + host), echoes(client, 9), queries(client, 4000 + host, 8)]
         streams += [pieces(client, 5000 + host), tunnel(client), association(client, 6000 + host)]
+        streams += [dialogue(client, 7000 + host, 25, *MAIL), dialogue(client, 8000 + host, 22, *SHELL)]
     out: list[bytes] = []
     while streams:
         stream = choose.choice(streams)

@@ -30,7 +30,8 @@ class Slicer {
   // The nodes from one of those at which the slice began to this one.
   std::vector<GraphNode> path(GraphNode to) const;
 
-  size_t steps() const { return steps_; }
+  // The dependences that were followed since restart(), in which the time is spent.
+  size_t work() const { return work_; }
 
   static constexpr size_t kMostSteps = 4'000'000;
 
@@ -56,7 +57,7 @@ class Slicer {
   llvm::DenseSet<GraphNode> ascending_, descending_;
   llvm::SetVector<GraphNode> nodes_;
   llvm::DenseMap<GraphNode, GraphNode> from_;
-  size_t steps_ = 0;
+  size_t steps_ = 0, work_ = 0;
 };
 
 }  // namespace analyze

@@ -81,6 +81,7 @@ class Control(ctypes.Structure):
         ("off", ctypes.c_uint64),
         ("roots", ctypes.c_uint64),
         ("replays", ctypes.c_uint64),
+        ("polls", ctypes.c_uint64),
         ("samples", ctypes.c_uint64),
         ("poison", ctypes.c_uint64 * FUNCTIONS),
         ("committed", ctypes.c_uint64 * FUNCTIONS),

@@ -203,7 +203,7 @@ def rehearse(rehearsal: Rehearsal, folder: Path, count: int, stop: int) -> None:
     )
     code.write_text(serialise(str(module)).text, encoding="utf-8")
     link(marked, program, [str(code), *rehearsal.libraries])
-    whole = run(rehearsal, program, capture, folder)
+    whole, first = run(rehearsal, program, capture, folder), b""
     for model in MODELS:
         place, summary = folder / "exports", folder / "summary.json"
         into = {"SLUICE_STATE_MODEL": model, "SLUICE_STATE_STOP": str(stop), "SLUICE_STATE_SUMMARY": str(summary)}

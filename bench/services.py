@@ -193,13 +193,16 @@ def measure(name: str, command: list[str], load: str, seconds: int, connections:
     if shutil.which(command[0]) is None:
         return None
     with running(command, SERVICE, LISTEN) as process:
-        web_or_cache = cache_load if load == "cache" else web_load
-        arguments = (1, connections) if load == "cache" else (1, connections, load == "closes")
-        web_or_cache(*arguments)  # connections to the backends, and caches, are there after it
+
+        def run(seconds: int) -> float:
+            if load == "cache":
+                return cache_load(seconds, connections)
+            return web_load(seconds, connections, load == "closes")
+
+        run(1)  # connections to the backends, and caches, are there after it
         pids = descendants(process.pid)
         before = sum(map(cpu_seconds, pids))
-        arguments = (seconds, *arguments[1:])
-        rate = web_or_cache(*arguments)
+        rate = run(seconds)
         used = sum(map(cpu_seconds, pids)) - before
     print(f"  {name}: {rate:,.0f} a second, {used:.2f} CPU seconds", file=sys.stderr)
     return Figure(rate, rate * seconds / max(used, 0.01))

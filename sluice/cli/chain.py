@@ -44,7 +44,15 @@ from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
-from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, policies_of, with_state
+from sluice.cli.common.instances import (
+    add_instances,
+    chain_state,
+    check_instances,
+    hosts_of,
+    plan_text,
+    policies_of,
+    with_state,
+)
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.privileges import add_privileges, check_privileges, give_up_privileges, series_of
 from sluice.cli.common.running import (
@@ -251,7 +259,7 @@ def _controlled(
         controller = Controller(
             chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live, root=root
         )
-        controller.policies = policies_of(chain, options)
+        controller.policies, controller.hosts = policies_of(chain, options), hosts_of(chain, options)
         ideal = (
             Ideal(chain.plan, described, controller.settings, inputs, options) if options.check_equivalence else None
         )

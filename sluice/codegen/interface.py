@@ -169,7 +169,7 @@ def _open(names: StackNames) -> list[str]:
         "    box->slots = &box->waiting[0].slots;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
-        f"    box->base.depth_most = sl_depth(options, {names.program.depth});",
+        f"    sl_bound_depth(&box->base, options, {names.program.depth}, {names.program.records});",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->timeouts;",
         *(["    box->base.units = box->units;"] if names.functions.needs_units else []),

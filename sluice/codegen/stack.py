@@ -26,7 +26,16 @@ from sluice.codegen.layer.lifetime import lifetimes, timeouts
 from sluice.codegen.layer.on_demand import find_instance, watch
 from sluice.codegen.layer.relief import relief
 from sluice.hooks.function import Functions
-from sluice.ir.graph import CONTEXTS_GAVE_UP, NativeModule, Program, Rules, alias_tables
+from sluice.ir.graph import (
+    CONTEXTS_GAVE_UP,
+    TOO_DEEP,
+    TOO_MANY_RECORDS,
+    NativeModule,
+    Program,
+    Rules,
+    alias_tables,
+    depth_counters,
+)
 from sluice.lang.events import END_REASONS
 from sluice.passes.analysis.fast_path import counted_per_burst
 
@@ -145,7 +154,7 @@ def stack_names(program: Program, functions: Functions, weak: bool = False) -> S
         first[layer.name] = len(seconds)
         seconds += layer.timeouts
     counters = Counters()
-    for name in ("packets", "bytes", "unknown link type", "too deep"):
+    for name in ("packets", "bytes", "unknown link type", *depth_counters(program)):
         counters.index("box", name)
     if program.natives:
         counters.index("box", CONTEXTS_GAVE_UP)
@@ -250,7 +259,25 @@ def _shared_by_layers(names: StackNames) -> list[str]:
         "{",
         "    if (SL_LIKELY(box->base.depth < box->base.depth_most))",
         "        return true;",
-        "    " + names.counters.add("box", "too deep"),
+        "    " + names.counters.add("box", TOO_DEEP),
+        "    return false;",
+        "}",
+        *_records(names),
+    ]
+
+
+def _records(names: StackNames) -> list[str]:
+    """The function that says whether a packet may enter one more layer that is a record."""
+    if not names.program.records:
+        return []
+    return [
+        "",
+        "/* The same for a layer that is a record. */",
+        "SL_UNUSED static inline bool may_add_record(struct sl_stack_box *box)",
+        "{",
+        "    if (SL_LIKELY(box->base.depth < box->base.deepest))",
+        "        return true;",
+        "    " + names.counters.add("box", TOO_MANY_RECORDS),
         "    return false;",
         "}",
     ]

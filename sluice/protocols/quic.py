@@ -114,7 +114,7 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
     quic.header += If(quic_long_hdr.scid_length >= 8) >> quic_scid >> Else() >> scid
     quic.header += If(kind == INITIAL) >> quic_token
     quic.header += If(kind < RETRY) >> quic_length
-    quic.message = Length(quic.cursor + quic.header.length + quic.payload_len * (kind >= RETRY))
+    quic.message = Length(quic.cursor + quic.header.length + quic.payload_len * (kind >= RETRY), bundled=True)
 
     some = quic_first.fixed | quic_first.type | quic_first.reserved | quic_first.number_length
     quic.require((kind != SHORT) | (some != 0) | (quic.header.dcid_start != 0), "padding after the last packet")

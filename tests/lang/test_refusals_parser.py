@@ -44,7 +44,7 @@ refused = Refusals()
 SETTINGS = (
     "known here: alias, buffer_data, creates, event, event_relation, header, lifetime, link_types, "
     "max_instances, message, name, needs_captured, "
-    "perm, prep, psm, sdu, selector, seq, temp, timeout."
+    "perm, prep, psm, record, sdu, selector, seq, temp, timeout."
 )
 
 
@@ -196,6 +196,12 @@ def bounded_without_a_selector():
     p = plain()
     p.max_instances = 5  # wrong
     return alone(p)
+
+
+@refused("p.record is 1", "give True or False.")
+def record_number():
+    p = keyed()
+    p.record = 1  # wrong
 
 
 @refused("p.buffer_data is 1", "give True or False.")

@@ -221,6 +221,7 @@ def _packet(names: StackNames) -> list[str]:
         *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
         *(["    box->base.work = 0;"] if any(layer.of_packets for layer in names.program.layers.values()) else []),
+        *(["    box->base.bundled = 0;"] if any(layer.bundled for layer in names.program.layers.values()) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
         "}",

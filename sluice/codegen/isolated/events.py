@@ -31,6 +31,11 @@ class ReceivedFunctions(Functions):
         """The events that functions in C publish, here or in another process."""
         return PublishedEvents(self.outside)
 
+    @property
+    def shares(self) -> bool:
+        """Whether a store has state of some function: shared objects, or that of connections."""
+        return any(function.shared or function.stored for function in self.c)
+
 
 @dataclass(frozen=True)
 class IsolatedEvents:

@@ -17,7 +17,7 @@ from sluice.codegen.events.boxed import (
 )
 from sluice.codegen.events.control import is_controlled
 from sluice.codegen.events.dispatch import Dispatcher, watched_variables
-from sluice.codegen.events.functions import destructors, event_struct
+from sluice.codegen.events.functions import destructors, event_struct, function_states, state_of
 from sluice.codegen.events.metadata import information
 from sluice.codegen.events.published import published_structs
 from sluice.codegen.events.records import records
@@ -28,7 +28,7 @@ from sluice.codegen.isolated.events import END, IsolatedEvents, ReceivedFunction
 from sluice.codegen.layer.on_demand import watch
 from sluice.codegen.stack import Generated, instances, stack_names
 from sluice.codegen.stack_names import StackNames
-from sluice.hooks.function import CFunction
+from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.keep import NAME as KEEPER
 from sluice.hooks.published import CHAIN, PublishedEvent
 from sluice.hooks.subscription import handler, means
@@ -63,6 +63,7 @@ def receiver(
         *_watch(names, name),
         *_timers(names),
         *_mirrors(names),
+        *_stored(names),
         *_event(names, events),
         *_keep(names, events),
         *_published(names, events),
@@ -217,6 +218,33 @@ def _mirrors(names: StackNames) -> list[str]:
     return [*out, "    default: return NULL;", "    }", "}"]
 
 
+def _stored(names: StackNames) -> list[str]:
+    """What writes and reads the state of functions in an instance of a layer, for a store."""
+    functions = [function for function in names.functions.c if function.stored]
+    if not functions:
+        return []
+    out = [
+        "",
+        "static void call_stored(struct sl_box *base, uint32_t layer, struct sl_instance *instance, struct sl_stored *stored)",
+        "{",
+        "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
+        "    switch (layer) {",
+    ]
+    for index, layer in enumerate(names.program.layers.values()):
+        table = names.tables[layer.instance.table] if layer.instance is not None else None
+        kept = function_states(table, names.functions) if table is not None else []
+        own = [function for function in functions if function.name in kept]
+        if table is not None and own:
+            out += [
+                f"    case {index}: {{",
+                f"        {table.struct} *inst = ({table.struct} *)instance;",
+                *(f"        {one.name}_stored_state(&box->base, {state_of(one, layer)}, stored);" for one in own),
+                "        break;",
+                "    }",
+            ]
+    return [*out, "    }", "}"]
+
+
 def _event(names: StackNames, events: IsolatedEvents) -> list[str]:
     """The function that calls the handlers of an event of the stack."""
     out = [
@@ -358,11 +386,19 @@ def _program(names: StackNames, events: IsolatedEvents) -> list[str]:
         "    .event = call_event, .published = call_published, .mirrors = mirrors_of,",
         f"    .fire = {'fire_box_timers' if functions.timers else 'NULL'},",
         f"    .keep = {'keep_event' if _keeper(names) else 'NULL'},",
+        *_stored_members(functions),
         f"    .withheld = withheld, .ends = ends, .types = {len(events.stack)}, .timers = {len(functions.timers)},",
         f"    .wants = wants, .published_events = {len(events.published)},",
         f"    .deferred = {'true' if functions.python or functions.demanded else 'false'},",
         "};",
     ]
+
+
+def _stored_members(functions: Functions) -> list[str]:
+    """Initialisers of struct sl_iso_program."""
+    found = [function.stored for function in functions.c if function.stored]
+    recovered = any(one.loss == "recover" for one in found)
+    return [f"    .stored = call_stored, .recovered = {'true' if recovered else 'false'},"] if found else []
 
 
 def _interface(names: StackNames, prefix: str) -> list[str]:
@@ -382,7 +418,7 @@ def _interface(names: StackNames, prefix: str) -> list[str]:
         "        return NULL;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
-        f"    box->base.depth_most = sl_depth(options, {names.program.depth});",
+        f"    sl_bound_depth(&box->base, options, {names.program.depth}, {names.program.records});",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->counters;",
         *(["    box->base.units = box->units;"] if functions.needs_units else []),

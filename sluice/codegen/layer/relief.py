@@ -36,7 +36,7 @@ def relief(names: StackNames) -> list[str]:
         "    box->base.frame = NULL;",
         "    box->base.depth = 0;",
         "    box->base.scratch.used = 0;",
-        "    box->base.work = 0;",
+        "    box->base.work = box->base.bundled = 0;",
         "    switch (holder->kind) {",
         *(_sides(sides) if sides else []),
         *_messages(names),

@@ -23,6 +23,7 @@ struct abacus_direction {
 
 struct abacus_directions { struct abacus_direction direction[2]; };
 SLUICE_STATE(struct abacus_directions)
+SLUICE_STORED(zero, "what each side of a connection has sent") { SL_STORED(stored, *state); }
 
 struct abacus {
     FILE *out;

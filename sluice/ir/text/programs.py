@@ -74,6 +74,9 @@ def _program(lines: Lines) -> Program:
         line.words(",", "at", "most")
         program = Program(name, {}, tuple(roots), (), line.number())
         line.expect("layers")
+        if line.take("and"):
+            program.records = line.number()
+            line.expect("records")
         line.end()
     for number, text in lines[1:]:
         with in_line(number):
@@ -337,6 +340,14 @@ def _resyncs(layer: LayerProgram, line: Line) -> None:
     layer.resyncs = True
 
 
+def _record(layer: LayerProgram, line: Line) -> None:
+    layer.record = True
+
+
+def _bundled(layer: LayerProgram, line: Line) -> None:
+    layer.bundled = True
+
+
 def _carried(layer: LayerProgram, line: Line) -> None:
     layer.carried = True
 
@@ -371,6 +382,8 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "messages": _messages,
     "carried": _carried,
     "resyncs": _resyncs,
+    "record": _record,
+    "bundled": _bundled,
     "event": _event,
 }
 """The properties of a layer, by the first word of their line."""

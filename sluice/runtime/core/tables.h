@@ -137,7 +137,7 @@ SL_COLD uint64_t sl_tables_tick(struct sl_box *box, const struct sl_table_info *
         struct sl_instance *instance;
         while ((instance = sl_sweep_next(box, table, sweep, &left))) {
             box->scratch.used = 0;
-            box->work = 0;
+            box->work = box->bundled = 0;
             info->end(box, instance, SL_END_TIMEOUT);
         }
         due = sl_min(due, sl_sweep_due(box, sweep));
@@ -154,7 +154,7 @@ SL_COLD bool sl_tables_finish(struct sl_box *box, const struct sl_table_info *in
     bool again;   /* whether this round has ended instances */
     do {
         /* so deep that nothing is forwarded to a layer above */
-        box->depth = finish->round < box->depth_most ? 0 : box->depth_most;
+        box->depth = finish->round < box->depth_most ? 0 : box->deepest;
         for (; finish->table < count; finish->table++, finish->slot = 0) {
             const struct sl_table_info *info = &infos[finish->table];
             struct sl_table *table = sl_table_of(box, info);
@@ -165,7 +165,7 @@ SL_COLD bool sl_tables_finish(struct sl_box *box, const struct sl_table_info *in
                 if (!instance)
                     continue;
                 box->scratch.used = 0;
-                box->work = 0;
+                box->work = box->bundled = 0;
                 finish->again = true;
                 /* the sweep may not have reached it yet */
                 info->end(box, instance, sl_expired(box, instance) ? SL_END_TIMEOUT : SL_END_EOF);

@@ -83,14 +83,16 @@ def payloads_of(capture: Path) -> list[bytes]:
     return [payload for payload in found if payload]
 
 
+@pytest.mark.parametrize("length", [(), ("length",)])
 @pytest.mark.parametrize(
     "how, sent, read", [("drop", [], []), ("chomp", [b"adef"], ["adef"]), ("insert", [b"a<>!bcdef"], ["a<>!bcdef"])]
 )
 def test_rule_3_a_packet_is_changed_at_snd_only_and_the_receiver_sees_it_so(
-    how: str, sent: list[bytes], read: list[str], tmp_path: Path
+    how: str, sent: list[bytes], read: list[str], length: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """Also where the program sets the IP packet's length before, as mOS's manual says."""
     _, _, packets = talk(b"abcdef")
-    lines = rules(tmp_path, packets, "snd", "rcv", "data", how)
+    lines = rules(tmp_path, packets, "snd", "rcv", "data", how, *length)
     assert of(lines, "change") == (["change 0 errno=0"] if how == "drop" else ["change 0 errno=0", "change -1 errno=1"])
     assert [line.split()[-1] for line in of(lines, "read")] == read
     assert payloads_of(tmp_path / "out.pcap") == sent
@@ -337,6 +339,12 @@ def test_rule_11_a_timer_after_the_end_of_time_never_fires(tmp_path: Path) -> No
 
 def test_rule_11_events_are_raised_in_filters_only(tmp_path: Path) -> None:
     assert of(rules(tmp_path, [], "errors"), "raise") == ["raise -1 errno=1"]
+
+
+def test_calls_without_a_context_fail(tmp_path: Path) -> None:
+    """EACCES, in each of them."""
+    (line,) = of(rules(tmp_path, [], "errors"), "without")
+    assert line.split()[1:] == ["13"] * 31
 
 
 def test_rule_12_is_that_of_getpeername(tmp_path: Path) -> None:

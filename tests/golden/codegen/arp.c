@@ -292,7 +292,7 @@ struct sl_box *arp_open(const struct sl_options *options)
     box->slots = &box->waiting[0].slots;
     box->base.layers = layers;
     box->base.layer_count = 2;
-    box->base.depth_most = sl_depth(options, 32);
+    sl_bound_depth(&box->base, options, 32, 0);
     box->base.counters = box->counters;
     box->base.timeouts = box->timeouts;
     if (sl_box_open(&box->base, options, 0)) {

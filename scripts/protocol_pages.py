@@ -13,8 +13,8 @@ from types import ModuleType
 from typing import Any
 
 from sluice.cli.common.describe import Data, describe, describe_layer
+from sluice.cli.common.expression_text import words
 from sluice.cli.common.pictures import stack_picture
-from sluice.cli.common.wording import words
 from sluice.cli.show import sequence_words
 from sluice.lang import Stack
 from sluice.lang.choice import Choice

@@ -36,6 +36,7 @@ from sluice.chain.processes.limits import end_with_controller
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.chain.processes.root import Root
 from sluice.chain.processes.undetermined import undetermined
+from sluice.cli.common.capture_output import add_written, rotation_of
 from sluice.cli.common.chain_text import chain_picture, chain_text
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.equivalence import Ideal, check_comparable
@@ -65,7 +66,6 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
-from sluice.cli.common.written import add_written, rotation_of
 from sluice.engine.box import Box, Outcome, Settings
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs, Rotation

@@ -26,11 +26,12 @@ import time
 from functools import partial
 from typing import Any
 
+from sluice.cli.common.capture_set_rows import Taking
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, inputs_of, named
 from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined, of_whole_sets
-from sluice.cli.common.observing import add_observing
+from sluice.cli.common.monitoring import add_observing
 from sluice.cli.common.options import add_command, add_run_options, add_workers, count_from_1
 from sluice.cli.common.outputs import add_outputs, log_file, outputs
 from sluice.cli.common.privileges import add_privileges, check_privileges
@@ -43,7 +44,6 @@ from sluice.cli.common.running import (
     stopped_early,
     tunnel_ports_function,
 )
-from sluice.cli.common.set_rows import Taking
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish, outcome_json, summary
 from sluice.engine.box import CompiledStack, Outcome, Settings

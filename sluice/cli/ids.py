@@ -28,7 +28,7 @@ from sluice.cli.common.detection import list_skipped, variables_of, with_table
 from sluice.cli.common.files import check_output
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
-from sluice.cli.common.observing import add_observing
+from sluice.cli.common.monitoring import add_observing
 from sluice.cli.common.options import add_command, add_run_options
 from sluice.cli.common.privileges import add_privileges, check_privileges, given_to_user
 from sluice.cli.common.rule_costs import costs_of, print_costs

@@ -24,7 +24,7 @@ import argparse
 from typing import Any
 
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.cli.common.observing import RELOAD_MOST, request
+from sluice.cli.common.monitoring import RELOAD_MOST, request
 from sluice.cli.common.options import add_command, seconds
 from sluice.cli.common.reloading import compile_version
 

@@ -25,12 +25,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from sluice.cli.common.capture_output import add_written, rotation_of
 from sluice.cli.common.detection import prepare_rules
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
-from sluice.cli.common.observing import add_observing
+from sluice.cli.common.monitoring import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.outputs import add_outputs, outputs
 from sluice.cli.common.privileges import add_privileges, check_privileges, rotated, series_of
@@ -45,7 +46,6 @@ from sluice.cli.common.running import (
 )
 from sluice.cli.common.streams import printed_apart
 from sluice.cli.common.summary import finish
-from sluice.cli.common.written import add_written, rotation_of
 from sluice.engine.box import Outcome
 from sluice.engine.functions import Wanted, find_functions, has_functions, split_names
 from sluice.engine.inputs import Inputs

@@ -21,7 +21,7 @@ from typing import Any
 
 from sluice.cli.common.dashboard import dashboard
 from sluice.cli.common.errors import CommandError, UsageError
-from sluice.cli.common.observing import ask
+from sluice.cli.common.monitoring import ask
 from sluice.cli.common.options import add_command, seconds
 from sluice.cli.common.top_text import lines_of, rates
 from sluice.engine.observed import Snapshot

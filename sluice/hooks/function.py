@@ -86,6 +86,7 @@ class CFunction:
     common: whether it has an object that all workers share.
     fields: the fields of instances that it reads, by name; ANY_FIELD for names that are known at run time only.
     key: whether it reads the keys of instances.
+    resubscribes: whether it replaces its subscriptions for single flows (mb_up_sub of compat/microboxes).
     reload: how a running box got it; None: the box began with it.
     """
 
@@ -123,6 +124,7 @@ class CFunction:
     common: bool = False
     fields: frozenset[str] = frozenset()
     key: bool = False
+    resubscribes: bool = False
     reload: Reload | None = None
 
     @property
@@ -315,8 +317,9 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         shared=shared,
         operations=operations,
         stored=stored,
-        fields=frozenset([*_fields(marks), *([ANY_FIELD] if may_read or re.search(r"->\s*field\b", text) else [])]),
-        key=may_read or bool(shared) or "key" in needs or bool(re.search(r"\binstance\s*\+", text)),
+        fields=frozenset([*_fields(marks), *([ANY_FIELD] if may_read or "fields" in needs else [])]),
+        key=may_read or bool(shared) or "key" in needs,
+        resubscribes="resubscribe" in needs,
     )
 
 

@@ -6,7 +6,6 @@ that needs it where they are isolated. Its handlers run before those of the othe
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from sluice.hooks.function import CFunction
@@ -48,7 +47,7 @@ def keeper(functions: Iterable[CFunction], most: int) -> CFunction | None:
 def subscribed_later(function: CFunction) -> list[Hook]:
     """The bytes to which a function subscribes for single flows."""
     found = [hook for hook in function.on_demand if hook.event == DATA and hook.layer not in ("*", "chain")]
-    if re.search(r"\bmb_up_sub\b", function.text) and Hook("tcp", DATA) in function.hooks:
+    if function.resubscribes and Hook("tcp", DATA) in function.hooks:
         found.append(Hook("tcp", DATA))
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 MARK = "SLUICE_DECLARED"
 
@@ -96,6 +97,22 @@ def read_opaque(text: str) -> list[Mark]:
         Mark("opaque", (words[at + 4],), token.file, token.line)
         for at, token in enumerate(tokens)
         if words[at : at + 4] == ["event", "->", "box", "->"] and at + 4 < len(words) and words[at + 4] in OPAQUE
+    ]
+
+
+ACCESSES = {("->", "field"): "fields", ("instance", "+"): "key"}
+"""Accesses without an accessor, by two tokens: all fields of a layer's instances, and the memory of an instance, which
+may be its key. Each with what the function then needs.
+"""
+
+
+def read_accesses(text: str) -> list[Mark]:
+    """A mark of what a source needs for each of its ACCESSES."""
+    tokens = tokens_of(text)
+    return [
+        Mark("needs", (ACCESSES[one.text, other.text],), one.file, one.line)
+        for one, other in pairwise(tokens)
+        if (one.text, other.text) in ACCESSES
     ]
 
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from sluice.cli import flows
+from sluice.cli.common.capture_set_rows import Taking
 from sluice.cli.common.errors import CommandError
 from sluice.cli.common.jobs import Done, Jobs, Report, Work, joined, of_whole_sets
-from sluice.cli.common.set_rows import Taking
 from sluice.engine.box import Outcome
 from sluice.report.capture_sets import CaptureSet
 from sluice.report.formats.find import JSON

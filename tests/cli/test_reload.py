@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sluice.cli.common.observing import ask
+from sluice.cli.common.monitoring import ask
 from sluice.cli.main import main
 from sluice.engine.c_function import declared_types, read_c_function
 from tests.support.capture import pcap

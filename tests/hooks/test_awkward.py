@@ -121,6 +121,22 @@ def test_needs_follow_from_accessors(text: str, needs: set[str]) -> None:
     assert read(f"SLUICE_ON(tcp, data) {{\n{text}\n}}").needs == needs
 
 
+@pytest.mark.parametrize(
+    ("text", "fields", "key"),
+    [
+        ("(void)event->owner -> field[0].name;", {"*"}, False),
+        ("/* owner->field */", set(), False),
+        ("#define ALL(layer) (layer)->field\n(void)ALL(event->owner);", {"*"}, False),
+        ('(void)"instance + 1";', set(), False),
+        ("(void)((const char *)event->instance + event->owner->number_offset);", set(), True),
+        ("(void)sl_instance_key(event->instance);", set(), True),
+    ],
+)
+def test_accesses_are_those_that_the_compiler_sees(text: str, fields: set[str], key: bool) -> None:
+    function = read(f"SLUICE_ON(tcp, data) {{\n{text}\n}}")
+    assert (function.fields, function.key) == (fields, key)
+
+
 def test_needs_of_a_helper_count() -> None:
     """A helper that drops makes the function one that is inline, wherever the helper stands."""
     helper = "static void refuse(struct sl_box *box) { sl_drop(box); }\n"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 
 from sluice.cli.common.metrics import family, label
-from sluice.cli.common.observing import metrics_server
+from sluice.cli.common.monitoring import metrics_server
 from sluice.isolate.accounting import Counters
 from sluice.isolate.enforced import State
 from sluice.isolate.enforcer import Enforcement

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sluice.cli.common.wording import action_words, field_words, header_words, words
+from sluice.cli.common.expression_text import action_words, field_words, header_words, words
 from sluice.lang.expression import NUMBER, Below
 from sluice.lang.layer import Layer
 from sluice.lang.prototype import Prototype

@@ -6,7 +6,7 @@ import argparse
 import contextlib
 from pathlib import Path
 
-from sluice.cli.common.observing import address
+from sluice.cli.common.monitoring import address
 from sluice.isolate.accounting import MAX_CONTAINERS
 from sluice.isolate.enforcer import EARLY, TICK
 from sluice.isolate.gates import MODES

@@ -13,7 +13,7 @@ from dataclasses import replace
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.links import Links
-from sluice.cli.common.observing import observing
+from sluice.cli.common.monitoring import observing
 from sluice.cli.common.privileges import give_up_privileges
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from sluice.cli.common.errors import TOLD, CommandError, UsageError
-from sluice.cli.common.observing import control_server, remove_socket
+from sluice.cli.common.monitoring import control_server, remove_socket
 from sluice.cli.common.progress import busy
 from sluice.cli.common.services import Configured
 from sluice.service.bounds import bounds_of

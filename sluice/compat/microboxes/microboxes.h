@@ -78,6 +78,7 @@ static _Thread_local struct mb_callbacks *mb_starting __attribute__((unused));  
 #define MB_SUBSCRIBE_PKT_TCP SLUICE_ON(tcp, data)
 #define MB_SUBSCRIBE_DPI_DETECT SLUICE_ON(chain, DPI_DETECT)
 #define MB_SUBSCRIBE_IDS_ALERT SLUICE_ON(chain, IDS_ALERT)
+#define mb_up_sub(controller, TYPE, of_flow, callback) SLUICE_NEEDS(resubscribe)
 #define mb_pub(controller, EVENT) MB_PUBLISH_##EVENT
 #define MB_PUBLISH_EVENT_DPI_DETECT SLUICE_PUBLISH(DPI_DETECT, { uint32_t dpi_app_type; })
 #define MB_PUBLISH_EVENT_IDS_ALERT SLUICE_PUBLISH(IDS_ALERT, { uint32_t code; uint64_t offset; })

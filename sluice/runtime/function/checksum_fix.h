@@ -13,7 +13,7 @@
 #include "core/bytes.h"
 #include "core/packet.h"
 
-enum { SL_MEND_DEPTH = 8 };   /* nested IP headers that are followed */
+enum { SL_CHECKSUM_DEPTH = 8 };   /* nested IP headers that are followed */
 
 /* Offsets of the headers of a frame; 0 for one that does not exist. */
 struct sl_ip_place {
@@ -76,7 +76,7 @@ static inline bool sl_ip_read(const struct sl_frame *frame, uint32_t at, struct 
     out->end = length ? at + 40 + length : frame->length;
     out->protocol = ip[6];
     out->payload = at + 40;
-    for (unsigned i = 0; i < SL_MEND_DEPTH; i++) {   /* extension headers */
+    for (unsigned i = 0; i < SL_CHECKSUM_DEPTH; i++) {   /* extension headers */
         const uint8_t *extension = frame->at + out->payload;
         bool fragment = out->protocol == 44;
         if (!fragment && out->protocol != 0 && out->protocol != 43 && out->protocol != 60)
@@ -131,7 +131,7 @@ static inline uint64_t sl_checksum_fix_sum(const uint8_t *at, uint32_t lo, uint3
 }
 
 /* Updates the checksum at `place` after a change of bytes [lo, hi). It covers bytes [low, high). */
-static inline void sl_mend_one(uint8_t *frame, uint32_t place, const uint8_t *before, uint32_t lo, uint32_t hi, uint32_t low,
+static inline void sl_checksum_fix_one(uint8_t *frame, uint32_t place, const uint8_t *before, uint32_t lo, uint32_t hi, uint32_t low,
                                uint32_t high, bool udp) {
     uint32_t from = (uint32_t)sl_max(lo, low), to = (uint32_t)sl_min(hi, high);
     uint16_t old = (uint16_t)sl_load_be16(frame + place);
@@ -151,7 +151,7 @@ static inline void sl_mend_one(uint8_t *frame, uint32_t place, const uint8_t *be
     frame[place + 1] = (uint8_t)now;
 }
 
-static inline bool sl_mend_overlaps(uint32_t lo, uint32_t hi, uint32_t place) { return lo < place + 2 && place < hi; }
+static inline bool sl_checksum_overlaps(uint32_t lo, uint32_t hi, uint32_t place) { return lo < place + 2 && place < hi; }
 
 /* Is a checksum over bytes before `hi` in another fragment? For the payload of a later fragment it is in the first one,
  * which has already been transmitted. A first fragment may be so small that the checksum is in the second. */
@@ -161,7 +161,7 @@ static inline bool sl_checksum_fix_elsewhere(const struct sl_frame *frame, uint3
     uint32_t first = sl_frame_ip(frame, &found);
     if (!found || !sl_ip_read(frame, first, &ip))
         return false;
-    for (unsigned depth = 0; depth < SL_MEND_DEPTH; depth++, ip = inner) {
+    for (unsigned depth = 0; depth < SL_CHECKSUM_DEPTH; depth++, ip = inner) {
         bool has_one = ip.protocol == 6 || ip.protocol == 17 || ip.protocol == 58 || ip.protocol == 1;
         if (!ip.first ? hi > ip.payload : !ip.last && has_one && hi > ip.ip && !sl_transport_checksum(frame, &ip))
             return true;
@@ -186,16 +186,16 @@ static inline void sl_checksum_fix(uint8_t *at, const struct sl_frame *frame, co
     uint32_t first = sl_frame_ip(frame, &found);
     if (!found || !sl_ip_read(frame, first, &ip))
         return;
-    for (unsigned depth = 0; depth < SL_MEND_DEPTH; depth++, ip = inner) {
+    for (unsigned depth = 0; depth < SL_CHECKSUM_DEPTH; depth++, ip = inner) {
         uint32_t header = ip.ip + 10, transport = sl_transport_checksum(frame, &ip);
-        if (ip.version == 4 && !sl_mend_overlaps(lo, hi, header))
-            sl_mend_one(at, header, before, lo, hi, ip.ip, ip.ip + (uint32_t)(at[ip.ip] & 15) * 4, false);
-        if (transport && !sl_mend_overlaps(lo, hi, transport)) {
+        if (ip.version == 4 && !sl_checksum_overlaps(lo, hi, header))
+            sl_checksum_fix_one(at, header, before, lo, hi, ip.ip, ip.ip + (uint32_t)(at[ip.ip] & 15) * 4, false);
+        if (transport && !sl_checksum_overlaps(lo, hi, transport)) {
             bool udp = ip.protocol == 17;
             uint32_t addresses = ip.ip + (ip.version == 4 ? 12 : 8), beyond = addresses + (ip.version == 4 ? 8 : 32);
             if (ip.protocol != 1)   /* ICMP has no pseudo header */
-                sl_mend_one(at, transport, before, lo, hi, addresses, beyond, udp);
-            sl_mend_one(at, transport, before, lo, hi, ip.payload, udp ? sl_udp_end(at, &ip) : ip.end, udp);
+                sl_checksum_fix_one(at, transport, before, lo, hi, addresses, beyond, udp);
+            sl_checksum_fix_one(at, transport, before, lo, hi, ip.payload, udp ? sl_udp_end(at, &ip) : ip.end, udp);
         }
         if (!sl_ip_inner(frame, &ip, &inner))
             return;

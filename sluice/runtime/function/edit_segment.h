@@ -137,7 +137,7 @@ static inline void sl_edit_seal(const struct sl_edit_places *places, uint8_t *fr
             memcpy(before, frame + at + 2, 4);
             sl_store_be16(frame + at + 2, length);
             sl_store_be16(frame + at + 4, (uint16_t)(sl_load_be16(frame + at + 4) + number));
-            sl_mend_one(frame, at + 10, before, at + 2, at + 6, at, at + (uint32_t)(frame[at] & 15) * 4, false);
+            sl_checksum_fix_one(frame, at + 10, before, at + 2, at + 6, at, at + (uint32_t)(frame[at] & 15) * 4, false);
             break;
         case SL_EDIT_IPV6: sl_store_be16(frame + at + 4, length - 40); break;
         case SL_EDIT_UDP: sl_store_be16(frame + at + 4, length); break;

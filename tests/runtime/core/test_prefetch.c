@@ -62,7 +62,7 @@ static void test_held(void) {
         sl_lookahead_packet(&lookahead, frames, i, 58);
         CHECK_EQUAL((size_t)(lookahead.predicted - lookahead.wanted), sl_min(10, i + 1 + SL_INSTANCE_LEAD));
         CHECK_EQUAL((size_t)(lookahead.held - lookahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_HELD_LEAD));
-        CHECK_EQUAL((size_t)(lookahead.led - lookahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
+        CHECK_EQUAL((size_t)(lookahead.indexed - lookahead.wanted), i < 2 ? 0 : sl_min(10, i + 1 + SL_INDEX_LEAD));
         if (i == 3) {   /* one ends that was predicted, with all that it held */
             for (unsigned side = 0; side < 2; side++)
                 sl_sequence_clear(&made[3]->sequence[side], &rules, &pool);

@@ -21,7 +21,7 @@ from typing import Any, cast
 
 import pytest
 
-from sluice.cli.common import observing
+from sluice.cli.common import monitoring
 from sluice.cli.common.dashboard import dashboard
 from sluice.cli.common.metrics import label, metrics
 from sluice.cli.common.top_text import lines_of, rates, short
@@ -99,8 +99,8 @@ def test_a_running_box(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_client_that_sends_byte_by_byte_does_not_hold_up_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observing, "PATIENCE", 0.5)
-    server = observing.control_server(str(tmp_path / "at"), cast(Any, None))
+    monkeypatch.setattr(monitoring, "PATIENCE", 0.5)
+    server = monitoring.control_server(str(tmp_path / "at"), cast(Any, None))
     serving = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
     ended = threading.Thread(target=server.shutdown, daemon=True)
     serving.start()

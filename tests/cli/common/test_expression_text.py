@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from sluice.cli.common.describe import describe
-from sluice.cli.common.wording import action_words, header_words, words
+from sluice.cli.common.expression_text import action_words, header_words, words
 from sluice.cli.show import text_of
 from sluice.lang import (
     PSM,

@@ -320,11 +320,18 @@ class NativeModule:
         return dict(self.functions).get(name)
 
 
+PREFETCH_MOST = 192
+"""The maximum number of bytes of a packet to prefetch. The headers of a packet in a tunnel often fill it."""
+
+
 @dataclass
 class Program:
     """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, the native
     modules whose functions its layers call, and how many layers a packet passes besides if they are records (0: no
     layer is one).
+
+    `prefetch`: the number of bytes of a packet to prefetch before stage 1. `pending_lazily`: the state of a packet that
+    is pending for stage 2 is initialised only when the packet leaves the fast path. Neither changes a result.
     """
 
     name: str
@@ -333,6 +340,8 @@ class Program:
     slots: tuple[Reg, ...]
     depth: int
     natives: tuple[NativeModule, ...] = ()
+    prefetch: int = PREFETCH_MOST
+    pending_lazily: bool = False
     records: int = 0
 
     @property

@@ -181,8 +181,8 @@ def dns_record_parser() -> Connectionless:
     record.temp = dns_record_temp
     temp, below = record.temp, record.below
     record.prep = Assign(temp.records, below.records - 1)
-    behind_answers = temp.records < below.authorities + below.additionals
-    record.prep += Assign(temp.section, 1 + behind_answers + (temp.records < below.additionals))
+    after_answers = temp.records < below.authorities + below.additionals
+    record.prep += Assign(temp.section, 1 + after_answers + (temp.records < below.additionals))
     record.offer(records=temp.records)
     record.event.answered = (
         Assign(dns_answered.id, below.id)

@@ -180,7 +180,7 @@ def test_no_instance_for_a_tunnel_in_more_tunnels_than_there_may_be_instances() 
 
 
 def test_messages_too_deep_are_a_gap_of_their_stream() -> None:
-    """One piece comes by a way that is too deep: the thread is lost, and found behind it."""
+    """One piece comes by a way that is too deep: the thread is lost, and found after it."""
     pieces = [b"\0\0\0" + b"\3ab\4", b"\1\0\0\4" + b"abc", b"\0\0\7" + b"\3cd"]
     found, counters = events(compiled(nest(3, stream=True)), pieces, "dropped", "lost")
     assert found == [

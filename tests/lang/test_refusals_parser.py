@@ -311,7 +311,7 @@ def sdu_without_else():
 
 
 @refused("p.sdu is a number, not bytes", "write p.sdu = p.payload[:n].")
-def sdu_number_behind_else():
+def sdu_number_after_else():
     p = plain()
     p.sdu = If(p.header.kind == 1) >> p.payload >> Else() >> p.header.size  # wrong
 
@@ -466,7 +466,7 @@ def prep_no_action():
 
 
 @refused("5 is not an action", "actions: Assign(...), Assemble(), Callback(...), swap_sides(), If(...) >> action.")
-def prep_number_behind_if():
+def prep_number_after_if():
     p = keyed()
     p.prep = If(p.header.kind == 1) >> 5  # wrong
 

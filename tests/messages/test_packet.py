@@ -165,7 +165,7 @@ def test_nothing_is_kept_for_the_next_packet(oriented: Compared) -> None:
     ],
     ids=["header", "body", "no message", "beyond the limit", "beyond the limit and the packet"],
 )
-@pytest.mark.parametrize("before", [b"", frame(b"one")], ids=["first", "behind another"])
+@pytest.mark.parametrize("before", [b"", frame(b"one")], ids=["first", "after another"])
 def test_what_makes_no_message_is_lost(oriented: Compared, before: bytes, rest: bytes, cause: str) -> None:
     """With the next packet messages begin anew."""
     frames, losses = seen(oriented, [packet(before + rest), packet(frame(b"two"))])

@@ -179,7 +179,7 @@ def test_names_that_are_none(text: bytes, reason: str) -> None:
     assert result.count("dns_question", f"malformed:{reason}") == 1
     assert not result.named("asked")
     result = over_udp(message([], [record(text, 16, b"")]))
-    outcomes = [f"malformed:{reason}", "malformed:header too short"]  # the length behind it may be nonsense
+    outcomes = [f"malformed:{reason}", "malformed:header too short"]  # the length after it may be nonsense
     assert sum(result.count("dns_record", outcome) for outcome in outcomes) == 1
     assert not result.named("answered")
 

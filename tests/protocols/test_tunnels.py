@@ -49,7 +49,7 @@ MSDU = bytes(12) + struct.pack(">H", len(LLC)) + LLC
 
 
 def radiotap(flags: int, frame: bytes, present: tuple[int, ...] = (2,), before: bytes = b"") -> bytes:
-    """A frame behind radiotap with these flags; `before` lies between the bit maps and the flags."""
+    """A frame after radiotap with these flags; `before` lies between the bit maps and the flags."""
     maps = b"".join(struct.pack("<I", bits) for bits in present)
     head = maps + before + bytes([flags]) + b"rest of the header"
     return struct.pack("<BBH", 0, 0, 4 + len(head)) + head + frame
@@ -107,7 +107,7 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "radiotap: padding, check sequence": (127, radiotap(0x30, QOS + b"\xff\xff" + LLC + b"fcs!")),
     "radiotap: no padding needed": (127, radiotap(0x20, DATA + LLC)),
     "radiotap: time": (127, radiotap(0x20, QOS + bytes(2) + LLC, (3,), bytes(8))),
-    "radiotap: time behind an alignment": (
+    "radiotap: time after an alignment": (
         127,
         radiotap(0x20, QOS + bytes(2) + LLC, (1 << 31 | 3, 0), b"\xff" * 4 + bytes(8)),
     ),

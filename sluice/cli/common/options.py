@@ -213,10 +213,11 @@ def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
     """The option --workers. isolates: also --isolate, for workers that are processes."""
     parser.add_argument(
         "--dispatch",
-        choices=("auto", "box", "kernel"),
+        choices=("auto", "box", "kernel", "queues"),
         default="box",
-        help="who divides the packets of interfaces among workers: a thread of the box (default), or the kernel, which "
-        "can for some stacks; auto: the kernel where it can, unless --groups is given",
+        help="who divides the packets of interfaces among workers: a thread of the box (default); the kernel, for "
+        "some stacks by connections; queues of cards, from which workers receive by AF_XDP; "
+        "auto: the kernel or queues where it is possible, unless --groups is given",
     )
     parser.add_argument(
         "--groups",

@@ -24,7 +24,7 @@ def _of_packets(w: LayerWriter) -> list[str]:
         bounds.append(("bundled", "bundle_most", "SL_LOSS_BUNDLE"))
     return [
         "",
-        "/* What a packet brings, message by message. */",
+        "/* Cuts the messages out of a packet. */",
         packet_head(word),
         "{",
         f"    {w.count(whole, 'sdu.length')}",
@@ -73,13 +73,13 @@ def _of_streams(w: LayerWriter) -> list[str]:
     lose = "sl_messages_lose(messages, &box->base.pool, "
     return [
         "",
-        "/* What the stream of one side brings, message by message; what is not whole is kept. */",
+        "/* Cuts the messages out of the stream of a side. The bytes of an incomplete message are held. */",
         head,
         "{",
         "    if (messages->state == SL_MESSAGES_OVER)",
         "        return;",
         f"    messages->taker = {w.index + 1};",
-        "    sdu.length = sdu.captured;   /* what the snap length took is a gap, for the caller to tell */",
+        "    sdu.length = sdu.captured;   /* bytes cut by the snap length are a gap, which the caller reports */",
         "    messages->seen = sl_max(offset, messages->seen) + sdu.captured;",
         "    if (messages->used && messages->used + sdu.captured < messages->want) {",
         "        if (!sl_messages_store(messages, &box->base.pool, sdu))",
@@ -126,7 +126,7 @@ def _of_streams(w: LayerWriter) -> list[str]:
         f"        {lose}SL_LOSS_LIMIT);",
         "}",
         "",
-        "/* The stream of one side ends. */",
+        "/* The stream of a side ends. */",
         close_head,
         "{",
         f"    if (sl_messages_end(messages, &box->base.pool, {w.index}))",

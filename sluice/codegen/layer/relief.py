@@ -25,7 +25,7 @@ def relief(names: StackNames) -> list[str]:
     return [
         *(line for table in sides for line in _side_of(table, names)),
         "",
-        "/* The holder gives up. What lower layers left for a packet is not its concern. */",
+        "/* The holder gives up what it holds, without the slots of a packet. */",
         "static void give_up(struct sl_stack_box *box, struct sl_holder *holder)",
         "{",
         "    struct sl_slots *own = box->slots, others;",
@@ -48,7 +48,7 @@ def relief(names: StackNames) -> list[str]:
         "    box->base.depth = depth;",
         "}",
         "",
-        "/* The longest holders give up until the pool is ready for the next packets; a bounded number, because packets wait. */",
+        "/* The longest holders give up until the pool is ready for the next packets: a bounded number, because packets are pending. */",
         "SL_COLD void relieve(struct sl_stack_box *box)",
         "{",
         "    struct sl_pool *pool = &box->base.pool;",

@@ -9,6 +9,7 @@ from typing import cast
 
 from sluice.ir.expression import NAME, Expr, Reg, quote, show
 from sluice.ir.graph import (
+    PREFETCH_MOST,
     EventShape,
     Graph,
     InstanceLayout,
@@ -194,5 +195,9 @@ def print_program(program: Program, lines: bool = True) -> str:
     head += f" and {program.records} records\n" if program.records else "\n"
     if program.slots:
         head += f"  slots ({', '.join(map(_type, program.slots))})\n"
+    if program.prefetch != PREFETCH_MOST:
+        head += f"  prefetch {program.prefetch} bytes\n"
+    if program.pending_lazily:
+        head += "  pending lazily\n"
     head += "".join(f"{line}\n" for module in program.natives for line in _native(module))
     return head + "\n" + "\n".join(print_layer(layer, lines) for layer in program.layers.values())

@@ -88,9 +88,16 @@ def _program(lines: Lines) -> Program:
             elif text.startswith(" ") and line.take("slots") and not program.slots:
                 line.expect("(")
                 program.slots = tuple(line.registers(")"))
+            elif text.startswith(" ") and line.take("prefetch"):
+                program.prefetch = line.number()
+                line.expect("bytes")
+            elif text.startswith(" ") and line.take("pending"):
+                line.expect("lazily")
+                program.pending_lazily = True
             else:
                 raise IrSyntaxError(
-                    "expected one line 'slots (REGISTERS)', lines 'native NAME of PATH', then layers, "
+                    "expected one line 'slots (REGISTERS)', 'prefetch NUMBER bytes' or 'pending lazily', lines 'native "
+                    "NAME of PATH', then layers, "
                     f"not '{text.strip()}'"
                 )
             line.end()

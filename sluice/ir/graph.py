@@ -204,9 +204,6 @@ CONTEXTS_GAVE_UP = "contexts given up"
 longest ago gives up.
 """
 
-HELD = "held"
-"""The outcome of packets whose bytes wait for earlier ones."""
-
 CUT_BYTES = ("bytes:of packets", "bytes:lost")
 """Counters of a layer that takes messages from packets: the bytes given to the framing, and those of them that formed
 no message. Together with the bytes of the messages (`bytes`) they conserve.

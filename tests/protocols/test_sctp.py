@@ -25,7 +25,7 @@ from sluice.stacks.sctp import sctp
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 from tests.support.budget import examples
 
-SETTINGS = Settings(memory=1 << 24, max_instances=64, seed=1)
+SETTINGS = Settings(memory=1 << 24, max_instances=64, seed=1, bundle=1 << 10)  # of chunks in any packets
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 TAGS = {A: 0xA0A0, B: 0xB0B0}
 TSN = {A: 2**32 - 2, B: 500}

@@ -180,8 +180,8 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         default=BUNDLE,
         metavar="N",
         help="messages that each cost as much as a packet (chunks of SCTP, packets of QUIC in a datagram, frames of an "
-        "802.11 aggregate) that are cut from one packet at most, of which one that begins an instance, or waits for "
-        f"earlier ones, counts five times; the others are lost, and counted (default {BUNDLE})",
+        "802.11 aggregate) that are cut from one packet at most, of which one that begins an instance counts three "
+        f"times; the others are lost, and counted (default {BUNDLE})",
     )
     parser.add_argument(
         "--prefault",

@@ -5,7 +5,7 @@ sluice/runtime/stream/messages.h.
 from __future__ import annotations
 
 from sluice.codegen.c.writer import LayerWriter, messages_heads, packet_head
-from sluice.ir.graph import CUT_BYTES, HELD
+from sluice.ir.graph import CUT_BYTES
 
 
 def messages_functions(w: LayerWriter) -> list[str]:
@@ -59,11 +59,10 @@ def _delivered(w: LayerWriter) -> list[str]:
     deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
     if not w.layer.bundled:
         return [deliver]
-    held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
     return [
-        f"const uint64_t before = box->base.created + {held};",
+        "const uint64_t created = box->base.created;",
         deliver,
-        f"box->base.bundled += SL_BUNDLE_MORE * (uint32_t)(box->base.created + {held} - before);",
+        "box->base.bundled += SL_BUNDLE_MORE * (uint32_t)(box->base.created - created);",
     ]
 
 

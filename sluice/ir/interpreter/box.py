@@ -52,10 +52,10 @@ class LayerState:
 
 WORK_MOST = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
-BUNDLE_MOST = 12
+BUNDLE_MOST = 16
 """The same of messages that are bundled."""
-BUNDLE_MORE = 4
-"""As many of these does a message count more if it is held, and for each instance that it begins."""
+BUNDLE_MORE = 2
+"""As many of these does a message count more for each instance that it begins."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 
 from sluice.ir import instruction as ir
-from sluice.ir.graph import HELD
 from sluice.ir.interpreter.box import BUNDLE_MORE, Box, Event
 from sluice.ir.interpreter.compiler import Compiler, makes
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string, value
@@ -98,15 +97,15 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
 
 
 def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
-    """The same as _sender. Messages that are bundled, and are held or begin instances, count for more."""
-    taker, layer = _sender(box, name, frame, stream), box.layers[name]
-    if not layer.program.bundled:
+    """The same as _sender. Messages that are bundled and begin instances count for more."""
+    taker = _sender(box, name, frame, stream)
+    if not box.layers[name].program.bundled:
         return taker
 
     def deliver(unit: Bytes) -> None:
-        before = box.created + layer.counters.get(HELD, 0)
+        created = box.created
         taker.deliver(unit)
-        box.bundled += BUNDLE_MORE * (box.created + layer.counters.get(HELD, 0) - before)
+        box.bundled += BUNDLE_MORE * (box.created - created)
 
     return dataclasses.replace(taker, deliver=deliver)
 

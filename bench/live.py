@@ -123,10 +123,10 @@ def dropped(library: Any, source: Source, seconds: float) -> int:
 
 
 def tracked(stack: CompiledStack, uri: str, seconds: float, workers: int) -> tuple[int, dict[str, int]]:
-    """Packets of which a box tracks the flows; with several workers, by the kernel's dispatch."""
-    bounds = Settings()
+    """Packets of which a box tracks the flows; several workers receive them themselves."""
+    bounds, dispatch = Settings(), "queues" if uri.startswith("xdp:") else "kernel"
     with (
-        WorkerBoxes(stack, bounds, [], [{}], workers=workers, ordered=False, drops=True, dispatch="kernel")
+        WorkerBoxes(stack, bounds, [], [{}], workers=workers, ordered=False, drops=True, dispatch=dispatch)
         if workers > 1
         else Box(stack, bounds, [], [{}])
     ) as box:
@@ -144,7 +144,7 @@ def receive(seconds: float) -> list[dict[str, Any]]:
     stack = compile_stack(small_ip(), tuple(find_functions(["assemble"]).c))
     library, rows = library_of(stack), list[dict[str, Any]]()
     for name, uri in BACK_ENDS.items():
-        with Veth("benchrecv") as wire, Load(wire.client, "c0", stack), inside(wire.server):
+        with Veth("benchrecv", 2 if name == "xdp" else 0) as wire, Load(wire.client, "c0", stack), inside(wire.server):
             try:
                 source = Source.open(library, Inputs((uri,)))
             except InputError as error:
@@ -157,7 +157,7 @@ def receive(seconds: float) -> list[dict[str, Any]]:
             bare = dropped(library, source, seconds)
             lost = {name: value - before[name] for name, value in source.statistics().items()}
             source.close()
-            for workers in (1, 2) if name == "af_packet" else (1,):
+            for workers in (1,) if name == "dpdk" else (1, 2):
                 got, received = tracked(stack, uri, seconds, workers)
                 rows.append(
                     {

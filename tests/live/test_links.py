@@ -62,6 +62,20 @@ def test_a_box_goes_on_when_an_interface_is_up_again(wire: Wire, folder: Path, s
     assert summary["layers"]["ipv4"]["packets"] >= 12
 
 
+@pytest.mark.root
+@pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire())
+@pytest.mark.parametrize("scheme, dispatch", [("", "kernel"), ("xdp:", "queues")])
+def test_workers_end_when_an_interface_is_removed(wire: Wire, folder: Path, scheme: str, dispatch: str) -> None:
+    if scheme and (why := why_no_xdp()):
+        pytest.skip(why)
+    words = ("run", str(folder / "stack.py"), "-f", "none", "--workers", "2", "--dispatch", dispatch)
+    with Inline(wire, folder, *words, between=(f"{scheme}b0", f"{scheme}b1")) as running:
+        assert ping(wire, 2) == 2
+        ip("-n", wire.box, "link", "del", "b0")
+        summary = running.ended(status=1)
+    assert summary["fault"] == "b0: the interface is gone" and summary["received"]["forwarded"] >= 4
+
+
 @pytest.mark.parametrize(
     "words, said",
     [

@@ -17,6 +17,7 @@ from tests.live.divided import rows, send_by_turns, tunnelled
 from tests.live.test_xdp import why_no_xdp
 from tests.live.veth import Watch
 from tests.live.wire import Inline, Wire, content, fetch, ip, serve
+from tests.support.budget import in_matrix
 from tests.support.capture import pcap
 
 QUEUES, WORKERS = 3, 2
@@ -79,7 +80,7 @@ def test_hosts_talk_through_workers_with_queues_of_their_own(wire: Wire, folder:
     assert "both directions of a connection may come by different queues: b0:" in running.errors.read_text()
 
 
-@pytest.mark.parametrize("stack", ["stack.py", "tunnels.py"])
+@pytest.mark.parametrize("stack", [in_matrix("stack.py"), "tunnels.py"])
 def test_rows_are_those_of_one_box(wire: Wire, folder: Path, tmp_path: Path, stack: str) -> None:
     """A packet of several keys goes to the worker of the first that any worker has seen."""
     turns = tunnelled(60)

@@ -62,14 +62,17 @@ def own(name: str) -> str:
 class Veth:
     """Namespaces NAMEa (the client's, device c0) and NAMEb (the server's, device s0)."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, queues: int = 0) -> None:
+        """queues: of each device, for either direction; 0: as the kernel makes them."""
         name = own(name)
+        several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
         self.client, self.server = f"{name}a", f"{name}b"
         for space in (self.client, self.server):
             subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=300)  # of a run that was killed
             _ip("netns", "add", space)
         try:
-            _ip("link", "add", "c0", "netns", self.client, "type", "veth", "peer", "name", "s0", "netns", self.server)
+            peer = ["peer", "name", "s0", *several, "netns", self.server]
+            _ip("link", "add", "c0", *several, "netns", self.client, "type", "veth", *peer)
             for space, device, four, six in (
                 (self.client, "c0", CLIENT, CLIENT6),
                 (self.server, "s0", SERVER, SERVER6),

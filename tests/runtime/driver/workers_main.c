@@ -31,13 +31,21 @@ static bool open_own(struct sl_source **sources, uint32_t count, const char *cap
     return true;
 }
 
+/* Also pauses the workers, and reads counters of their boxes then, as the exchange of a function does. */
 static int stop_after_all(void *user, uint64_t done, uint64_t size, uint64_t packets)
 {
+    struct sl_drive *drive = user;
+    uint64_t seen = 0;
     (void)done;
     (void)size;
+    if (sl_workers_pause(drive->workers))
+        return 1;
+    for (uint32_t i = 0; i < drive->workers->count; i++)
+        seen += sl_box_counters(drive->workers->boxes[i])[0];
+    sl_workers_resume(drive->workers, drive);
     if (packets >= PACKETS)
-        sl_drive_stop(user);
-    return 0;
+        sl_drive_stop(drive);
+    return seen > PACKETS;
 }
 
 static void burst(struct sl_drive *drive, struct sl_source *source)

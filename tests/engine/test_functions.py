@@ -8,7 +8,7 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, compile_stack
 from sluice.engine.events import PythonFunction
-from sluice.engine.functions import FunctionError, has_functions, load_python, split_names
+from sluice.engine.functions import FunctionError, find_functions, has_functions, load_python, split_names
 from sluice.ir.hook import Hook
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.support.packets import A4, A6, TCP, UDP, eth, ip4, ip6, udp

@@ -171,9 +171,10 @@ def test_another_state_of_sluice_counts(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_content_is_the_same_in_every_process() -> None:
     # sets of names have another order in each process
     program = (
-        "from sluice.engine.functions import find_functions\n"
+        "from sluice.engine.functions import VENDOR, find_functions\n"
         "from tests.engine.test_program_cache import found\n"
-        "print(found('everything', tuple(find_functions(['httplog', 'flowlog']).c)))"
+        "names = ['flowlog', *(['httplog'] if VENDOR.is_dir() else [])]\n"
+        "print(found('everything', tuple(find_functions(names).c)))"
     )
     contents = {
         subprocess.run(

@@ -11,6 +11,7 @@ from typing import Any, cast
 from sluice.engine.c_function import read_c_function
 from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
 from sluice.engine.published import Publisher
+from sluice.hooks.c_words import c_string
 from sluice.hooks.declaration import Counters
 from sluice.hooks.function import CFunction
 from sluice.hooks.parameter import Parameter, ParameterError, Value
@@ -126,7 +127,19 @@ def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | N
         wanted.options.append((values or {}).get(given, options))
     if len({function.name for function in wanted.c}) != len(wanted.c):
         raise FunctionError("two functions of one name: rename one of the files")
+    for one in wanted.c:
+        _refuse_parts(one, wanted.c)
     return wanted
+
+
+def _refuse_parts(function: CFunction, functions: list[CFunction]) -> None:
+    """Functions are compiled as one unit, which has each definition once. Raises FunctionError."""
+    for other in functions:
+        if other is not function and f"# 1 {c_string(other.path)} 1\n" in function.text:
+            raise FunctionError(
+                f"function '{function.name}' includes {Path(other.path).name}, so that a box cannot have both\n"
+                f"    leave '{other.name}' out, or run it in a box of its own."
+            )
 
 
 def split_names(text: str) -> list[str]:

@@ -105,7 +105,10 @@ def content(stack: Stack, functions: Functions, passes: str | list[str], options
         for hooked in (functions.python, functions.many, *functions.demanded)
     ]
     # the iteration order of a set of strings differs between processes
-    in_c = [(replace(function, needs=frozenset()), sorted(function.needs)) for function in functions.c]
+    in_c = [
+        (replace(function, needs=frozenset(), fields=frozenset()), sorted(function.needs), sorted(function.fields))
+        for function in functions.c
+    ]
     stream = io.BytesIO()
     limit = sys.getrecursionlimit()
     try:

@@ -8,7 +8,7 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, compile_stack
 from sluice.engine.events import PythonFunction
-from sluice.engine.functions import FunctionError, has_functions, load_python, split_names
+from sluice.engine.functions import FunctionError, find_functions, has_functions, load_python, split_names
 from sluice.ir.hook import Hook
 from sluice.stacks.tcp_ip import tcp_ip
 from tests.support.packets import A4, A6, TCP, UDP, eth, ip4, ip6, udp
@@ -148,3 +148,10 @@ def test_addresses_have_one_type_and_a_packed_value(compiled: CompiledStack) -> 
         with pytest.raises(AttributeError, match="sport, dst, dport, src_packed, dst_packed"):
             found[0].sport_packed  # noqa: B018
     assert TCP != UDP and len(A6) == 16
+
+
+def test_a_function_and_one_that_includes_it_are_refused() -> None:
+    """They are compiled as one unit, which has each definition once."""
+    for names in ("flow_log,flowlog", "flowlog,tlslog,flow_log"):
+        with pytest.raises(FunctionError, match=r"'flowlog' includes flow_log\.c, so that a box cannot have both"):
+            find_functions([names])

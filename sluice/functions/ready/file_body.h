@@ -9,12 +9,12 @@ enum { FILE_HEAD = 4096, FILE_NAME = 1024, FILE_KINDS = 3 };
 
 /* libmagic, which is loaded if it is there. */
 struct file_magic {
-    void *type, *text;                /* cookies, for the MIME type and for the description */
+    void *type, *text;                /* cookies, for the MIME type and for the description; `text` NULL: there is none */
     const char *(*buffer)(void *cookie, const void *at, size_t length);
     void (*close)(void *cookie);
 };
 
-SL_COLD bool file_magic_open(struct file_magic *magic) {
+SL_COLD bool file_magic_open(struct file_magic *magic, bool describe) {
     void *library = dlopen("libmagic.so.1", RTLD_NOW | RTLD_LOCAL);
     void *(*open)(int flags);
     int (*load)(void *cookie, const char *path);
@@ -27,8 +27,8 @@ SL_COLD bool file_magic_open(struct file_magic *magic) {
     if (!open || !load || !magic->buffer || !magic->close)
         return false;
     magic->type = open(0x10);         /* MAGIC_MIME_TYPE */
-    magic->text = open(0);
-    if (magic->type && magic->text && load(magic->type, NULL) == 0 && load(magic->text, NULL) == 0)
+    magic->text = describe ? open(0) : NULL;
+    if (magic->type && load(magic->type, NULL) == 0 && (!describe || (magic->text && load(magic->text, NULL) == 0)))
         return true;
     if (magic->type)
         magic->close(magic->type);
@@ -182,7 +182,7 @@ static inline void file_end(struct sl_box *box, struct file_box *files, struct f
     log_octets(row, "name", (const uint8_t *)file->name.at, (uint32_t)file->name.used);
     bool known = files->magic.type && file->head_used;
     log_word(row, "type", known ? files->magic.buffer(files->magic.type, file->head, file->head_used) : NULL);
-    log_word(row, "magic", known ? files->magic.buffer(files->magic.text, file->head, file->head_used) : NULL);
+    log_word(row, "magic", known && files->magic.text ? files->magic.buffer(files->magic.text, file->head, file->head_used) : NULL);
     log_octets(row, "declared_type", (const uint8_t *)file->declared.at, (uint32_t)file->declared.used);
     log_number(row, "length", file->length);
     log_number(row, "missing", file->missing);

@@ -16,6 +16,7 @@
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(extract, text, "", "existing folder that gets a copy of each file; without one nothing is copied")
 SLUICE_PARAMETER(extract_bytes, number, 104857600, "bytes of a file that are copied, at most")
+SLUICE_PARAMETER(describe, flag, "yes", "whether rows have libmagic's description (`magic`) besides the type, which costs as much again")
 SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which HTTP, SMTP and FTP in TLS are read")
 SLUICE_PARAMETER(search, number, 4096, "bytes of each side of a connection in which a first message of HTTP may begin")
 SLUICE_PARAMETER(files, number, 65536, "files that are read at once, at most")
@@ -406,7 +407,7 @@ SLUICE_OPEN {
         return -1;
     http2_library_open(&log->hpack, &files->budget);
     http3_library_open(&log->qpack, &files->budget);
-    if (!file_magic_open(&files->magic))
+    if (!file_magic_open(&files->magic, SLUICE_PARAMETER_OF(box, describe)))
         fputs("sluice: note: filelog: libmagic (Debian, Ubuntu: apt install libmagic1) cannot be loaded: rows have no `type` and `magic`\n",
               stderr);
     return 0;
@@ -421,7 +422,8 @@ SLUICE_CLOSE {
     tls_secrets_close(&log->secrets, box);
     if (files->magic.type) {
         files->magic.close(files->magic.type);
-        files->magic.close(files->magic.text);
+        if (files->magic.text)
+            files->magic.close(files->magic.text);
     }
     sl_report(box, "files that bytes are missing of", files->gaps);
     sl_report(box, "files left out, as too many were open", files->left_out);

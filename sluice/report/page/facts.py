@@ -17,7 +17,7 @@ from sluice.report.page.timeline import Timeline
 SCHEMA = "sluice-report-1"
 FLOWS = 5000
 """Flows in the table of a page."""
-PARAMETERS: dict[str, dict[str, str]] = {"synflood": {"cookies": "never"}}
+PARAMETERS: dict[str, dict[str, str]] = {"synflood": {"cookies": "never"}, "filelog": {"describe": "no"}}
 """Parameters that functions of a report have."""
 _GIVEN_UP = ("malformed", "cut", "dropped")
 

@@ -25,7 +25,7 @@ _LEVELS = (
 """Binary operators, the loosest first."""
 _SAME = {"or": "||", "and": "&&"}
 _KNOWN_ATTRIBUTES = ("length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "limit", "framing")
-_EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "checksum")
+_EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "mute", "checksum")
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 DEEPEST = 100

@@ -16,7 +16,7 @@ from sluice.service.lang.errors import ServiceError, suggest
 
 LIMIT = 64 << 20
 """Bytes of a message, unless the grammar gives another %limit."""
-LARGEST_LIMIT = (1 << 31) - 1
+LARGEST_LIMIT = 1 << 50
 
 
 TEXT_KINDS = ("bytes", "until", "headers", "tail", "text")

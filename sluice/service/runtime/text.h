@@ -25,7 +25,7 @@ struct service_tail {
     uint8_t kind;    /* enum service_tail_kind */
     uint8_t state;   /* 1: a line end is due; 2: trailers */
     uint32_t left;   /* RESP: values that are missing */
-    uint32_t allowed; /* bytes that it may still have */
+    uint64_t allowed; /* bytes that it may still have */
 };
 
 /* The place of a delimiter; `length` if it is not there. */

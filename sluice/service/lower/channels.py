@@ -375,7 +375,7 @@ class StatementWriter(ExpressionWriter):
             f"service_glance({pointer}, {parse}, SERVICE_WHOLE, &{scratch}.m);"
         )
         with self.block("if (outcome == SERVICE_WAIT)"):
-            self.put(f"goto resume_{number}; /* only a part of it is there: another channel may have more */")
+            self.put(f"goto resume_{number}; /* only a part has arrived: another channel may have more */")
         with self.block("if (outcome == SERVICE_FAULT)"):
             self.put(f"{pointer}->broken = self->fault;")
             self.put("self->fault = 0;")
@@ -440,7 +440,7 @@ class StatementWriter(ExpressionWriter):
             self.put("return over ? SERVICE_END : SERVICE_WAIT;")
         self.put(f"outcome = service_receive({pointer}, {parse}, {self.whole(node)}, &{found}.m);")
         with self.block("if (outcome == SERVICE_WAIT)"):
-            self.put(f"goto {label}; /* only a part of it is there: another channel may have more */")
+            self.put(f"goto {label}; /* only a part has arrived: another channel may have more */")
         with self.block("if (outcome != SERVICE_STEP)"):
             self.stop()
         self.site(pointer)

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {"lang", "protocols"},
     "isolate": {"engine"},
     "chain": {"codegen", "engine", "hooks", "ir", "lang"},
-    "service": {"engine"},
+    "service": {"engine", "lang"},
     "ends": {"engine"},
     "analyze": {"engine"},
     "state": {"chain", "engine", "hooks"},

@@ -3,6 +3,9 @@
 Without more, the program as it was built and, after each pass, the layers that the pass changed. The text
 form of the IR is described in docs/ir.md; every line ends with the line of the description that it came
 from.
+
+Of a service (PROGRAM.fk, or the name of a ready one): the generated C, as of `sluice serve --print-c`, which also
+takes grammars.
 """
 
 from __future__ import annotations
@@ -30,6 +33,8 @@ from sluice.ir.text import print_layer, print_program
 from sluice.lang.errors import did_you_mean
 from sluice.lower.build import build
 from sluice.passes.pipeline import run as run_passes
+from sluice.service.load import load_file, ready_services
+from sluice.service.lower.program import lower
 
 BUILT = "built"
 """The name of the program before all passes."""
@@ -57,6 +62,8 @@ def add(commands: Any) -> None:
 def action(options: argparse.Namespace) -> int:
     """Run the command."""
     _check_usage(options)
+    if options.stack.endswith(".fk") or options.stack in ready_services():
+        return _explain_service(options)
     stack = stack_of(options.stack, options)
     wanted = find_functions(options.functions)
     hooked = Functions(tuple(wanted.c), wanted.python_hooks())
@@ -86,6 +93,14 @@ def action(options: argparse.Namespace) -> int:
         print(json.dumps({"stages": rows}))
     else:
         print("\n".join(_story(stages, options.layer)))
+    return 0
+
+
+def _explain_service(options: argparse.Namespace) -> int:
+    if options.only is not None or options.after is not None or options.analyses or options.svg or options.layer:
+        raise UsageError("a service has no passes and layers: omit these options; its task graph: sluice show")
+    service = load_file(options.stack)
+    _print("c", lower(service, service.process()).source.rstrip("\n"), options.json)
     return 0
 
 

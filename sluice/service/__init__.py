@@ -8,6 +8,7 @@ lower/        a checked program to C
 runtime/      the platform, in C: channels, instances, pools, the event loop
 build.py      a program to an executable file
 
-lang imports nothing of the others; grammar uses lang's places and errors; interpreter and lower use both; none of them
-uses the packet components, but for the C compiler that engine finds.
+lang imports nothing of the others; grammar uses lang's places and errors; interpreter and lower use both. Of the packet
+components they use the C compiler that engine finds; and grammar/layer.py makes a unit a layer of a stack, and the
+other way.
 """

@@ -82,15 +82,6 @@ def test_ready_grammars_are_plans() -> None:
 @pytest.mark.parametrize(
     ("name", "message", "answered"),
     [
-        ("memcached_text", b"set k 0 0 1 noreply\r\na\r\n", False),
-        ("memcached_text", b"set noreply 0 0 1\r\na\r\n", True),
-        ("memcached_text", b"set k noreply 0 1\r\na\r\n", True),
-        ("memcached_text", b"cas k 0 0 1 7 noreply\r\na\r\n", False),
-        ("memcached_text", b"get k noreply\r\n", True),
-        ("memcached_text", b"delete noreply\r\n", True),
-        ("memcached_text", b"delete k noreply\r\n", False),
-        ("memcached_text", b"incr k 1 noreply\r\n", False),
-        ("memcached_text", b"flush_all noreply\r\n", False),
         ("redis", b"PING\r\n", True),
         ("redis", b"  \r\n", False),
         ("redis", b"*0\r\n", False),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import shutil
 import socket
 import struct
@@ -15,14 +14,12 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
-from sluice.engine.compiler import compiler
 from sluice.service.bounds import Limits
-from sluice.service.build import RUNTIME
 from sluice.service.load import load_file, load_source
 from sluice.service.serve import Backend, Tls, read_networks
 from tests.service.certificates import make_certificate, needs_tls
+from tests.service.harness import mutated, run_harness
 from tests.service.peers import PATIENCE, Served, accepting, faults, free_port, read_exactly, read_to_end, wait_for
-from tests.service.programs import ROOT
 from tests.service.proxy_headers import GOOD, HOSTILE, SAID, SIGNATURE, version_2
 from tests.service.web import GET, HEAD
 
@@ -211,26 +208,10 @@ def test_the_header_comes_before_tls(tmp_path: Path) -> None:
 
 
 def test_the_fuzzer_with_mutated_headers(tmp_path: Path) -> None:
-    """A bounded run without libFuzzer: all cuts and some mutations of headers that are good and of hostile ones."""
-    (tmp_path / "main.c").write_text(
-        '#include <stdio.h>\n#include "' + str(ROOT / "fuzz" / "fuzz_proxy_header.c") + '"\n'
-        "int main(void) { static uint8_t data[1 << 16]; uint16_t size;\n"
-        "    while (fread(&size, 2, 1, stdin) == 1 && fread(data, 1, size, stdin) == size)\n"
-        "        LLVMFuzzerTestOneInput(data, size);\n    return 0; }\n"
-    )
-    program = tmp_path / "fuzz"
-    flags = ["-std=gnu11", "-g", "-Wall", "-Wextra", "-Werror", "-fsanitize=address,undefined", f"-I{RUNTIME}"]
-    subprocess.run([*compiler(), *flags, str(tmp_path / "main.c"), "-o", str(program)], check=True)
-    chance, inputs = random.Random(1), list[bytes]()
-    for header in (*(each for each, _ in GOOD), *HOSTILE):
-        inputs += [header[:cut] for cut in range(len(header) + 1)]
-        for _ in range(50):
-            changed = bytearray(header)
-            changed[chance.randrange(len(header))] ^= 1 << chance.randrange(8)
-            inputs.append(bytes(changed) + chance.randbytes(chance.randrange(8)))
-    data = b"".join(struct.pack("<H", len(each)) + each for each in inputs)
-    done = subprocess.run([str(program)], input=data, capture_output=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr.decode()
+    """All cuts and some mutations of headers that are good and of hostile ones."""
+    headers = [*(each for each, _ in GOOD), *HOSTILE]
+    cuts = [header[:cut] for header in headers for cut in range(len(header) + 1)]
+    run_harness("fuzz_proxy_header", tmp_path, [*cuts, *mutated(headers, 50)])
 
 
 @pytest.mark.parametrize(

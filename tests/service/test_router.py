@@ -19,7 +19,7 @@ def compiled() -> Compiled:
     return Compiled(router())
 
 
-@given(st.lists(commands, max_size=12), st.integers(1, 300), st.integers(64, 512))
+@given(st.lists(commands, max_size=12), st.integers(1, 300), st.integers(72, 512))
 @settings(max_examples=60)
 def test_every_cut_of_the_stream_sends_the_same_bytes(
     compiled: Compiled, messages: list[bytes], budget: int, size: int

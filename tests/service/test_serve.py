@@ -116,3 +116,10 @@ def test_a_port_in_use_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         assert main([*ARGUMENTS, "--listen", address, "--backends", "127.0.0.1:1"]) == 1
     assert "cannot listen: Address already in use" in capfd.readouterr().err
+
+
+def test_explain_prints_the_c_of_a_service(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", "http_balancer"]) == 0
+    assert "const struct service_program service_program" in capsys.readouterr().out
+    assert main(["explain", "http_balancer", "--layer", "x"]) == 2
+    assert "a service has no passes and layers" in capsys.readouterr().err

@@ -386,4 +386,6 @@ def _uses(lines: list[str], word: str) -> bool:
 
 def _property(name: str, value: Value, plan: Plan) -> str:
     text = expression(value, plan)
-    return text if name in ("hops", "fill") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
+    return (
+        text if name in ("hops", "fill", "mute") else f"(uint32_t){text}" if name == "checksum" else f"(uint8_t){text}"
+    )

@@ -25,7 +25,7 @@ _LEVELS = (
 """Binary operators, the loosest first."""
 _SAME = {"or": "||", "and": "&&"}
 _KNOWN_ATTRIBUTES = ("length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "limit", "framing")
-_EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "checksum")
+_EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "mute", "checksum")
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 DEEPEST = 100
@@ -159,13 +159,18 @@ class _Parser:
             grammar.properties[name] = _unescape(self.take()) if self.token.kind == "text" else ""
             self.expect(";", f"after %{name}")
             return
-        value = self.take().text
-        if name == "byteorder" and value not in _ORDERS:
-            raise ServiceError(place, f"'{value}' is no byte order", "write big or little.")
+        value = self._order() if name == "byteorder" else self.take().text
         if name == "limit" and not value.isdigit():
             raise ServiceError(place, f"the limit '{value}' is no number", "write a number of bytes.")
-        grammar.properties[name] = _ORDERS.get(value, value)
+        grammar.properties[name] = value
         self.expect(";", f"after %{name}")
+
+    def _order(self) -> str:
+        token = self.take()
+        order = token.text.strip('"')
+        if order not in _ORDERS:
+            raise ServiceError(token.place, f"'{order}' is no byte order", "write big or little.")
+        return _ORDERS[order]
 
     def _variable(self) -> Variable:
         place = self.token.place
@@ -229,6 +234,8 @@ class _Parser:
                     target = self._target()
                 if name == "framing":
                     value = Value(self.token.place, "text", self.name("a framing"))
+                elif name == "byteorder":
+                    value = Value(self.token.place, "text", self._order())
                 else:
                     value = self.value()
             elif self.take_if("("):

@@ -16,7 +16,7 @@ from sluice.service.lang.errors import ServiceError, suggest
 
 LIMIT = 64 << 20
 """Bytes of a message, unless the grammar gives another %limit."""
-LARGEST_LIMIT = (1 << 31) - 1
+LARGEST_LIMIT = 1 << 50
 
 
 TEXT_KINDS = ("bytes", "until", "headers", "tail", "text")
@@ -86,7 +86,7 @@ class Plan:
     items: list[Item] = field(default_factory=list[Item])
     limit: int = LIMIT
     expressions: dict[str, Value] = field(default_factory=dict[str, Value])
-    """Properties whose value depends on the message: note, final, answered, last, end, hops, fill, checksum."""
+    """Properties whose value depends on the message: note, final, answered, last, end, hops, fill, mute, checksum."""
     finish: bytes | None = None
     """The bytes that end the stream; before a checksum, if messages have one."""
 
@@ -171,7 +171,7 @@ def plan(grammar: Grammar) -> Plan:
             names[item.name] = item
     for name, value in grammar.expressions.items():
         found.expressions[name] = value
-        _check(value, names, found.items[-1], text=name in ("hops", "fill"))
+        _check(value, names, found.items[-1], text=name in ("hops", "fill", "mute"))
     if "finish" in grammar.properties:
         found.finish = grammar.properties["finish"].encode("latin-1")
     if not any(item.kind != "variable" for item in found.items):

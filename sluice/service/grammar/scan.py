@@ -4,6 +4,7 @@ message is found.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 LINE = 4096
@@ -90,6 +91,18 @@ def has(block: bytes, name: bytes, token: bytes) -> int:
     """Whether a list of a name contains a token."""
     items = [item.strip(b" \t").lower() for value in _values(block, name) for item in value.split(b",") if value]
     return int(token.lower() in items)
+
+
+def mute(line: bytes) -> bytes:
+    """A line of Memcached in which `noreply` at the end, or the words `q` after the first two, are spaces."""
+    if line.rstrip(b" ").endswith(b" noreply"):
+        return line.rstrip(b" ").removesuffix(b"noreply").ljust(len(line))
+    parts, words = re.split(rb"( +)", line), 0
+    for number, each in enumerate(parts):
+        words += bool(each.strip(b" "))
+        if each == b"q" and words > 2:
+            parts[number] = b" "
+    return b"".join(parts)
 
 
 HOPS = (b"keep-alive", b"proxy-connection", b"te", b"upgrade")

@@ -439,6 +439,8 @@ class Evaluator(ChannelEvaluator):
                 return len(value)
             case "string_to_int":
                 return to_integer(value)
+            case "whole":  # buffers have no bound here
+                return True
             case "words":
                 return len([each for each in value.split(b" ") if each])
             case "word":

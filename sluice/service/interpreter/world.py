@@ -63,6 +63,11 @@ class Channel:
         except MalformedError as error:
             raise self._unreadable("BAD_MESSAGE") from error
         values = {field: found.values[field] for field in fields}
+        line = evaluate(unit.expressions["mute"], found.values, 0, found.note) if "mute" in unit.expressions else b""
+        if isinstance(line, bytes) and line:
+            muted = scan.mute(line)
+            raw = raw.replace(line, muted, 1)
+            values = {field: muted if value == line else value for field, value in values.items()}
         return Record(name, values, raw, changed=False, parsed=found, note=note), found.end
 
     def took(self, unit: Plan, message: Record, size: int) -> None:

@@ -379,6 +379,8 @@ class ExpressionWriter(StateWriter):
                 self.put(f"{found}.length = service_to_text({number}, f->arena + f->used);")
                 self.put(f"f->used += {found}.length;")
                 return found
+            case "whole":
+                return f"!{self.value(first)}.m.partial" if str(first.type) in self.service.units else "true"
             case "words":
                 return f"service_words({self.value(first)})"
             case "word":

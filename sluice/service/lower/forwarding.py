@@ -6,7 +6,8 @@ only integers of it: also in returned values, and in state that is not copied. A
 none of the paths is skipped.
 
 Where this holds for some branches of an `if` and not for others, a message that fits into a buffer is waited for, so that
-all branches can use it; a larger one is forwarded by the branches that can, and is a fault in the others.
+all branches can use it; a larger one is forwarded by the branches that can, and is a fault in the others. So it is, too, where
+`whole(m)` tests which of both it is.
 """
 
 from __future__ import annotations
@@ -39,11 +40,13 @@ class Forwarded:
     wants: dict[tree.Expression, Want] = field(default_factory=dict[tree.Expression, Want])
     whole: dict[tree.Expression, set[tree.Binding]] = field(default_factory=dict[tree.Expression, Names])
     """Branches of an `if` that need a message as a whole, by the name of the message."""
+    tested: set[str] = field(default_factory=set[str])
+    """Types of messages of which `whole` tests whether they are complete."""
 
 
 def forwarded(checked: Checked) -> Forwarded:
     """The messages that the bodies of a program can forward."""
-    found = Forwarded()
+    found = Forwarded(tested={name for each in bodies(checked) for name in _tested(each)})
     copied = {each for signature in checked.processes.values() for each in signature.states}
     for signature in (*checked.functions.values(), *checked.processes.values()):
         body = signature.declaration.body
@@ -52,6 +55,17 @@ def forwarded(checked: Checked) -> Forwarded:
             _Finder(checked, found, [], copied).visit(handler.body, returns)
         _Finder(checked, found, [each.body for each in body.handlers], copied).visit(body.expression, returns)
     return found
+
+
+def bodies(checked: Checked) -> list[tree.Expression]:
+    """All expressions of a program's processes and functions."""
+    all_of_them = [each.declaration.body for each in (*checked.functions.values(), *checked.processes.values())]
+    return [part for body in all_of_them for part in (body.expression, *(each.body for each in body.handlers))]
+
+
+def _tested(node: tree.Expression) -> set[str]:
+    own = {str(node.ordered[0].type)} if isinstance(node, tree.Call) and node.function == "whole" else set[str]()
+    return own.union(*map(_tested, children(node)))
 
 
 class _Finder:
@@ -114,7 +128,7 @@ class _Finder:
             return
         if any(mentions(each, {message}) for each in self.handlers) or not self.forwards(rest, message, {message}):
             return
-        self.found.wants[node] = Want.FITTING if self.guards else Want.FIELDS
+        self.found.wants[node] = Want.FITTING if self.guards or str(node.type) in self.found.tested else Want.FIELDS
         for branch, name in self.guards:
             self.found.whole.setdefault(branch, set()).add(name)
 
@@ -130,7 +144,8 @@ class _Finder:
         else:
             sends = not isinstance(stage, tree.Hole)
         if sends:
-            self.found.wants[node if of_channels else source] = Want.FIELDS
+            tested = str(node.bindings[0].type) in self.found.tested
+            self.found.wants[node if of_channels else source] = Want.FITTING if tested else Want.FIELDS
 
     def forwards(self, items: list[tree.Expression], message: tree.Binding, names: Names) -> bool:
         """Whether the later code needs only the fields. `names`: of the message, and of bytes of it."""

@@ -37,6 +37,8 @@ def read_fields(checked: Checked) -> dict[str, set[str]]:
                 whole(*(each.type for each in children(node) if not _is_channel(each)))
             case tree.Switch():
                 whole(node.subject.type)
+            case tree.Call() if node.function == "whole":
+                pass
             case tree.Call() if node.kind in ("record", "label", "built-in"):
                 whole(*(each.type for each in node.ordered if not _is_channel(each)))
             case tree.FoldT() | tree.Map():

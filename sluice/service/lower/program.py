@@ -96,9 +96,9 @@ def _rule(
     rule = HandlerWriter(service, values, number, ports, states)
     rule.kept.update(states.kept)
     sums = any("checksum" in unit.expressions for unit in service.units.values())
-    rule.streamed = not sums and streams(node, service.checked)
     if not sums:
         rule.forwarded = forwarded(service.checked)
+        rule.streamed = not rule.forwarded.tested and streams(node, service.checked)
     handlers = declaration.body.handlers
     if handlers:
         rule.caught(tree.Body([], node, handlers), UNIT)

@@ -72,6 +72,8 @@ def fields_only(node: tree.Expression, message: tree.Binding) -> bool:
     """Whether an expression uses only fields of a message (no record of it escapes), and calls nothing that waits."""
     if isinstance(node, tree.Field) and _is(node.base, message):
         return True
+    if isinstance(node, tree.Call) and node.function == "whole" and _is(node.ordered[0], message):
+        return True
     if _is(node, message) or isinstance(node, (tree.Send, tree.Receive, tree.Pipe, tree.FoldT)):
         return False
     return all(fields_only(each, message) for each in children(node))

@@ -132,7 +132,7 @@ static bool begin(struct service_channel *c, struct service_cached *s)
     if (found == SERVICE_MORE)
         return c->out->end < pool->size;
     s->drops = false;
-    s->tail = (struct service_tail){.left = 1, .allowed = UINT32_MAX};
+    s->tail = (struct service_tail){.left = 1, .allowed = UINT64_MAX};
     if (found == SERVICE_MALFORMED || !service_framing(headers, false, false, &s->tail, &body))
         return false;
     service_read_wish(line, headers, &wish);
@@ -179,10 +179,7 @@ static bool send_request(struct service_channel *c, struct service_cached *s, bo
 
     *blocked = true;
     if (s->pass == 0) {
-        enum service_parsed found;
-
-        s->tail.allowed = UINT32_MAX; /* of each part: there may be any number */
-        found = service_next_part(&s->tail, c->out->bytes + c->out->start, there, &s->pass, &need);
+        enum service_parsed found = service_next_part(&s->tail, c->out->bytes + c->out->start, there, &s->pass, &need);
         if (found == SERVICE_MALFORMED)
             service_fail(self, SERVICE_BAD_MESSAGE);
         if (found == SERVICE_MORE && c->out->start)

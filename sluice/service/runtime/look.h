@@ -33,6 +33,7 @@ struct service_found {
     uint64_t tail_need;        /* bytes without which no more of it can be known */
     struct service_text hops;  /* header fields, of which those of the connection are blanked */
     struct service_text fill;  /* the value of Connection then, if there is room */
+    struct service_text mute;  /* a line of Memcached whose request for no answer is blanked */
     uint32_t checksum;         /* that ends the stream */
     uint8_t final;             /* an answer that is the last one to its request */
     uint8_t last;              /* no message follows it */
@@ -216,7 +217,7 @@ static inline enum service_outcome service_look(struct service_channel *c, servi
     message->note = service_note(c);
     message->answered = found->final = 1;
     found->last = found->end = found->open = found->tail.kind = 0;
-    found->hops.length = found->fill.length = 0;
+    found->hops.length = found->fill.length = found->mute.length = 0;
     message->ended = c->in_ended && !c->cut; /* a message up to an unannounced end may be incomplete */
     switch (parse(data, left, message, found)) {
     case SERVICE_MALFORMED:

@@ -36,6 +36,8 @@ static inline enum service_outcome service_receive(struct service_channel *c, se
     if (outcome == SERVICE_STEP && found.hops.length && /* within the buffer, which is this channel's own */
         !service_hops(c->in->bytes + (found.hops.at - c->in->bytes), found.hops.length, found.fill))
         return service_unreadable(c, SERVICE_BAD_MESSAGE);
+    if (outcome == SERVICE_STEP && found.mute.length)
+        service_mute(c->in->bytes + (found.mute.at - c->in->bytes), found.mute.length);
     if (outcome == SERVICE_STEP) {
         c->taken += (uint32_t)message->here;
         c->passing = message->total - message->here;

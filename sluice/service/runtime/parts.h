@@ -186,7 +186,7 @@ static inline enum service_parsed service_next_part(struct service_tail *tail, c
     if (found == SERVICE_READY) {
         if (*take > tail->allowed)
             return SERVICE_MALFORMED;
-        tail->allowed -= (uint32_t)*take;
+        tail->allowed -= *take;
     }
     return found;
 }

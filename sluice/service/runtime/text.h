@@ -25,7 +25,7 @@ struct service_tail {
     uint8_t kind;    /* enum service_tail_kind */
     uint8_t state;   /* 1: a line end is due; 2: trailers */
     uint32_t left;   /* RESP: values that are missing */
-    uint32_t allowed; /* bytes that it may still have */
+    uint64_t allowed; /* bytes that it may still have */
 };
 
 /* The place of a delimiter; `length` if it is not there. */
@@ -122,6 +122,29 @@ static inline int64_t service_words(struct service_text text)
     for (uint32_t i = 0; i < text.length; i++)
         count += text.at[i] != ' ' && (i == 0 || text.at[i - 1] == ' ');
     return count;
+}
+
+/* Overwrites `noreply` at the end of a line, or the words `q` after the first two, by spaces, which do not count: a server then
+ * answers it. */
+static inline void service_mute(uint8_t *line, uint32_t length)
+{
+    static const char last[] = {'n', 'o', 'r', 'e', 'p', 'l', 'y'};
+    uint32_t end = length, words = 0;
+
+    while (end && line[end - 1] == ' ')
+        end--;
+    if (end > sizeof last && line[end - sizeof last - 1] == ' ' && memcmp(line + end - sizeof last, last, sizeof last) == 0) {
+        memset(line + end - sizeof last, ' ', sizeof last);
+        return;
+    }
+    for (uint32_t at = 0; at < length; at++) {
+        bool alone = at + 1 == length || line[at + 1] == ' ';
+
+        if (line[at] == ' ' || (at && line[at - 1] != ' '))
+            continue;
+        if (++words > 2 && alone && line[at] == 'q')
+            line[at] = ' ';
+    }
 }
 
 /* A decimal number without sign, of at most 18 digits; anything else is malformed. */

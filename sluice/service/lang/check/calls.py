@@ -26,7 +26,7 @@ BUILT_IN = {
     "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "first_ready": 1, "bind": 2,
     "src_address": 1, "src_port": 1, "load": 1, "up": 1, "ketama": 2, "ketama_weighted": 2,
     "requests": 1, "answers": 1, "failures": 1,
-    "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
+    "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "whole": 1, "fold": 3, "map": 2, "filter": 2,
 }  # fmt: skip
 """Built-in functions, with the number of their arguments."""
 
@@ -169,6 +169,8 @@ class CallChecker(OperatorChecker):
                 return INTEGER
             case "int_to_string" if found == INTEGER:
                 return STRING
+            case "whole" if isinstance(found, Named) and not found.variant and isinstance(first, tree.Name):
+                return BOOLEAN
             case "words" if found == STRING:
                 return INTEGER
             case "word" if found == STRING:
@@ -183,6 +185,7 @@ class CallChecker(OperatorChecker):
                     "string_to_int": "a string",
                     "word": "a string",
                     "words": "a string",
+                    "whole": "a received message by its name",
                     "int_to_string": "an integer",
                 }[name]
                 raise ServiceError(first.place, f"'{name}' takes {wanted}, and this is {found}", f"give it {wanted}.")

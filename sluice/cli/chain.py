@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluice.chain.check import check_chain, late_drops
+from sluice.chain.check import check_chain, drops_decided_above
 from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
@@ -173,7 +173,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         if isolated:
             isolated.compile(compiled)
             warn(list(undetermined(isolated.plan.c())))
-        warn(list(late_drops(plan, compiled.program)))
+        warn(list(drops_decided_above(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
         settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)

@@ -90,6 +90,7 @@ class Controller:
             ("always", part.always),
             ("closed", part.closed),
             ("lossy", part.lossy),
+            ("polls", part.number < len(os.sched_getaffinity(0)) - 1),  # the stack has the other core
         ):
             value = getattr(control, name)
             setattr(control, name, value | bit if is_so else value & ~bit)

@@ -7,6 +7,7 @@ import mmap
 import os
 from dataclasses import dataclass, field
 
+# The bounds of memory.h, by the same names with SL_ISO_, which has their meaning.
 FUNCTIONS = 64
 SLOTS = 16
 TYPES = 1024
@@ -80,6 +81,7 @@ class Control(ctypes.Structure):
         ("off", ctypes.c_uint64),
         ("roots", ctypes.c_uint64),
         ("replays", ctypes.c_uint64),
+        ("polls", ctypes.c_uint64),
         ("samples", ctypes.c_uint64),
         ("poison", ctypes.c_uint64 * FUNCTIONS),
         ("committed", ctypes.c_uint64 * FUNCTIONS),

@@ -60,7 +60,7 @@ def received(program: Program, functions: ReceivedFunctions) -> set[tuple[str, s
         (layer.name, event)
         for layer in program.layers.values()
         for event in layer.events
-        if Dispatcher(functions, layer).listening(event)
+        if Dispatcher(functions, layer).subscribers(event)
     }
     for table in tables(program).values():
         if is_known(table, functions):

@@ -43,6 +43,7 @@ struct sl_edit_box {
     uint64_t unable[5];          /* connections whose segments cannot be made, by enum sl_edit_obstacle */
     uint64_t no_room;            /* edits that were not made, and connections that are not edited, at a bound */
     uint64_t not_mapped;         /* packets of edited connections that were dropped, as their numbers cannot be changed */
+    uint64_t reset_again;        /* packets of connections that were reset, whose senders got another reset */
 };
 
 struct sl_edit_connection {
@@ -54,6 +55,7 @@ struct sl_edit_connection {
     uint8_t obstacle;            /* enum sl_edit_obstacle */
     uint64_t counted;            /* bytes of it in own->held */
     bool resets;                 /* the next packet is replaced by resets to both ends */
+    bool closed;                 /* they were sent */
 };
 
 /* Bytes that all connections of a box may hold. */

@@ -158,6 +158,7 @@ struct sl_iso_control {
     uint64_t off;                        /* enum sl_iso_off */
     uint64_t roots;                      /* how often a process of the stack took the place of one that ended */
     uint64_t replays;                    /* that one reads the input from the beginning */
+    uint64_t polls;                      /* bits of functions that poll before they sleep: as many as have a core */
     uint64_t samples;                    /* packets are counted by part, for each vertex, and no function runs */
     uint64_t poison[SL_ISO_FUNCTIONS];   /* the event at which a function crashed again and again */
     uint64_t committed[SL_ISO_FUNCTIONS];    /* the last event of the last batch that a function before a crash committed */
@@ -271,6 +272,12 @@ static inline uint32_t sl_iso_first(uint64_t set) { return (uint32_t)__builtin_c
 
 enum { SL_ISO_SPINS = 2000, SL_ISO_WAIT_NANOSECONDS = 20 * 1000 * 1000 };
 
+/* How often a process tests what it waits for before it sleeps. One that polls where others need its core delays what it
+ * waits for. The stack polls where the first function does. */
+static inline uint32_t sl_iso_spins(const struct sl_iso *iso) {
+    return iso->control->polls >> iso->self & 1 ? SL_ISO_SPINS : 0;
+}
+
 /* Sleeps while *word is `seen`, for 20 ms at most: what else the caller waits for is tested then. */
 static inline void sl_iso_sleep(const uint32_t *word, uint32_t seen, uint32_t *sleeping) {
     struct timespec most = {0, SL_ISO_WAIT_NANOSECONDS};
@@ -308,11 +315,12 @@ typedef bool (*sl_iso_ready)(const struct sl_iso *iso, uint32_t function, uint32
 /* Waits until a function is ready with a batch, as `word` says. False if the chain ends before. */
 static inline bool sl_iso_wait_until(const struct sl_iso *iso, sl_iso_ready ready, const uint32_t *word,
                                      uint32_t function, uint32_t batch, uint32_t *sleeping) {
+    const uint32_t most = sl_iso_spins(iso);
     for (uint32_t spins = 0; !ready(iso, function, batch); spins++) {
         if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
             return false;
         uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-        if (spins < SL_ISO_SPINS)
+        if (spins < most)
             sl_iso_pause();
         else if ((int32_t)(seen - batch) < 0)
             sl_iso_sleep(word, seen, sleeping);

@@ -4,7 +4,8 @@ It makes a network namespace NAME, and the interface NAME0, to which a chain for
 the namespace, as through a router: --inside is its address on the side of the chain; --outside names an interface of
 this host that leads to the servers, which is moved there, and its address. Connections to --port end there: for each,
 one is opened to where it led, or to --server, with the client's address. Everything else is forwarded. Ctrl-C or
-SIGTERM ends it, and removes what was made.
+SIGTERM ends it, and removes what was made. With --save FILE, SIGUSR2 writes its connections to the file and ends it;
+another proxy, also on another host that takes its place, goes on with them by --restore FILE.
 
   sluice proxy split --inside 10.1.0.1/24 --outside eth2=10.2.0.1/24 --port 80
   sluice chain guard.py -i eth1 --forward split0
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 from typing import IO, Any
 
 from sluice.cli.common.ends import add_space, is_address, outside_of, port_of
@@ -41,6 +44,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--idle", type=_IDLE, default=300, metavar="SECONDS", help="after which a connection ends; 0: never (300)"
     )
+    parser.add_argument(
+        "--save", metavar="FILE", default="", help="at SIGUSR2, write the connections to this file, and end: they move"
+    )
+    parser.add_argument("--restore", metavar="FILE", default="", help="go on with the connections of such a file")
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -59,15 +66,21 @@ def action(options: argparse.Namespace) -> int:
     with busy("compiling"):
         program = build_proxy()
     command = [str(program), str(port), str(options.connections), str(options.idle)]
+    command += [os.path.abspath(one) if one else "" for one in (options.save, options.restore)]
     command += [server[0], str(server[1])] if server else []
     space = Space(options.name, tuple(options.inside), outside, port, server[1] if server else None)
+    space.held = bool(options.restore)
 
     def ready(output: IO[str] | None) -> None:
         if output is not None and output.readline():
+            if options.restore:
+                space.release()
             print(json.dumps({"ready": space.interface}) if as_json else f"forward to {space.interface}", flush=True)
 
     with exits_on_term(), space:
-        status, text = run_in(space, command, ready, pipe=True)
+        status, text = run_in(space, command, ready, pipe=True, moves=bool(options.save))
+    if status:
+        print("sluice: the proxy has ended by an error or a signal: its connections are lost", file=sys.stderr)
     if text.strip():
         counted: dict[str, int] = json.loads(text)
         width = max(len(f"{value:,}") for value in counted.values())

@@ -1,11 +1,12 @@
 /* A proxy of byte streams with transparent sockets: a client's connection ends here, and one with the client's address is opened
  * to where it led. Both are the kernel's TCP, so the byte streams are all that they have in common.
  *
- *     proxy PORT CONNECTIONS IDLE [SERVER-ADDRESS SERVER-PORT]
+ *     proxy PORT CONNECTIONS IDLE SAVE RESTORE [SERVER-ADDRESS SERVER-PORT]
  *
- * It prints "ready", and at SIGTERM or SIGINT its counters, as an object of JSON. */
+ * It prints "ready", and at SIGTERM or SIGINT its counters, as an object of JSON. RESTORE is a file with the connections of
+ * another proxy, which go on here, or "". At SIGUSR2 it writes its own to the file SAVE, and ends. */
 #define _GNU_SOURCE
-#include "proxy_pairs.h"
+#include "proxy_repair.h"
 
 static uint64_t seconds(void) {
     struct timespec now;
@@ -58,10 +59,11 @@ static void accept_client(int listener) {
 
 static void report(void) {
     printf("{\"accepted\":%llu,\"refused_by_servers\":%llu,\"not_opened\":%llu,\"over_connections\":%llu,\"without_file\":%llu,\"idle\":%llu,"
-           "\"bytes_to_servers\":%llu,\"bytes_to_clients\":%llu,\"open\":%llu}\n",
+           "\"bytes_to_servers\":%llu,\"bytes_to_clients\":%llu,\"open\":%llu,\"saved\":%llu,\"restored\":%llu,\"not_restored\":%llu}\n",
            (unsigned long long)proxy.accepted, (unsigned long long)proxy.refused, (unsigned long long)proxy.failed,
            (unsigned long long)proxy.full, (unsigned long long)proxy.no_file, (unsigned long long)proxy.idle_ended, (unsigned long long)proxy.bytes_to_server,
-           (unsigned long long)proxy.bytes_to_client, (unsigned long long)proxy.open);
+           (unsigned long long)proxy.bytes_to_client, (unsigned long long)proxy.open, (unsigned long long)proxy.saved,
+           (unsigned long long)proxy.restored, (unsigned long long)proxy.not_restored);
     fflush(stdout);
 }
 
@@ -70,6 +72,7 @@ static bool opened(uint16_t port) {
     sigemptyset(&ends);
     sigaddset(&ends, SIGTERM);
     sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGUSR2);
     sigprocmask(SIG_BLOCK, &ends, NULL);
     proxy.signals = signalfd(-1, &ends, SFD_CLOEXEC);
     proxy.events = epoll_create1(EPOLL_CLOEXEC);
@@ -86,7 +89,7 @@ static bool opened(uint16_t port) {
 }
 
 int main(int count, char **word) {
-    if (count != 4 && count != 6)
+    if (count != 6 && count != 8)
         return 2;
     proxy.most = strtoull(word[2], NULL, 10);
     proxy.idle = strtoull(word[3], NULL, 10);
@@ -96,8 +99,13 @@ int main(int count, char **word) {
         files.rlim_cur = files.rlim_max;
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    if ((count == 6 && !read_server(word[4], word[5])) || !opened((uint16_t)atoi(word[1]))) {
+    if ((count == 8 && !read_server(word[6], word[7])) || !opened((uint16_t)atoi(word[1]))) {
         fprintf(stderr, "proxy: port %s: %s\n", word[1], strerror(errno));
+        return 1;
+    }
+    proxy.now = seconds();
+    if (*word[5] && !restore_pairs(word[5], &proxy.restored, &proxy.not_restored)) {
+        fprintf(stderr, "proxy: %s: these are no connections of a proxy, or not all of them\n", word[5]);
         return 1;
     }
     puts("ready");
@@ -111,8 +119,13 @@ int main(int count, char **word) {
         for (int i = 0; i < found; i++) {
             void *of = event[i].data.ptr;
             if (of == &proxy.signals) {
+                struct signalfd_siginfo signal;
+                bool saves = read(proxy.signals, &signal, sizeof signal) == sizeof signal && signal.ssi_signo == SIGUSR2;
+                bool done = !saves || (*word[4] && save_pairs(word[4], &proxy.saved));
+                if (!done)
+                    fprintf(stderr, "proxy: connections cannot be saved to '%s': %s\n", word[4], strerror(errno));
                 report();
-                return 0;
+                return !done;
             }
             if (of == &proxy.listener[0] || of == &proxy.listener[1])
                 accept_client(*(int *)of);

@@ -53,6 +53,7 @@ static struct {
     union address server;
     bool to_server;
     uint8_t bytes[CHUNK];
+    uint64_t saved, restored, not_restored;   /* connections that moved to another proxy, or came from one */
     uint64_t accepted, refused, full, failed, no_file, idle_ended, bytes_to_server, bytes_to_client;
     bool paused;           /* no connection is accepted until the next iteration */
 } proxy;

@@ -31,10 +31,11 @@ def exits_on_term() -> Generator[None]:
 
 
 def run_in(
-    space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False
+    space: Space, command: list[str], ready: Callable[[IO[str] | None], None], pipe: bool = False, moves: bool = False
 ) -> tuple[int, str]:
     """Run a command in a namespace; SIGINT and SIGTERM end it. `ready` is called once it has started; with `pipe`, it
-    gets its standard output. Returns its exit status, and its other output there.
+    gets its standard output. moves: SIGUSR2 is the command's, which ends, too; no packets arrive then. Returns its exit
+    status, and its other output there.
 
     The program has its own session, so that Ctrl-C ends it once, by us.
     """
@@ -47,7 +48,14 @@ def run_in(
         if process is not None:
             process.terminate()
 
+    def move(number: int, frame: FrameType | None) -> None:
+        if process is not None:
+            space.hold()
+            process.send_signal(number)
+
     before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    if moves:
+        before[signal.SIGUSR2] = signal.signal(signal.SIGUSR2, move)
     output = subprocess.PIPE if pipe else None
     text = ""
     try:

@@ -53,6 +53,8 @@ class Space:
     """The port of the servers that connections are opened to from here, where it is another one."""
     local: tuple[str, ...] = ()
     """Prefixes all of whose addresses are local."""
+    held: bool = False
+    """Whether packets to the port are dropped, as on their way, until `release`: connections that move are restored."""
     _made: bool = field(default=False, init=False)
 
     @property
@@ -103,6 +105,8 @@ class Space:
         _offloads([*self.command("ethtool"), "-K", INSIDE])
         _run("ip", "link", "set", self.interface, "up")
         self._ip("link", "set", "lo", "up")
+        if self.held:
+            self._hold("add")
         _run(*self.command("sysctl", "-q", "-w", *_SETTINGS))
         for each in self.inside:
             self._ip("addr", "add", each, "dev", INSIDE, *_at_once(each))
@@ -127,6 +131,19 @@ class Space:
                 sides.append((self.outside.interface, "sport", self.server_port or port))
             for interface, which, number in sides:
                 self._ip(family, "rule", "add", "iif", interface, "ipproto", "tcp", which, str(number), "lookup", TABLE)
+
+    def hold(self) -> None:
+        """Drop packets of connections of the port: the kernel would answer those of one that has no socket now."""
+        self._hold("add")
+
+    def release(self) -> None:
+        """The end of `hold`."""
+        self._hold("del")
+
+    def _hold(self, what: str) -> None:
+        for family in ("-4", "-6"):
+            for interface in (INSIDE, *([self.outside.interface] if self.outside else [])):
+                self._ip(family, "rule", what, "pref", "1", "iif", interface, "ipproto", "tcp", "blackhole")
 
     def command(self, *words: str) -> list[str]:
         """A command that runs in the namespace."""

@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -191,6 +192,59 @@ def test_half_closed_connections(wire: Routed, tmp_path: Path) -> None:
             end.recv(1)
         assert "1 refused_by_servers" in running.stop()
     assert got == (bytes(range(256)) * 100)[::-1]
+
+
+def taken(end: socket.socket, count: int) -> bytes:
+    """So many bytes of a connection, or fewer where it ends."""
+    got = b""
+    while len(got) < count and (piece := end.recv(min(1 << 16, count - len(got)))):
+        got += piece
+    return got
+
+
+def test_connections_move_to_another_proxy(wire: Routed, tmp_path: Path) -> None:
+    """Bytes in both directions are on their way, in queues of the kernel and of the proxy, when it is replaced. The
+    ends notice nothing. A connection whose client has said everything is reset.
+    """
+    listener = wire.socket(wire.server)
+    listener.bind((SERVER, 80))
+    listener.listen()
+    listener.settimeout(PATIENCE)
+    body, file = os.urandom(3_000_000), str(tmp_path / "moved")
+    outside = ("proxy", "--outside", f"b1={AFTER}.1/24", "--port", "80", "--json")
+    with wire.socket(wire.client) as end, wire.socket(wire.client) as closed:
+        with End(wire, tmp_path, *outside, "--save", file) as first:
+            for one in (end, closed):
+                one.settimeout(PATIENCE)
+                one.connect((SERVER, 80))
+            (with_end, _), (with_closed, _) = listener.accept(), listener.accept()
+            closed.shutdown(socket.SHUT_WR)
+            with_end.settimeout(PATIENCE)
+            end.sendall(b"question")
+            assert taken(with_end, 8) == b"question"
+            sending = threading.Thread(target=with_end.sendall, args=(body,), daemon=True)
+            sending.start()
+            assert taken(end, 1000) == body[:1000]
+            first.chain.stop()
+            end.sendall(b"more")
+            first.process.send_signal(signal.SIGUSR2)
+            text, _ = first.process.communicate(timeout=PATIENCE)
+            assert first.process.returncode == 0
+            assert json.loads(text.splitlines()[-1])["saved"] == 1
+        with End(wire, tmp_path, *outside, "--restore", file) as second:
+            for space in (wire.client, wire.server):  # the addresses of the router have another interface
+                ip("-n", space, "neigh", "flush", "all")
+            assert taken(end, len(body) - 1000) == body[1000:]
+            joined(sending)
+            end.sendall(b" and more")
+            assert taken(with_end, 13) == b"more and more"
+            end.close()
+            assert with_end.recv(1) == b""
+            with_end.close()
+            counted = json.loads(second.stop().splitlines()[-1])
+        with_closed.close()
+        listener.close()
+    assert (counted["restored"], counted["not_restored"], counted["accepted"]) == (1, 0, 0)
 
 
 def test_a_client_that_does_not_read_costs_no_time(wire: Routed, tmp_path: Path) -> None:

@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.chain.description import function
 from sluice.chain.hosts import tunnel
-from sluice.chain.hosts.engine import CommandEngine, EngineError, find_engine
+from sluice.chain.hosts.engine import CommandEngine, EngineError, RayEngine, find_engine
 from sluice.chain.hosts.relay import Hosts
 from sluice.chain.processes.controller import Controller
 from sluice.state.embedded import find_server
@@ -140,6 +141,24 @@ def test_a_chain_on_two_hosts(packets: list[bytes], tmp_path: Path) -> None:
         assert json.loads(done.stdout)["reports"]["equivalence_differences"] == 0
     finally:
         veth.close()
+
+
+@pytest.mark.slow_matrix
+def test_actors_of_ray_run_instances(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
+    """Two nodes on this machine. One is ended: Ray places the actors that take the place of its own on the other."""
+    pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster  # pyright: ignore[reportMissingImports, reportUnknownVariableType]
+
+    cluster: Any = Cluster(initialize_head=True, head_node_args={"num_cpus": 4})
+    try:
+        node = cluster.add_node(num_cpus=4)
+        cluster.wait_for_nodes()
+        hosts = Hosts(RayEngine(cluster.address), "127.0.0.1")
+        chain = compiled(plan_of(NAT >> function("portscan", wait=0.2)), {"nat": 2})
+        found = run_instances(chain, packets, tmp_path, store, {3: lambda _: cluster.remove_node(node)}, hosts=hosts)
+    finally:
+        cluster.shutdown()
+    assert found.left == ideal.left and found.state == ideal.state and found.failure is None
 
 
 def test_engines_that_make_no_sense_are_refused() -> None:

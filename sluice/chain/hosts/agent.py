@@ -61,11 +61,18 @@ class Task:
         return len(data).to_bytes(_LENGTH, "big") + data
 
 
+def read_bytes(source: BinaryIO) -> bytes:
+    """A task as it is written; less, where the input ends early."""
+    length = source.read(_LENGTH)
+    size = int.from_bytes(length, "big")
+    return length + (source.read(size) if size <= TASK_MOST else b"")
+
+
 def read_task(source: BinaryIO) -> Task:
     """A task, from the program that started this one. Raises ValueError for something else."""
-    size = int.from_bytes(source.read(_LENGTH), "big")
-    data = source.read(size) if 0 < size <= TASK_MOST else b""
-    task = pickle.loads(data) if len(data) == size and data else None
+    data = read_bytes(source)
+    whole = len(data) > _LENGTH and len(data) == _LENGTH + int.from_bytes(data[:_LENGTH], "big")
+    task = pickle.loads(data[_LENGTH:]) if whole else None
     if not isinstance(task, Task):
         raise ValueError("there is no task: an engine of `sluice chain --engine` starts this program")
     return task

@@ -8,14 +8,14 @@ runs. When an agent or its host ends, the controller of the chain asks for anoth
 from __future__ import annotations
 
 import contextlib
-import importlib
+import importlib.util
 import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Protocol
 
 from sluice.chain.processes.limits import end_with_controller
 
@@ -71,6 +71,18 @@ class _Child:
         self.process.wait()
 
 
+def _started(words: list[str], task: bytes) -> Running:
+    """A program of this host with a task as its input, which stays open. Raises EngineError."""
+    try:
+        process = subprocess.Popen(words, stdin=subprocess.PIPE, preexec_fn=end_with_controller)
+        assert process.stdin is not None
+        process.stdin.write(task)
+        process.stdin.flush()
+    except OSError as error:
+        raise EngineError(f"{words[0]}: {error.strerror}") from error
+    return _Child(process)
+
+
 @dataclass(frozen=True)
 class CommandEngine:
     """Runs agents by a command, to which that of the agent is appended. {name} and {number} in its words are those
@@ -82,79 +94,25 @@ class CommandEngine:
     def start(self, name: str, task: bytes) -> Running:
         number = name.partition("#")[2] or "0"
         words = [word.replace("{name}", name).replace("{number}", number) for word in self.words]
-        try:
-            process = subprocess.Popen(
-                [*words, sys.executable, *PROGRAM], stdin=subprocess.PIPE, preexec_fn=end_with_controller
-            )
-            assert process.stdin is not None
-            process.stdin.write(task)
-            process.stdin.flush()
-        except OSError as error:
-            raise EngineError(f"{words[0]}: {error.strerror}") from error
-        return _Child(process)
-
-
-@dataclass
-class _Actor:
-    ray: Any
-    actor: Any
-    done: Any
-    _why: str | None = field(default=None)
-
-    def ended(self) -> str | None:
-        if self._why is None and self.ray.wait([self.done], timeout=0)[0]:
-            try:
-                self._why = f"its actor ended with status {self.ray.get(self.done)}"
-            except Exception as error:  # of Ray: the actor died with its node
-                self._why = f"its actor is lost: {type(error).__name__}"
-        return self._why
-
-    def stop(self) -> None:
-        self.ray.kill(self.actor)
-
-
-class Host:
-    """An actor of Ray: runs one agent on its node."""
-
-    def run(self, task: bytes) -> int:
-        """Until it has ended: its exit status."""
-        process = subprocess.Popen([sys.executable, *PROGRAM], stdin=subprocess.PIPE, preexec_fn=end_with_controller)
-        assert process.stdin is not None
-        process.stdin.write(task)
-        process.stdin.flush()  # it stays open: the agent ends when it is closed
-        return process.wait()
+        return _started([*words, sys.executable, *PROGRAM], task)
 
 
 @dataclass(frozen=True)
 class RayEngine:
-    """Runs each agent in an actor of a Ray cluster, which chooses its node. address: of the cluster; "" for what Ray
-    finds. cpus: that an actor needs.
+    """Runs each agent in an actor of a Ray cluster, which chooses its node (ray_actor.py). address: of the cluster;
+    "" for the one that Ray finds.
     """
 
     address: str = ""
-    cpus: float = 1.0
 
     def start(self, name: str, task: bytes) -> Running:
-        ray = import_ray()
-        try:
-            ray.init(address=self.address or "auto", log_to_driver=True, logging_level="WARNING")
-            kind = ray.remote(num_cpus=self.cpus, scheduling_strategy="SPREAD", max_restarts=0)(Host)
-            actor = kind.options(name=None).remote()
-            return _Actor(ray, actor, actor.run.remote(task))
-        except Exception as error:  # Ray raises many
-            raise EngineError(f"Ray at {self.address or 'auto'} cannot run '{name}': {error}") from error
-
-
-def import_ray() -> Any:
-    """The module. Raises EngineError where it is missing."""
-    try:
-        return importlib.import_module("ray")
-    except ImportError as error:
-        raise EngineError("Ray is not installed: install it by `pip install 'sluice[cluster]'`") from error
+        words = [sys.executable, "-m", "sluice.chain.hosts.ray_actor", self.address or "auto", name]
+        return _started(words, task)
 
 
 def _ray(rest: str) -> Engine:
-    import_ray()
+    if importlib.util.find_spec("ray") is None:
+        raise EngineError("Ray is not installed: install it by `pip install 'sluice[cluster]'`")
     return RayEngine(rest)
 
 

@@ -63,7 +63,7 @@ REHEARSALS = (
     Rehearsal(
         next(one for one in subjects.SUBJECTS if one.program == "darkstat"),
         ("-r", "{capture}", "--export", "{output}"),
-        ("-lpcap", "-lz"),
+        ("-lpcap", "-lz", "-lbsd"),
     ),
 )
 

@@ -70,6 +70,8 @@ SUBJECTS = (
         *("darkstat", "darkstat", "autoreconf -fi >autoreconf.log 2>&1 && " + CONFIGURE),
         ("libpcap-dev", "zlib1g-dev", "libbsd-dev", "autoconf"),
         {PROTOTYPE: (1143, 126, 99, 60)},
+        # its start in the background, a lock among its processes, and the import of a database
+        not_receive=("daemonize_start", "lock", "read16", "read32", "read64", "readn"),
     ),
     Subject("httpry", "httpry", "make", ("libpcap-dev",)),
     Subject("tinyproxy", "tinyproxy"),

@@ -42,8 +42,25 @@ class Subject:
     """Theirs of variables that impact packets and logs (table 4.13)."""
     times: dict[str, str] = field(default_factory=dict[str, str])
     """Theirs of compiling and analysing, and memory (table 4.17)."""
+    assume: tuple[str, ...] = ()
+    """Options of the analysis, as a user who knows the program gives them: `--assume`."""
+    not_receive: tuple[str, ...] = ()
+    """`--not-receive`."""
 
 
+CONTROL = (
+    *(
+        "socket_do_accept",
+        "socket_accept_unix",
+        "man_read",
+        "sitnl_send",
+        "recv_control",
+        "control_message_from_parent",
+    ),
+    *("proxy_connection_io_recv", "recv_line", "socks_handshake", "recv_socks_reply", "socks_username_password_auth"),
+    *("packet_id_persist_load", "status_read", "format_extended_socket_error"),
+)
+"""Functions of OpenVPN that receive from its management interface, the kernel, proxies and files, and no packets."""
 PROTOTYPE, THESIS = "prototype", "thesis"
 SUBJECTS = (
     Subject("fprobe", "fprobe", needs=("libpcap-dev",), known={PROTOTYPE: (198, 90, 54, 16)}),
@@ -51,8 +68,10 @@ SUBJECTS = (
     Subject("pen", "pen", needs=("libssl-dev",), known={PROTOTYPE: (649, 117, 111, 91)}),
     Subject(
         *("darkstat", "darkstat", "autoreconf -fi >autoreconf.log 2>&1 && " + CONFIGURE),
-        ("libpcap-dev", "zlib1g-dev", "autoconf"),
+        ("libpcap-dev", "zlib1g-dev", "libbsd-dev", "autoconf"),
         {PROTOTYPE: (1143, 126, 99, 60)},
+        # its start in the background, a lock among its processes, and the import of a database
+        not_receive=("daemonize_start", "lock", "read16", "read32", "read64", "readn"),
     ),
     Subject("httpry", "httpry", "make", ("libpcap-dev",)),
     Subject("tinyproxy", "tinyproxy"),
@@ -64,6 +83,8 @@ SUBJECTS = (
         {PROTOTYPE: (10228, 140, 133, 62), THESIS: (8704, 156, 131, 106)},
         {THESIS: "97/102"},
         {PROTOTYPE: "2.3 s, 349 MB", THESIS: "5.5 h, 7.3 GB"},
+        ("dlopen",),  # no plug-in is loaded
+        CONTROL,
     ),
     Subject(
         *("haproxy", "haproxy", "make TARGET=linux-glibc CPU_CFLAGS=-O0 USE_THREAD=1"),
@@ -188,7 +209,8 @@ def main() -> int:
             continue
         print(f"{subject.program} ...", file=sys.stderr)
         try:
-            found[subject.program] = analyze(str(module_of(subject, folder)))
+            module = str(module_of(subject, folder))
+            found[subject.program] = analyze(module, not_receive=subject.not_receive, assume=subject.assume)
         except (AnalyzeError, subprocess.CalledProcessError) as error:
             print(f"{subject.program}: left out: {error}", file=sys.stderr)
     print(table(found))

@@ -42,7 +42,7 @@ READERS = (
     Reader(
         "p0f", ("-f", "{folder}/p0f/p0f.fp", "-r", "{capture}", "-o", "{folder}/p0f.log"), ("-lpcap", "-lm")
     ),
-    Reader("darkstat", ("-r", "{capture}", "--export", "{folder}/darkstat.db"), ("-lpcap", "-lz")),
+    Reader("darkstat", ("-r", "{capture}", "--export", "{folder}/darkstat.db"), ("-lpcap", "-lz", "-lbsd")),
     Reader("httpry", ("-r", "{capture}", "-o", "{folder}/httpry.log"), ("-lpcap", "-lm")),
 )  # fmt: skip
 

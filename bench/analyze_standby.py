@@ -4,7 +4,8 @@
 
 The programs are p0f and darkstat from Debian's sources, which keep hosts and flows as PRADS does, and read captures in
 one thread. They are fetched, recorded and instrumented as by `sluice analyze`. p0f draws a seed for its hashes when it
-starts, which no packet changes; here it reads zeros, as both instances need the same. The primary processes a capture
+starts, which no packet changes; here it reads zeros, as both instances need the same. darkstat reads the clock when it
+starts, and writes that time for each host; here its clock stands still. The primary processes a capture
 up to a packet and exports its state after each; the standby takes over, and processes the rest. What both put out (the
 log of p0f, the database that darkstat writes at the end) has to equal the output of one instance. Instructions are
 counted by callgrind, if valgrind is there.
@@ -21,7 +22,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -58,12 +59,15 @@ class Rehearsal:
 
 
 P0F = subjects.Subject("p0f", "p0f", "sed -i s,/dev/urandom,/dev/zero, p0f.c && ./build.sh", ("libpcap-dev",))
+_FETCHED = next(one for one in subjects.SUBJECTS if one.program == "darkstat")
+_CLOCK = "sed -i 's/clock_gettime(clk_id, &t);/t.tv_sec = 1700000000, t.tv_nsec = 0;/' now.c"
+DARKSTAT = replace(_FETCHED, build=f"{_CLOCK} && {_FETCHED.build}")
 REHEARSALS = (
     Rehearsal(P0F, ("-f", "{folder}/p0f/p0f.fp", "-r", "{capture}", "-o", "{output}"), ("-lpcap", "-lm")),
     Rehearsal(
-        next(one for one in subjects.SUBJECTS if one.program == "darkstat"),
+        DARKSTAT,
         ("-r", "{capture}", "--export", "{output}"),
-        ("-lpcap", "-lz"),
+        ("-lpcap", "-lz", "-lbsd"),
     ),
 )
 

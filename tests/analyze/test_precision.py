@@ -4,6 +4,8 @@ that run several times at once, and what a thread begins with from what packets 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from sluice.analyze.report.model import Analysis, Variable
@@ -204,3 +206,53 @@ def test_what_constant_arguments_rule_out_is_not_reached(tmp_path_factory: pytes
     not_changed = {"names", "known", "kept", "passed"}
     changed = {"switched", "before_it", "by_pointer", "twice"}  # before_it: the first packet was received there
     assert {name for name in not_changed | changed if by_name[name].updates} == changed
+
+
+LIBRARY = r"""
+#include <stdio.h>
+struct stream { unsigned char *next_in; long available; unsigned char *next_out; };
+int compress_some(struct stream *stream);
+void unknown(const char *, char *);
+struct record { int *counted; int *fixed; };
+static unsigned char taken[64], made[64];
+static const char page[] = "a page";
+static char given[8];
+static int counts, fixed;
+static struct record *records;
+static unsigned records_count;
+
+static void *grow(void *old, unsigned before, unsigned bytes) {
+  char *memory = realloc(old, bytes);
+  memset(memory + before, 0, bytes - before);
+  return memory;
+}
+
+int main(int argc, char **argv) {
+  char error[256];
+  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error);
+  for (int i = 0; i < argc; i++) {
+    records = grow(records, records_count * sizeof(*records), (records_count + 1) * sizeof(*records));
+    records[records_count].counted = &counts;
+    records[records_count++].fixed = &fixed;
+  }
+  for (;;) {
+    struct pcap_pkthdr header;
+    const struct packet *packet = (const struct packet *)pcap_next(handle, &header);
+    if (!packet) return 0;
+    struct stream stream = {taken, sizeof(taken), made};
+    compress_some(&stream);
+    unknown(page, given);
+    ++*records[packet->ttl % records_count].counted;
+    printf("%d %d %s %s %d\n", counts, fixed, given, page, made[0] + taken[0]);
+  }
+}
+"""
+
+
+def test_what_descriptions_and_unknown_functions_write(tmp_path: Path) -> None:
+    models = tmp_path / "stream.yaml"
+    models.write_text('externals:\n  - functions: [compress_some]\n    writes: [arg0, "*arg0+16"]\n', encoding="utf-8")
+    by_name = {one.name: one for one in analysis_of(LIBRARY, tmp_path, models=[str(models)]).variables}
+    assert {name for name in ("taken", "made", "page", "given") if by_name[name].updates} == {"made", "given"}
+    # memory that has grown is filled from a variable distance on, and keeps its members
+    assert {name for name in ("counts", "fixed") if by_name[name].updates} == {"counts"}

@@ -110,3 +110,48 @@ def test_a_program_with_threads_is_not_exported(capture: Path, tmp_path: Path) -
         run(program, capture, SLUICE_STATE_TO=str(tmp_path / "to"))
     assert caught.value.returncode == 70 and b"several threads" in caught.value.stderr
     run(program, capture, SLUICE_STATE_TO=str(tmp_path / "to"), SLUICE_STATE_SETTLE="1")
+
+
+TRUNCATED = """
+#include "box.h"
+#include <stddef.h>
+#include <stdio.h>
+struct bucket {
+  struct bucket *next;
+  unsigned long count;
+  union {
+    struct { unsigned ttl; } small;
+    struct { char name[64]; struct bucket *inner; } large;
+  } u;
+};
+static struct bucket *buckets;
+int main(int argc, char **argv) {
+  char error[256];
+  pcap_t *handle = pcap_open_live(argv[1], 65535, 1, 1000, error);
+  for (;;) {
+    struct pcap_pkthdr header;
+    const struct packet *packet = (const struct packet *)pcap_next(handle, &header);
+    if (!packet) return 0;
+    struct bucket *at = buckets;
+    while (at && at->u.small.ttl != packet->ttl) at = at->next;
+    if (!at) {
+      at = calloc(1, offsetof(struct bucket, u) + sizeof(at->u.small));
+      at->u.small.ttl = packet->ttl;
+      at->next = buckets;
+      buckets = at;
+    }
+    printf("%u %lu\\n", packet->ttl, ++at->count);
+  }
+}
+"""
+
+
+def test_objects_that_end_in_a_member_of_a_union_have_their_pointers(capture: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text(TRUNCATED)
+    module, program = to_bitcode(tmp_path / "a.c", tmp_path / "a.bc", f"-I{SUBJECTS}"), tmp_path / "a"
+    instrument(str(module), tmp_path / "i.bc")
+    (tmp_path / "state.c").write_text(serialise(str(module)).text, encoding="utf-8")
+    link(tmp_path / "i.bc", program, [str(tmp_path / "state.c"), str(REPLAY), PCAP])
+    rest, to = split(capture, tmp_path / "rest.pcap"), str(tmp_path / "to")
+    first = run(program, capture, SLUICE_STATE_TO=to, SLUICE_STATE_MODEL="changed", SLUICE_STATE_STOP=str(STOP))
+    assert first + run(program, rest, SLUICE_STATE_FROM=to) == run(program, capture)

@@ -20,10 +20,10 @@ static void pointers_of(const struct block *block, const struct sluice_type *typ
     if (step && from > at + member->offset) first = (from - at - member->offset) / step;
     for (uint64_t n = first; n < member->count; n++) {
       const uint64_t offset = at + member->offset + n * step;
-      if (offset >= to || offset + step > block->size) break;
+      if (offset >= to || offset >= block->size) break;
       if (member->kind == SLUICE_RECORD)
         pointers_of(block, member->of, offset, from, to, action);
-      else if (offset >= from && offset + step <= to)
+      else if (offset >= from && offset + step <= to && offset + step <= block->size)
         action(block, offset, member);
     }
   }
@@ -49,7 +49,8 @@ static uint64_t end_of_views(const struct object *object, uint64_t next, uint64_
 
 void sluice_each_pointer(const struct block *block, uint64_t from, uint64_t to, each_pointer action) {
   const struct sluice_type *type = block->type;
-  const uint64_t count = !type || !type->size ? 0 : type->open ? 1 : block->size / type->size;
+  uint64_t count = !type || !type->size ? 0 : type->open ? 1 : block->size / type->size;
+  if (!count && type && type->size) count = 1; /* allocated up to the member of a union that it uses */
   for (uint64_t n = count ? from / type->size : 0; n < count && n * type->size < to; n++)
     pointers_of(block, type, n * type->size, from, to, action);
   if (block->object && type && count && count * type->size < block->size)

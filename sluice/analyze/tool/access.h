@@ -92,8 +92,10 @@ class Accesses {
   void add_overwrite(const llvm::Value *pointer, uint64_t bytes, Effects &effects);
   uint32_t footprint(const llvm::Value *pointer, uint64_t bytes);
   uint32_t footprint(std::vector<Range> ranges);
-  uint32_t written(const llvm::Value *pointer, uint64_t bytes);
+  uint32_t written(const llvm::Value *pointer, uint64_t bytes) { return writable(footprint(pointer, bytes)); }
+  uint32_t writable(uint32_t all);
   uint32_t closure(const llvm::CallBase &call);
+  uint32_t pointee(const llvm::Value *pointer, uint64_t offset);
   void find_groups();
   uint32_t escaped();
   void add_range(NodeId cell, uint64_t bytes, std::vector<Range> &ranges) const;

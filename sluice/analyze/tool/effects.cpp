@@ -94,6 +94,10 @@ void Accesses::collect_external(const llvm::CallBase &call, const llvm::Function
     effects.writes.push_back(written(argument, kToEnd));
     if (overwritten) add_overwrite(argument, bytes, effects);
   }
+  if (model && model->writes)
+    for (const Operand &operand : *model->writes)
+      if (operand.kind == Operand::Pointee && operand.index < call.arg_size())
+        effects.writes.push_back(writable(pointee(call.getArgOperand(operand.index), operand.offset)));
   if (models_.output(name)) effects.reads.push_back(closure(call));
 }
 
@@ -104,7 +108,7 @@ void Accesses::collect_unknown(const llvm::CallBase &call, Effects &effects) {
     effects.writes.push_back(written(argument.get(), kToEnd));
   }
   effects.reads.push_back(escaped());
-  effects.writes.push_back(escaped());
+  effects.writes.push_back(writable(escaped()));
 }
 
 uint32_t Accesses::escaped() {
@@ -172,9 +176,21 @@ uint32_t Accesses::footprint(std::vector<Range> ranges) {
   return number;
 }
 
-// Of a write, which cannot change constants.
-uint32_t Accesses::written(const llvm::Value *pointer, uint64_t bytes) {
-  const uint32_t all = footprint(pointer, bytes);
+// All from where a pointer points that lies `offset` bytes after the targets of a pointer.
+uint32_t Accesses::pointee(const llvm::Value *pointer, uint64_t offset) {
+  const Memory &memory = points_to_.memory();
+  std::vector<Range> ranges;
+  for (const NodeId base : points_to_.targets(pointer)) {
+    const auto &cells = memory.cells(memory.object_of(base));
+    const auto found = cells.find(memory.folded(memory.object_of(base), memory.offset_of(base) + offset));
+    if (found == cells.end()) continue;
+    for (const NodeId cell : points_to_.constraints().targets(found->second)) add_range(cell, kToEnd, ranges);
+  }
+  return footprint(std::move(ranges));
+}
+
+// Of a footprint, what a write can change: no constants.
+uint32_t Accesses::writable(uint32_t all) {
   const auto is_constant = [this](const Range &range) { return points_to_.memory().object(range.object).constant; };
   if (llvm::none_of(ranges_[all], is_constant)) return all;
   std::vector<Range> ranges = ranges_[all];

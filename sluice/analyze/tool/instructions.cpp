@@ -90,6 +90,16 @@ void PointsTo::add_access(const llvm::Value *pointer, const llvm::Value *data, l
   }
 }
 
+// Whether an address at a variable distance after a pointer is used to fill memory up to an unknown end only, as when an
+// array has grown. It says nothing of the elements of the array: no pointer is read or written there.
+static bool only_clears(const llvm::GetElementPtrInst &address) {
+  if (address.getNumIndices() != 1 || !llvm::isa<llvm::ZExtInst>(address.getOperand(1)) || address.use_empty()) return false;
+  return llvm::all_of(address.users(), [&](const llvm::User *user) {
+    const auto *fill = llvm::dyn_cast<llvm::MemSetInst>(user);
+    return fill && fill->getRawDest() == &address && !llvm::isa<llvm::Constant>(fill->getLength());
+  });
+}
+
 void PointsTo::add(const llvm::Instruction &instruction) {
   using namespace llvm;
   if (auto *call = dyn_cast<CallBase>(&instruction)) {
@@ -101,7 +111,9 @@ void PointsTo::add(const llvm::Instruction &instruction) {
   } else if (auto *store = dyn_cast<StoreInst>(&instruction)) {
     const Value *data = store->getValueOperand();
     add_access(store->getPointerOperand(), data, data->getType(), true);
-  } else if (auto *address = dyn_cast<GetElementPtrInst>(&instruction)) {
+  } else if (auto *address = dyn_cast<GetElementPtrInst>(&instruction); address && only_clears(*address)) {
+    constraints_.derive(value(address), value(address->getPointerOperand()), {{PointerOp::Walk, 0, 0}});
+  } else if (address) {
     constraints_.derive(value(address), value(address->getPointerOperand()), operations_of(*cast<GEPOperator>(address)));
   } else if (auto *phi = dyn_cast<PHINode>(&instruction)) {
     if (!carries_pointers(phi->getType())) return;

@@ -190,7 +190,14 @@ struct sl_iso_log {
     uint32_t updates[SL_ISO_PACKETS + 1], committed[SL_ISO_PACKETS + 1];
 };
 
-enum sl_iso_action { SL_ISO_DROP, SL_ISO_REWRITE, SL_ISO_REDIRECT, SL_ISO_RESET, SL_ISO_SEND, SL_ISO_PUBLISH };
+enum sl_iso_action {
+    SL_ISO_DROP, SL_ISO_REWRITE, SL_ISO_REDIRECT, SL_ISO_RESET, SL_ISO_SEND,
+    SL_ISO_SEND_APART,                   /* struct sl_iso_apart, then the packet */
+    SL_ISO_PUBLISH,
+};
+
+/* Of a packet that is sent, and not about the current one. */
+struct sl_iso_apart { uint64_t time; uint32_t link_type, port; };
 
 struct sl_iso_entry {
     uint32_t size;                       /* with its bytes, a multiple of 8 */
@@ -198,7 +205,8 @@ struct sl_iso_entry {
     uint16_t event;                      /* of SL_ISO_PUBLISH: its number in the chain */
     uint32_t frame;                      /* place of the packet, from 1; 0 without one */
     uint32_t current;                    /* the packet is processed: not so for timers that fire before it */
-    uint32_t at, length;                 /* of a change: its place in the packet; of a redirection: the port */
+    /* `at`: of a change its place in the packet; of a sent packet, 1 for the reverse direction. `length`: of a redirection the port. */
+    uint32_t at, length;
     struct sl_iso_place place;
 };
 
@@ -220,6 +228,7 @@ struct sl_iso_function {
 
 /* As sluice/chain/processes/memory.py has them. */
 _Static_assert(offsetof(struct sl_iso_stack, queue) == 132160 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
+_Static_assert(offsetof(struct sl_iso_slot, references) == 18584 && sizeof(struct sl_iso_log) == 4112, "see memory.py, mirror.py");
 _Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
 _Static_assert(sizeof(struct sl_iso_control) <= 1 << 18, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_function, done) == 4 && offsetof(struct sl_iso_queue, batch) == 4, "see sl_iso_done");

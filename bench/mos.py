@@ -5,7 +5,8 @@ capture, each in turn with the function that does the same (bench/mos/). Prints 
 less what it takes for an empty capture, so that reading the file counts in both, and the median of the ratios within
 turns. --instructions: in their place the instructions that valgrind counts, whatever else the machine does.
 --contexts N: the monitor with one and with N contexts, by the clock, which needs N idle cores. Without FILE a capture
-is made: 100,000 segments of 1,000 bytes in 1,000 connections, every other one acknowledged, a microsecond apart.
+is made: 100,000 segments of 1,000 bytes in 1,000 connections, every other one acknowledged, a microsecond apart; with
+--files one of 10,000 connections of ten packets, each a request and a response of 1 KB, of which 100 are open at once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).absolute().parent.parent))
 from sluice.cli.main import main as sluice
 from sluice.engine.compiler import compiler
 from tests.support.capture import pcap
-from tests.support.connection import handshake, pair
+from tests.support.connection import goodbye, handshake, pair
 
 ROOT = Path(__file__).absolute().parent.parent
 HERE = Path(__file__).with_name("mos")
@@ -47,6 +48,20 @@ def capture(path: Path) -> None:
     for number in range(100):
         packets += [client.send("A", b"x" * 1000) for client, _ in hosts]
         packets += [server.send("A") for _, server in hosts if number % 2]
+    path.write_bytes(pcap(packets, [1000 + at / 1e6 for at in range(len(packets))]))
+
+
+def files(path: Path) -> None:
+    """Connections that each fetch a file of 1 KB, 100 at once."""
+    request, response = b"GET / HTTP/1.1\r\n\r\n".ljust(100), b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 1024
+    packets: list[bytes] = []
+    for first in range(0, 10000, 100):
+        hosts = [pair(port=1024 + first + number) for number in range(100)]
+        talks = [
+            [*handshake(c, s), c.data(request), s.send("A"), s.data(response), c.send("A"), *goodbye(c, s)]
+            for c, s in hosts
+        ]
+        packets += [packet for turn in zip(*talks, strict=True) for packet in turn]
     path.write_bytes(pcap(packets, [1000 + at / 1e6 for at in range(len(packets))]))
 
 
@@ -133,6 +148,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--contexts", type=int, default=0)
     parser.add_argument("--instructions", action="store_true", help="count them by valgrind")
+    parser.add_argument("--files", action="store_true", help="make connections of ten packets")
     options = parser.parse_args()
     if options.instructions:
         if not shutil.which("valgrind"):
@@ -143,7 +159,7 @@ def main() -> int:
         made, empty = folder / "mos", folder / "empty.pcap"
         path = options.file or folder / "trace.pcap"
         if not options.file:
-            capture(path)
+            (files if options.files else capture)(path)
         empty.write_bytes(pcap([]))
         assert sluice(["mos", "-o", str(made)]) == 0
         subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *PORTABLE], check=True)

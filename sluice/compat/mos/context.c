@@ -100,6 +100,7 @@ static void free_context(struct mos_context *context)
     mos_sockets_free(context);
     mos_flow_index_close(context);
     mos_registrations_forget(context);
+    mos_spare_free(&context->spare);
     free(context->timers);
     free(context->packet.memory);
     free(context->shown);

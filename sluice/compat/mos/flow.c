@@ -82,8 +82,8 @@ void mos_flow_begin(struct mos_context *context, struct mos_flow **place, struct
     flow->instance = instance;
     mos_ip_ends(context->packet.ip, context->packet.tcp, flow->ends);
     flow->six = mos_ip_of(context->packet.ip).six;
-    mos_buffer_begin(&flow->buffer[0], &sequences[1]);
-    mos_buffer_begin(&flow->buffer[1], &sequences[0]);
+    mos_buffer_begin(&flow->buffer[0], &sequences[1], &context->spare);
+    mos_buffer_begin(&flow->buffer[1], &sequences[0], &context->spare);
     flow->end[0].state = MOS_CLOSED;
     flow->end[1].state = MOS_LISTEN;
     for (unsigned i = 0; i < count; i++) {

@@ -236,6 +236,7 @@ struct mos_context {
     uint8_t *again;               /* a packet that returns to the stack, of UINT16_MAX bytes */
     void (*enter)(struct mos_context *context, const struct sl_frame *frame, sl_bytes ip);   /* its stack, at IP */
     uint64_t flows, time;
+    struct mos_spare spare;       /* of receive buffers */
     bool started;                 /* a packet was received */
     struct mos_timer *timers;     /* a heap */
     unsigned timer_count, timer_room;

@@ -3,15 +3,46 @@
 #include <stdlib.h>
 #include <string.h>
 
-void mos_buffer_begin(struct mos_buffer *buffer, const struct sl_sequence *sequence)
+/* --- memory --- */
+
+static uint8_t *take_memory(struct mos_spare *spare, uint32_t size)
 {
-    *buffer = (struct mos_buffer){.sequence = sequence, .fin = MOS_NO_FIN, .most = UINT64_MAX};
+    if (!spare || !spare->count || spare->size != size)
+        return malloc(size);
+    uint8_t *bytes = spare->first;
+    memcpy(&spare->first, bytes, sizeof spare->first);
+    spare->count--;
+    return bytes;
+}
+
+static void give_memory(struct mos_spare *spare, uint8_t *bytes, uint32_t size)
+{
+    if (spare && bytes && !spare->count)
+        spare->size = size;
+    if (!spare || !bytes || spare->size != size || size < sizeof spare->first || size > MOS_SPARE_MOST / (spare->count + 1)) {
+        free(bytes);
+        return;
+    }
+    memcpy(bytes, &spare->first, sizeof spare->first);
+    spare->first = bytes;
+    spare->count++;
+}
+
+void mos_spare_free(struct mos_spare *spare)
+{
+    while (spare->count)
+        free(take_memory(spare, spare->size));
+}
+
+void mos_buffer_begin(struct mos_buffer *buffer, const struct sl_sequence *sequence, struct mos_spare *spare)
+{
+    *buffer = (struct mos_buffer){.spare = spare, .sequence = sequence, .fin = MOS_NO_FIN, .most = UINT64_MAX};
 }
 
 void mos_buffer_free(struct mos_buffer *buffer)
 {
-    free(buffer->bytes);
-    mos_buffer_begin(buffer, NULL);
+    give_memory(buffer->spare, buffer->bytes, buffer->size);
+    mos_buffer_begin(buffer, NULL, NULL);
 }
 
 void mos_buffer_set_origin(struct mos_buffer *buffer, uint32_t number)
@@ -88,14 +119,14 @@ bool mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
     uint8_t *bytes = NULL;
     uint64_t end = mos_buffer_farthest(buffer), base = buffer->base;
     if (size && buffer->bytes) {
-        bytes = malloc(size);
+        bytes = take_memory(buffer->spare, size);
         if (!bytes)
             return false;
         base = end > base + size ? end - size : base;
         for (uint64_t at = base; at < end; at++)
             bytes[at % size] = buffer->bytes[at % buffer->size];
     }
-    free(buffer->bytes);
+    give_memory(buffer->spare, buffer->bytes, buffer->size);
     buffer->bytes = bytes;
     buffer->size = size;
     buffer->base = bytes ? base : end;
@@ -105,7 +136,7 @@ bool mos_buffer_resize(struct mos_buffer *buffer, uint32_t size)
 bool mos_buffer_reserve(struct mos_buffer *buffer)
 {
     if (!buffer->bytes && buffer->size)
-        buffer->bytes = malloc(buffer->size);
+        buffer->bytes = take_memory(buffer->spare, buffer->size);
     return buffer->bytes;
 }
 

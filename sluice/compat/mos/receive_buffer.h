@@ -11,7 +11,15 @@
 
 #define MOS_NO_FIN (UINT64_MAX - 1)   /* no offset, nor is the one after it */
 
+/* Memory of buffers that ended, all of one size, for the next ones: short connections would else return it to the system,
+ * and get it back page by page. Bounded by MOS_SPARE_MOST bytes. */
+struct mos_spare { uint8_t *first; uint32_t size, count; };
+enum { MOS_SPARE_MOST = 4 << 20 };
+
+void mos_spare_free(struct mos_spare *spare);
+
 struct mos_buffer {
+    struct mos_spare *spare; /* where its memory comes from; or NULL */
     uint8_t *bytes;          /* NULL until there is something to keep */
     uint32_t size;           /* 0: none are stored */
     bool last;               /* of overlapping bytes the last copy stays, else the first */
@@ -26,7 +34,7 @@ struct mos_buffer {
 /* The read position of one program. */
 struct mos_reader { uint64_t read, lost; };
 
-void mos_buffer_begin(struct mos_buffer *buffer, const struct sl_sequence *sequence);
+void mos_buffer_begin(struct mos_buffer *buffer, const struct sl_sequence *sequence, struct mos_spare *spare);
 void mos_buffer_free(struct mos_buffer *buffer);
 
 /* Byte 0 has this number, unless there are bytes of the stream. */

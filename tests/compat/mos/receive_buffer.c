@@ -30,6 +30,8 @@ static unsigned extents(const struct mos_buffer *buffer)
     return count;
 }
 
+static struct mos_spare spare;
+
 /* As the stack does: `units` of sequence space from `offset` on. */
 static void insert(uint64_t offset, uint64_t units)
 {
@@ -53,7 +55,7 @@ static void receive(struct mos_buffer *buffer, uint64_t from, const char *bytes)
 static void begin(struct mos_buffer *buffer)
 {
     sl_sequence_reset(&sequence, &rules);
-    mos_buffer_begin(buffer, &sequence);
+    mos_buffer_begin(buffer, &sequence, &spare);
     insert((uint64_t)-1, 1);   /* SYN */
     mos_buffer_begins_at(buffer, ORIGIN);
     CHECK(mos_buffer_next(buffer) == 0 && mos_buffer_offset(buffer, ORIGIN + 5) == 5 && mos_buffer_offset(buffer, ORIGIN - 1) == -1);
@@ -140,7 +142,7 @@ static void origin(void)
 {
     struct mos_buffer b;
     sl_sequence_reset(&sequence, &rules);
-    mos_buffer_begin(&b, &sequence);
+    mos_buffer_begin(&b, &sequence, &spare);
     mos_buffer_begins_at(&b, 77);
     mos_buffer_begins_at(&b, ORIGIN);
     CHECK(mos_buffer_offset(&b, ORIGIN + 1) == 1 && mos_buffer_next(&b) == 0);
@@ -152,6 +154,31 @@ static void origin(void)
     end(&b);
 }
 
+/* Memory of a buffer that ended is the next one's of that size; what is stored is bounded. */
+static void memory(void)
+{
+    enum { BIG = MOS_SPARE_MOST / 2 };
+    struct mos_spare own = {0};
+    struct mos_buffer b[4];
+    for (int i = 0; i < 4; i++) {
+        mos_buffer_begin(&b[i], &sequence, &own);
+        CHECK(mos_buffer_resize(&b[i], i < 3 ? BIG : 64) && mos_buffer_reserve(&b[i]));
+    }
+    const uint8_t *second = b[1].bytes;
+    for (int i = 0; i < 4; i++)
+        mos_buffer_free(&b[i]);
+    CHECK(own.count == 2 && own.size == BIG);   /* neither the third, nor one of another size */
+    for (int i = 0; i < 2; i++) {
+        mos_buffer_begin(&b[i], &sequence, &own);
+        CHECK(mos_buffer_resize(&b[i], i ? 64 : BIG) && mos_buffer_reserve(&b[i]));
+    }
+    CHECK(b[0].bytes == second && own.count == 1);
+    mos_buffer_free(&b[0]);
+    mos_buffer_free(&b[1]);
+    mos_spare_free(&own);
+    CHECK(own.count == 0);
+}
+
 int main(void)
 {
     CHECK(sl_pool_open(&pool, 1 << 20) == 0);
@@ -159,6 +186,8 @@ int main(void)
     fin();
     give_up();
     origin();
+    memory();
+    mos_spare_free(&spare);
     sl_pool_close(&pool);
     return 0;
 }

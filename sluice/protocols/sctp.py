@@ -277,8 +277,8 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
 
 
 def sctp_message_parser(limit: int = 1 << 17, messages: int = 1 << 16) -> Connectionless:
-    """User messages. `limit`: bytes of a fragmented message; a longer one is dropped. `messages`: that may be incomplete
-    at once, at most; at the bound, one that would soon time out is evicted.
+    """User messages. `limit`: bytes of a fragmented message; a longer one is dropped. `messages`: that may be
+    incomplete at once, at most; at the bound, one that would soon time out is evicted.
     """
     message = Connectionless("sctp_message")
     interleaved = sctp_chunk.type == I_DATA

@@ -30,9 +30,9 @@ gap at once, and fragments of a skipped message are dropped; those in I-DATA chu
 another fragment.
 
 Limits: a message is delivered when no number before it is missing; an association has either DATA or I-DATA
-chunks, as its ends negotiate (RFC 8260, 2.1); AUTH chunks (RFC 4895) are skipped; chunks of a packet after one
-with a wrong length are lost; packets without a chunk are separate conversations (`sctp_bare`). The CRC-32C is
-verified only with option `checksums`.
+chunks, as its ends negotiate (RFC 8260, 2.1); 65,536 messages may be incomplete at once (`messages`); AUTH chunks
+(RFC 4895) are skipped; chunks of a packet after one with a wrong length are lost; packets without a chunk are
+separate conversations (`sctp_bare`). The CRC-32C is verified only with option `checksums`.
 """
 
 from typing import Any
@@ -276,8 +276,10 @@ def sctp_parser(limit: int = 1 << 20, limit_chunks: int = 4096) -> ConnectionOri
     return sctp
 
 
-def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
-    """User messages. `limit`: bytes of a fragmented message; a longer one is dropped."""
+def sctp_message_parser(limit: int = 1 << 17, messages: int = 1 << 16) -> Connectionless:
+    """User messages. `limit`: bytes of a fragmented message; a longer one is dropped. `messages`: that may be
+    incomplete at once, at most; at the bound, one that would soon time out is evicted.
+    """
     message = Connectionless("sctp_message")
     interleaved = sctp_chunk.type == I_DATA
     message.header = sctp_chunk + sctp_data
@@ -315,6 +317,7 @@ def sctp_message_parser(limit: int = 1 << 17) -> Connectionless:
     message.psm.stray = (PART >> WHOLE) + Pred(~temp.follows)
     message.psm.last = (PART >> WHOLE) + Pred(message.v.header.end == 1)
     message.timeout = IDLE
+    message.max_instances = messages
 
     message.offer(stream=header.stream, ssn=header.ssn | header.mid, ppid=perm.ppid, unordered=header.unordered)
     message.event.asm = If(message.psm.whole | message.psm.last) >> Assemble()

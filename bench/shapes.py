@@ -1,0 +1,172 @@
+"""What one packet costs, by its shape: `.venv/bin/python bench/shapes.py [--rounds N] [SHAPE ...]`.
+
+Each shape is packets of one length that a sender fills with as many tunnels, headers, records, chunks or elements of a
+list as fit, for stack everything with its default bounds. Prints the CPU time of a packet, and how many times that of
+a packet of this length in order in a connection of TCP. The captures are long, so that opening the box costs little.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+HERE = Path(__file__).absolute().parent
+sys.path.insert(0, str(HERE.parent))
+
+from sluice.engine.box import Settings, compile_stack  # noqa: E402
+from sluice.engine.measure import Candidate, measure  # noqa: E402
+from sluice.stacks.find import find_stack  # noqa: E402
+
+LENGTH = 1460
+"""Bytes of a packet."""
+PACKETS = 60_000
+IPV4, IPV6 = 0x0800, 0x86DD
+Make = Callable[[int, random.Random], bytes]
+"""Makes packet number N."""
+
+
+def eth(body: bytes, kind: int = IPV4) -> bytes:
+    return b"\2\0\0\0\0\1\2\0\0\0\0\2" + struct.pack(">H", kind) + body
+
+
+def ip4(body: bytes, protocol: int, src: bytes = b"\x0a\0\0\1", dst: bytes = b"\x0a\0\0\2") -> bytes:
+    return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(body), 0, 0, 64, protocol, 0) + src + dst + body
+
+
+def ip6(body: bytes, following: int) -> bytes:
+    return struct.pack(">IHBB", 6 << 28, len(body), following, 64) + bytes(15) + b"\1" + bytes(15) + b"\2" + body
+
+
+def udp(sport: int, dport: int, body: bytes) -> bytes:
+    return struct.pack(">HHHH", sport, dport, 8 + len(body), 0) + body
+
+
+INNER = ip4(udp(1, 9, b"x"), 17)
+
+
+def filled(inner: bytes, around: Callable[[bytes], bytes], room: int) -> bytes:
+    """As many layers around it as there is room for."""
+    while len(more := around(inner)) <= room:
+        inner = more
+    return inner
+
+
+def in_order(number: int, _: random.Random) -> bytes:
+    data, turn = LENGTH - 54, number // 512
+    head = struct.pack(">HHIIBBHHH", 1000 + number % 512, 80, 1 + turn * data, 1, 0x50, 0x10, 65535, 0, 0)
+    return eth(ip4(head + bytes(data), 6))
+
+
+def tunnels(head: bytes, protocol: int, *_: object) -> bytes:
+    return eth(filled(INNER, lambda inner: ip4(head + inner, protocol), LENGTH - 14))
+
+
+def in_udp(head: bytes, port: int, framed: bool, _: int, chance: random.Random) -> bytes:
+    """Each tunnel between other addresses and ports."""
+
+    def around(inner: bytes) -> bytes:
+        outer = udp(chance.getrandbits(16), port, head + (eth(inner) if framed else inner))
+        return ip4(outer, 17, chance.randbytes(4), chance.randbytes(4))
+
+    return eth(filled(INNER, around, LENGTH - 14))
+
+
+def extensions(body: bytes, *_: object) -> bytes:
+    packet, following = udp(1, 9, b"x"), 17
+    for _number in range((LENGTH - 54 - len(packet)) // 8):
+        packet, following = bytes([following, 0]) + body + packet, 60
+    return eth(ip6(packet, following), IPV6)
+
+
+def padding(*_: object) -> bytes:
+    count = (LENGTH - 54 - 9) // 8
+    return eth(ip6(bytes([17, count - 1]) + bytes(8 * count - 2) + udp(1, 9, b"x"), 60), IPV6)
+
+
+def names(record: bytes, at: int, number: int, _: random.Random) -> bytes:
+    """A message of DNS with these questions (at 0) or answers (at 1)."""
+    count = (LENGTH - 54) // len(record)
+    counts = [count if place == at else 0 for place in range(4)]
+    return eth(ip4(udp(5353 - at, 53, struct.pack(">6H", number & 0xFFFF, 0, *counts) + record * count), 17))
+
+
+def groups(*_: object) -> bytes:
+    count = (LENGTH - 42) // 8
+    return eth(ip4(struct.pack(">BBHHH", 0x22, 0, 0, 0, count) + b"\4\0\0\0\xe0\1\2\3" * count, 2))
+
+
+def chunks(count: int, step: int, number: int, _: random.Random) -> bytes:
+    """DATA chunks of SCTP whose numbers are `step` apart."""
+    first = 1 + number * count * step
+    heads = (struct.pack(">BBHIHHI", 0, 3, 17, first + n * step, 0, 0, 0) for n in range(count))
+    return eth(ip4(struct.pack(">HHII", 1000, 2000, 7, 0) + b"".join(head + b"x\0\0\0" for head in heads), 132))
+
+
+def fragments(number: int, _: random.Random) -> bytes:
+    """I-DATA chunks, each the beginning of a message that does not end."""
+    count = (LENGTH - 46) // 24
+    first = number * count
+    heads = (struct.pack(">BBHIHHII", 64, 2, 21, 1 + first + n, n, 0, first + n, 0) for n in range(count))
+    return eth(ip4(struct.pack(">HHII", 1000, 2000, 7, 0) + b"".join(head + b"x\0\0\0" for head in heads), 132))
+
+
+SHAPES: dict[str, Make] = {
+    "TCP in order": in_order,
+    "IP in IP": partial(tunnels, b"", 4),
+    "GRE": partial(tunnels, b"\0\0\x08\0", 47),
+    "VXLAN, other addresses": partial(in_udp, b"\x08\0\0\0\0\0\1\0", 4789, True),
+    "GUE, other addresses": partial(in_udp, b"\0\4\0\0", 6080, False),
+    "IPv6 extension headers": partial(extensions, b"\1\4\0\0\0\0"),
+    "IPv6 padding options": padding,
+    "DNS questions": partial(names, b"\0\0\1\0\1", 0),
+    "DNS records": partial(names, b"\0\0\x10\0\1\0\0\0\0\0\0", 1),
+    "DNS names of 127 labels": partial(names, b"\1a" * 127 + b"\0\0\x10\0\1\0\0\0\0\0\0", 1),
+    "IGMP records": groups,
+    "SCTP chunks": partial(chunks, (LENGTH - 46) // 20, 1),
+    "SCTP, 12 chunks": partial(chunks, 12, 1),
+    "SCTP chunks with holes": partial(chunks, (LENGTH - 46) // 20, 2),
+    "SCTP messages that never end": fragments,
+    "VLAN tags": lambda *_: eth(b"\0\1\x81\0" * 350 + b"\0\1\x08\0" + INNER, 0x8100),
+    "MPLS labels": lambda *_: eth(b"\0\1\0\x40" * 349 + b"\0\1\1\x40" + INNER, 0x8847),
+}
+
+
+def write(path: Path, make: Make) -> None:
+    """A capture of a shape."""
+    chance = random.Random(1)
+    with path.open("wb") as out:
+        out.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        for number in range(PACKETS):
+            packet, at = make(number, chance), 10 * number
+            out.write(struct.pack("<4I", 1_700_000_000 + at // 10**6, at % 10**6, len(packet), len(packet)) + packet)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    first, *others = SHAPES
+    unknown = set(options.shapes) - set(SHAPES)
+    if unknown:
+        raise SystemExit(f"shapes: no shape '{min(unknown)}': there are {', '.join(SHAPES)}")
+    candidate = Candidate(compile_stack(find_stack("everything")), Settings(seed=1))
+    base = 0.0
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "shape.pcap"
+        for name in [first, *(options.shapes or others)]:
+            write(path, SHAPES[name])
+            (found,) = measure([candidate], str(path), options.rounds)
+            spent = min(found.cpu_ns) / found.packets
+            base = base or spent
+            print(f"{name:<30} {spent:8.1f} ns {spent / base:6.1f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

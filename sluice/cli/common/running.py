@@ -130,7 +130,8 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     natives: dict[str, str] = dict(options.natives)
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
-        options.fragment_timeout, hold=options.hold, work=options.work, depth=options.nesting,
+        options.fragment_timeout, hold=options.hold, work=options.work, bundle=options.bundle,
+        depth=options.nesting, records=options.records,
     )  # fmt: skip
 
 

@@ -39,6 +39,7 @@ _OUTCOMES = ("malformed:", "cut:", "dropped:")
 _BOX_REASONS = (
     ("unknown link type", "packets of a link type that the stack does not begin with"),
     ("too deep", "packets nested too deeply"),
+    ("too many records", "packets with too many records"),
 )
 
 _UNLEARNED = (

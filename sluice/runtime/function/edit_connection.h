@@ -110,6 +110,12 @@ static inline uint8_t *sl_edit_queue(struct sl_box *box, const struct sl_frame *
     return at;
 }
 
+/* Sends a whole packet that is not about the current one, with the time, the link type and the port of `frame`. back: as
+ * above. False without room. */
+static inline bool sl_send_apart(struct sl_box *box, const struct sl_frame *frame, const void *bytes, uint32_t length, bool back) {
+    return sl_edit_queue(box, frame, bytes, length, NULL, 0, back, true) != NULL;
+}
+
 /* Makes the header of a segment of a side without a received one: `at` has room for SL_EDIT_HEAD_MOST + 40 bytes. block:
  * two positions for an option of selective acknowledgement, or NULL. Returns the bytes of all headers; 0 if the side has
  * sent none yet. */

@@ -49,7 +49,12 @@ SUBJECTS = (
     Subject("fprobe", "fprobe", needs=("libpcap-dev",), known={PROTOTYPE: (198, 90, 54, 16)}),
     Subject("p0f", "p0f", "./build.sh", ("libpcap-dev",), {PROTOTYPE: (640, 83, 62, 37)}),
     Subject("pen", "pen", needs=("libssl-dev",), known={PROTOTYPE: (649, 117, 111, 91)}),
-    Subject("darkstat", "darkstat", needs=("libpcap-dev", "zlib1g-dev"), known={PROTOTYPE: (1143, 126, 99, 60)}),
+    Subject(
+        *("darkstat", "darkstat", "autoreconf -fi >autoreconf.log 2>&1 && " + CONFIGURE),
+        ("libpcap-dev", "zlib1g-dev", "autoconf"),
+        {PROTOTYPE: (1143, 126, 99, 60)},
+    ),
+    Subject("httpry", "httpry", "make", ("libpcap-dev",)),
     Subject("tinyproxy", "tinyproxy"),
     Subject("tayga", "tayga"),
     Subject("dnsmasq", "dnsmasq", "make"),
@@ -73,12 +78,17 @@ def source_lists(folder: Path) -> list[str]:
     """Options of apt-get that make it read source packages from where the machine gets its binary ones."""
     lists = folder / "apt" / "sources"
     lists.mkdir(parents=True, exist_ok=True)
+    release = re.search(r"^VERSION_CODENAME=(.*)", Path("/etc/os-release").read_text(encoding="utf-8"), re.MULTILINE)
+    name = release[1] if release else "stable"
     known = [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]
     for number, path in enumerate(path for path in known if path.is_file()):
         text = path.read_text(encoding="utf-8")
         text = re.sub(r"^deb ", "deb-src ", text, flags=re.MULTILINE)
         text = re.sub(r"^Types:.*", "Types: deb-src", text, flags=re.MULTILINE)
         (lists / f"{number}{path.suffix}").write_text(text, encoding="utf-8")
+        # a mirror may lack files of the machine's release that a later one has
+        text = re.sub(rf"\b{name}\b", "stable", text)
+        (lists / f"{number}stable{path.suffix}").write_text(text, encoding="utf-8")
     for name in ("lists", "cache"):
         (folder / "apt" / name).mkdir(exist_ok=True)
     options = {

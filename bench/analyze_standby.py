@@ -1,12 +1,13 @@
-"""A hot standby of a real program, and what its instrumentation costs: figure 4.15 of the thesis, and section 4.6.2.
+"""Hot standbys of real programs, and what their instrumentation costs: figure 4.15 of the thesis, and section 4.6.2.
 
-    python bench/analyze_standby.py [--folder DIR] [--packets N] [--stop N]
+    python bench/analyze_standby.py [--folder DIR] [--packets N] [--stop N] [NAME ...]
 
-The program is p0f from Debian's sources, which keeps hosts and flows as PRADS does, and reads captures in one thread.
-It is fetched, recorded and instrumented as by `sluice analyze`. It draws a seed for its hashes when it starts, which no
-packet changes; here it reads zeros, as both instances need the same. The primary processes a capture up to a packet and
-exports its state after each; the standby takes over, and processes the rest. The logs of both have to equal the log of
-one instance. Instructions are counted by callgrind, if valgrind is there.
+The programs are p0f and darkstat from Debian's sources, which keep hosts and flows as PRADS does, and read captures in
+one thread. They are fetched, recorded and instrumented as by `sluice analyze`. p0f draws a seed for its hashes when it
+starts, which no packet changes; here it reads zeros, as both instances need the same. The primary processes a capture
+up to a packet and exports its state after each; the standby takes over, and processes the rest. What both put out (the
+log of p0f, the database that darkstat writes at the end) has to equal the output of one instance. Instructions are
+counted by callgrind, if valgrind is there.
 """
 
 from __future__ import annotations
@@ -26,13 +27,12 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import analyze as subjects
 
+from sluice.analyze.errors import AnalyzeError
 from sluice.analyze.state.instrument import instrument, link
 from sluice.analyze.state.serialise import serialise
 from sluice.analyze.toolchain import CLANG
 
 MODELS = ("all", "flow", "changed", "difference")
-LIBRARIES = ["-lpcap", "-lm"]
-SUBJECT = subjects.Subject("p0f", "p0f", "sed -i s,/dev/urandom,/dev/zero, p0f.c && ./build.sh", ("libpcap-dev",))
 OPTIONS = bytes([2, 4, 5, 180, 4, 2, 8, 10, 0, 0, 1, 0, 0, 0, 0, 0, 1, 3, 3, 7])
 REQUEST = b"GET / HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench/%d\r\nAccept: */*\r\n\r\n"
 RESPONSE = b"HTTP/1.1 200 OK\r\nServer: Apache\r\nContent-Length: 0\r\n\r\n"
@@ -46,6 +46,26 @@ static void count(void *context, const struct sluice_packet *packet) {
 __attribute__((constructor)) static void begin(void) { sluice_state_on_packet(count, NULL); }
 """
 """A consumer that does nothing but count."""
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """How a program reads a capture; `{folder}`, `{capture}` and `{output}` stand for paths."""
+
+    subject: subjects.Subject
+    arguments: tuple[str, ...]
+    libraries: tuple[str, ...]
+
+
+P0F = subjects.Subject("p0f", "p0f", "sed -i s,/dev/urandom,/dev/zero, p0f.c && ./build.sh", ("libpcap-dev",))
+REHEARSALS = (
+    Rehearsal(P0F, ("-f", "{folder}/p0f/p0f.fp", "-r", "{capture}", "-o", "{output}"), ("-lpcap", "-lm")),
+    Rehearsal(
+        next(one for one in subjects.SUBJECTS if one.program == "darkstat"),
+        ("-r", "{capture}", "--export", "{output}"),
+        ("-lpcap", "-lz"),
+    ),
+)
 
 
 @dataclass
@@ -113,26 +133,30 @@ def write_packets(path: Path, packets: list[bytes], first: int) -> None:
             file.write(packet)
 
 
-def run(program: Path, capture: Path, folder: Path, **environment: str) -> str:
-    """The log that p0f writes for a capture."""
-    log = folder / "p0f.log"
-    log.unlink(missing_ok=True)
-    command = [program, "-f", folder / "p0f.fp", "-r", capture, "-o", log]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, timeout=1200)
+def command(rehearsal: Rehearsal, program: Path, capture: Path, folder: Path) -> tuple[list[str], Path]:
+    """And where it writes its output, which does not exist yet."""
+    output = folder / "output"
+    output.unlink(missing_ok=True)
+    places = {"folder": folder, "capture": capture, "output": output}
+    return [str(program), *(part.format(**places) for part in rehearsal.arguments)], output
+
+
+def run(rehearsal: Rehearsal, program: Path, capture: Path, folder: Path, **environment: str) -> bytes:
+    """What the program writes for a capture."""
+    words, output = command(rehearsal, program, capture, folder)
+    done = subprocess.run(words, env=os.environ | environment, capture_output=True, text=True, timeout=1200)
     if done.returncode:
         raise SystemExit(
             f"{program.name} ended with status {done.returncode}: {done.stderr[-500:]}{done.stdout[-500:]}"
         )
-    return log.read_text(encoding="utf-8")
+    return output.read_bytes() if output.exists() else b""
 
 
-def instructions(program: Path, capture: Path, folder: Path) -> int:
+def instructions(rehearsal: Rehearsal, program: Path, capture: Path, folder: Path) -> int:
     """That a run executes, by callgrind."""
-    log = folder / "counted.log"
-    log.unlink(missing_ok=True)
-    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", str(program)]
-    command += ["-f", str(folder / "p0f.fp"), "-r", str(capture), "-o", str(log)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200)
+    words, _ = command(rehearsal, program, capture, folder)
+    callgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+    done = subprocess.run([*callgrind, *words], capture_output=True, text=True, timeout=1200)
     return int(re.search(r"Collected : (\d+)", done.stderr)[1])  # type: ignore[index]
 
 
@@ -146,9 +170,9 @@ def sizes(place: Path) -> list[int]:
     return found
 
 
-def cost(folder: Path, module: Path, marked: Path, packets: list[bytes], without: Path) -> None:
+def cost(rehearsal: Rehearsal, folder: Path, module: Path, marked: Path, packets: list[bytes], without: Path) -> None:
     """What marks cost, in instructions for each packet, without those of starting."""
-    stripped = [*LIBRARIES, "-s"]  # valgrind does not read the debug info of clang 19
+    stripped = [*rehearsal.libraries, "-s"]  # valgrind does not read the debug info of clang 19
     (folder / "count.c").write_text(CALLBACK, encoding="utf-8")
     none, capture = folder / "none.pcap", folder / "cost.pcap"
     write_packets(none, [], 0)
@@ -159,52 +183,63 @@ def cost(folder: Path, module: Path, marked: Path, packets: list[bytes], without
     link(marked, folder / "consumed", [str(folder / "count.c"), *stripped])
     found: dict[str, float] = {}
     for name in ("plain", "marked", "unpruned", "consumed"):
-        counted = [instructions(folder / name, one, folder) for one in (capture, none)]
+        counted = [instructions(rehearsal, folder / name, one, folder) for one in (capture, none)]
         found[name] = (counted[0] - counted[1]) / min(len(packets), 20000)
     for name, each in found.items():
         print(f"{name:<10} {each:>9.0f} instructions a packet {100 * (each / found['plain'] - 1):>+7.1f} %")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=Path, default=Path("build/analyze"), help="for sources, modules and logs")
-    parser.add_argument("--packets", type=int, default=4000)
-    parser.add_argument("--stop", type=int, default=2000, help="the packet after which the standby takes over")
-    options = parser.parse_args()
-    folder: Path = options.folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    folder /= "standby"
-    folder.mkdir(exist_ok=True)
-    module = subjects.module_of(SUBJECT, folder)
-    shutil.copy(folder / "p0f" / "p0f.fp", folder)
+def rehearse(rehearsal: Rehearsal, folder: Path, count: int, stop: int) -> None:
+    """Prints the bytes that each model exports, whether the outputs are equal, and the cost."""
+    module = subjects.module_of(rehearsal.subject, folder)
     capture, rest, code = folder / "whole.pcap", folder / "rest.pcap", folder / "state.c"
-    packets = write_capture(capture, options.packets)
-    write_packets(rest, packets[options.stop :], options.stop)
+    packets = write_capture(capture, count)
+    write_packets(rest, packets[stop:], stop)
     marked, program = folder / "marked.bc", folder / "standby"
     done = instrument(str(module), marked)
-    print(f"{done.updates} places that update, {done.pruned} of them pruned, {len(done.variables)} variables")
+    print(
+        f"{rehearsal.subject.program}: {done.updates} places that update, {done.pruned} of them pruned,"
+        f" {len(done.variables)} variables"
+    )
     code.write_text(serialise(str(module)).text, encoding="utf-8")
-    link(marked, program, [str(code), *LIBRARIES])
-    whole = run(program, capture, folder)
+    link(marked, program, [str(code), *rehearsal.libraries])
+    whole = run(rehearsal, program, capture, folder)
     for model in MODELS:
         place, summary = folder / "exports", folder / "summary.json"
-        environment = {"SLUICE_STATE_MODEL": model, "SLUICE_STATE_STOP": str(options.stop)}
-        first = run(
-            program, capture, folder, SLUICE_STATE_TO=str(place), SLUICE_STATE_SUMMARY=str(summary), **environment
-        )
-        second = run(program, rest, folder, SLUICE_STATE_FROM=str(place))
+        into = {"SLUICE_STATE_MODEL": model, "SLUICE_STATE_STOP": str(stop), "SLUICE_STATE_SUMMARY": str(summary)}
+        first = run(rehearsal, program, capture, folder, SLUICE_STATE_TO=str(place), **into)
+        second = run(rehearsal, program, rest, folder, SLUICE_STATE_FROM=str(place))
         exported, total = sizes(place)[1:], json.loads(summary.read_text())
-        same = "logs equal" if first + second == whole else "LOGS DIFFER"
+        same = "outputs equal" if first + second == whole else "OUTPUTS DIFFER"
         print(
             f"{model:<10} {sum(exported) / len(exported):>10.0f} bytes a packet, at most {max(exported)}; {same};"
             f" {total['outside_flow']} entries of other flows, {total['by_hand']} pointers by hand"
         )
-    alone = run(program, rest, folder)
-    print(f"without state, the logs {'would be equal' if first + alone == whole else 'differ'}")
+    alone = run(rehearsal, program, rest, folder)
+    print(f"without state, the outputs {'would be equal' if first + alone == whole else 'differ'}")
     if shutil.which("valgrind"):
         without = folder / "unpruned.bc"
         instrument(str(module), without, pruning=False)
-        cost(folder, module, marked, packets, without)
+        cost(rehearsal, folder, module, marked, packets, without)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="programs; all unless given")
+    parser.add_argument("--folder", type=Path, default=Path("build/analyze"), help="for sources, modules and logs")
+    parser.add_argument("--packets", type=int, default=4000)
+    parser.add_argument("--stop", type=int, default=2000, help="the packet after which the standby takes over")
+    options = parser.parse_args()
+    for rehearsal in REHEARSALS:
+        program = rehearsal.subject.program
+        if options.names and program not in options.names:
+            continue
+        folder: Path = options.folder.resolve() / "standby" / program
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            rehearse(rehearsal, folder, options.packets, options.stop)
+        except AnalyzeError as error:
+            print(f"{program}: left out: {error}", file=sys.stderr)
     return 0
 
 

@@ -17,15 +17,18 @@ def analyze(
     assume: Iterable[str] = (),
     field_insensitive: bool = False,
     all_locals: bool = False,
+    slice_steps: int | None = None,
 ) -> Analysis:
     """The analysis of a bitcode module. Raises AnalyzeError.
 
     models: YAML files that describe external functions, besides those of this folder
     not_receive: functions whose receive calls receive no packets
+    slice_steps: most steps of a slice from output that matches calls and returns; beyond, it does not match them
     assume: external functions that do nothing with pointers; or `externals` for all, `assembly`, `dlopen`
     """
     arguments = tool_arguments(module, models, not_receive, assume)
     arguments += ["--field-insensitive"] * field_insensitive + ["--all-locals"] * all_locals
+    arguments += [f"--slice-steps={slice_steps}"] if slice_steps is not None else []
     return read(module, run_tool("analyze", *arguments, module))
 
 

@@ -98,6 +98,12 @@ def add(commands: Any) -> None:
     report.add_argument(
         "--all-locals", action="store_true", help="every local variable of a function that receives in a loop persists"
     )
+    report.add_argument(
+        "--slice-steps",
+        type=int,
+        metavar="N",
+        help="most steps of a slice that matches calls and returns (default: 1,000,000)",
+    )
 
     check = add_command(actions, "check", _CHECK, _check)
     check.add_argument("module", metavar="PROGRAM.bc", help="a module, as `sluice analyze build` writes it")
@@ -191,6 +197,7 @@ def _report(options: argparse.Namespace) -> int:
             options.assume,
             options.field_insensitive,
             options.all_locals,
+            options.slice_steps,
         )
     if options.page:
         write_text(options.page, page_of(analysis))

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sluice.analyze.report.model import Analysis, Variable
+from sluice.analyze.report.text import text_of
 from tests.analyze.conftest import Analyses, analysis_of
 
 PROGRAM = """
@@ -156,3 +157,13 @@ def test_without_members_no_less_depends(variables: dict[str, Variable], program
     for name, one in variables.items():
         assert coarse[name].impacts_log or not one.impacts_log
         assert not coarse[name].overwritten or one.overwritten
+
+
+def test_slices_that_do_not_match_calls_contain_the_others(variables: dict[str, Variable], program: Analyses) -> None:
+    analysis = program(PROGRAM, slice_steps=100)
+    assert analysis.json["outputs"] == {"packet": False, "log": True, "complete": True, "matched": False}
+    coarse = {one.name: one for one in analysis.variables}
+    for name, one in variables.items():
+        assert coarse[name].impacts_log or not one.impacts_log
+    assert not coarse["unused"].impacts_log
+    assert "too large to match calls and returns" in text_of(analysis)

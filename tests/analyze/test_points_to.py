@@ -36,6 +36,11 @@ CASES = {
         "memcpy(t, &s.x, sizeof(t)); found = t[argc];",
         {"a", "b"},
     ),
+    "memcpy between several structures": (
+        "struct s { int *x, *y; } s = {&a, 0}, t = {0, &b}, u, v; struct s *from = argc > 1 ? &s : &t, "
+        "*to = argc > 2 ? &u : &v; memcpy(to, from, argc * 8); found = v.y;",
+        {"b"},
+    ),
     "memcpy out of a buffer": (
         "char buffer[64]; struct s { int *x, *y; } s = {&a, 0}, t; memcpy(buffer + argc, &s, sizeof(s)); "
         "memcpy(&t, buffer + argc, sizeof(t)); found = t.y;",

@@ -39,7 +39,12 @@ def test_the_json_has_all_of_it(sluice: Command, running: Path) -> None:
     tail = next(one for one in found["variables"] if one["name"] == "tail")
     assert tail["kind"] == "global" and tail["type"] == "int" and tail["declared"]["file"].endswith("running.c")
     assert {use["in"] for use in tail["uses"]} == {"dequeue", "ifEmpty_Wait", "ifFull_Wait"}
-    assert next(one for one in found["variables"] if one["name"] == "hosts")["points_to"][0].startswith("malloc at ")
+    hosts = next(one for one in found["variables"] if one["name"] == "hosts")
+    assert found["memory"][hosts["points_to"][0]]["name"].startswith("malloc at ")
+    start, before, reached, parent = hosts["reached"]
+    assert before == -1 and parent == start and found["memory"][start]["name"] == "hosts"
+    lines = [line for group in found["memory"][reached]["writes"] for line in found["writes"][group]]
+    assert {one["in"] for one in lines} == {"processPacket"}
 
 
 def test_the_page_links_variables_and_source(sluice: Command, running: Path, tmp_path: Path) -> None:

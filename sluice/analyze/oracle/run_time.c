@@ -95,6 +95,7 @@ static void start(void) {
 
 static void compare(struct watched *one) {
   const struct variable *variable = &one->variable;
+  if (one->changed && variable->updateable) return; /* all that is to say of it was said */
   if (!one->copy) {
     one->copy = malloc(variable->size ? variable->size : 1);
     if (!one->copy) {

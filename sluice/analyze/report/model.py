@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import Any
 
 from sluice.analyze.errors import AnalyzeError
 
-VERSION = 2
+VERSION = 3
 """Of the tool's JSON."""
 
 
@@ -39,6 +40,18 @@ class Update:
     """The objects from the variable to the written memory, in words; empty for a variable in a register."""
     path: str
     """packet; exit if no packet is received afterwards; reload if only after a signal"""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """An object to which pointers of variables lead."""
+
+    name: str
+    """In words."""
+    writes: tuple[tuple[tuple[Place, str], ...], ...]
+    """The lines of packet processing that may change it, and their paths as in Update. Memory that the same
+    instructions may change shares parts."""
+    paths: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -81,8 +94,15 @@ class Variable:
     """The targets of pointers in it, in words."""
     uses: list[Use]
     """In packet processing."""
-    updates: list[Update]
-    """In packet processing."""
+    has_memory: bool
+    """Else it is in registers only."""
+    own: list[Update]
+    """Updates of the variable itself, in packet processing."""
+    reached: list[tuple[Memory, int]]
+    """Memory that packet processing may change and what leads to it: each with the position in this list of what is
+    before it in its chain, or -1. Variables share it, as large programs have much."""
+    paths: frozenset[str]
+    """On which paths it, or memory that is reached from it, is updated: packet, exit, reload."""
     overwritten: bool
     """Updated, and always overwritten before it is read: it carries nothing to the next packet."""
     key: list[Key]
@@ -95,9 +115,18 @@ class Variable:
     """Over whose iterations a local variable persists."""
 
     @property
-    def paths(self) -> set[str]:
-        """On which paths it is updated: packet, exit, reload."""
-        return {update.path for update in self.updates}
+    def updates(self) -> list[Update]:
+        """In packet processing: one for each line, by the shortest chain."""
+        found = {(one.place, one.path): one for one in self.own}
+        chains: list[tuple[str, ...]] = []
+        for memory, before in self.reached:
+            chain = (*(chains[before] if before >= 0 else ()), memory.name)
+            chains.append(chain)
+            is_own = self.has_memory and before < 0
+            for line in () if is_own else itertools.chain(*memory.writes):
+                if line not in found:
+                    found[line] = Update(line[0], chain, line[1])
+        return sorted(found.values(), key=lambda one: (one.place.file, one.place.line, one.chain))
 
     @property
     def is_state(self) -> bool:
@@ -160,7 +189,7 @@ class Analysis:
     @property
     def updateable(self) -> list[Variable]:
         """All that may change after the first packet was received."""
-        return [variable for variable in self.variables if variable.updates]
+        return [variable for variable in self.variables if variable.paths]
 
     @property
     def state(self) -> list[Variable]:
@@ -174,7 +203,7 @@ class Analysis:
     @property
     def other_paths(self) -> list[Variable]:
         """Updated on exit and reload paths only."""
-        return [one for one in self.variables if one.updates and "packet" not in one.paths]
+        return [one for one in self.variables if one.paths and "packet" not in one.paths]
 
     def count(self, kind: str) -> int | None:
         """Variables of the state that impact `packet` or `log` output; None if the program has no such output."""
@@ -189,13 +218,15 @@ def read(module: str, found: dict[str, Any]) -> Analysis:
         raise AnalyzeError(f"the tool's report has version {found.get('version')}, not {VERSION}: rebuild the tool")
     assumptions = found["assumptions"]
     without = found["without_debug_info"]
+    writes = [tuple((_place(line), line["path"]) for line in lines) for lines in found["writes"]]
+    memory = [_memory(one, writes) for one in found["memory"]]
     return Analysis(
         module=module,
         totals=found["totals"],
         receive=[Receive(_place(one), one["function"], one["source"]) for one in found["receive"]],
         loops=[_place(one) for one in found["loops"]],
         procedures=[_procedure(one) for one in found["procedures"]],
-        variables=sorted((_variable(one) for one in found["variables"]), key=_order),
+        variables=sorted((_variable(one, memory) for one in found["variables"]), key=_order),
         unknown_functions={name: _places(calls) for name, calls in assumptions["unknown_functions"].items()},
         inline_assembly=_places(assumptions["inline_assembly"]),
         unknown_code=_places(assumptions["unknown_code"]),
@@ -217,11 +248,24 @@ def _places(found: list[dict[str, Any]]) -> list[Place]:
     return list(dict.fromkeys(_place(one) for one in found))
 
 
-def _variable(found: dict[str, Any]) -> Variable:
+def _memory(found: dict[str, Any], writes: list[tuple[tuple[Place, str], ...]]) -> Memory:
+    numbers: list[int] = found["writes"]
+    own = tuple(writes[number] for number in numbers)
+    return Memory(found["name"], own, frozenset(path for lines in own for _, path in lines))
+
+
+def _variable(found: dict[str, Any], memory: list[Memory]) -> Variable:
     uses: dict[Place, bool] = {}
     for one in found["uses"]:
         place = _place(one)
         uses[place] = uses.get(place, False) or one["direct"]
+    pointed_to: list[int] = found["points_to"]
+    numbers: list[int] = found["reached"][::2]
+    positions = {number: position for position, number in enumerate(numbers)} | {-1: -1}
+    reached = [(memory[one], positions[before]) for one, before in zip(numbers, found["reached"][1::2], strict=True)]
+    chain = (found["memory"],) if "memory" in found else ()
+    own = [Update(_place(one), chain, one["path"]) for one in found["updates"]]
+    paths = {one.path for one in own}.union(*(one.paths for one, before in reached if before >= 0 or not chain))
     return Variable(
         name=found["name"],
         kind=found["kind"],
@@ -230,9 +274,12 @@ def _variable(found: dict[str, Any]) -> Variable:
         declared=_place(found["declared"]),
         constant=found["constant"],
         top_level=found["top_level"],
-        points_to=found["points_to"],
+        points_to=sorted({memory[number].name for number in pointed_to}),
         uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
-        updates=_updates(found["updates"]),
+        has_memory=bool(chain),
+        own=own,
+        reached=reached,
+        paths=frozenset(paths),
         overwritten=found["overwritten"],
         key=[Key(one["field"], _place(one), _place(one["access"])) for one in found["key"]],
         key_complete=found["key_complete"],
@@ -240,11 +287,6 @@ def _variable(found: dict[str, Any]) -> Variable:
         impacts_log=_impact(found.get("impacts_log")),
         loop=_place(found["loop"]) if "loop" in found else None,
     )
-
-
-def _updates(found: list[dict[str, Any]]) -> list[Update]:
-    updates = {Update(_place(one), tuple(one["chain"]), one["path"]) for one in found}
-    return sorted(updates, key=lambda one: (one.place.file, one.place.line, one.chain))
 
 
 def _impact(found: dict[str, Any] | None) -> Impact | None:

@@ -108,7 +108,7 @@ def _variable_table(analysis: Analysis, names: dict[str, str]) -> str:
 
 
 def _class(variable: Variable) -> str:
-    if not variable.updates:
+    if not variable.paths:
         return "only read"
     if variable.overwritten and "packet" in variable.paths:
         return "overwritten before it is read"

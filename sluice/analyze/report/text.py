@@ -129,12 +129,14 @@ def _slices(analysis: Analysis) -> list[str]:
     lines = [f"of the state, variables that impact packets / logs that packet processing puts out: {counts}"]
     if not analysis.json["outputs"]["complete"]:
         lines.append("  the slices became too large: all variables are assumed to impact output")
+    elif not analysis.json["outputs"]["matched"]:
+        lines.append("  the slices became too large to match calls and returns: some variables may impact no output")
     return lines
 
 
 def _only_read(analysis: Analysis, where: Callable[[Place], str], everything: bool) -> list[str]:
     rows: list[tuple[str, ...]] = [("variable", "type", "declared", "used in")]
-    found = [variable for variable in analysis.top_level if not variable.updates]
+    found = [variable for variable in analysis.top_level if not variable.paths]
     for variable in found:
         uses = _by_function([(use.place, "" if use.direct else "*") for use in variable.uses], where, everything)
         rows.append((_name(variable), variable.type, where(variable.declared), uses))

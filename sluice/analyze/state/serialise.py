@@ -62,7 +62,8 @@ class _Writer:
         self.analysis = analysis
         self.types: list[dict[str, Any]] = found["types"]["list"]
         raw: list[dict[str, Any]] = found["variables"]
-        self.numbered = [(one, number) for one, number in zip(raw, found["types"]["of"], strict=True) if one["updates"]]
+        numbered = zip(raw, found["types"]["of"], strict=True)
+        self.numbered = [(one, number) for one, number in numbered if one["updates"] or one["reached"]]
         self.allocated: list[int] = found["types"]["allocated"]
         self.by_hand: list[Note] = []
         self.used: dict[int, list[str]] = {}

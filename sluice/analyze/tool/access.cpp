@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "components.h"
 #include "llvm/BinaryFormat/Dwarf.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -27,6 +28,7 @@ Accesses::Accesses(const PointsTo &points_to, const Models &models) : points_to_
   find_recursive();
   find_started();
   find_own_frames();
+  find_groups();
   for (const llvm::Function *function : points_to.calls().entered())
     for (const llvm::Instruction &instruction : llvm::instructions(*function)) collect(instruction);
   divide();
@@ -35,43 +37,28 @@ Accesses::Accesses(const PointsTo &points_to, const Models &models) : points_to_
 }
 
 // Functions that may run while an earlier call of them has not returned have several instances of their locals: those in
-// a cycle of the call graph, by the algorithm of Kosaraju.
+// a cycle of the call graph.
 void Accesses::find_recursive() {
   const auto &entered = points_to_.calls().entered();
-  llvm::DenseMap<const llvm::Function *, std::vector<const llvm::Function *>> callees, callers;
+  llvm::DenseMap<const llvm::Function *, uint32_t> numbers;
+  for (const llvm::Function *function : entered) numbers.try_emplace(function, numbers.size());
+  std::vector<std::vector<uint32_t>> callees(entered.size());
   for (const llvm::Function *function : entered)
     for (const llvm::Instruction &instruction : llvm::instructions(*function))
       if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
         for (const llvm::Function *callee : runs(*site)) {
-          callees[function].push_back(callee);
-          callers[callee].push_back(function);
+          const auto number = numbers.find(callee);
+          if (number != numbers.end()) callees[numbers[function]].push_back(number->second);
           if (callee == function) recursive_.insert(function);
         }
-  std::vector<const llvm::Function *> finished;
-  llvm::DenseSet<const llvm::Function *> seen;
-  for (const llvm::Function *root : entered) {
-    if (!seen.insert(root).second) continue;
-    std::vector<std::pair<const llvm::Function *, size_t>> frames{{root, 0}};
-    while (!frames.empty()) {
-      auto &[at, next] = frames.back();
-      const std::vector<const llvm::Function *> &list = callees[at];
-      if (next == list.size()) {
-        finished.push_back(at);
-        frames.pop_back();
-      } else if (const llvm::Function *to = list[next++]; seen.insert(to).second) {
-        frames.emplace_back(to, 0);
-      }
-    }
+  const auto cycles = components(callees.size(), [&](uint32_t at) -> const auto & { return callees[at]; });
+  for (size_t number = 0; number < cycles.size(); ++number) {
+    cycle_of_[entered[number]] = cycles[number];
+    if (cycles[number] >= cycles_.size()) cycles_.resize(cycles[number] + 1);
+    cycles_[cycles[number]].push_back(entered[number]);
   }
-  seen.clear();
-  for (auto root = finished.rbegin(); root != finished.rend(); ++root) {
-    std::vector<const llvm::Function *> component;
-    if (seen.insert(*root).second) component.push_back(*root);
-    for (size_t i = 0; i < component.size(); ++i)
-      for (const llvm::Function *caller : callers[component[i]])
-        if (seen.insert(caller).second) component.push_back(caller);
-    if (component.size() > 1) recursive_.insert(component.begin(), component.end());
-  }
+  for (const auto &members : cycles_)
+    if (members.size() > 1) recursive_.insert(members.begin(), members.end());
 }
 
 bool Accesses::is_single(ObjectId id) const {
@@ -83,23 +70,30 @@ bool Accesses::is_single(ObjectId id) const {
          !has_instances(variable->getFunction(), id);
 }
 
-std::vector<const llvm::Function *> Accesses::runs(const llvm::CallBase &site) const {
-  std::vector<const llvm::Function *> found;
+llvm::ArrayRef<const llvm::Function *> Accesses::runs(const llvm::CallBase &site) const {
   const CallGraph &calls = points_to_.calls();
-  for (const llvm::Function *callee : calls.callees(&site)) {
-    if (!callee->isDeclaration()) found.push_back(callee);
+  const auto callees = calls.callees(&site), callbacks = calls.callbacks(&site);
+  const auto is_own = [&](const llvm::Function *callee) {
+    return !callee->isDeclaration() && !models_.dispatches(callee->getName());
+  };
+  if (callbacks.empty() && llvm::all_of(callees, is_own)) return callees;
+  const auto [found, is_new] = runs_.try_emplace(&site);
+  if (!is_new) return found->second;
+  for (const llvm::Function *callee : callees) {
+    if (!callee->isDeclaration()) found->second.push_back(callee);
     if (models_.dispatches(callee->getName()))
-      found.insert(found.end(), registered_.begin(), registered_.end());
+      found->second.insert(found->second.end(), registered_.begin(), registered_.end());
   }
-  for (const llvm::Function *callback : calls.callbacks(&site)) found.push_back(callback);
-  return found;
+  found->second.insert(found->second.end(), callbacks.begin(), callbacks.end());
+  return found->second;
 }
 
-std::vector<const llvm::CallBase *> Accesses::run_by(const llvm::Function &function) const {
-  std::vector<const llvm::CallBase *> found(points_to_.calls().callers(&function).vec());
-  if (llvm::is_contained(registered_, &function))
-    found.insert(found.end(), dispatch_sites_.begin(), dispatch_sites_.end());
-  return found;
+llvm::ArrayRef<const llvm::CallBase *> Accesses::run_by(const llvm::Function &function) const {
+  const auto callers = points_to_.calls().callers(&function);
+  if (!llvm::is_contained(registered_, &function)) return callers;
+  const auto [found, is_new] = run_by_.try_emplace(&function, callers.begin(), callers.end());
+  if (is_new) found->second.insert(found->second.end(), dispatch_sites_.begin(), dispatch_sites_.end());
+  return found->second;
 }
 
 bool Accesses::repeats(const llvm::CallBase &site) const {
@@ -189,42 +183,37 @@ std::vector<Atom> Accesses::among(ObjectId object, uint64_t start, uint64_t end)
   return found;
 }
 
-// Reads and writes of functions, over calls, until nothing changes.
+// Reads and writes of functions and those that they call.
 void Accesses::summarise() {
-  const auto &entered = points_to_.calls().entered();
-  llvm::DenseMap<const llvm::Function *, llvm::BitVector> own;  // atoms of their local variables
-  for (const llvm::Function *function : entered) {
-    llvm::BitVector &reads = may_read_[function], &writes = may_write_[function], &locals = own[function];
+  llvm::DenseMap<const llvm::Function *, std::vector<ObjectId>> own;  // their local variables
+  may_read_.resize(cycles_.size());
+  may_write_.resize(cycles_.size());
+  for (uint32_t cycle = 0; cycle < cycles_.size(); ++cycle) {
+    llvm::BitVector &reads = may_read_[cycle], &writes = may_write_[cycle];
     reads.resize(count());
     writes.resize(count());
-    locals.resize(count());
-    for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
-      for (const uint32_t footprint : of(instruction).reads)
-        for (const Atom atom : footprints_[footprint]) reads.set(atom);
-      for (const uint32_t footprint : of(instruction).writes)
-        for (const Atom atom : footprints_[footprint]) writes.set(atom);
-      const ObjectId *object =
-          llvm::isa<llvm::AllocaInst>(instruction) ? points_to_.object_of(&instruction) : nullptr;
-      if (!object || has_instances(function, *object)) continue;
-      for (Atom atom = first_[*object]; atom < first_[*object + 1]; ++atom) locals.set(atom);
-    }
-  }
-  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
-  while (!pending.empty()) {
-    const llvm::Function *function = pending.pop_back_val();
-    for (const llvm::CallBase *site : run_by(*function)) {
-      const llvm::Function *caller = site->getFunction();
-      if (!may_read_.count(caller)) continue;
-      const auto add = [&](llvm::BitVector to_add, llvm::BitVector &to) {
-        to_add.reset(own[function]);
-        if (!to_add.test(to)) return false;  // nothing that is not there
-        to |= to_add;
-        return true;
-      };
-      const bool more_reads = add(may_read_[function], may_read_[caller]);
-      const bool more_writes = add(may_write_[function], may_write_[caller]);
-      if (more_reads || more_writes) pending.insert(caller);
-    }
+    llvm::DenseSet<const llvm::Function *> added;
+    const auto add = [&](const llvm::Function *callee, const std::vector<llvm::BitVector> &from, llvm::BitVector &to) {
+      llvm::BitVector found = from[cycle_of_[callee]];
+      for (const ObjectId object : own[callee]) found.reset(first_[object], first_[object + 1]);
+      to |= found;
+    };
+    for (const llvm::Function *function : cycles_[cycle])
+      for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
+        for (const uint32_t footprint : of(instruction).reads)
+          for (const Atom atom : footprints_[footprint]) reads.set(atom);
+        for (const uint32_t footprint : of(instruction).writes)
+          for (const Atom atom : footprints_[footprint]) writes.set(atom);
+        if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
+          for (const llvm::Function *callee : runs(*site)) {
+            if (cycle_of_[callee] == cycle || !added.insert(callee).second) continue;
+            add(callee, may_read_, reads);
+            add(callee, may_write_, writes);
+          }
+        const ObjectId *object = llvm::isa<llvm::AllocaInst>(instruction) ? points_to_.object_of(&instruction) : nullptr;
+        if (object && first_[*object] != first_[*object + 1] && !has_instances(function, *object))
+          own[function].push_back(*object);
+      }
   }
 }
 

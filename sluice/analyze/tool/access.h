@@ -43,15 +43,19 @@ class Accesses {
   // An object that is one variable at a time: a global, or a local variable of a function that is not recursive.
   bool is_single(ObjectId object) const;
   // Functions of the program that a call may run before it returns: callees, callbacks, registered callbacks.
-  std::vector<const llvm::Function *> runs(const llvm::CallBase &site) const;
+  llvm::ArrayRef<const llvm::Function *> runs(const llvm::CallBase &site) const;
   // ... and the reverse: calls that may run a function.
-  std::vector<const llvm::CallBase *> run_by(const llvm::Function &function) const;
+  llvm::ArrayRef<const llvm::CallBase *> run_by(const llvm::Function &function) const;
   // Whether the call may run functions none, one or many times, in any order: calls of libraries that call back.
   bool repeats(const llvm::CallBase &site) const;
 
   // The possible reads and writes of a function and its callees, without their own local variables.
-  const llvm::BitVector &may_read(const llvm::Function *function) const { return may_read_.find(function)->second; }
-  const llvm::BitVector &may_write(const llvm::Function *function) const { return may_write_.find(function)->second; }
+  const llvm::BitVector &may_read(const llvm::Function *function) const {
+    return may_read_[cycle_of_.find(function)->second];
+  }
+  const llvm::BitVector &may_write(const llvm::Function *function) const {
+    return may_write_[cycle_of_.find(function)->second];
+  }
   // Where threads of control begin: main, threads, handlers, what unknown code may call; 2 if several may run at once.
   llvm::MapVector<const llvm::Function *, unsigned> roots() const;
   // Atoms that threads or signal handlers access at the same time as other code.
@@ -90,6 +94,7 @@ class Accesses {
   uint32_t footprint(std::vector<Range> ranges);
   uint32_t written(const llvm::Value *pointer, uint64_t bytes);
   uint32_t closure(const llvm::CallBase &call);
+  void find_groups();
   uint32_t escaped();
   void add_range(NodeId cell, uint64_t bytes, std::vector<Range> &ranges) const;
   Range range_at(ObjectId object, uint64_t offset, uint64_t bytes) const;
@@ -103,7 +108,7 @@ class Accesses {
   const Models &models_;
   const llvm::DataLayout *layout_ = nullptr;
   llvm::DenseMap<const llvm::Instruction *, Effects> effects_;
-  std::map<std::vector<Range>, uint32_t> known_;
+  llvm::DenseMap<uint64_t, std::vector<uint32_t>> known_;  // footprints, by their hashes
   std::map<std::tuple<const NodeId *, size_t, uint64_t>, uint32_t> by_set_;
   std::vector<std::vector<Range>> ranges_;       // of footprints
   std::vector<std::vector<Atom>> footprints_;
@@ -111,7 +116,14 @@ class Accesses {
   std::vector<ObjectId> objects_;                // by atom
   std::vector<std::pair<uint64_t, uint64_t>> bytes_;
   std::vector<Atom> first_;                      // by object
-  llvm::DenseMap<const llvm::Function *, llvm::BitVector> may_read_, may_write_;
+  // Cycles of the call graph, callees first: the functions of one have the same summaries.
+  llvm::DenseMap<const llvm::Function *, uint32_t> cycle_of_;
+  std::vector<std::vector<const llvm::Function *>> cycles_;
+  std::vector<llvm::BitVector> may_read_, may_write_;
+  // Groups of objects that lead to each other, and the groups to which their pointers lead.
+  std::vector<uint32_t> group_of_;  // by object
+  std::vector<std::vector<ObjectId>> groups_;
+  std::vector<std::vector<uint32_t>> leads_of_group_;
   llvm::DenseSet<const llvm::Function *> recursive_;
   llvm::MapVector<const llvm::Function *, unsigned> started_;  // threads and handlers; 2: several may run at once
   llvm::DenseSet<ObjectId> own_frame_;                         // local variables whose address no other thread can have
@@ -119,6 +131,9 @@ class Accesses {
   std::optional<uint32_t> escaped_;
   std::vector<const llvm::Function *> registered_;
   std::vector<const llvm::CallBase *> dispatch_sites_;
+  // of calls and functions for which it is not what the call graph has
+  mutable llvm::DenseMap<const llvm::CallBase *, std::vector<const llvm::Function *>> runs_;
+  mutable llvm::DenseMap<const llvm::Function *, std::vector<const llvm::CallBase *>> run_by_;
 
  public:
   static constexpr uint64_t kToEnd = UINT64_MAX;

@@ -71,6 +71,8 @@ class Classes {
   std::vector<Persistent> persistent_;
   std::vector<const Loop *> loops_;
   llvm::DenseMap<const llvm::DIVariable *, size_t> index_;      // in persistent_
+  // of uses by place and function, in the list of each variable
+  std::map<std::tuple<size_t, const llvm::DILocation *, const llvm::Function *>, size_t> use_index_;
   llvm::DenseMap<const llvm::Value *, size_t> by_memory_;       // global or alloca
   llvm::DenseMap<const llvm::DIVariable *, const Variable *> by_info_;
   llvm::DenseMap<const llvm::Function *, bool> waits_, waits_for_event_;

@@ -4,7 +4,7 @@
 
 namespace analyze {
 
-static constexpr unsigned kRounds = 4;
+static constexpr unsigned kRounds = 4, kMostRounds = 32;
 
 Constraints::Constraints(bool field_sensitive)
     : memory_(field_sensitive, [this] { return node(); }), unknown_(node()) {}
@@ -59,9 +59,9 @@ void Constraints::derive(NodeId to, NodeId base, std::vector<PointerOp> operatio
 }
 
 void Constraints::move(NodeId to, NodeId from, uint64_t bytes) {
-  auto rule = std::make_shared<Move>(Move{to, from, bytes});
-  rules_of(to).moves.push_back(rule);
-  rules_of(from).moves.push_back(std::move(rule));
+  const Move move{memory_.add_moved(), bytes};
+  rules_of(from).moves_from.push_back(move);
+  rules_of(to).moves_to.push_back(move);
 }
 
 void Constraints::escape(NodeId pointer) { copy(unknown_, pointer); }
@@ -80,11 +80,22 @@ void Constraints::merge(NodeId into, NodeId from) {
   into = find(into);
   from = find(from);
   if (into == from) return;
-  parents_[from] = into;
   Node &a = nodes_[into];
   Node &b = nodes_[from];
+  const auto is_used = [this](NodeId node) {
+    return nodes_[node].rules || !nodes_[node].cells.empty() || node == find(unknown_);
+  };
+  // what holds for the successors and uses of both, of which one may have none
+  if (a.successors.empty())
+    a.propagated = b.propagated;
+  else if (!b.successors.empty())
+    a.propagated = sets_.common(a.propagated, b.propagated);
+  if (!is_used(into))
+    a.applied = b.applied;
+  else if (is_used(from))
+    a.applied = sets_.common(a.applied, b.applied);
+  parents_[from] = into;
   a.targets = sets_.unite(a.targets, b.targets);
-  a.propagated = a.applied = SetPool::kEmpty;
   append(a.successors, b.successors);
   append(a.cells, b.cells);
   if (b.rules) {
@@ -92,7 +103,8 @@ void Constraints::merge(NodeId into, NodeId from) {
     append(a.rules->loads, b.rules->loads);
     append(a.rules->stores, b.rules->stores);
     append(a.rules->derivations, b.rules->derivations);
-    append(a.rules->moves, b.rules->moves);
+    append(a.rules->moves_from, b.rules->moves_from);
+    append(a.rules->moves_to, b.rules->moves_to);
     append(a.rules->calls, b.rules->calls);
     b.rules.reset();
   }
@@ -224,9 +236,11 @@ void Constraints::solve() {
     changed_ = false;
     ++waves_;
     collapse_cycles();
-    // Finding cycles visits the whole graph: edges and nodes that rules add wait for some rounds.
+    // Finding cycles visits the whole graph: it waits for some rounds, or for more edges.
+    const size_t edges = edges_.size();
     bool any = false, more = true;
-    for (unsigned round = 0; more && round < kRounds; ++round) {
+    for (unsigned round = 0; more && round < kMostRounds; ++round) {
+      if (round >= kRounds && edges_.size() > edges + edges / 16) break;
       const auto known = static_cast<NodeId>(nodes_.size());
       more = propagate();
       more = apply_rules() || more;

@@ -55,6 +55,9 @@ class Constraints {
 
   // After solve(): the cells that a node may point to.
   llvm::ArrayRef<NodeId> targets(NodeId node) const { return sets_.elements(nodes_[find(node)].targets); }
+  // Nodes with the same set may point to the same cells.
+  SetId set(NodeId node) const { return nodes_[find(node)].targets; }
+  llvm::ArrayRef<NodeId> elements(SetId set) const { return sets_.elements(set); }
   bool escaped(ObjectId object) const { return escaped_objects_.count(object) != 0; }
 
   size_t nodes() const { return nodes_.size(); }
@@ -69,10 +72,11 @@ class Constraints {
     NodeId to;
     std::vector<PointerOp> operations;
   };
-  struct Move {  // of the memory that two pointers point to
-    NodeId to, from;
+  // Half of a copy of memory: between the targets of a pointer and the first byte of an object that is between the sources
+  // and the destinations, so that not each pair of them needs a link.
+  struct Move {
+    ObjectId moved;
     uint64_t bytes;
-    SetId done_to = SetPool::kEmpty, done_from = SetPool::kEmpty;  // targets of which all pairs have been linked
   };
   struct Link {  // a move between two objects
     ObjectId to;
@@ -82,7 +86,7 @@ class Constraints {
     std::vector<NodeId> loads;
     std::vector<NodeId> stores;
     std::vector<Derivation> derivations;
-    std::vector<std::shared_ptr<Move>> moves;
+    std::vector<Move> moves_from, moves_to;
     std::vector<std::function<void(const llvm::Value *)>> calls;
   };
   struct Node {
@@ -102,7 +106,6 @@ class Constraints {
   bool propagate();
   bool apply_rules();
   void apply(NodeId node, SetId fresh);
-  void apply_move(const std::vector<NodeId> &to, const std::vector<NodeId> &from, uint64_t bytes);
   void add_link(ObjectId from, const Link &link);
   void apply_link(ObjectId from, const Link &link, NodeId cell);
   void apply_escape(NodeId cell);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "components.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
 
@@ -117,34 +118,58 @@ uint32_t Accesses::escaped() {
   return *escaped_;
 }
 
+// Functions, and memory of libraries, are the ends of what is reached.
+void Accesses::find_groups() {
+  const Memory &memory = points_to_.memory();
+  const auto ends = [&](ObjectId object) {
+    const ObjectKind kind = memory.object(object).kind;
+    return kind == ObjectKind::Function || kind == ObjectKind::Library;
+  };
+  group_of_ = components(memory.objects(), [&](ObjectId object) {
+    return ends(object) ? llvm::ArrayRef<ObjectId>() : points_to_.leads_to(object);
+  });
+  for (ObjectId object = 0; object < memory.objects(); ++object) {
+    const uint32_t group = group_of_[object];
+    if (group >= groups_.size()) groups_.resize(group + 1), leads_of_group_.resize(group + 1);
+    if (ends(object)) continue;
+    groups_[group].push_back(object);
+    for (const ObjectId to : points_to_.leads_to(object))
+      if (group_of_[to] != group && !ends(to)) leads_of_group_[group].push_back(group_of_[to]);
+  }
+  for (std::vector<uint32_t> &leads : leads_of_group_) {
+    std::sort(leads.begin(), leads.end());
+    leads.erase(std::unique(leads.begin(), leads.end()), leads.end());
+  }
+}
+
 // All memory reached from the arguments, through any number of pointers; memory of libraries excluded.
 uint32_t Accesses::closure(const llvm::CallBase &call) {
-  const Memory &memory = points_to_.memory();
-  llvm::SetVector<ObjectId> reached;
-  const auto reach = [&](NodeId cell) {
-    const ObjectId object = memory.object_of(cell);
-    const ObjectKind kind = memory.object(object).kind;
-    if (kind != ObjectKind::Function && kind != ObjectKind::Library) reached.insert(object);
-  };
+  llvm::SetVector<uint32_t> reached;
   for (const llvm::Use &argument : call.args())
-    for (const NodeId cell : points_to_.targets(argument.get())) reach(cell);
-  for (size_t i = 0; i < reached.size(); ++i)
-    for (const auto &[offset, cell] : memory.cells(reached[i]))
-      for (const NodeId target : points_to_.constraints().targets(cell)) reach(target);
+    for (const NodeId cell : points_to_.targets(argument.get()))
+      reached.insert(group_of_[points_to_.memory().object_of(cell)]);
   std::vector<Range> ranges;
-  for (const ObjectId object : reached) ranges.push_back({object, 0, kToEnd});
+  for (size_t i = 0; i < reached.size(); ++i) {
+    for (const ObjectId object : groups_[reached[i]]) ranges.push_back({object, 0, kToEnd});
+    const std::vector<uint32_t> &leads = leads_of_group_[reached[i]];
+    reached.insert(leads.begin(), leads.end());
+  }
   return footprint(std::move(ranges));
 }
 
 uint32_t Accesses::footprint(std::vector<Range> ranges) {
   std::sort(ranges.begin(), ranges.end());
   ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
-  const auto [found, fresh] = known_.try_emplace(ranges, static_cast<uint32_t>(ranges_.size()));
-  if (fresh) {
-    ranges_.push_back(std::move(ranges));
-    is_overwrite_.push_back(false);
-  }
-  return found->second;
+  uint64_t hash = ranges.size();
+  for (const Range &range : ranges) hash = llvm::hash_combine(hash, range.object, range.start, range.end);
+  std::vector<uint32_t> &same = known_[hash >> 2];  // DenseMap reserves two keys
+  for (const uint32_t number : same)
+    if (ranges_[number] == ranges) return number;
+  const auto number = static_cast<uint32_t>(ranges_.size());
+  same.push_back(number);
+  ranges_.push_back(std::move(ranges));
+  is_overwrite_.push_back(false);
+  return number;
 }
 
 // Of a write, which cannot change constants.

@@ -89,7 +89,7 @@ bool Flowspace::ends_origins(const Node &node) const {
 
 // The variables that a pointer is derived from: by registers, arguments and local variables of no duration, and not
 // through unnamed memory, which may be reached from several variables.
-llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
+llvm::DenseSet<ObjectId> Flowspace::find_origins(const llvm::Value *pointer) {
   llvm::DenseSet<ObjectId> found;
   const PointsTo &points_to = accesses_.points_to();
   const auto named = [&](ObjectId object) { return classes_.numbered(points_to.memory().object(object).site); };
@@ -103,8 +103,10 @@ llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
   add(pointer);
   if (!llvm::isa<llvm::Instruction, llvm::Argument>(pointer)) return found;
   Slicer &slice = origins_;
-  slice.restart(kMostSteps / 10);
-  if (!slice.backward({graph_.value(pointer)}))  // then it may be derived from any of those that it may point into
+  slice.restart(std::min(kMostSteps / 10, left_for_origins_));
+  const bool complete = slice.backward({graph_.value(pointer)});
+  left_for_origins_ -= std::min(left_for_origins_, slice.work());
+  if (!complete)  // then it may be derived from any of those that it may point into
     for (const NodeId cell : points_to.targets(pointer)) found.insert(points_to.memory().object_of(cell));
   for (const GraphNode number : slice.nodes()) {
     const Node &node = graph_.node(number);
@@ -124,6 +126,20 @@ llvm::DenseSet<ObjectId> Flowspace::origins(const llvm::Value *pointer) {
     }
   }
   return found;
+}
+
+const llvm::DenseSet<ObjectId> &Flowspace::origins(const llvm::Value *pointer) {
+  const auto [found, is_new] = known_origins_.try_emplace(pointer);
+  if (is_new) found->second = find_origins(pointer);
+  return found->second;
+}
+
+// Slices from a value. Returns whether the slice is complete.
+bool Flowspace::slice(Slicer &slice, const llvm::Value *from) {
+  slice.restart(std::min(kMostSteps, left_));
+  const bool complete = slice.backward({graph_.value(from)});
+  left_ -= std::min(left_, slice.work());
+  return complete;
 }
 
 // Loops that follow pointers or count through memory, with the branches that decide when they end.
@@ -162,7 +178,7 @@ void Flowspace::find_indices() {
     for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
       const auto *address = llvm::dyn_cast<llvm::GetElementPtrInst>(&instruction);
       if (!address || address->hasAllConstantIndices() || !reach_.contains(&instruction)) continue;
-      const llvm::DenseSet<ObjectId> objects = origins(address->getPointerOperand());
+      const llvm::DenseSet<ObjectId> &objects = origins(address->getPointerOperand());
       for (const llvm::Use &index : address->indices())
         if (llvm::isa<llvm::Instruction, llvm::Argument>(index.get()))
           indices_.push_back({index.get(), address, objects});
@@ -194,17 +210,13 @@ void Flowspace::assign(size_t number) {
   Slicer slice(graph_, stop);
   for (const Index &index : indices_) {
     if (!meets(index.of)) continue;
-    slice.restart(std::min(kMostSteps, left_));
-    complete_[number] = slice.backward({graph_.value(index.index)}) && complete_[number];
-    left_ -= std::min(left_, slice.steps());
+    complete_[number] = this->slice(slice, index.index) && complete_[number];
     add(slice, index.access, keys);
   }
   for (const Search &search : searches_) {
     if (!meets(search.through)) continue;
     for (const llvm::Instruction *branch : search.branches) {
-      slice.restart(std::min(kMostSteps, left_));
-      complete_[number] = slice.backward({graph_.value(branch)}) && complete_[number];
-      left_ -= std::min(left_, slice.steps());
+      complete_[number] = this->slice(slice, branch) && complete_[number];
       const bool compares = llvm::any_of(slice.nodes(), [&](GraphNode node) { return in_variable(graph_.node(node)); });
       if (compares) add(slice, branch, keys);
     }

@@ -58,7 +58,9 @@ class Flowspace {
   void assign(size_t number);
   void add_comparisons(size_t number, const Search &search);
   void add(const Slicer &slice, const llvm::Instruction *access, std::vector<KeyField> &keys) const;
-  llvm::DenseSet<ObjectId> origins(const llvm::Value *pointer);
+  llvm::DenseSet<ObjectId> find_origins(const llvm::Value *pointer);
+  const llvm::DenseSet<ObjectId> &origins(const llvm::Value *pointer);
+  bool slice(Slicer &slice, const llvm::Value *from);
   bool is_packet(const llvm::Value *pointer) const;
 
   const Accesses &accesses_;
@@ -71,7 +73,9 @@ class Flowspace {
   static constexpr size_t kMostSteps = 50'000;  // of one slice
   Graph graph_;
   Slicer origins_;  // of pointers
-  size_t left_ = 3'000'000;  // steps of all slices that are left
+  // work that is left of all slices, and of those for the origins of pointers
+  size_t left_ = 8'000'000, left_for_origins_ = 3'000'000;
+  std::map<const llvm::Value *, llvm::DenseSet<ObjectId>> known_origins_;
   llvm::DenseSet<ObjectId> packets_;
   std::vector<Search> searches_;
   std::vector<Index> indices_;

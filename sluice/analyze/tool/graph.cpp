@@ -6,7 +6,10 @@
 
 namespace analyze {
 
-Graph::Graph(const Accesses &accesses, Follow follow) : accesses_(accesses), follow_(follow) {}
+Graph::Graph(const Accesses &accesses, Follow follow, Order order)
+    : accesses_(accesses), follow_(follow), order_(order) {
+  if (order == Order::Any) find_writers();
+}
 
 GraphNode Graph::number(const Node &node) {
   const auto key = std::make_pair(node.what, uint64_t{node.atom} << 4 | node.kind);
@@ -21,7 +24,8 @@ GraphNode Graph::number(const Node &node) {
 const llvm::Instruction *Graph::instruction(const Node &node) {
   if (node.kind == Node::Value)
     return llvm::dyn_cast<llvm::Instruction>(static_cast<const llvm::Value *>(node.what));
-  return node.kind == Node::Written ? static_cast<const llvm::Instruction *>(node.what) : nullptr;
+  const bool is_instruction = node.kind == Node::Written || node.kind == Node::Reads;
+  return is_instruction ? static_cast<const llvm::Instruction *>(node.what) : nullptr;
 }
 
 const llvm::Function *Graph::function(const Node &node) {
@@ -30,6 +34,7 @@ const llvm::Function *Graph::function(const Node &node) {
       if (const auto *argument = llvm::dyn_cast<llvm::Argument>(static_cast<const llvm::Value *>(node.what)))
         return argument->getParent();
       [[fallthrough]];
+    case Node::Reads:
     case Node::Written: return instruction(node)->getFunction();
     case Node::Runs:
     case Node::Joined: return static_cast<const llvm::BasicBlock *>(node.what)->getParent();
@@ -37,6 +42,8 @@ const llvm::Function *Graph::function(const Node &node) {
     case Node::Called:
     case Node::Entered:
     case Node::Left: return static_cast<const llvm::Function *>(node.what);
+    case Node::Area:
+    case Node::Writers:
     case Node::Shared: return nullptr;
   }
   return nullptr;
@@ -65,11 +72,24 @@ const std::vector<Dependence> &Graph::dependences(GraphNode number) {
       break;
     case Node::Runs: of_block(static_cast<const llvm::BasicBlock *>(node.what)); break;
     case Node::Called: of_called(static_cast<const llvm::Function *>(node.what)); break;
+    case Node::Reads: read(*static_cast<const llvm::Instruction *>(node.what)); break;
+    case Node::Area:
+      for (const Atom atom : accesses_.atoms(node.atom)) local(this->number({Node::Shared, nullptr, atom}));
+      break;
     case Node::Written: of_written(*static_cast<const llvm::Instruction *>(node.what), node.atom); break;
     case Node::Joined: break;  // at_begin() finds them
     case Node::Entered: of_entered(static_cast<const llvm::Function *>(node.what), node.atom); break;
     case Node::Left: of_left(static_cast<const llvm::Function *>(node.what), node.atom); break;
+    case Node::Writers:
+      for (const llvm::Instruction *writer : writers_of_footprint_[node.atom])
+        out_.push_back({Dependence::Jump, written(writer, 0)});
+      break;
     case Node::Shared:
+      if (order_ == Order::Any) {
+        if (const auto found = footprints_of_.find(node.atom); found != footprints_of_.end())
+          for (const uint32_t footprint : found->second) local(this->number({Node::Writers, nullptr, footprint}));
+        break;
+      }
       for (const llvm::Instruction *writer : shared_writers_[node.atom])
         out_.push_back({Dependence::Jump, written(writer, node.atom)});
       break;
@@ -106,8 +126,16 @@ void Graph::of_instruction(const llvm::Instruction &instruction) {
     for (unsigned i = 0; i < phi->getNumIncomingValues(); ++i)
       if (follow_ == Follow::All || isa<Constant>(phi->getIncomingValue(i))) local(runs(phi->getIncomingBlock(i)));
   }
-  if (loads)
-    for (const Atom atom : accesses_.all(accesses_.of(instruction).reads)) local(before(&instruction, atom));
+  if (loads) read(instruction);
+}
+
+// Dependences on the memory that an instruction reads.
+void Graph::read(const llvm::Instruction &instruction) {
+  const std::vector<uint32_t> &footprints = accesses_.of(instruction).reads;
+  if (order_ == Order::Any)
+    for (const uint32_t footprint : footprints) local(number({Node::Area, nullptr, footprint}));
+  else
+    for (const Atom atom : accesses_.all(footprints)) local(before(&instruction, atom));
 }
 
 void Graph::of_call(const llvm::CallBase &call) {
@@ -126,7 +154,7 @@ void Graph::of_call(const llvm::CallBase &call) {
   for (const llvm::Function *callback : accesses_.points_to().calls().callbacks(&call))
     if (!callback->getReturnType()->isVoidTy())
       out_.push_back({Dependence::Down, number({Node::Result, callback}), &call});
-  for (const Atom atom : accesses_.all(accesses_.of(call).reads)) local(before(&call, atom));
+  local(number({Node::Reads, &call}));
 }
 
 void Graph::of_argument(const llvm::Argument &argument) {

@@ -17,11 +17,14 @@ struct Node {
     Result,   // the return value of a function: llvm::Function
     Runs,     // whether a block runs: llvm::BasicBlock
     Called,   // whether a function is called: llvm::Function
+    Reads,    // what a call of a function outside the program reads: llvm::CallBase
+    Area,     // the atoms of a footprint, if the order of writes is not considered; its number is in `atom`
+    Writers,  // ... instructions that may write them
     Written,  // version of an atom after an instruction that may write it: llvm::Instruction
     Joined,   // ... at the beginning of a block: llvm::BasicBlock
     Entered,  // ... at the entry of a function: llvm::Function
     Left,     // ... at the return of a function: llvm::Function
-    Shared,   // an atom that threads share
+    Shared,   // an atom that threads share, or of which the order of writes is not considered
   } kind;
   const void *what;
   Atom atom = 0;
@@ -40,6 +43,10 @@ struct Dependence {
   const llvm::CallBase *site = nullptr;  // Down, Up
 };
 
+// Whether dependences through memory follow the order of writes and reads, by versions; or a read depends on all writes of
+// the program that may write the same memory, which is less precise, and takes much less time and memory.
+enum class Order { Versions, Any };
+
 // Which dependences count.
 enum class Follow {
   All,
@@ -50,7 +57,7 @@ enum class Follow {
 
 class Graph {
  public:
-  Graph(const Accesses &accesses, Follow follow);
+  Graph(const Accesses &accesses, Follow follow, Order order = Order::Versions);
 
   const Accesses &accesses() const { return accesses_; }
   const Node &node(GraphNode number) const { return nodes_[number]; }
@@ -76,6 +83,7 @@ class Graph {
 
  private:
   GraphNode number(const Node &node);
+  void read(const llvm::Instruction &instruction);
   void local(GraphNode on) { out_.push_back({Dependence::Local, on}); }
   void operand(const llvm::Value *value);
   void of_value(const llvm::Value *value);
@@ -95,6 +103,7 @@ class Graph {
 
   const Accesses &accesses_;
   Follow follow_;
+  Order order_;
   std::vector<Node> nodes_;
   llvm::DenseMap<std::pair<const void *, uint64_t>, GraphNode> numbers_;
   std::vector<std::optional<std::vector<Dependence>>> known_;
@@ -104,6 +113,9 @@ class Graph {
   llvm::DenseMap<const llvm::BasicBlock *, std::vector<const llvm::Instruction *>> writers_;  // in order
   std::map<Atom, std::vector<const llvm::Instruction *>> shared_writers_;
   bool shared_known_ = false;
+  void find_writers();
+  std::vector<std::vector<const llvm::Instruction *>> writers_of_footprint_;
+  llvm::DenseMap<Atom, std::vector<uint32_t>> footprints_of_;  // that writers have
 };
 
 }  // namespace analyze

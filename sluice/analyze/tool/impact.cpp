@@ -5,8 +5,10 @@
 
 namespace analyze {
 
-Impacts::Impacts(const Accesses &accesses, const Reach &reach, const Classes &classes, const Updates &updates)
+Impacts::Impacts(const Accesses &accesses, const Reach &reach, const Classes &classes, const Updates &updates,
+                 size_t most_steps)
     : classes_(classes),
+      most_steps_(most_steps),
       graph_(accesses, Follow::All),
       packet_(classes.persistent().size()),
       log_(classes.persistent().size()) {
@@ -52,8 +54,20 @@ bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
     for (const ObjectId object : updates.memory_of(number)) owners[object].push_back(number);
   const auto registers = in_registers(classes_);
 
-  Slicer slicer(graph_);
-  if (!slicer.backward(outputs)) {
+  Graph *graph = &graph_;
+  std::optional<Slicer> slicer;
+  slicer.emplace(*graph, nullptr, most_steps_);
+  bool complete = slicer->backward(outputs);
+  if (!complete) {
+    matched_ = false;
+    if (!unordered_) unordered_.emplace(accesses, Follow::All, Order::Any);
+    graph = &*unordered_;
+    outputs.clear();
+    for (const llvm::CallBase *site : sites) outputs.push_back(graph->value(site));
+    slicer.emplace(*graph, nullptr, kMostUnmatched);
+    complete = slicer->backward_unmatched(outputs);
+  }
+  if (!complete) {
     complete_ = false;
     for (size_t number = 0; number < found.size(); ++number)
       if (classes_.persistent()[number].top_level()) found[number] = Impact{sites.front(), {}};
@@ -62,19 +76,22 @@ bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
   const auto affects = [&](size_t number, GraphNode at) {
     if (found[number] || !classes_.persistent()[number].top_level()) return;
     Impact impact{nullptr, {}};
-    for (const GraphNode node : slicer.path(at))
-      if (const llvm::Instruction *instruction = Graph::instruction(graph_.node(node))) {
+    for (const GraphNode node : slicer->path(at))
+      if (const llvm::Instruction *instruction = Graph::instruction(graph->node(node))) {
         if (!impact.output) impact.output = llvm::dyn_cast<llvm::CallBase>(instruction);
         impact.path.push_back(instruction);
       }
     if (!impact.output) impact.output = sites.front();
     found[number] = std::move(impact);
   };
-  for (const GraphNode number : slicer.nodes()) {
-    const Node node = graph_.node(number);
-    if (node.kind >= Node::Written) {
-      const auto owner = owners.find(accesses.object_of(node.atom));
-      if (owner != owners.end())
+  llvm::DenseSet<ObjectId> seen;
+  for (const GraphNode number : slicer->nodes()) {
+    const Node node = graph->node(number);
+    const bool is_memory = graph == &graph_ ? node.kind >= Node::Written : node.kind == Node::Shared;
+    if (is_memory) {
+      const ObjectId object = accesses.object_of(node.atom);
+      const auto owner = owners.find(object);
+      if (owner != owners.end() && seen.insert(object).second)
         for (const size_t variable : owner->second) affects(variable, number);
     } else if (node.kind == Node::Value) {
       const auto owner = registers.find(static_cast<const llvm::Value *>(node.what));

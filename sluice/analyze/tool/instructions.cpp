@@ -39,6 +39,7 @@ void PointsTo::run() {
     }
     constraints_.solve();
   } while (!pending_.empty());
+  find_leads();
 }
 
 void PointsTo::enter(const llvm::Function *function) {

@@ -16,7 +16,7 @@ namespace analyze {
 std::vector<size_t> numbered_at_run_time(const Classes &classes, const Updates &updates) {
   std::vector<size_t> found;
   for (size_t number = 0; number < classes.persistent().size(); ++number)
-    if (!updates.of(number).empty()) found.push_back(number);
+    if (updates.has(number)) found.push_back(number);
   return found;
 }
 

@@ -19,6 +19,11 @@ ObjectId Memory::add(ObjectKind kind, const llvm::Value *site, llvm::Type *type,
   return id;
 }
 
+ObjectId Memory::add_moved() {
+  objects_.push_back({ObjectKind::Moved, nullptr, 0, !field_sensitive_});
+  return static_cast<ObjectId>(objects_.size() - 1);
+}
+
 void Memory::add_regions_of(ObjectId id, llvm::Type *type, uint64_t start, const llvm::DataLayout &layout) {
   if (auto *array = llvm::dyn_cast<llvm::ArrayType>(type)) {
     const uint64_t element = layout.getTypeAllocSize(array->getElementType()).getFixedValue();

@@ -27,6 +27,7 @@ enum class ObjectKind {
   Heap,      // one object for each allocation site
   Varargs,   // the variable arguments of a function
   Library,   // memory that an external function owns and returns pointers to
+  Moved,     // what a copy of memory takes from its sources to its destinations; no pointer leads to it
 };
 
 struct Region {
@@ -55,6 +56,7 @@ class Memory {
   Memory(bool field_sensitive, std::function<NodeId()> make_node);
 
   ObjectId add(ObjectKind kind, const llvm::Value *site, llvm::Type *type, const llvm::DataLayout &layout);
+  ObjectId add_moved();
 
   // The cell at an offset; made if there is none. Offsets that lie outside an object of known size give nothing: no
   // defined program uses such a pointer.

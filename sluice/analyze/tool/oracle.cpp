@@ -36,7 +36,7 @@ class Instrumenter {
       if (!global || global->isThreadLocal()) continue;
       const uint64_t bytes = module_.getDataLayout().getTypeAllocSize(global->getValueType()).getFixedValue();
       rows.push_back(llvm::ConstantStruct::get(row, {text(name(variable)), global, llvm::ConstantInt::get(number(), bytes),
-                                                     flag(variable, updates.of(index))}));
+                                                     flag(variable, updates.has(index))}));
     }
     auto *type = llvm::ArrayType::get(row, rows.size());
     new llvm::GlobalVariable(module_, type, true, llvm::GlobalValue::ExternalLinkage,
@@ -45,7 +45,7 @@ class Instrumenter {
                              llvm::ConstantInt::get(number(), rows.size()), "sluice_oracle_variable_count");
   }
 
-  void add_local(const Variable &variable, const std::vector<Update> &updates) {
+  void add_local(const Variable &variable, bool is_updated) {
     llvm::Function *function = module_.getFunction(variable.function->getName());
     const auto *info = llvm::cast<llvm::DILocalVariable>(variable.info);
     if (!function) return;
@@ -59,7 +59,7 @@ class Instrumenter {
     const uint64_t bytes = module_.getDataLayout().getTypeAllocSize(memory->getAllocatedType()).getFixedValue();
     builder_.SetInsertPoint(memory->getNextNode());
     builder_.CreateCall(run_time("sluice_oracle_local", {pointer(), pointer(), number(), number()}),
-                        {text(name(variable)), memory, builder_.getInt64(bytes), flag(variable, updates)});
+                        {text(name(variable)), memory, builder_.getInt64(bytes), flag(variable, is_updated)});
     for (llvm::BasicBlock &block : *function) {
       if (!llvm::isa<llvm::ReturnInst>(block.getTerminator())) continue;
       builder_.SetInsertPoint(block.getTerminator());
@@ -93,9 +93,9 @@ class Instrumenter {
     const llvm::StringRef scope = scope_name(variable.info);
     return (scope.empty() ? "" : scope.str() + ": ") + variable.info->getName().str();
   }
-  llvm::Constant *flag(const Variable &variable, const std::vector<Update> &updates) {
+  llvm::Constant *flag(const Variable &variable, bool is_updated) {
     const bool removed = options_.without.count(name(variable)) || options_.without.count(variable.info->getName().str());
-    return llvm::ConstantInt::get(number(), !updates.empty() && !removed);
+    return llvm::ConstantInt::get(number(), is_updated && !removed);
   }
 
   llvm::Module &module_;
@@ -141,7 +141,7 @@ void instrument_for_oracle(llvm::Module &module, const PointsTo &points_to, cons
   instrumenter.add_globals(classes, updates);
   for (size_t index = 0; index < classes.persistent().size(); ++index)
     if (!classes.persistent()[index].variable->global)
-      instrumenter.add_local(*classes.persistent()[index].variable, updates.of(index));
+      instrumenter.add_local(*classes.persistent()[index].variable, updates.has(index));
 }
 
 }  // namespace analyze

@@ -61,9 +61,10 @@ Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, con
     const bool leads = llvm::any_of(updates.memory_of(number), [&, own = object](ObjectId other) {
       return other != own && updates.may_write(other);  // a pointer that stays is how later packets find it
     });
+    const auto writes = updates.writes(object);
     for (Atom atom = first; atom < last; ++atom) {
       // memory that packet processing never changes is the same for each packet, whether it is read or not
-      const bool updated = leads || llvm::any_of(updates.writes(object), [&, number = number](const llvm::Instruction *write) {
+      const bool updated = leads || llvm::any_of(writes, [&, number = number](const llvm::Instruction *write) {
         return accesses.writes(*write, atom) && !updates.initialises(number, *write);
       });
       if (updated && carried.test(candidates_.find(atom)->second)) found_[number] = false;
@@ -72,43 +73,47 @@ Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, con
 }
 
 void Overwritten::prepare(const llvm::Function &function) {
-  const auto bits_of = [&](const std::vector<uint32_t> &footprints) {
-    Bits bits(candidates_.size());
+  const auto among = [&](const std::vector<uint32_t> &footprints) {
+    std::vector<unsigned> found;
     for (const uint32_t footprint : footprints)
       for (const Atom atom : accesses_.atoms(footprint))
-        if (const auto found = candidates_.find(atom); found != candidates_.end()) bits.set(found->second);
-    return bits;
+        if (const auto candidate = candidates_.find(atom); candidate != candidates_.end())
+          found.push_back(candidate->second);
+    return found;
   };
   for (const llvm::BasicBlock &block : function) {
     std::vector<Step> &steps = steps_[&block];
     for (const llvm::Instruction &instruction : block) {
       const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
       const Effects &effects = accesses_.of(instruction);
-      auto runs = site ? accesses_.runs(*site) : std::vector<const llvm::Function *>();
-      Bits reads = bits_of(effects.reads), kills = bits_of(effects.overwrites);
+      const auto runs = site ? accesses_.runs(*site) : llvm::ArrayRef<const llvm::Function *>();
+      std::vector<unsigned> reads = among(effects.reads), kills = among(effects.overwrites);
       const bool receives = site && receives_.may_receive(site);
-      if (reads.none() && kills.none() && runs.empty() && !receives) continue;
+      if (reads.empty() && kills.empty() && runs.empty() && !receives) continue;
       const bool outside = site && llvm::any_of(accesses_.points_to().calls().callees(site),
                                                 [](const llvm::Function *one) { return one->isDeclaration(); });
-      steps.push_back({&instruction, std::move(reads), std::move(kills), std::move(runs),
+      steps.push_back({&instruction, std::move(reads), std::move(kills), runs,
                        site && accesses_.repeats(*site), outside});
     }
   }
 }
 
-// Certain overwrites of a call: those of all functions that it may call.
-Overwritten::Bits Overwritten::kills_of(const Step &step) const {
-  Bits kills = step.kills;
-  if (step.runs.empty() || step.repeats || step.outside) return kills;
-  Bits all(candidates_.size(), true);
-  for (const llvm::Function *function : step.runs) all &= kills_.find(function)->second;
-  kills |= all;
-  return kills;
+// Sets the bits of what a step certainly overwrites to a value; of a call, that is what all functions overwrite that it
+// may call.
+void Overwritten::kill(const Step &step, Bits &live, bool value) const {
+  for (const unsigned candidate : step.kills) live[candidate] = value;
+  if (step.runs.empty() || step.repeats || step.outside) return;
+  Bits all = kills_.find(step.runs.front())->second;
+  for (const llvm::Function *function : llvm::drop_begin(step.runs)) all &= kills_.find(function)->second;
+  if (value)
+    live |= all;
+  else
+    live.reset(all);
 }
 
 void Overwritten::apply(const Step &step, Bits &live) const {
-  live.reset(kills_of(step));
-  live |= step.reads;
+  kill(step, live, false);
+  for (const unsigned candidate : step.reads) live.set(candidate);
   for (const llvm::Function *function : step.runs) live |= exposed_.find(function)->second;
 }
 
@@ -126,7 +131,7 @@ void Overwritten::find_kills() {
       for (const llvm::BasicBlock *block : llvm::post_order(function)) {
         Bits now(candidates_.size(), !llvm::isa<llvm::ReturnInst>(block->getTerminator()));
         for (const llvm::BasicBlock *next : llvm::successors(block)) now &= in[next];
-        for (const Step &step : llvm::reverse(steps_[block])) now |= kills_of(step);
+        for (const Step &step : llvm::reverse(steps_[block])) kill(step, now, true);
         if (now == in[block]) continue;
         in[block] = now;
         changed = true;

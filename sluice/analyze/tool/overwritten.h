@@ -23,8 +23,8 @@ class Overwritten {
   using Bits = llvm::BitVector;
   struct Step {  // the effect of an instruction on candidates
     const llvm::Instruction *instruction;
-    Bits reads, kills;
-    std::vector<const llvm::Function *> runs;
+    std::vector<unsigned> reads, kills;
+    llvm::ArrayRef<const llvm::Function *> runs;
     bool repeats;
     bool outside;  // may also call a function outside the program
   };
@@ -34,7 +34,7 @@ class Overwritten {
   void find_kills();
   void find_exposed();
   void find_live();
-  Bits kills_of(const Step &step) const;
+  void kill(const Step &step, Bits &live, bool value) const;
   void apply(const Step &step, Bits &live) const;
   Blocks solve(const llvm::Function &function, const Bits &at_return) const;
   Bits live_after(const llvm::BasicBlock &block, const Blocks &live, const Bits &at_return) const;

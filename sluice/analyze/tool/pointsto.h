@@ -48,6 +48,10 @@ class PointsTo {
   llvm::StringRef library_name(ObjectId object) const { return library_names_.find(object)->second; }
   // The object of a global, function, or local variable; of an allocation site, its first one.
   const ObjectId *object_of(const llvm::Value *site) const;
+  // The objects to which the pointers in an object lead, each once, in the order of the pointers.
+  llvm::ArrayRef<ObjectId> leads_to(ObjectId object) const { return leads_[lists_of_leads_[object]]; }
+  // Objects with the same number lead to the same objects.
+  uint32_t list_of_leads(ObjectId object) const { return lists_of_leads_[object]; }
 
  private:
   // values.cpp
@@ -82,6 +86,9 @@ class PointsTo {
   NodeId varargs(const llvm::Function &function);
   NodeId heap(const llvm::CallBase &call);
 
+  // leads.cpp
+  void find_leads();
+
   const llvm::Module &module_;
   const llvm::DataLayout &layout_;
   const Models &models_;
@@ -96,6 +103,8 @@ class PointsTo {
   llvm::StringMap<NodeId> statics_;
   llvm::DenseMap<ObjectId, std::string> library_names_;
   std::vector<const llvm::Function *> pending_;  // entered, and without constraints so far
+  std::vector<std::vector<ObjectId>> leads_;
+  std::vector<uint32_t> lists_of_leads_;         // of objects, in leads_
 };
 
 }  // namespace analyze

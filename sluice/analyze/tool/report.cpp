@@ -53,6 +53,7 @@ static std::string describe(const PointsTo &points_to, ObjectId id) {
     case ObjectKind::Global: return object.site->getName().str();
     case ObjectKind::Library: return "memory of " + points_to.library_name(id).str();
     case ObjectKind::Varargs: return "arguments of " + object.site->getName().str();
+    case ObjectKind::Moved: return "";
     case ObjectKind::Stack:
     case ObjectKind::Heap: break;
   }
@@ -67,19 +68,6 @@ static std::string describe(const PointsTo &points_to, ObjectId id) {
   for (location = location ? location->getInlinedAt() : nullptr; location; location = location->getInlinedAt())
     found += " for " + location->getFilename().str() + ":" + std::to_string(location->getLine());
   return found;
-}
-
-// The targets of the pointers in a variable.
-static Array targets(const PointsTo &points_to, const Persistent &persistent) {
-  const llvm::Value *memory = persistent.variable->global;
-  if (!memory && !persistent.variable->local->promoted) memory = persistent.variable->local->memory;
-  const ObjectId *object = memory ? points_to.object_of(memory) : nullptr;
-  std::set<std::string> names;
-  if (object)
-    for (const auto &[offset, cell] : points_to.memory().cells(*object))
-      for (const NodeId target : points_to.constraints().targets(cell))
-        names.insert(describe(points_to, points_to.memory().object_of(target)));
-  return Array(names);
 }
 
 static const char *path_name(const Paths &paths, const llvm::Instruction *instruction) {
@@ -122,20 +110,47 @@ static Array keys(const std::vector<KeyField> &fields) {
 }
 
 static Object update(const Analysis &analysis, const Update &update) {
-  const PointsTo &points_to = analysis.points_to;
   Object found = place(update.place);
   found["path"] = path_name(analysis.paths, update.instruction);
   found["in"] = procedure_at(update.place, *update.function);
-  Array chain;
-  for (const ObjectId object : update.chain) chain.push_back(describe(points_to, object));
-  found["chain"] = std::move(chain);
   return found;
 }
 
-static Object variable(const Analysis &analysis, size_t number) {
+// What the report describes once, and other parts refer to by a number: objects, and groups of writes.
+class Described {
+ public:
+  int64_t number(uint32_t item) {
+    const auto [found, is_new] = numbers_.try_emplace(item, static_cast<int64_t>(items_.size()));
+    if (is_new) items_.push_back(item);
+    return found->second;
+  }
+  const std::vector<uint32_t> &items() const { return items_; }
+
+ private:
+  llvm::DenseMap<uint32_t, int64_t> numbers_;
+  std::vector<uint32_t> items_;
+};
+
+static Object memory(const Analysis &analysis, ObjectId object, Described &writes) {
+  return Object{{"name", describe(analysis.points_to, object)},
+                {"writes", each(analysis.updates.writers_of(object), [&](uint32_t group) { return writes.number(group); })}};
+}
+
+// Of a group of writes, one for each line.
+static Array lines(const Analysis &analysis, uint32_t group) {
+  llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;
+  Array found;
+  for (const llvm::Instruction *write : analysis.updates.writers(group)) {
+    const llvm::DILocation *place = location_near(*write);
+    if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
+      found.push_back(update(analysis, {write, place, write->getFunction()}));
+  }
+  return found;
+}
+
+static Object variable(const Analysis &analysis, size_t number, Described &described) {
   const PointsTo &points_to = analysis.points_to;
   const Persistent &persistent = analysis.classes.persistent()[number];
-  const std::vector<Update> &updates = analysis.updates.of(number);
   const Variable &variable = *persistent.variable;
   Object found{{"name", variable.info->getName()},
                {"kind", kind_name(variable.kind)},
@@ -144,9 +159,8 @@ static Object variable(const Analysis &analysis, size_t number) {
                {"declared", place(variable.info->getFile(), variable.info->getLine())},
                {"constant", variable.global && variable.global->isConstant()},
                {"top_level", persistent.top_level()},
-               {"points_to", targets(points_to, persistent)},
-               {"updates", each(updates, [&](const Update &one) { return update(analysis, one); })},
-               {"overwritten", !updates.empty() && analysis.overwritten.contains(number)},
+               {"updates", each(analysis.updates.own(number), [&](const Update &one) { return update(analysis, one); })},
+               {"overwritten", analysis.updates.has(number) && analysis.overwritten.contains(number)},
                {"key", keys(analysis.flowspace.of(number))},
                {"key_complete", analysis.flowspace.is_complete(number)},
                {"uses", each(persistent.uses, [](const Use &use) {
@@ -155,6 +169,18 @@ static Object variable(const Analysis &analysis, size_t number) {
                   one["direct"] = use.direct;
                   return one;
                 })}};
+  Array targets;
+  if (const std::optional<ObjectId> memory = analysis.updates.memory(number)) {
+    found["memory"] = describe(points_to, *memory);
+    for (const ObjectId target : points_to.leads_to(*memory)) targets.push_back(described.number(target));
+  }
+  found["points_to"] = std::move(targets);
+  Array reached;  // pairs: the object, and the one before it in the chain, or -1
+  for (const Reached &one : analysis.updates.reached(number)) {
+    reached.push_back(described.number(one.object));
+    reached.push_back(one.from == one.object ? int64_t{-1} : described.number(one.from));
+  }
+  found["reached"] = std::move(reached);
   if (analysis.impacts.packet(number)) found["impacts_packet"] = impact(*analysis.impacts.packet(number));
   if (analysis.impacts.log(number)) found["impacts_log"] = impact(*analysis.impacts.log(number));
   if (persistent.loop)
@@ -220,7 +246,8 @@ static Object assumptions(const Analysis &analysis) {
            })}};
 }
 
-llvm::json::Object report(const Analysis &analysis) {
+// Written part by part: the parts of a large program take much more memory as objects than as text.
+void report(const Analysis &analysis, llvm::json::OStream &out) {
   const Classes &classes = analysis.classes;
   const Constraints &constraints = analysis.points_to.constraints();
   size_t functions = 0, instructions = 0;
@@ -232,50 +259,53 @@ llvm::json::Object report(const Analysis &analysis) {
   const auto top_level = static_cast<int64_t>(
       llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
   Array found = procedures(analysis);
-  const size_t count = found.size();
-  Array variables;
-  for (size_t i = 0; i < classes.persistent().size(); ++i)
-    variables.push_back(variable(analysis, i));
-  return Object{
-      {"version", 2},
-      {"totals", Object{{"variables", analysis.variables.all().size()},
-                        {"persistent", classes.persistent().size()},
-                        {"top_level", top_level},
-                        {"updateable", analysis.updates.variables()},
-                        {"functions", functions},
-                        {"functions_entered", analysis.points_to.calls().entered().size()},
-                        {"packet_procedures", count},
-                        {"instructions", instructions}}},
-      {"receive", each(analysis.receives.calls(), [](const ReceiveCall &call) {
-         Object found = site(call.site);
-         found["function"] = call.function->getName();
-         found["source"] = call.model->source;
-         return found;
-       })},
-      {"loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); })},
-      {"procedures", std::move(found)},
-      {"variables", std::move(variables)},
-      {"assumptions", assumptions(analysis)},
-      {"without_debug_info", Object{{"functions", each(without_debug_info(analysis.module), [](const auto *function) {
-                                       return function->getName();
-                                     })},
-                                    {"variables", each(analysis.variables.nameless(), [](const auto *global) {
-                                       return global->getName();
-                                     })}}},
-      {"missing", Object{{"functions", missing(analysis.module, kMissingFunctions)},
-                         {"variables", missing(analysis.module, kMissingVariables)}}},
-      {"outputs", Object{{"packet", analysis.impacts.has_outputs(OutputKind::Packet)},
-                         {"log", analysis.impacts.has_outputs(OutputKind::Log)},
-                         {"complete", analysis.impacts.is_complete()}}},
-      {"dependences", Object{{"nodes", analysis.impacts.nodes()}}},
-      {"points_to", Object{{"nodes", constraints.nodes()},
-                           {"objects", constraints.memory().objects()},
-                           {"waves", constraints.waves()},
-                           {"cycles", constraints.collapsed_cycles()},
-                           {"call_edges", analysis.points_to.calls().edges()},
-                           {"distinct_sets", constraints.distinct_sets()},
-                           {"peak_bytes", peak_bytes()}}},
-  };
+  out.attribute("version", 3);
+  out.attribute("totals", Object{{"variables", analysis.variables.all().size()},
+                                 {"persistent", classes.persistent().size()},
+                                 {"top_level", top_level},
+                                 {"updateable", analysis.updates.variables()},
+                                 {"functions", functions},
+                                 {"functions_entered", analysis.points_to.calls().entered().size()},
+                                 {"packet_procedures", found.size()},
+                                 {"instructions", instructions}});
+  out.attribute("receive", each(analysis.receives.calls(), [](const ReceiveCall &call) {
+                  Object found = site(call.site);
+                  found["function"] = call.function->getName();
+                  found["source"] = call.model->source;
+                  return found;
+                }));
+  out.attribute("loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); }));
+  out.attribute("procedures", std::move(found));
+  Described objects, writes;
+  out.attributeArray("variables", [&] {
+    for (size_t i = 0; i < classes.persistent().size(); ++i) out.value(variable(analysis, i, objects));
+  });
+  out.attributeArray("memory", [&] {
+    for (const ObjectId object : objects.items()) out.value(memory(analysis, object, writes));
+  });
+  out.attributeArray("writes", [&] {
+    for (const uint32_t group : writes.items()) out.value(lines(analysis, group));
+  });
+  out.attribute("assumptions", assumptions(analysis));
+  out.attribute("without_debug_info",
+                Object{{"functions", each(without_debug_info(analysis.module),
+                                          [](const auto *function) { return function->getName(); })},
+                       {"variables", each(analysis.variables.nameless(),
+                                          [](const auto *global) { return global->getName(); })}});
+  out.attribute("missing", Object{{"functions", missing(analysis.module, kMissingFunctions)},
+                                  {"variables", missing(analysis.module, kMissingVariables)}});
+  out.attribute("outputs", Object{{"packet", analysis.impacts.has_outputs(OutputKind::Packet)},
+                                  {"log", analysis.impacts.has_outputs(OutputKind::Log)},
+                                  {"complete", analysis.impacts.is_complete()},
+                                  {"matched", analysis.impacts.is_matched()}});
+  out.attribute("dependences", Object{{"nodes", analysis.impacts.nodes()}});
+  out.attribute("points_to", Object{{"nodes", constraints.nodes()},
+                                    {"objects", constraints.memory().objects()},
+                                    {"waves", constraints.waves()},
+                                    {"cycles", constraints.collapsed_cycles()},
+                                    {"call_edges", analysis.points_to.calls().edges()},
+                                    {"distinct_sets", constraints.distinct_sets()},
+                                    {"peak_bytes", peak_bytes()}});
 }
 
 }  // namespace analyze

@@ -23,6 +23,7 @@ struct Analysis {
   const Impacts &impacts;
 };
 
-llvm::json::Object report(const Analysis &analysis);
+// Writes the members of an object that is open.
+void report(const Analysis &analysis, llvm::json::OStream &out);
 
 }  // namespace analyze

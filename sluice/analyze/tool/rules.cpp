@@ -7,7 +7,7 @@
 namespace analyze {
 
 void Constraints::apply(NodeId at, SetId fresh) {
-  const std::vector<NodeId> targets = sets_.elements(fresh).vec();
+  const std::vector<NodeId> targets = sets_.list(fresh);
   if (at == find(unknown_))
     for (NodeId cell : targets) {
       const ObjectId object = memory_.object_of(cell);
@@ -35,19 +35,20 @@ void Constraints::apply(NodeId at, SetId fresh) {
       results.insert(results.end(), some.begin(), some.end());
     }
     Node &to = nodes_[find(derivation.to)];
-    const SetId united = sets_.unite(to.targets, sets_.of(std::move(results)));
+    const SetId united = sets_.unite(to.targets, sets_.of(results));
     if (united != to.targets) changed_ = true;
     to.targets = united;
   }
-  for (size_t i = 0; i < nodes_[at].rules->moves.size(); ++i) {
-    const std::shared_ptr<Move> move = nodes_[at].rules->moves[i];
-    const SetId to = nodes_[find(move->to)].targets, from = nodes_[find(move->from)].targets;
-    const SetId new_to = sets_.minus(to, move->done_to), new_from = sets_.minus(from, move->done_from);
-    const SetId old_to = sets_.minus(to, new_to);
-    move->done_to = to, move->done_from = from;
-    // new items on one side meet all of the other
-    apply_move(sets_.elements(new_to).vec(), sets_.elements(from).vec(), move->bytes);
-    apply_move(sets_.elements(old_to).vec(), sets_.elements(new_from).vec(), move->bytes);
+  for (size_t i = 0; i < nodes_[at].rules->moves_from.size(); ++i) {
+    const Move move = nodes_[at].rules->moves_from[i];
+    for (NodeId cell : targets)
+      add_link(memory_.object_of(cell), {move.moved, 0, memory_.offset_of(cell), move.bytes});
+  }
+  for (size_t i = 0; i < nodes_[at].rules->moves_to.size(); ++i) {
+    const Move move = nodes_[at].rules->moves_to[i];
+    for (NodeId cell : targets)
+      if (memory_.is_writable(cell))
+        add_link(move.moved, {memory_.object_of(cell), memory_.offset_of(cell), 0, move.bytes});
   }
   for (size_t i = 0; i < nodes_[at].rules->calls.size(); ++i) {
     const auto on_target = nodes_[at].rules->calls[i];
@@ -77,15 +78,6 @@ std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerO
     current = std::move(next);
   }
   return current;
-}
-
-void Constraints::apply_move(const std::vector<NodeId> &to, const std::vector<NodeId> &from, uint64_t bytes) {
-  for (NodeId source : from)
-    for (NodeId target : to) {
-      if (!memory_.is_writable(target)) continue;
-      add_link(memory_.object_of(source),
-               {memory_.object_of(target), memory_.offset_of(target), memory_.offset_of(source), bytes});
-    }
 }
 
 void Constraints::add_link(ObjectId from, const Link &link) {

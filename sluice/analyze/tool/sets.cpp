@@ -3,37 +3,83 @@
 #include <algorithm>
 
 #include "llvm/ADT/Hashing.h"
+#include "llvm/ADT/bit.h"
 
 namespace analyze {
 
-SetPool::SetPool() { intern({}); }
-
-SetId SetPool::intern(std::vector<NodeId> sorted) {
-  const uint64_t hash = llvm::hash_combine_range(sorted.begin(), sorted.end()) >> 2;  // DenseMap reserves two keys
-  std::vector<SetId> &same_hash = by_hash_[hash];
-  for (SetId candidate : same_hash)
-    if (sets_[candidate] == sorted) return candidate;
-  const auto id = static_cast<SetId>(sets_.size());
-  sets_.push_back(std::move(sorted));
-  same_hash.push_back(id);
-  return id;
+template <typename Value>
+uint32_t SetPool::Distinct<Value>::number(Value value, uint64_t hash) {
+  const auto [found, is_new] = newest.try_emplace(hash >> 2, kNone);  // DenseMap reserves two keys
+  for (uint32_t one = found->second; one != kNone; one = before[one])
+    if (values[one] == value) return one;
+  before.push_back(found->second);
+  found->second = static_cast<uint32_t>(values.size());
+  values.push_back(std::move(value));
+  return found->second;
 }
 
-SetId SetPool::of(std::vector<NodeId> elements) {
-  std::sort(elements.begin(), elements.end());
-  elements.erase(std::unique(elements.begin(), elements.end()), elements.end());
-  return intern(std::move(elements));
+SetPool::SetPool() { intern(Parts()); }
+
+uint32_t SetPool::intern(const Block &block) {
+  return blocks_.number(block, llvm::hash_combine_range(block.begin(), block.end()));
+}
+
+SetId SetPool::intern(Parts parts) {
+  uint64_t hash = parts.size();
+  for (const Part &part : parts) hash = llvm::hash_combine(hash, part.place, part.block);
+  parts.shrink_to_fit();
+  return sets_.number(std::move(parts), hash);
+}
+
+uint32_t SetPool::index(NodeId node) {
+  if (node >= indices_.size()) indices_.resize(node + 1, kNone);
+  uint32_t &found = indices_[node];
+  if (found == kNone) {
+    found = static_cast<uint32_t>(members_.size());
+    members_.push_back(node);
+  }
+  return found;
+}
+
+SetId SetPool::of(const std::vector<NodeId> &elements) {
+  std::vector<uint32_t> sorted;
+  sorted.reserve(elements.size());
+  for (const NodeId node : elements) sorted.push_back(index(node));
+  std::sort(sorted.begin(), sorted.end());
+  Parts parts;
+  for (size_t i = 0; i < sorted.size();) {
+    Block block{};
+    const uint32_t place = sorted[i] / kBits;
+    for (; i < sorted.size() && sorted[i] / kBits == place; ++i)
+      block[sorted[i] % kBits / 64] |= uint64_t{1} << sorted[i] % 64;
+    parts.push_back({place, intern(block)});
+  }
+  return intern(std::move(parts));
 }
 
 SetId SetPool::unite(SetId a, SetId b) {
   if (a == b || b == kEmpty) return a;
   if (a == kEmpty) return b;
   if (a > b) std::swap(a, b);
-  const auto found = unions_.find({a, b});
-  if (found != unions_.end()) return found->second;
-  std::vector<NodeId> both;
-  both.reserve(sets_[a].size() + sets_[b].size());
-  std::set_union(sets_[a].begin(), sets_[a].end(), sets_[b].begin(), sets_[b].end(), std::back_inserter(both));
+  const auto known = unions_.find({a, b});
+  if (known != unions_.end()) return known->second;
+  const Parts &one = sets_.values[a], &other = sets_.values[b];
+  Parts both;
+  both.reserve(one.size() + other.size());
+  auto at = one.begin();
+  for (const Part &part : other) {
+    while (at != one.end() && at->place < part.place) both.push_back(*at++);
+    if (at == one.end() || at->place != part.place || at->block == part.block) {
+      if (at != one.end() && at->place == part.place) ++at;
+      both.push_back(part);
+      continue;
+    }
+    Block block = blocks_.values[part.block];
+    for (unsigned word = 0; word < kWords; ++word) block[word] |= blocks_.values[at->block][word];
+    both.push_back({part.place, intern(block)});
+    ++at;
+  }
+  both.insert(both.end(), at, one.end());
   const SetId result = intern(std::move(both));
   unions_[{a, b}] = result;
   return result;
@@ -42,17 +88,41 @@ SetId SetPool::unite(SetId a, SetId b) {
 SetId SetPool::minus(SetId a, SetId b) {
   if (a == b || a == kEmpty) return kEmpty;
   if (b == kEmpty) return a;
-  const auto found = differences_.find({a, b});
-  if (found != differences_.end()) return found->second;
-  std::vector<NodeId> rest;
-  std::set_difference(sets_[a].begin(), sets_[a].end(), sets_[b].begin(), sets_[b].end(), std::back_inserter(rest));
+  const auto known = differences_.find({a, b});
+  if (known != differences_.end()) return known->second;
+  const Parts &from = sets_.values[a], &removed = sets_.values[b];
+  Parts rest;
+  auto at = removed.begin();
+  for (const Part &part : from) {
+    while (at != removed.end() && at->place < part.place) ++at;
+    if (at == removed.end() || at->place != part.place) {
+      rest.push_back(part);
+      continue;
+    }
+    if (at->block == part.block) continue;
+    Block block = blocks_.values[part.block];
+    uint64_t any = 0;
+    for (unsigned word = 0; word < kWords; ++word) any |= block[word] &= ~blocks_.values[at->block][word];
+    if (any != 0) rest.push_back({part.place, intern(block)});
+  }
   const SetId result = intern(std::move(rest));
   differences_[{a, b}] = result;
   return result;
 }
 
-bool SetPool::contains(SetId set, NodeId element) const {
-  return std::binary_search(sets_[set].begin(), sets_[set].end(), element);
+std::vector<NodeId> SetPool::list(SetId set) const {
+  std::vector<NodeId> found;
+  for (const Part &part : sets_.values[set])
+    for (unsigned word = 0; word < kWords; ++word)
+      for (uint64_t bits = blocks_.values[part.block][word]; bits != 0; bits &= bits - 1)
+        found.push_back(members_[part.place * kBits + word * 64 + static_cast<unsigned>(llvm::countr_zero(bits))]);
+  return found;
+}
+
+llvm::ArrayRef<NodeId> SetPool::elements(SetId set) const {
+  std::unique_ptr<std::vector<NodeId>> &found = lists_[set];
+  if (!found) found = std::make_unique<std::vector<NodeId>>(list(set));
+  return *found;
 }
 
 }  // namespace analyze

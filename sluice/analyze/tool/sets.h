@@ -1,8 +1,13 @@
-// Sets of node numbers, each distinct set stored once, so that equal points-to sets share memory and
-// comparing two of them compares two numbers. Unions and differences are memoised (hash-consing).
+// Sets of node numbers, each distinct set stored once, so that equal points-to sets share memory and comparing two of them
+// compares two numbers (hash-consing). Unions and differences are memoised.
+//
+// Elements are numbered in the order in which they first become members. A set is a list of blocks of 256 elements, and
+// each distinct block is stored once, too: the large sets of a program differ in few of their blocks.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
@@ -20,25 +25,48 @@ class SetPool {
   SetPool();
 
   // The set of these elements, in any order, repeated or not.
-  SetId of(std::vector<NodeId> elements);
+  SetId of(const std::vector<NodeId> &elements);
   SetId unite(SetId a, SetId b);
   SetId minus(SetId a, SetId b);
+  SetId common(SetId a, SetId b) { return minus(a, minus(a, b)); }
 
-  // In ascending order; valid until the next call of a function that is not const.
-  llvm::ArrayRef<NodeId> elements(SetId set) const { return sets_[set]; }
-  bool contains(SetId set, NodeId element) const;
+  // In the order in which they first became members of a set.
+  std::vector<NodeId> list(SetId set) const;
+  // The same, kept for the next call.
+  llvm::ArrayRef<NodeId> elements(SetId set) const;
 
-  size_t distinct() const { return sets_.size(); }
+  size_t distinct() const { return sets_.values.size(); }
 
  private:
-  using Pair = std::pair<SetId, SetId>;
+  static constexpr unsigned kWords = 4, kBits = 64 * kWords;
+  using Block = std::array<uint64_t, kWords>;
+  struct Part {
+    uint32_t place, block;  // elements from place * kBits on; the number of the block
+    bool operator==(const Part &other) const { return place == other.place && block == other.block; }
+  };
+  using Parts = std::vector<Part>;
+  // Distinct values by numbers.
+  template <typename Value>
+  struct Distinct {
+    std::vector<Value> values;
+    std::vector<uint32_t> before;  // the value before it with the same hash
+    llvm::DenseMap<uint64_t, uint32_t> newest;
 
-  SetId intern(std::vector<NodeId> sorted);
+    uint32_t number(Value value, uint64_t hash);
+  };
 
-  std::vector<std::vector<NodeId>> sets_;
-  llvm::DenseMap<uint64_t, std::vector<SetId>> by_hash_;
-  llvm::DenseMap<Pair, SetId> unions_;
-  llvm::DenseMap<Pair, SetId> differences_;
+  SetId intern(Parts parts);
+  uint32_t intern(const Block &block);
+  uint32_t index(NodeId node);
+
+  Distinct<Block> blocks_;
+  Distinct<Parts> sets_;
+  std::vector<uint32_t> indices_;  // of nodes, or kNone
+  std::vector<NodeId> members_;    // by index
+  llvm::DenseMap<std::pair<SetId, SetId>, SetId> unions_, differences_;
+  mutable llvm::DenseMap<SetId, std::unique_ptr<std::vector<NodeId>>> lists_;
+
+  static constexpr uint32_t kNone = UINT32_MAX;
 };
 
 }  // namespace analyze

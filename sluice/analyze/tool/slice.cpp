@@ -15,7 +15,7 @@ void Slicer::restart(size_t most_steps) {
   descending_.clear();
   nodes_.clear();
   from_.clear();
-  steps_ = 0;
+  steps_ = work_ = 0;
   most_steps_ = most_steps;
 }
 
@@ -39,7 +39,9 @@ Slicer::Summary &Slicer::summary(GraphNode exit) {
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
     Summary &own = of(context);
-    for (const Dependence &dependence : llvm::ArrayRef<Dependence>(graph_.dependences(node))) {
+    const llvm::ArrayRef<Dependence> dependences = graph_.dependences(node);
+    work_ += dependences.size();
+    for (const Dependence &dependence : dependences) {
       switch (dependence.kind) {
         case Dependence::Local: reach(context, own, dependence.on); break;
         case Dependence::Up: {
@@ -80,7 +82,9 @@ bool Slicer::backward(const std::vector<GraphNode> &from) {
     pending_.pop_back();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
-    for (const Dependence &dependence : llvm::ArrayRef<Dependence>(graph_.dependences(node))) {
+    const llvm::ArrayRef<Dependence> dependences = graph_.dependences(node);
+    work_ += dependences.size();
+    for (const Dependence &dependence : dependences) {
       switch (dependence.kind) {
         case Dependence::Local: add(dependence.on, ascends, node); break;
         case Dependence::Up:
@@ -96,6 +100,18 @@ bool Slicer::backward(const std::vector<GraphNode> &from) {
     }
   }
   return pending_.empty() && pending_summaries_.empty();
+}
+
+bool Slicer::backward_unmatched(const std::vector<GraphNode> &from) {
+  for (const GraphNode node : from) add(node, true, node);
+  while (!pending_.empty() && steps_ < most_steps_) {
+    const GraphNode node = pending_.back().first;
+    pending_.pop_back();
+    ++steps_;
+    if (stop_ && stop_(graph_.node(node))) continue;
+    for (const Dependence &dependence : graph_.dependences(node)) add(dependence.on, true, node);
+  }
+  return pending_.empty();
 }
 
 std::vector<GraphNode> Slicer::path(GraphNode to) const {

@@ -22,11 +22,16 @@ class Slicer {
   // Adds the dependences of these nodes to the slice. Returns false if it became too large, and is not complete.
   bool backward(const std::vector<GraphNode> &from);
 
+  // Instead of backward(): follows returns to all callers. The slice contains that of backward(), and takes time in
+  // proportion to the dependences.
+  bool backward_unmatched(const std::vector<GraphNode> &from);
+
   const llvm::SetVector<GraphNode> &nodes() const { return nodes_; }
   // The nodes from one of those at which the slice began to this one.
   std::vector<GraphNode> path(GraphNode to) const;
 
-  size_t steps() const { return steps_; }
+  // The dependences that were followed since restart(), in which the time is spent.
+  size_t work() const { return work_; }
 
   static constexpr size_t kMostSteps = 4'000'000;
 
@@ -52,7 +57,7 @@ class Slicer {
   llvm::DenseSet<GraphNode> ascending_, descending_;
   llvm::SetVector<GraphNode> nodes_;
   llvm::DenseMap<GraphNode, GraphNode> from_;
-  size_t steps_ = 0;
+  size_t steps_ = 0, work_ = 0;
 };
 
 }  // namespace analyze

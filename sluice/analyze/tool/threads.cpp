@@ -103,8 +103,7 @@ void Accesses::find_own_frames() {
   const Memory &memory = points_to_.memory();
   llvm::DenseSet<ObjectId> known;  // elsewhere
   for (ObjectId object = 0; object < memory.objects(); ++object)
-    for (const auto &[offset, cell] : memory.cells(object))
-      for (const NodeId target : points_to_.constraints().targets(cell)) known.insert(memory.object_of(target));
+    for (const ObjectId target : points_to_.leads_to(object)) known.insert(target);
   for (const Spawn &spawn : points_to_.calls().spawns())
     for (const llvm::Argument &argument : spawn.function->args())
       for (const NodeId target : points_to_.targets(&argument)) known.insert(memory.object_of(target));
@@ -144,9 +143,9 @@ void Accesses::find_shared() {
     for (Atom atom = first_[object]; atom < first_[object + 1]; ++atom) own.set(atom);
   llvm::BitVector read_before(count()), written_before(count());
   for (const auto &[root, instances] : roots()) {
-    if (!may_read_.count(root)) continue;
+    if (!cycle_of_.count(root)) continue;
     for (unsigned instance = 0; instance < std::min(instances, 2U); ++instance) {
-      llvm::BitVector reads = may_read_[root], writes = may_write_[root];
+      llvm::BitVector reads = may_read(root), writes = may_write(root);
       reads.reset(own);
       writes.reset(own);
       llvm::BitVector both = reads;

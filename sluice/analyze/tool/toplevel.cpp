@@ -6,14 +6,16 @@
 namespace analyze {
 
 void Classes::add_use(size_t persistent, const Use &use) {
-  for (Use &other : persistent_[persistent].uses)
-    if (other.place == use.place && other.function == use.function) {
-      other.direct |= use.direct;
-      other.writes |= use.writes;
-      if (!other.instruction) other.instruction = use.instruction;
-      return;
-    }
-  persistent_[persistent].uses.push_back(use);
+  std::vector<Use> &uses = persistent_[persistent].uses;
+  const auto [found, is_new] = use_index_.try_emplace({persistent, use.place.get(), use.function}, uses.size());
+  if (is_new) {
+    uses.push_back(use);
+    return;
+  }
+  Use &other = uses[found->second];
+  other.direct |= use.direct;
+  other.writes |= use.writes;
+  if (!other.instruction) other.instruction = use.instruction;
 }
 
 // Globals that an operand names, also within a constant expression.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "llvm/ADT/Sequence.h"
 #include "llvm/IR/CFG.h"
 #include "llvm/IR/DebugProgramInstruction.h"
 #include "llvm/IR/IntrinsicInst.h"
@@ -12,14 +13,16 @@ namespace analyze {
 Updates::Updates(const Accesses &accesses, const Reach &reach, const Classes &classes)
     : points_to_(accesses.points_to()), accesses_(accesses), reach_(reach), classes_(classes) {
   find_writes();
-  updates_.resize(classes.persistent().size());
+  find_opaque();
+  own_.resize(classes.persistent().size());
+  reached_.resize(classes.persistent().size());
   memory_.resize(classes.persistent().size());
-  for (size_t number = 0; number < updates_.size(); ++number)
+  for (size_t number = 0; number < own_.size(); ++number)
     if (classes.persistent()[number].top_level()) assign(number);
 }
 
 size_t Updates::variables() const {
-  return static_cast<size_t>(llvm::count_if(updates_, [](const std::vector<Update> &found) { return !found.empty(); }));
+  return static_cast<size_t>(llvm::count_if(llvm::seq(own_.size()), [&](size_t number) { return has(number); }));
 }
 
 void Updates::find_writes() {
@@ -27,9 +30,28 @@ void Updates::find_writes() {
     for (const llvm::BasicBlock &block : *function)
       for (const llvm::Instruction &instruction : block) {
         if (!reach_.contains(&instruction)) continue;
-        for (const uint32_t footprint : accesses_.of(instruction).writes)
-          for (const Atom atom : accesses_.atoms(footprint)) writes_[accesses_.object_of(atom)].insert(&instruction);
+        for (const uint32_t footprint : accesses_.of(instruction).writes) {
+          if (footprint >= writers_.size()) writers_.resize(footprint + 1);
+          writers_[footprint].push_back(&instruction);
+          order_.try_emplace(&instruction, order_.size());
+        }
       }
+  for (uint32_t footprint = 0; footprint < writers_.size(); ++footprint) {
+    if (writers_[footprint].empty()) continue;
+    for (const Atom atom : accesses_.atoms(footprint)) {
+      std::vector<uint32_t> &found = writers_of_[accesses_.object_of(atom)];
+      if (found.empty() || found.back() != footprint) found.push_back(footprint);
+    }
+  }
+}
+
+std::vector<const llvm::Instruction *> Updates::writes(ObjectId object) const {
+  std::vector<const llvm::Instruction *> found;
+  for (const uint32_t group : writers_of(object)) found.insert(found.end(), writers_[group].begin(), writers_[group].end());
+  const auto place = [&](const llvm::Instruction *instruction) { return order_.find(instruction)->second; };
+  llvm::sort(found, [&](const auto *a, const auto *b) { return place(a) < place(b); });
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
 }
 
 bool Updates::initialises(size_t number, const llvm::Instruction &write) const {
@@ -51,23 +73,29 @@ bool Updates::initialises(size_t number, const llvm::Instruction &write) const {
   return true;
 }
 
-// Whether a chain of pointers from a variable ends before the object: functions, memory of libraries, and memory that is
-// another variable's.
-bool Updates::is_opaque(ObjectId id) const {
-  const MemoryObject &object = points_to_.memory().object(id);
-  return object.kind == ObjectKind::Function || object.kind == ObjectKind::Library || classes_.numbered(object.site);
+// Chains of pointers from a variable end before functions, memory of libraries, and memory that is another variable's.
+void Updates::find_opaque() {
+  const Memory &memory = points_to_.memory();
+  opaque_.resize(memory.objects());
+  for (ObjectId id = 0; id < memory.objects(); ++id) {
+    const MemoryObject &object = memory.object(id);
+    opaque_[id] = object.kind == ObjectKind::Function || object.kind == ObjectKind::Library || classes_.numbered(object.site);
+  }
 }
 
-// The objects at which a variable's pointers begin: its own memory, or the target of a variable in registers.
-std::vector<ObjectId> Updates::leads_to(const Persistent &persistent) const {
-  const Variable &variable = *persistent.variable;
+std::optional<ObjectId> Updates::memory(size_t number) const {
+  const Variable &variable = *classes_.persistent()[number].variable;
   const llvm::Value *memory = variable.global;
   if (!memory && !variable.local->promoted) memory = variable.local->memory;
-  if (memory) {
-    const ObjectId *object = points_to_.object_of(memory);
-    return object ? std::vector<ObjectId>{*object} : std::vector<ObjectId>{};
-  }
+  const ObjectId *object = memory ? points_to_.object_of(memory) : nullptr;
+  return object ? std::optional(*object) : std::nullopt;
+}
+
+// The targets of a variable in registers that have no name.
+std::vector<ObjectId> Updates::targets(const Persistent &persistent) const {
   std::vector<ObjectId> found;
+  const Variable &variable = *persistent.variable;
+  if (variable.global || !variable.local->promoted) return found;
   for (const llvm::BasicBlock &block : *variable.function)
     for (const llvm::Instruction &instruction : block)
       for (llvm::DbgVariableRecord &record : llvm::filterDbgVars(instruction.getDbgRecordRange())) {
@@ -83,37 +111,39 @@ std::vector<ObjectId> Updates::leads_to(const Persistent &persistent) const {
 
 void Updates::assign(size_t number) {
   const Persistent &persistent = classes_.persistent()[number];
-  std::vector<Update> &updates = updates_[number];
   for (const Use &use : persistent.uses)
-    if (use.writes) updates.push_back({use.instruction, use.place.get(), use.function, {}});
+    if (use.writes) own_[number].push_back({use.instruction, use.place.get(), use.function});
 
   // Breadth first, so that each object is reached by its shortest chain.
-  const Memory &memory = points_to_.memory();
+  const std::optional<ObjectId> own = memory(number);
   llvm::DenseMap<ObjectId, ObjectId> from;
   std::vector<ObjectId> &order = memory_[number];
-  for (const ObjectId object : leads_to(persistent))
+  for (const ObjectId object : own ? std::vector<ObjectId>{*own} : targets(persistent))
     if (from.try_emplace(object, object).second) order.push_back(object);
-  for (size_t i = 0; i < order.size(); ++i)
-    for (const auto &[offset, cell] : memory.cells(order[i]))
-      for (const NodeId target : points_to_.constraints().targets(cell)) {
-        const ObjectId next = memory.object_of(target);
-        if (is_opaque(next)) continue;
-        if (from.try_emplace(next, order[i]).second) order.push_back(next);
-      }
-  llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;  // one update for each line, by its shortest chain
+  llvm::DenseSet<uint32_t> lists;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (!lists.insert(points_to_.list_of_leads(order[i])).second) continue;
+    for (const ObjectId next : points_to_.leads_to(order[i]))
+      if (!is_opaque(next) && from.try_emplace(next, order[i]).second) order.push_back(next);
+  }
+
+  llvm::DenseSet<ObjectId> needed;  // for the chains
   for (const ObjectId object : order) {
-    const auto writes = writes_.find(object);
-    if (writes == writes_.end()) continue;
-    std::vector<ObjectId> chain{object};
-    while (from[chain.back()] != chain.back()) chain.push_back(from[chain.back()]);
-    std::reverse(chain.begin(), chain.end());
-    for (const llvm::Instruction *write : writes->second) {
-      if (object == order.front() && initialises(number, *write)) continue;
+    if (!may_write(object)) continue;
+    if (object != own) {
+      for (ObjectId at = object; needed.insert(at).second && from[at] != at;) at = from[at];
+      continue;
+    }
+    llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;
+    for (const llvm::Instruction *write : writes(object)) {
+      if (initialises(number, *write)) continue;
       const llvm::DILocation *place = location_near(*write);
       if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
-        updates.push_back({write, place, write->getFunction(), chain});
+        own_[number].push_back({write, place, write->getFunction()});
     }
   }
+  for (const ObjectId object : order)
+    if (needed.contains(object)) reached_[number].push_back({object, from[object]});
 }
 
 }  // namespace analyze

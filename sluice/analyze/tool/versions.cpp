@@ -5,7 +5,20 @@
 
 namespace analyze {
 
+void Graph::find_writers() {
+  for (const llvm::Function *function : accesses_.points_to().calls().entered())
+    for (const llvm::Instruction &instruction : llvm::instructions(*function))
+      for (const uint32_t footprint : accesses_.of(instruction).writes) {
+        if (footprint >= writers_of_footprint_.size()) writers_of_footprint_.resize(footprint + 1);
+        writers_of_footprint_[footprint].push_back(&instruction);
+      }
+  for (uint32_t footprint = 0; footprint < writers_of_footprint_.size(); ++footprint)
+    if (!writers_of_footprint_[footprint].empty())
+      for (const Atom atom : accesses_.atoms(footprint)) footprints_of_[atom].push_back(footprint);
+}
+
 GraphNode Graph::before(const llvm::Instruction *instruction, Atom atom) {
+  if (order_ == Order::Any) return number({Node::Shared, nullptr, atom});
   if (accesses_.is_shared(atom)) {
     if (!shared_known_) {
       shared_known_ = true;
@@ -86,9 +99,9 @@ void Graph::of_written(const llvm::Instruction &instruction, Atom atom) {
   using namespace llvm;
   const bool all = follow_ == Follow::All;
   if (all) local(runs(instruction.getParent()));
-  if (!accesses_.overwrites(instruction, atom)) {
+  if (order_ == Order::Versions && !accesses_.overwrites(instruction, atom)) {
     const auto *site = dyn_cast<CallBase>(&instruction);
-    const auto runs = site ? accesses_.runs(*site) : std::vector<const Function *>();
+    const auto runs = site ? accesses_.runs(*site) : ArrayRef<const Function *>();
     // memory that a callee does not write depends on its entry; here is memory that no callee writes
     const bool always = !runs.empty() && !accesses_.repeats(*site) && !accesses_.writes(instruction, atom) &&
                         llvm::all_of(runs, [&](const Function *one) { return accesses_.may_write(one).test(atom); });
@@ -106,16 +119,16 @@ void Graph::of_written(const llvm::Instruction &instruction, Atom atom) {
     return;
   }
   for (const Function *callee : accesses_.runs(*call))
-    if (accesses_.may_write(callee).test(atom))
+    if (order_ == Order::Versions && accesses_.may_write(callee).test(atom))
       out_.push_back({Dependence::Down, number({Node::Left, callee, atom}), call});
-  if (!accesses_.writes(instruction, atom)) return;
-  if (const auto *transfer = dyn_cast<MemTransferInst>(call)) {
+  if (order_ == Order::Versions && !accesses_.writes(instruction, atom)) return;
+  if (const auto *transfer = dyn_cast<MemTransferInst>(call); transfer && order_ == Order::Versions) {
     of_transfer(*transfer, atom);
     return;
   }
   for (const Use &argument : call->args())
     if (all || !argument->getType()->isPointerTy()) operand(argument.get());
-  for (const Atom read : accesses_.all(accesses_.of(*call).reads)) local(before(call, read));
+  local(number({Node::Reads, call}));
 }
 
 // A copy of memory: an atom depends on the bytes that are copied to it, if both places are known.

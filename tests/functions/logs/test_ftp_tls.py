@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import ssl
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 from tests.functions.logs.boxes import Talk, needs_parsers
 from tests.functions.logs.more_boxes import Rows, run
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
+from tests.functions.logs.truth import fields_of
+from tests.support.capture import pcap
 from tests.support.connection import Host, pair, shuffled
 from tests.support.packets import A4, B4
 
@@ -108,6 +112,22 @@ def test_explicit_and_implicit_tls(tmp_path: Path, version: ssl.TLSVersion) -> N
     (tmp_path / "b").mkdir()
     control, data, keys = secured(tmp_path / "b", version, [*GREETING, *talk], [("<", FILE)])
     check(found(frames_of(control, data, port=990), keys))
+
+
+@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark, with which commands are compared")
+def test_commands_and_replies_are_those_that_tshark_shows(tmp_path: Path) -> None:
+    talk = [*LOGIN, *protection(b"P"), *TRANSFER, *END]
+    control, data, keys = secured(tmp_path, VERSIONS[0], talk, [("<", FILE)])
+    frames = frames_of([*AUTH, *control], data)
+    (tmp_path / "in.pcap").write_bytes(pcap(frames))
+    names = ("ftp.request.command", "ftp.response.code")
+    theirs = Counter[str]()
+    for packet in fields_of(tmp_path / "in.pcap", names, "-o", f"tls.keylog_file:{keys}"):
+        theirs.update(one for name in names for one in packet[name])
+    ours = Counter[str]()
+    for row in found(frames, keys)["ftplog"]:
+        ours.update(str(one) for one in (row["command"], row["reply_code"]) if one)
+    assert ours == theirs - Counter({"150": 1})  # a preliminary reply has no row
 
 
 def test_data_in_the_clear_and_uploads(tmp_path: Path) -> None:

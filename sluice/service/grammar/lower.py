@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from sluice.service.grammar.plan import FRAMINGS, Item, Plan, text_of
+from sluice.service.grammar.plan import FRAMINGS, LIMIT, Item, Plan, text_of
 from sluice.service.grammar.tree import Value
 
 _FUNCTIONS = {
@@ -257,7 +257,9 @@ class Parser:
         """The last item: its parts, as far as they are there."""
         framing = FRAMINGS[item.framing]
         kind = framing.kind if framing.kind != "http" else "SERVICE_NO_TAIL"
-        self.put(f"tail = (struct service_tail){{.kind = {kind}, .left = 1, .allowed = {self.plan.limit}}};")
+        self.put(
+            f"tail = (struct service_tail){{.kind = {kind}, .left = 1, .allowed = {min(self.plan.limit, LIMIT)}}};"
+        )
         used = self.wants(item) or item.name in self.needed
         if used:
             self.put("begin = at;")

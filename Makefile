@@ -25,12 +25,13 @@ CHECK := tests/test_imports.py tests/lang tests/ir tests/lower tests/hooks tests
 
 # Everything but the full matrix. Sanitizers where they can be installed; tests that need them say so where they cannot. By
 # files, as the tests of one file share what they compile, the longest first (tests/support/order.py). MATRIX: none, tenth
-# or all (tests/support/budget.py).
+# or all (tests/support/budget.py). JOBS: more than the cores, as tests with real peers wait for them most of their time.
 MATRIX ?= none
+JOBS ?= $(shell expr $$(nproc) + $$(nproc) / 2)
 test:
 	@scripts/setup.sh --sanitizers=try --tshark --isolate=try --analyze=try --browser --notebook
 	@SLUICE_CACHE=build/tests-cache $(PY) -m sluice.analyze.toolchain --try
-	$(PY) -m pytest -n 2 --dist loadfile --matrix=$(MATRIX)
+	$(PY) -m pytest -n $(JOBS) --dist loadfile --matrix=$(MATRIX)
 
 # With every setting of passes over the whole corpus, both compilers over every stack, and long random campaigns.
 test-all:

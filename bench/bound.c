@@ -12,7 +12,7 @@
  *
  * What it leaves out is what makes it a bound and no product: it knows IPv4 without fragments, VLAN or tunnels; bytes
  * that are out of order are not held but counted (`left_out`), as are other packets; nothing times out, is evicted or
- * freed: a connection that is over stays in its place until a SYN begins it anew; the hash has no seed. */
+ * freed: a closed connection stays in its slot until a SYN starts a new one; the hash has no seed. */
 #include "peer.h"
 #include "core/bytes.h"
 #include "patterns.h"

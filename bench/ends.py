@@ -42,6 +42,13 @@ http {{
     server {{ listen 80 backlog=4096; {server} }}
 }}
 """
+HALF = """
+local paths, count = {"/page", "/static/page"}, 0
+request = function()
+    count = count + 1
+    return wrk.format(nil, paths[count % 2 + 1])
+end
+"""
 HAPROXY = """
 global
     maxconn 4000
@@ -69,6 +76,8 @@ class Case:
     routed: bool = False
     addresses: bool = False
     """The box has addresses of its own."""
+    script: str = ""
+    """The file of a script of wrk that chooses the paths."""
     folder: Path = field(default_factory=Path)
 
 
@@ -92,6 +101,7 @@ def cases(folder: Path) -> list[Case]:
             folder=folder, name="nginx-proxy", http=f"upstream u {{ server {SERVERS[0]}; server {SERVERS[1]}; }}",
             server="location / { proxy_pass http://u; }",
         ),
+        "half": HALF,
         "haproxy-http": HAPROXY.format(mode="http", first=SERVERS[0], second=SERVERS[1]),
         "haproxy-tcp": HAPROXY.format(mode="tcp", first=SERVERS[0], second=SERVERS[1]),
     }  # fmt: skip
@@ -112,6 +122,8 @@ def cases(folder: Path) -> list[Case]:
              [sluice("run", stack, *between, "-f", f"splice:address={SERVICE},servers={servers}")]),
         Case("layer 7, all from the cache", f"{box}/static/page",
              [cached, sluice("run", stack, *after_the_chain, "-f", routed)], routed=True),
+        Case("layer 7, half from the cache", f"{box}/static/page",
+             [cached, sluice("run", stack, *after_the_chain, "-f", routed)], routed=True, script=str(folder / "half")),
         Case("byte stream proxy", f"http://{BEFORE}.1{page}",
              [sluice("proxy", "benchend", *inside, "--port", "80", "--server", f"{AFTER}.2:80"),
               sluice("run", stack, *after_the_chain, "-f", "none")], routed=True),
@@ -162,7 +174,8 @@ def cpu_seconds(wire: Wire) -> float:
 
 
 def load(wire: Wire, case: Case, seconds: float, connections: int) -> str:
-    words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-H", "Connection: close", case.url]
+    words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:g}s", "--latency", "-H", "Connection: close"]
+    words += [*(["-s", case.script] if case.script else []), case.url]
     with wire.start(wire.client, words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as running:
         return running.communicate()[0]
 

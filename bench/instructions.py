@@ -51,7 +51,7 @@ CASES = (
     Counted("HTTP"),
     Counted("HTTP, no passes", passes="none"),
     Counted("HTTP, tracked only", function="none"),
-    Counted("HTTP, tracked, 64 events to which nobody listens", function="unheard"),
+    Counted("HTTP, tracked, 64 events without a subscriber", function="unheard"),
     Counted("HTTP, tracked, 64 handlers on demand, none registered", function="idle"),
     Counted("HTTP, tracked, all 64 registered, none happening", function="watching"),
     Counted("HTTP, tracked, the same, whose filters ask for numbers far apart", function="watching_apart"),

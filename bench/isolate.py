@@ -27,6 +27,7 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -255,9 +256,11 @@ def table(cells: list[Cell], options: argparse.Namespace, interrupt_ns: int, bud
                 if one.mode != mode:
                     continue
                 budget.begin(mode)
-                values = penalties(one, options.rounds, wait, budget.scale)
+                values, text = [], "not measured: a process did not end"
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    values = penalties(one, options.rounds, wait, budget.scale)
+                    text = isolate_manual.cell(values) if values else "not measured: its traffic ended"
                 budget.end()
-                text = isolate_manual.cell(values) if values else "not measured: its traffic ended"
                 print(f"{containers} containers, {mode}, {one.traffic.name}: {text}", flush=True)
                 if values:
                     rows[one.traffic.name][mode] = values

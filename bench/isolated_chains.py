@@ -5,6 +5,7 @@ first packets, and takes the CPU time of all processes of each run. The differen
 without its start. The slope over the number of functions is that of a hop: the reference that the stack writes for a
 function, and what the function does with the message. Time in which a process polls is part of it. With --work each
 function takes so many nanoseconds for a packet, and with --both the chains in parallel are beside those in sequence.
+--svg FOLDER draws the throughput of the chain, and the CPU time that it uses, by the number of functions.
 Without FILE a capture is made: 200,000 segments in 2,000 connections.
 """
 
@@ -24,6 +25,7 @@ from statistics import linear_regression, median
 sys.path.insert(0, str(Path(__file__).absolute().parent.parent))
 
 from bench.chains import COUNT
+from bench.isolate_plot import picture
 from bench.python_events import capture
 
 FIRST = 64
@@ -66,8 +68,8 @@ def run(chain: Path, trace: Path) -> tuple[float, float, int]:
     return cpu, taken, int(json.loads(done.stdout)["packets"])
 
 
-def measured(folder: Path, trace: Path, sign: str, options: argparse.Namespace) -> dict[int, dict[str, float]]:
-    """CPU time and time of a packet in nanoseconds, by the number of functions."""
+def measured(folder: Path, trace: Path, sign: str, options: argparse.Namespace) -> dict[int, dict[str, list[float]]]:
+    """CPU time and time of a packet in nanoseconds, of each round, by the number of functions."""
     short = folder / "short.pcap"
     first_packets(trace, short, FIRST)
     cpu: dict[int, list[float]] = {count: [] for count in options.functions}
@@ -80,7 +82,28 @@ def measured(folder: Path, trace: Path, sign: str, options: argparse.Namespace) 
                 packets = whole[2] - start[2]
                 cpu[count].append((whole[0] - start[0]) / packets * 1e9)
                 taken[count].append((whole[1] - start[1]) / packets * 1e9)
-    return {count: {"cpu_ns": median(cpu[count]), "ns": median(taken[count])} for count in options.functions}
+    return {count: {"cpu_ns": cpu[count], "ns": taken[count]} for count in options.functions}
+
+
+def draw(folder: Path, found: dict[str, dict[int, dict[str, list[float]]]]) -> None:
+    """Write the pictures."""
+    counts = list(dict.fromkeys(count for rows in found.values() for count in rows))
+    pictures = {
+        "chain-throughput": ("Throughput of an isolated chain, thousands of packets a second", "ns", 1e6),
+        "chain-cpu": ("CPU time of all processes of an isolated chain, nanoseconds a packet", "cpu_ns", 0.0),
+    }
+    for name, (title, key, inverted) in pictures.items():
+        groups = [
+            (
+                f"{count} functions",
+                [
+                    (arrangement, [inverted / max(value, 1.0) if inverted else value for value in rows[count][key]])
+                    for arrangement, rows in found.items()
+                ],
+            )
+            for count in counts
+        ]
+        (folder / f"{name}.svg").write_text(picture(title, groups), encoding="utf-8")
 
 
 def main() -> int:
@@ -93,12 +116,14 @@ def main() -> int:
     parser.add_argument("--work", type=int, default=0, metavar="NS", help="that each function takes for a packet")
     parser.add_argument("--functions", type=int, nargs="+", default=[1, 2, 4, 6, 8])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--svg", type=Path, metavar="FOLDER")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     signs = {"in sequence": ">>", "in parallel": "|"}
     if not options.both:
         del signs["in sequence" if options.parallel else "in parallel"]
-    found: dict[str, dict[str, object]] = {}
+    found: dict[str, dict[int, dict[str, list[float]]]] = {}
+    printed: dict[str, dict[str, object]] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "count.c").write_text(working(options.work) if options.work else COUNT)
@@ -106,18 +131,23 @@ def main() -> int:
         if not options.file:
             capture(trace)
         for arrangement, sign in signs.items():
-            rows = measured(folder, trace, sign, options)
+            found[arrangement] = measured(folder, trace, sign, options)
+            rows = {
+                count: {key: median(values) for key, values in row.items()} for count, row in found[arrangement].items()
+            }
             values = [row["cpu_ns"] for row in rows.values()]
             hop = linear_regression(list(rows), values).slope if len(rows) > 1 else 0.0
-            found[arrangement] = {"rows": rows, "cpu_ns_per_packet_and_hop": hop}
+            printed[arrangement] = {"rows": rows, "cpu_ns_per_packet_and_hop": hop}
             if options.json:
                 continue
             print(f"functions {arrangement}   CPU ns a packet   ns a packet")
             for count, row in rows.items():
                 print(f"{count:21}   {row['cpu_ns']:15.0f}   {row['ns']:11.0f}")
             print(f"each further function: {hop:.0f} ns of CPU time a packet")
+    if options.svg:
+        draw(options.svg, found)
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(printed))
     return 0
 
 

@@ -243,7 +243,7 @@ def run(cases: list[Case], runner: Runner, rounds: int, seed: int, say: Callable
 
 
 def in_order(cases: list[Case], order: random.Random) -> list[list[Case]]:
-    """The teams of a round: traces in random order, the teams of each behind one another, and each team's cases."""
+    """The teams of a round: traces in random order, the teams of a trace one by one, and the cases of each team."""
     traces: dict[str, dict[tuple[object, ...], list[Case]]] = {}
     for case in order.sample(cases, len(cases)):
         traces.setdefault(case.trace, {}).setdefault(team_of(case), []).append(case)

@@ -3,7 +3,7 @@
  *     --open N            N connections are open at any time; the next packet is of one of them at random
  *     --connections N     so many connections in all; those beyond the trace's are copies with clients of their own
  *     --loss P            a segment with data is lost with probability P, and comes again 3 to 10 packets later
- *     --reorder P         a packet is overtaken by the 1 to 3 packets behind it, with probability P
+ *     --reorder P         a packet is overtaken by the 1 to 3 packets after it, with probability P
  *     --duplicate P       a packet comes twice, the copy 0 to 2 packets later, with probability P
  *     --gtp               TCP and UDP over IPv4 are put into GTP-U tunnels, one for each of 4096 subscribers
  *     --pptp              the same, into the calls of PPTP
@@ -12,7 +12,7 @@
  * A connection is all packets between the same two ends, over TCP, UDP or SCTP over IPv4; other packets together are
  * one, too. Each keeps its own order but for what --loss, --reorder and --duplicate do to it; these leave a SYN or a reset
  * where it is and take nothing across one. Without --open connections lie as in the trace. "Lost" is meant as a box
- * behind the loss sees it: the segment is not there, and comes later. Prints as JSON what was done. */
+ * after the loss sees it: the segment is missing, and arrives later. Prints as JSON what was done. */
 #define _GNU_SOURCE
 
 #include "core/crc.h"
@@ -152,7 +152,7 @@ static int by_place(const void *a, const void *b)
 }
 
 /* Fills in the order of an instance's packets. A packet's place is four times its number in the connection; one that is
- * delayed goes behind another's place, and a copy behind that. */
+ * delayed goes after another's place, and a copy after that. */
 static void arrange(struct instance *instance)
 {
     const struct connection *connection = instance->connection;
@@ -160,24 +160,24 @@ static void arrange(struct instance *instance)
     uint64_t *order = room_for(2 * (size_t)count, sizeof *order);
     uint32_t barrier = count;   /* the next SYN or reset, or the end: nothing is taken across it */
     for (uint32_t i = count; i-- > 0;) {
-        uint32_t place = 4 * i, behind = barrier - 1 - i, delay = 0;
+        uint32_t place = 4 * i, following = barrier - 1 - i, delay = 0;
         bool moves = connection->client && !(flags_of(connection->packets[i]) & (SYN | RST));
         if (!moves)
             barrier = i;
         else if (has_data(connection->packets[i]) && random_happens(&state.random, state.loss)) {
             delay = 3 + random_below(&state.random, 8);
-            state.lost += behind > 0;
+            state.lost += following > 0;
         } else if (random_happens(&state.random, state.reorder)) {
             delay = 1 + random_below(&state.random, 3);
-            state.reordered += behind > 0;
+            state.reordered += following > 0;
         }
-        delay = delay < behind ? delay : behind;
+        delay = delay < following ? delay : following;
         if (delay)
             place = 4 * (i + delay) + 1;
         order[made++] = (uint64_t)place << 32 | i;
         if (moves && random_happens(&state.random, state.duplicate)) {
             uint32_t copy = random_below(&state.random, 3);
-            place = 4 * (i + delay + (copy < behind - delay ? copy : behind - delay)) + 2;
+            place = 4 * (i + delay + (copy < following - delay ? copy : following - delay)) + 2;
             order[made++] = (uint64_t)place << 32 | i;
             state.duplicated++;
         }
@@ -212,16 +212,16 @@ static void readdress(uint8_t *packet, uint32_t captured, const struct ends *end
     }
     memcpy(address, new_address, 4);
     memcpy(port, new_port, 2);
-    uint32_t behind = ETHERNET + get16(ip + 2);
-    if (ends->protocol == IS_SCTP && behind >= ends->transport + SCTP && behind <= captured) {
-        sl_bytes segment = {packet + ends->transport, behind - ends->transport, behind - ends->transport};
+    uint32_t end = ETHERNET + get16(ip + 2);
+    if (ends->protocol == IS_SCTP && end >= ends->transport + SCTP && end <= captured) {
+        sl_bytes segment = {packet + ends->transport, end - ends->transport, end - ends->transport};
         uint32_t crc = (uint32_t)sl_crc32c(segment, 8, 12);   /* as if it were 0 (RFC 9260, 6.8) */
         for (unsigned i = 0; i < 4; i++)
             checksum[i] = (uint8_t)(crc >> 8 * i);            /* the lowest byte first (appendix A) */
     }
 }
 
-/* Headers of a tunnel behind Ethernet, without options. */
+/* Headers of a tunnel after Ethernet, without options. */
 enum { TUNNEL = 36 };
 _Static_assert(TUNNEL == IPV4 + UDP + GTP, "IPv4, UDP and GTP-U");
 _Static_assert(TUNNEL == IPV4 + 12 + 4, "IPv4, GRE with key and sequence number, and PPP");

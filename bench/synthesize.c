@@ -3,8 +3,8 @@
  *     small         no attack: connections of 64-byte packets (6 bytes of data each; 4 are the check sequence of the
  *                   link, which captures do not have)
  *     ahead         every segment has one byte, far ahead of what is to come, and touches no other
- *     alternating   single bytes: every other one from behind to the front, then those between
- *     overlaps      the first byte is missing, and every segment of 1,400 bytes lies a byte behind the one before
+ *     alternating   single bytes: every other one from the end to the front, then those between
+ *     overlaps      the first byte is missing, and every segment of 1,400 bytes lies a byte after the one before
  *     collisions    connections whose keys have one hash in Sluice's table when its seed is 0 (`--seed 0` of a run;
  *                   without, they must not stand out)
  *     syn-flood     every packet is a SYN from another client

@@ -24,7 +24,7 @@ def table(head: list[str], rows: list[list[str]], texts: int) -> str:
 
 
 def cell(results: Results, case: Case) -> str:
-    """Median and, small behind it, the span of the rounds."""
+    """The median and, in small print after it, the span of the rounds."""
     found = results.ns(case)
     if not found:
         return NOTHING

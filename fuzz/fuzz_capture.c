@@ -9,7 +9,7 @@
 
 static volatile unsigned sink;
 
-/* The frame lies in the file behind everything delivered before, and can be read. */
+/* The frame lies in the file after all frames delivered before, and can be read. */
 static void check_frame(const struct sl_frame *f, const uint8_t *from, const uint8_t *end, uint64_t number)
 {
     EXPECT(f->at >= from && f->at <= end);

@@ -1,6 +1,6 @@
 """The pages of the protocols in the manual: one for each file of sluice/protocols, out of the parsers that it makes.
 
-`manual.py` writes them. A page begins with the file's own first words; what stands behind these comes from the parsers
+`manual.py` writes them. A page begins with the file's own first words; the rest comes from the parsers
 as they are built, as in `sluice show`.
 """
 

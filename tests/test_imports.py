@@ -3,6 +3,7 @@
 import ast
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -67,7 +68,7 @@ OFFERS = {Path("sluice/__init__.py"): {"report"}}
 def imported(source: str, module: Path) -> Iterator[tuple[int, str]]:
     """Line and absolute dotted name of all that a module imports, wherever in it the import stands.
 
-    A `from` import gives the name with what is imported behind it: that may be a module too.
+    A `from` import gives the name with what is imported after it: that may be a module too.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -79,6 +80,20 @@ def imported(source: str, module: Path) -> Iterator[tuple[int, str]]:
             start = ".".join(base + ([node.module] if node.module else []))
             for alias in node.names:
                 yield node.lineno, f"{start}.{alias.name}"
+
+
+def at_import(body: list[ast.stmt]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """The imports that run when a module is imported: not those in functions, nor those for type checkers only."""
+    for node in body:
+        match node:
+            case ast.Import() | ast.ImportFrom():
+                yield node
+            case ast.If(test=ast.Name("TYPE_CHECKING"), orelse=orelse):
+                yield from at_import(orelse)
+            case ast.If(body=yes, orelse=no) | ast.Try(body=yes, orelse=no):
+                yield from at_import([*yes, *no])
+            case _:
+                pass
 
 
 def violations(source: str, module: Path) -> list[str]:
@@ -103,6 +118,16 @@ def violations(source: str, module: Path) -> list[str]:
 def test_imports_follow_the_rules() -> None:
     found = [one for module in MODULES for one in violations((ROOT / module).read_text(encoding="utf-8"), module)]
     assert found == []
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    names = {".".join(module.with_suffix("").parts).removesuffix(".__init__"): module for module in MODULES}
+    needs: dict[str, set[str]] = {}
+    for name, module in names.items():
+        top = at_import(ast.parse((ROOT / module).read_text(encoding="utf-8")).body)
+        found = {used for node in top for _, used in imported(ast.unparse(node), module)}
+        needs[name] = {used if used in names else used.rpartition(".")[0] for used in found} & names.keys() - {name}
+    TopologicalSorter(needs).prepare()  # raises CycleError, which names the modules of a cycle
 
 
 def test_every_package_has_a_rule() -> None:

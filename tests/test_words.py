@@ -35,7 +35,10 @@ def test_no_banned_word(banned: re.Pattern[str], folders: tuple[str, ...]) -> No
 
 
 RENAMED = {"turn", "turns", "ahead", "foresee", "foreseen", "way", "ways", "anew"}
-"""Words that are no part of a name: the field says stage 2 or deferred, lookahead, predicted, path, rebase."""
+RENAMED |= {"behind", "told", "untold", "heard", "owed", "owes", "noted", "led", "late", "who", "nobody", "listener"}
+"""Words that are no part of a name: the field says stage 2 or deferred, lookahead, predicted, path, rebase; after,
+determined, acknowledged, stored, entered, subscriber.
+"""
 OF_THE_IR = ("sluice/ir", "sluice/passes", "sluice/codegen", "sluice/lower", "sluice/runtime/core")
 
 

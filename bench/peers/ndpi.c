@@ -11,7 +11,7 @@
 struct connection {
     uint64_t low, high;              /* the ends: address << 16 | port, and the protocol above */
     struct connection *next;
-    struct ndpi_flow_struct *flow;   /* behind this struct */
+    struct ndpi_flow_struct *flow;   /* after this struct */
 };
 
 static struct {

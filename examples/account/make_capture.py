@@ -18,7 +18,7 @@ def packets():
     found = []
 
     def connection(subscriber, port, segments):
-        """`segments`: (from the server, offset, bytes) behind the handshake."""
+        """`segments`: (from the server, offset, bytes) after the handshake."""
         server = "198.51.100.7"
         names = ((subscriber, port), (server, 80))
         numbers = (1000, 9000)

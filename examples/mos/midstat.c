@@ -97,7 +97,7 @@ print_stat(mctx_t mctx, int id, int side, event_t event, filter_arg_t *arg)
 	(void)side; (void)event; (void)arg;
 	pc->ticks++;
 	TAILQ_FOREACH(c, &pc->live, link) {
-		/* ask for the states anew: they must agree with the ones seen at the last change */
+		/* read the states again: they must agree with the ones seen at the last change */
 		int cli = c->cli_state, svr = c->svr_state;
 
 		get_state(mctx, c, MOS_SIDE_CLI);

@@ -35,8 +35,10 @@ def check_chain(plan: Plan, stack: Stack) -> None:
     _check_changes(plan, stack)
 
 
-def late_drops(plan: Plan, program: Program) -> Iterator[str]:
-    """Where a function receives packets that one before it drops, as that decides in layers further up."""
+def drops_decided_above(plan: Plan, program: Program) -> Iterator[str]:
+    """A warning for each function that receives packets which a function before it drops, because that one decides in
+    a higher layer.
+    """
     for function in plan.c():
         if not function.drops:
             continue

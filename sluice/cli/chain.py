@@ -24,7 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sluice.chain.check import check_chain, late_drops
+from sluice.chain.check import check_chain, drops_decided_above
 from sluice.chain.describe import describe
 from sluice.chain.description import Chain
 from sluice.chain.find import find_chain
@@ -43,7 +43,15 @@ from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_function_outputs, check_output, write_text
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
-from sluice.cli.common.instances import add_instances, chain_state, check_instances, plan_text, policies_of, with_state
+from sluice.cli.common.instances import (
+    add_instances,
+    chain_state,
+    check_instances,
+    hosts_of,
+    plan_text,
+    policies_of,
+    with_state,
+)
 from sluice.cli.common.options import add_command, add_run_options, add_workers
 from sluice.cli.common.privileges import add_privileges, check_privileges, give_up_privileges, series_of
 from sluice.cli.common.running import (
@@ -165,7 +173,7 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         if isolated:
             isolated.compile(compiled)
             warn(list(undetermined(isolated.plan.c())))
-        warn(list(late_drops(plan, compiled.program)))
+        warn(list(drops_decided_above(plan, compiled.program)))
         if options.compile_only:
             return Outcome(0, {}, {})
         settings = inline_settings(settings_of(options, timeouts=not options.no_timeouts), options)
@@ -251,7 +259,7 @@ def _controlled(
         controller = Controller(
             chain, settings, forwards, requests=requests, stores=state, log_drops=inputs.live, root=root
         )
-        controller.policies = policies_of(chain, options)
+        controller.policies, controller.hosts = policies_of(chain, options), hosts_of(chain, options)
         ideal = (
             Ideal(chain.plan, described, controller.settings, inputs, options) if options.check_equivalence else None
         )

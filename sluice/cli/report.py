@@ -129,7 +129,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, facts: Facts, missing: lis
             compiled, wanted, settings, inputs, failed=lambda: any(one.failure is not None for one in rows)
         )
     failure = next((one.failure for one in rows if one.failure), None)
-    return replace(outcome, failure=outcome.failure or failure)
+    return replace(outcome, failure=failure or outcome.failure)  # the box's is that its rows were not taken
 
 
 def _wanted(stack: Stack, options: argparse.Namespace, missing: list[str]) -> Wanted:

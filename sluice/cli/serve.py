@@ -21,9 +21,10 @@ it. New connections go there; those that are there go on with the version before
 
 ADDRESS is HOST:PORT; a port of 0 is chosen by the system. A backend can be a folder, whose files are sent: a path that
 begins with /, ./ or ../. One that is written tls://HOST:PORT is connected by TLS, and its certificate has to have the
-name HOST. dns://HOST:PORT is all addresses of a name, and @FILE has a backend in each line. Names are resolved again
-each --resolve seconds, and FILE is watched: when they have other backends, the services are reloaded. A channel is
-named before it where there are several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
+name HOST; h2://HOST:PORT is the same with HTTP/2, and h2c://HOST:PORT has HTTP/2 without TLS. dns://HOST:PORT is all
+addresses of a name, and @FILE has a backend in each line. Names are resolved again each --resolve seconds, and FILE is
+watched: when they have other backends, the services are reloaded. A channel is named before it where there are
+several: --backends caches=10.0.0.1:11211,10.0.0.2:11211.
 """
 
 from __future__ import annotations
@@ -98,7 +99,6 @@ def add(commands: Any) -> None:
         ("access_log_size", "MiB after which the access log is renamed, and a new file begun; 0: never"),
         ("access_log_keep", "files before it that are kept"),
         ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
-        ("cache", "MiB in which responses of HTTP backends are cached; 0: as many as the program says, or none"),
         ("http2", "streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only"),
         ("http2_memory", "MiB of memory of HTTP/2"),
         ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),
@@ -110,6 +110,12 @@ def add(commands: Any) -> None:
         parser.add_argument(
             f"--{name.replace('_', '-')}", type=int, default=default, metavar="N", help=f"{text} ({default})"
         )
+    parser.add_argument(
+        "--cache",
+        type=int,
+        metavar="N",
+        help="MiB in which responses of HTTP backends are cached; 0: none (as many as the program says, or none)",
+    )
     parser.add_argument(
         "--events",
         choices=("epoll", "io_uring"),
@@ -193,7 +199,7 @@ def _look(options: argparse.Namespace) -> int:
         return 0
     process = service.process(options.process)
     if options.check:
-        limits = with_cache(service, _limits(options))
+        limits = with_cache(service, _limits(options), options.cache is not None)
         _print(describe(service, process, _checked_bounds(service, process, options, limits)), options.json)
         return 0
     print(lower(service, process).source, end="")
@@ -211,9 +217,9 @@ def _configured(options: argparse.Namespace, names: Names) -> list[Configured]:
     """The services of the command line, or of --config."""
     limits = _limits(options)
     if options.config is not None:
-        return read_config(options.config, limits, names)
+        return read_config(options.config, limits, names, options.cache is not None)
     service = _load(options)
-    limits = with_cache(service, limits)
+    limits = with_cache(service, limits, options.cache is not None)
     process = service.process(options.process)
     if options.listen is None:
         raise UsageError("--listen is missing: say where connections are accepted, such as --listen 127.0.0.1:11211")
@@ -238,15 +244,16 @@ def _checked_bounds(service: Any, process: Any, options: argparse.Namespace, lim
     except ServiceError as error:
         return f"not compiled: {error}"
     channels = sum(_BACKENDS if each.kind == "array" else 1 for each in process.channels)
-    folders, tls = False, bool(options.tls)
+    folders, tls, uplinks = False, bool(options.tls), 0
     if options.backends:
         names = Names(lambda why: None)
         backends = [each for text in options.backends for each in _several(text, names)[1]]
         channels, folders = 1 + len(backends), any(each.port == 0 for each in backends)
-        tls = tls or any(each.name for each in backends)
+        tls, uplinks = tls or any(each.name for each in backends), sum(each.http2 for each in backends)
     with busy("compiling"):
-        program = build_program(process.name, lowered.source, tls=tls, http2=bool(limits.http2))
-    return bounds_of(program, channels, limits, folders=folders, tls=tls, proxied=bool(options.proxy_protocol))
+        program = build_program(process.name, lowered.source, tls=tls, http2=bool(limits.http2 or uplinks))
+    proxied = bool(options.proxy_protocol)
+    return bounds_of(program, channels, limits, folders=folders, tls=tls, proxied=proxied, uplinks=uplinks)
 
 
 def _print(data: dict[str, Any], as_json: bool) -> None:
@@ -254,7 +261,8 @@ def _print(data: dict[str, Any], as_json: bool) -> None:
 
 
 def _limits(options: argparse.Namespace) -> Limits:
-    return checked_limits({each.name: getattr(options, each.name) for each in dataclasses.fields(Limits)})
+    given = {each.name: getattr(options, each.name) for each in dataclasses.fields(Limits)}
+    return checked_limits({**given, "cache": given["cache"] or 0})
 
 
 def _settings(given: list[str]) -> dict[str, int]:

@@ -88,10 +88,9 @@ def text_of(data: Data, tree: bool = True, depth: int | None = None) -> str:
     """A description as text. Without `tree`, only its layers; `depth` limits the levels of the tree."""
     out: list[str] = []
     if tree:
-        out += [
-            f"stack {data['stack'] or '(without a name)'}: a packet passes at most {data['depth']} layers",
-            "",
-        ]
+        records = f", and {data['records']} records" if data["records"] else ""
+        name = data["stack"] or "(without a name)"
+        out += [f"stack {name}: a packet passes at most {data['depth']} layers{records}", ""]
         out += ["parse tree", *_tree(data, depth), ""]
     if depth is not None:
         return "\n".join(out).rstrip()

@@ -123,3 +123,5 @@ def _declared(functions: list[Any]) -> Iterator[tuple[str, Shared]]:
     for function in functions:
         for item in function.shared:
             yield function.name, item
+        if function.stored:
+            yield function.name, function.stored.row

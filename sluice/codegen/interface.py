@@ -38,34 +38,34 @@ def header(names: StackNames) -> str:
     ]
     if names.weak:
         out += callback_structs(names, partial(embedded_struct, names.prefix))
-        out.append("/* Called for each event; weak and empty until you define one of your own. */")
+        out.append("/* Called for each event. Weak and empty: define your own. */")
         out += [f"{line};" for line in embedded_heads(names)]
         out.append("")
     else:
         out += callback_structs(names)
     out += [
-        "/* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */",
+        "/* An empty box, or NULL if memory runs out or a function refuses to open. */",
         f"struct sl_box *{names.prefix}_open(const struct sl_options *options);",
-        "/* Processes every packet of a burst, in order. The bytes are not needed after the call. `verdicts` gets what is to happen",
-        " * to each packet, as functions decided; NULL where nothing will: the box is passive. */",
+        "/* Processes the packets of a burst, in order. The bytes are not read after the call. `verdicts`: an array for the verdict",
+        " * on each packet; NULL for a passive box. */",
         f"void {names.prefix}_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts);",
-        "/* While no packet comes: it is `now`, in the time of the packets (nanoseconds since 1970). Fires timers and ends expired",
-        " * instances, a bounded number at a time. Returns when it is to be called again: `now` or earlier: soon, there is more to",
-        " * do; UINT64_MAX: nothing is waiting. An earlier time than the last one changes nothing. */",
+        "/* Advances time to `now` (packet time, nanoseconds since 1970) while no packet arrives: fires timers and ends expired",
+        " * instances, a bounded number per call. Returns the time of the next call; `now` or earlier: call again at once, there",
+        " * is more to do; UINT64_MAX: no timer is set. A time before that of the previous call changes nothing. */",
         f"uint64_t {names.prefix}_tick(struct sl_box *box, uint64_t now);",
-        "/* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an",
-        " * instance. `seed` is the same for all packets. It reads no box, so that any thread may call it. */",
+        "/* The worker of a packet, from 0 to `workers` - 1: the same one for all packets of an instance. `seed` must be the same",
+        " * for all packets. It reads no box: any thread may call it. */",
         f"unsigned {names.prefix}_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);",
         *_path_keys(names),
-        "/* The end of input: every instance ends, functions report. Counters and reports can be read after it. */",
+        "/* End of input: ends all instances, and calls the reports of functions. Counters and reports may be read afterwards. */",
         f"void {names.prefix}_finish(struct sl_box *box);",
-        "/* The same in steps, of at most `slots` places of tables each, so that the caller can do other work in between: true",
-        " * while there is more to do. No packet is processed after the first step. */",
+        "/* The same in steps of at most `slots` slots of tables, so that the caller can do other work between them. Returns true",
+        " * while there is more to do. Process no packet after the first step. */",
         f"bool {names.prefix}_finish_step(struct sl_box *box, uint32_t slots);",
         "/* Frees all memory. */",
         f"void {names.prefix}_close(struct sl_box *box);",
         "",
-        f"extern const struct sl_counter_info {names.prefix}_counters[];   /* by number, as sl_box_counters() has them */",
+        f"extern const struct sl_counter_info {names.prefix}_counters[];   /* in the order of sl_box_counters() */",
         f"extern const unsigned {names.prefix}_counter_count;",
         "",
         "#ifdef __cplusplus",
@@ -83,8 +83,8 @@ def _path_keys(names: StackNames) -> list[str]:
     if not any(layer.path is not None for layer in names.program.layers.values()):
         return []
     return [
-        "/* The keys that a packet's path uses, for the choice of its worker where one connection may be in several tunnels, or",
-        " * change its addresses (driver/homes.h). As NAME_worker, it reads no box. */",
+        "/* The keys that a packet's path uses, for the choice of its worker if a connection may be in several tunnels, or may",
+        " * change its addresses (driver/homes.h). Like NAME_worker, it reads no box. */",
         f"void {names.prefix}_path(const struct sl_frame *frame, uint64_t seed, struct sl_path_keys *keys);",
     ]
 
@@ -169,7 +169,7 @@ def _open(names: StackNames) -> list[str]:
         "    box->slots = &box->waiting[0].slots;",
         "    box->base.layers = layers;",
         f"    box->base.layer_count = {len(names.program.layers)};",
-        f"    box->base.depth_most = sl_depth(options, {names.program.depth});",
+        f"    sl_bound_depth(&box->base, options, {names.program.depth}, {names.program.records});",
         "    box->base.counters = box->counters;",
         "    box->base.timeouts = box->timeouts;",
         *(["    box->base.units = box->units;"] if names.functions.needs_units else []),
@@ -228,7 +228,7 @@ def _tick(names: StackNames) -> list[str]:
         "    uint64_t due = SL_NEVER;",
         "    base->now = sl_max(base->now, now);",
         "    base->time = base->now;",
-        "    base->frame = NULL;   /* no packet is processed */",
+        "    base->frame = NULL;   /* no packet is current */",
         "    base->depth = 0;",
         *(["    sl_output_begin(base, NULL, NULL);", "    sl_output_end(base, 0);"] if names.functions.inline else []),
     ]
@@ -316,7 +316,7 @@ def _give_up(names: StackNames) -> list[str]:
 
 def weak_functions(names: StackNames) -> list[str]:
     """For each function of the embedding program, an empty weak one, which the user's own definition replaces."""
-    out = ["", "/* --- yours to define --- */"]
+    out = ["", "/* --- functions that the embedding program may define --- */"]
     for head in embedded_heads(names):
         out += ["", f"__attribute__((weak)) {head}", "{", "    (void)event;", "    (void)data;", "}"]
     return out

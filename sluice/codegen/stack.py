@@ -26,7 +26,16 @@ from sluice.codegen.layer.lifetime import lifetimes, timeouts
 from sluice.codegen.layer.on_demand import find_instance, watch
 from sluice.codegen.layer.relief import relief
 from sluice.hooks.function import Functions
-from sluice.ir.graph import CONTEXTS_GAVE_UP, NativeModule, Program, Rules, alias_tables
+from sluice.ir.graph import (
+    CONTEXTS_GAVE_UP,
+    TOO_DEEP,
+    TOO_MANY_RECORDS,
+    NativeModule,
+    Program,
+    Rules,
+    alias_tables,
+    depth_counters,
+)
 from sluice.lang.events import END_REASONS
 from sluice.passes.analysis.fast_path import counted_per_burst
 
@@ -69,7 +78,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
     for writer in writers:  # first: counters are numbered in the order of first use
         layer = writer.layer
         bodies += ["", f"/* --- layer {layer.name} (parser {layer.prototype}) --- */", *layer_text(writer)]
-    told = [*records(names), *columns(names)]  # events are numbered here
+    event_records = [*records(names), *columns(names)]  # events are numbered here
     entries = interface(names)
     counted = len(names.counters.names)  # all counters: the box has an array of this size
     counts_units = any(layer.rules is not None and layer.rules.units for layer in program.layers.values())
@@ -103,7 +112,7 @@ def generate(program: Program, functions: Functions, weak: bool = False) -> Gene
         *lifetimes(names),
         *timeouts(names),
         *relief(names),
-        *told,
+        *event_records,
         *publish_functions(names),
         *find_instance(names),
         *watch(names),
@@ -145,7 +154,7 @@ def stack_names(program: Program, functions: Functions, weak: bool = False) -> S
         first[layer.name] = len(seconds)
         seconds += layer.timeouts
     counters = Counters()
-    for name in ("packets", "bytes", "unknown link type", "too deep"):
+    for name in ("packets", "bytes", "unknown link type", *depth_counters(program)):
         counters.index("box", name)
     if program.natives:
         counters.index("box", CONTEXTS_GAVE_UP)
@@ -228,7 +237,7 @@ def _policy(rules: Rules) -> str:
 def _otherwise(names: StackNames) -> list[str]:
     """The member of the box for counting per group, if templates are counted per group."""
     count = len(counted_per_burst(names.program))
-    what = f"    struct {{ uint64_t packets, bytes; }} otherwise[{count}];   /* packets of the group, than each template */"
+    what = f"    struct {{ uint64_t packets, bytes; }} otherwise[{count}];   /* by template: packets of the group that did not match it */"
     return [what] if count else []
 
 
@@ -245,12 +254,30 @@ def _shared_by_layers(names: StackNames) -> list[str]:
         "    box->counters[outcome]++;",
         "}",
         "",
-        "/* Whether a packet may enter one more layer; counts it if not. */",
+        "/* Whether a packet may enter one more layer. If not, it is counted. */",
         "SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)",
         "{",
         "    if (SL_LIKELY(box->base.depth < box->base.depth_most))",
         "        return true;",
-        "    " + names.counters.add("box", "too deep"),
+        "    " + names.counters.add("box", TOO_DEEP),
+        "    return false;",
+        "}",
+        *_records(names),
+    ]
+
+
+def _records(names: StackNames) -> list[str]:
+    """The function that says whether a packet may enter one more layer that is a record."""
+    if not names.program.records:
+        return []
+    return [
+        "",
+        "/* The same for a layer that is a record. */",
+        "SL_UNUSED static inline bool may_add_record(struct sl_stack_box *box)",
+        "{",
+        "    if (SL_LIKELY(box->base.depth < box->base.deepest))",
+        "        return true;",
+        "    " + names.counters.add("box", TOO_MANY_RECORDS),
         "    return false;",
         "}",
     ]
@@ -262,7 +289,7 @@ def _box(names: StackNames) -> list[str]:
         "struct sl_stack_box {",
         "    struct sl_box base;",
         "    struct sl_slots *slots;          /* of the current packet */",
-        "    struct sl_pending waiting[SL_GROUP + 1];   /* the last waits for nothing */",
+        "    struct sl_pending waiting[SL_GROUP + 1];   /* the last one is pending for no layer */",
         *_otherwise(names),
         # addressed relative to the box: not through a pointer, which the C compiler would reload after a store
         f"    uint64_t counters[{len(names.counters.names)}];",
@@ -277,13 +304,13 @@ def _box(names: StackNames) -> list[str]:
         if table.messages:
             out.append(f"    struct sl_messages_array {table.kept_messages};")
         if table.deferred:
-            out.append(f"    struct sl_instance *{table.latest};   /* that the last packet came by */")
-            out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key that was asked for last */")
+            out.append(f"    struct sl_instance *{table.latest};   /* that the previous packet updated */")
+            out.append(f"    uint64_t {table.wanted}[{table.words}];   /* the key of the previous look-up */")
     out += [f"    struct sl_aliases {identifier(name)};" for name in alias_tables(names.program)]
     out += further_words(names.functions)
     out += shared_members(names.functions)
     if names.functions.timers:
-        out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* those of the box */")
+        out.append(f"    struct sl_timer timers[{len(names.functions.timers)}];   /* of the box */")
     if names.columns:
         out.append(f"    struct sl_columns columns[{len(names.columns)}];")
     out += [f"    struct sl_natives native_{module.name};" for module in names.program.natives]

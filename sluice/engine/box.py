@@ -25,7 +25,7 @@ from sluice.engine.inputs import (
     Rotation,
     Source,
 )
-from sluice.engine.interrupt import noted
+from sluice.engine.interrupt import noticed
 from sluice.engine.options import DELIVER, COptions, c_options
 from sluice.engine.options import Settings as Settings  # re-exported for users of Box
 from sluice.engine.published import connect
@@ -49,7 +49,7 @@ class _Bytes(ctypes.Structure):
     _fields_ = (("at", ctypes.c_char_p), ("captured", ctypes.c_uint32), ("length", ctypes.c_uint32))
 
 
-def _told(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """FILE:LINE of the function that raised an exception, and what it is."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
@@ -99,7 +99,7 @@ class Box:
         self._stopped = False
         self._endless = False
         """Whether the current input has no end, so that the first signal ends the input and not the run."""
-        self._deaf = False
+        self._muted = False
         """Whether Ctrl-C interrupted a handler. If so, no event handler is called again; end handlers still are."""
         self._number = 0
         self._deliver = DELIVER(self._batch) if self._route else DELIVER()
@@ -187,7 +187,7 @@ class Box:
 
     def _batch(self, _user: int, at: int, size: int) -> None:
         """Pass a batch of events to the functions. Exceptions are stored; `_raise` raises them in the Python caller."""
-        if self._error is not None or self._deaf:
+        if self._error is not None or self._muted:
             return
         try:
             self._in_function = True
@@ -196,12 +196,12 @@ class Box:
                 for call in calls[type(seen)]:
                     call(seen)
         except BaseException as error:
-            self._deaf = self._stopped and isinstance(error, KeyboardInterrupt)
+            self._muted = self._stopped and isinstance(error, KeyboardInterrupt)
             if isinstance(error, Exception):
                 self._drive.fault = 1  # the driver forwards no packet that no function has decided on, see on_fault
                 if self._drive.on_fault:
-                    self._deaf, self._function_fault = True, _told(error)
-            self._error = None if self._deaf else error
+                    self._muted, self._function_fault = True, _described(error)
+            self._error = None if self._muted else error
         finally:
             self._in_function = False
 
@@ -315,7 +315,7 @@ class Box:
         self._drive.input, self._drive.progress = source.handle, PROGRESS(self._reporting(progress))
         begin = time.perf_counter()
         try:
-            with noted(self._signalled):
+            with noticed(self._signalled):
                 self._endless = inputs.endless
                 if opened is not None:
                     opened()
@@ -381,7 +381,7 @@ class Box:
         """Handle the end of input: end every instance, and call the functions' end handlers."""
         if not self._finished:
             self._finished = True
-            with noted(self._interrupted):
+            with noticed(self._interrupted):
                 self._library.sl_drive_finish(ctypes.byref(self._drive))
                 # flush what functions in C printed, so that it precedes the summary also if stdout is a file
                 ctypes.CDLL(None).fflush(None)

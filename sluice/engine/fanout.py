@@ -1,4 +1,8 @@
-"""Packets of interfaces that the kernel divides among workers: runtime/io/fanout.h, for Python."""
+"""Packets of interfaces that workers receive themselves: runtime/io/fanout.h and runtime/io/queues.h, for Python.
+
+By AF_PACKET, the kernel divides them by their keys. By AF_XDP, workers have receive queues of their own, and hand over
+packets of other workers.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import os
 from typing import Any
 
 from sluice.codegen.bpf.fanout import Fanout
-from sluice.engine.inputs import INTERFACE, MESSAGE_SIZE, InputError, Inputs, Source
+from sluice.engine.inputs import INTERFACE, MESSAGE_SIZE, XDP, InputError, Inputs, Source
 
 _INTERFACES_MOST = 64
 """SL_FANOUT_INTERFACES."""
@@ -36,6 +40,20 @@ class _Fanout(ctypes.Structure):
     )
 
 
+class _Queues(ctypes.Structure):
+    """struct sl_queues."""
+
+    _fields_ = (
+        ("member", ctypes.c_uint32),
+        ("members", ctypes.c_uint32),
+        ("note", ctypes.c_char * MESSAGE_SIZE),
+    )
+
+
+def _all_by(scheme: str, inputs: Inputs) -> bool:
+    return all(uri.startswith(scheme) for uri in inputs.uris)
+
+
 def secret_of(seed: int) -> int:
     """sl_dispatch_secret."""
     mixed = ((seed ^ _MASK) + 0x9E3779B97F4A7C15) & _MASK
@@ -44,34 +62,58 @@ def secret_of(seed: int) -> int:
     return mixed ^ mixed >> 31
 
 
-def why_not(fanout: Fanout | str, inputs: Inputs, isolated: bool) -> str | None:
-    """Why the kernel cannot divide the packets of inputs among workers; None if it can, unless it refuses."""
+def division(dispatch: str, fanout: Fanout | str, inputs: Inputs, isolated: bool) -> tuple[str, str | None]:
+    """What divides the packets of inputs, so that workers receive them themselves: `kernel` or `queues`; and why it
+    cannot, or None if it can, unless the kernel refuses.
+
+    dispatch: as the user wants it; fanout: of the stack. Where that is no program, the kernel divides packets by a hash
+    of its own only if the user wants it: workers then hand over packets of others, as with queues.
+    """
+    by = dispatch if dispatch != "auto" else "queues" if _all_by(XDP, inputs) else "kernel"
     if isolated:
-        return "workers that are processes get their packets from the box"
-    if not all(uri.startswith(INTERFACE) for uri in inputs.uris):
-        return "it divides packets of interfaces by AF_PACKET only"
-    return fanout if isinstance(fanout, str) else None
+        return by, "workers that are processes get their packets from the box"
+    if by == "queues":
+        return by, None if _all_by(XDP, inputs) else "queues are received from by AF_XDP, as in -i xdp:eth0"
+    if not _all_by(INTERFACE, inputs):
+        return by, "it divides packets of interfaces by AF_PACKET only"
+    return by, fanout if dispatch == "auto" and isinstance(fanout, str) else None
 
 
-class FanoutSource(Source):
+class WorkerSources(Source):
     """The sources of all workers, as one: its counters are those of all together.
 
-    handles: of each worker, as an array for C.
+    each: by worker. handles: the same as an array for C. note: which cards divide the directions of a connection among
+    queues, and why; empty if none does.
     """
 
-    def __init__(self, library: Any, sources: list[Source]) -> None:
+    def __init__(self, library: Any, sources: list[Source], note: str = "") -> None:
         super().__init__(library, sources[0].handle)
-        self._sources = sources
+        self.each = sources
         self.handles = (ctypes.c_void_p * len(sources))(*(source.handle for source in sources))
+        self.note = note
 
     @classmethod
-    def of_workers(cls, library: Any, inputs: Inputs, fanout: Fanout, workers: int, seed: int) -> FanoutSource:
-        """Open a source for each worker. Raises InputError, also where the kernel refuses."""
-        code = fanout.program(secret_of(seed), workers)
-        message = ctypes.create_string_buffer(MESSAGE_SIZE)
-        program = library.sl_fanout_load(code, ctypes.c_uint32(len(code) // 8), message, ctypes.c_size_t(MESSAGE_SIZE))
-        if program < 0:
-            raise InputError(f"{inputs.uris[0].partition(':')[2]}: {message.value.decode(errors='replace')}")
+    def of_queues(cls, library: Any, inputs: Inputs, workers: int) -> WorkerSources:
+        """Open the receive queues of each worker. Raises InputError, also if there are fewer queues than workers."""
+        shared = _Queues(0, workers)
+        sources: list[Source] = []
+        try:
+            for worker in range(workers):
+                shared.member = worker
+                sources.append(Source.open(library, inputs, queues=ctypes.addressof(shared)))
+        except InputError:
+            for source in sources:
+                source.close()
+            raise
+        return cls(library, sources, shared.note.decode(errors="replace"))
+
+    @classmethod
+    def of_fanout(cls, library: Any, inputs: Inputs, fanout: Fanout | None, workers: int, seed: int) -> WorkerSources:
+        """Open a socket for each worker, among which the kernel divides packets; without a program, by its own hash.
+
+        Raises InputError, also where the kernel refuses.
+        """
+        program = -1 if fanout is None else cls._load(library, inputs, fanout.program(secret_of(seed), workers))
         shared = _Fanout(program, workers)
         sources: list[Source] = []
         try:
@@ -82,20 +124,30 @@ class FanoutSource(Source):
                 source.close()
             raise
         finally:
-            os.close(program)  # the sockets have it
+            if program >= 0:
+                os.close(program)  # the sockets have it
         return cls(library, sources)
+
+    @staticmethod
+    def _load(library: Any, inputs: Inputs, code: bytes) -> int:
+        """The descriptor of a program in the kernel. Raises InputError."""
+        message = ctypes.create_string_buffer(MESSAGE_SIZE)
+        program = library.sl_fanout_load(code, ctypes.c_uint32(len(code) // 8), message, ctypes.c_size_t(MESSAGE_SIZE))
+        if program < 0:
+            raise InputError(f"{inputs.uris[0].partition(':')[2]}: {message.value.decode(errors='replace')}")
+        return program
 
     def fault(self) -> str | None:
         """The first error of any, or None."""
-        return next((fault for source in self._sources if (fault := source.fault())), None)
+        return next((fault for source in self.each if (fault := source.fault())), None)
 
     def statistics(self) -> dict[str, int]:
-        """The counters of all; what an interface dropped, each of them has counted."""
-        counted = [source.statistics() for source in self._sources]
+        """The counters of all; each of them has counted what is of the interface."""
+        counted = [source.statistics() for source in self.each]
         found = {name: sum(one[name] for one in counted) for name in counted[0]}
-        return found | {"dropped_interface": max(one["dropped_interface"] for one in counted)}
+        return found | {name: max(one[name] for one in counted) for name in ("dropped_interface", "link_downs")}
 
     def close(self) -> str | None:
         """Close all."""
-        lost = [source.close() for source in self._sources]
+        lost = [source.close() for source in self.each]
         return next(filter(None, lost), None)

@@ -6,6 +6,7 @@ import ctypes
 import os
 from typing import Any
 
+from sluice.engine.fanout import WorkerSources
 from sluice.engine.inputs import POLICIES, Drive, InputError, Inputs, Source, is_own_destination
 
 
@@ -96,11 +97,14 @@ class WorkerForwarding(Forwarding):
         super().__init__(library, inputs, source, drive)
 
     def _open(self, source: Source) -> None:
-        if any(is_own_destination(uri) for uri in self._inputs.uris):
+        own = isinstance(source, WorkerSources)
+        if not own and any(is_own_destination(uri) for uri in self._inputs.uris):
             raise InputError(
-                "xdp, tap, dpdk: one worker forwards by AF_XDP, TAP and DPDK, whose queues belong to one thread"
+                "xdp, tap, dpdk: one worker forwards by AF_XDP, TAP and DPDK, whose queues belong to one thread;"
+                " between two interfaces of AF_XDP, several do with --dispatch queues"
             )
-        self._each = [self._one_of_each(source) for _ in range(self._workers)]
+        each = source.each if own else [source] * self._workers
+        self._each = [self._one_of_each(one) for one in each]
         self.array = (ctypes.c_void_p * self._workers)(*(ctypes.addressof(one) for one in self._each))
 
     def _lost(self) -> tuple[int, int, int]:

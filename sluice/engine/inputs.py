@@ -150,10 +150,21 @@ class _Options(ctypes.Structure):
         ("dpdk_library", ctypes.c_char_p),
         ("dpdk_options", ctypes.c_char_p),
         ("fanout", ctypes.c_void_p),
+        ("queues", ctypes.c_void_p),
     )
 
 
-_COUNTED = ("packets", "sent", "dropped_kernel", "dropped_interface", "refused", "vlan_restored", "filtered", "freezes")
+_COUNTED = (
+    "packets",
+    "sent",
+    "dropped_kernel",
+    "dropped_interface",
+    "refused",
+    "vlan_restored",
+    "filtered",
+    "freezes",
+    "link_downs",
+)
 
 
 class _Statistics(ctypes.Structure):
@@ -214,9 +225,9 @@ class Source:
             getattr(library, f"sl_source_{name}").restype = {"fault": ctypes.c_char_p, "close": ctypes.c_int}.get(name)
 
     @classmethod
-    def open(cls, library: Any, inputs: Inputs, fanout: int | None = None) -> Source:
-        """Open the sources of packets. fanout: the address of a struct sl_fanout, by which several sources divide the
-        packets of interfaces among themselves. Raises InputError.
+    def open(cls, library: Any, inputs: Inputs, fanout: int | None = None, queues: int | None = None) -> Source:
+        """Open the sources of packets. fanout, queues: the address of a struct sl_fanout, or of a struct sl_queues, by
+        which several sources divide the packets of interfaces among themselves. Raises InputError.
         """
         names: Sequence[bytes] = [os.fsencode(uri) for uri in inputs.uris]
         array = (ctypes.c_char_p * len(names))(*names)
@@ -230,6 +241,7 @@ class Source:
             dpdk_library=_dpdk_library(inputs),
             dpdk_options=os.fsencode(inputs.dpdk) or None,
             fanout=fanout,
+            queues=queues,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))

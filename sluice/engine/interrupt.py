@@ -16,7 +16,7 @@ _SIGNALS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SI
 
 
 @contextlib.contextmanager
-def noted(note: Callable[[], None]) -> Generator[None]:
+def noticed(note: Callable[[], None]) -> Generator[None]:
     """While the context is active, SIGINT and SIGTERM call `note` instead of ending the program.
 
     A handler that the caller installed is not replaced. Outside the main thread nothing is changed, because signal

@@ -18,6 +18,8 @@ HOLD = 1 << 24
 """The default of Settings.hold, in bytes."""
 WORK = 2048
 """The default of Settings.work: SL_WORK."""
+BUNDLE = 12
+"""The default of Settings.bundle: SL_BUNDLE."""
 DEPTH_LEAST = 16
 """The smallest value of Settings.depth but 0."""
 VERSION = 1
@@ -60,6 +62,8 @@ class COptions(ctypes.Structure):
         ("fault_closed", ctypes.c_uint64),
         ("overload_open", ctypes.c_uint64),
         ("depth", ctypes.c_uint32),
+        ("records", ctypes.c_uint32),
+        ("bundle", ctypes.c_uint32),
     )
 
 
@@ -76,8 +80,9 @@ class Settings:
     local. state_file: the file to which local ones are written at the end; None: none. hold:
     bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
     bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass. work:
-    messages that are cut from one packet at most. depth: layers that one packet passes at most, from 16 up to the
-    limit of the stack; 0: that limit. on_fault, on_overload: by function in C, `open` or `closed`: what
+    messages that are cut from one packet at most; bundle: those that each cost as much as a packet. depth: layers that
+    one packet passes at most, from 16 to 255; records: layers that it passes besides if they are records; 0: as many as
+    the stack says. on_fault, on_overload: by function in C, `open` or `closed`: what
     happens to packets once it failed, and `open` where packets pass without it while they come faster than the box
     processes them.
     """
@@ -97,7 +102,9 @@ class Settings:
     held_seconds: float = HELD_SECONDS
     held_open: bool = False
     work: int = WORK
+    bundle: int = BUNDLE
     depth: int = 0
+    records: int = 0
     on_fault: Mapping[str, str] = field(default_factory=lambda: {})
     on_overload: Mapping[str, str] = field(default_factory=lambda: {})
 
@@ -151,6 +158,8 @@ def c_options(
         held_open=settings.held_open,
         work=settings.work,
         depth=settings.depth,
+        records=settings.records,
+        bundle=settings.bundle,
     )
 
 

@@ -53,8 +53,9 @@ class Outcome:
     how often a group of connections went to another worker; None if groups do not move. divided: packets whose keys
     several workers have; None if none can have several. unlearned: what was not learned of such keys, by reason
     (struct sl_homes): keys that were `forgotten` or `left_out`, and packets of files that were `not_scanned`.
-    dispatched: who divided the packets of interfaces among workers (`kernel` or `box`), and why not the kernel, or "".
-    handed_over: packets that the kernel left to a worker, which passed them to others.
+    dispatched: who divided the packets of interfaces among workers (`kernel`, `queues` or `box`), and why the box did,
+    or why the kernel did so by a hash of its own, or "".
+    handed_over: packets that a worker received, and passed to others.
     """
 
     packets: int

@@ -15,7 +15,7 @@ from mmap import mmap
 
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.dispatch import Homes
-from sluice.engine.fanout import FanoutSource, why_not
+from sluice.engine.fanout import WorkerSources, division
 from sluice.engine.forwarding import Forwarding, WorkerForwarding
 from sluice.engine.inputs import MESSAGE_SIZE, InputError, Inputs, Source
 from sluice.engine.options import seed_of
@@ -72,6 +72,8 @@ class _Workers(ctypes.Structure):
         ("received", ctypes.c_uint64),
         ("handed_over", ctypes.c_uint64),
         ("stopping", ctypes.c_uint32),
+        ("all_hand_over", ctypes.c_bool),
+        ("choosing", ctypes.c_uint32),
     )
 
 
@@ -154,7 +156,11 @@ class WorkerBoxes(Box):
     same settings.seed; None for all.
 
     dispatch: who divides the packets among workers: `box`, one thread that receives them; `kernel`, of interfaces, for
-    which each worker has a socket of its own; `auto`: the kernel where it can, if each worker has one group.
+    which each worker has a socket of its own; `queues`, of interfaces by AF_XDP: each worker has receive queues of its
+    own, and hands over packets of others; `auto`: the kernel or queues where it is possible, if each worker has one
+    group.
+
+    notes: what the user should know of a run, once its inputs are open.
     """
 
     workers: int = 2
@@ -164,6 +170,7 @@ class WorkerBoxes(Box):
     groups: int = 1
     only: int | None = None
     dispatch: str = "box"
+    notes: list[str] = field(default_factory=lambda: [], init=False)
     _handles: list[ctypes.c_void_p] = field(default_factory=lambda: [], init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -223,27 +230,41 @@ class WorkerBoxes(Box):
 
     def _open_source(self, inputs: Inputs) -> Source:
         self._shared.sources = None
+        self._shared.all_hand_over = False
+        self.notes.clear()
         self._dispatched = ("box", "") if inputs.live and self.workers > 1 else None
         if self.workers == 1 or self.dispatch == "box":
             return super()._open_source(inputs)
         fanout = self.stack.generated.fanout
-        why = why_not(fanout, inputs, self.isolated)
-        if why is None and self._shared.threads:
-            why = "its workers have begun, as packets or secrets were handed to them before"
-        if why is None and not isinstance(fanout, str) and self.groups == 1:
-            try:
-                seed = self._options.seed
-                source = FanoutSource.of_workers(self._library, inputs, fanout, self.workers, seed)
-            except InputError as error:
-                why = str(error)
-            else:
-                self._shared.sources = ctypes.addressof(source.handles)
-                self._dispatched = "kernel", ""
-                return source
-        if self.dispatch == "kernel":
-            raise InputError(f"--dispatch kernel: {why or 'groups of connections do not move'}")
-        self._dispatched = ("box", why or "") if self._dispatched else None
+        by, why = division(self.dispatch, fanout, inputs, self.isolated)
+        source = why or self._own_sources(inputs, by)
+        if isinstance(source, WorkerSources):
+            no_program = fanout if by == "kernel" and isinstance(fanout, str) else ""
+            self._shared.sources = ctypes.addressof(source.handles)
+            self._shared.all_hand_over = by == "queues" or no_program != ""
+            self._dispatched = by, no_program
+            if source.note:
+                self.notes.append(f"both directions of a connection may come by different queues: {source.note}")
+            return source
+        if self.dispatch == by:
+            raise InputError(f"--dispatch {by}: {source}")
+        self._dispatched = ("box", source) if self._dispatched else None
         return super()._open_source(inputs)
+
+    def _own_sources(self, inputs: Inputs, by: str) -> WorkerSources | str:
+        """The sources of all workers, or why they cannot receive packets themselves."""
+        if self._shared.threads:
+            return "its workers have begun, as packets or secrets were handed to them before"
+        if self.groups > 1:
+            return "groups of connections do not move"
+        fanout = self.stack.generated.fanout
+        try:
+            if by == "queues":
+                return WorkerSources.of_queues(self._library, inputs, self.workers)
+            program = None if isinstance(fanout, str) else fanout
+            return WorkerSources.of_fanout(self._library, inputs, program, self.workers, self._options.seed)
+        except InputError as error:
+            return str(error)
 
     def _forward(self, inputs: Inputs, source: Source) -> Forwarding:
         forwarding = WorkerForwarding(self._library, inputs, source, self._drive, self.workers, self._shared)

@@ -11,7 +11,7 @@ from sluice.hooks.declaration import Counters, read_counters, read_parameters
 from sluice.hooks.marks import Mark
 from sluice.hooks.parameter import Parameter, ParameterError
 from sluice.hooks.published import CHAIN, PublishedEvent, PublishedEvents, read_published
-from sluice.hooks.shared import Operation, Shared, SharedError, read_operations, read_shared
+from sluice.hooks.shared import Operation, Shared, SharedError, Stored, read_operations, read_shared, read_stored
 from sluice.hooks.subscription import (
     HookError,
     UserEvent,
@@ -72,7 +72,8 @@ class CFunction:
     controlled: the layers whose instances it controls.
     destroys: whether it has a destructor for its state.
     inline: whether it drops, changes or sends packets.
-    shared: the shared objects that it declares. operations: those of its own on them.
+    shared: the shared objects that it declares. operations: those of its own on them. stored: what of its state in
+        instances a store may hold; None: nothing.
     needs: what the box maintains for its accessors: "path" (the packet's layers), "units" (their headers),
         "packet" (its time, number, frame).
     sources, libraries: paths of other C files that it is linked with, and names of libraries, as for -l.
@@ -110,6 +111,7 @@ class CFunction:
     libraries: tuple[str, ...] = ()
     shared: tuple[Shared, ...] = ()
     operations: tuple[Operation, ...] = ()
+    stored: Stored | None = None
     published: tuple[PublishedEvent, ...] = ()
     drops: bool = False
     rewrites: bool = False
@@ -277,7 +279,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
     _check_needs(marks, controlled)
     try:
         parameters, counters = read_parameters(marks), read_counters(marks)
-        shared, operations = read_shared(marks), read_operations(name, marks)
+        shared, operations, stored = read_shared(marks), read_operations(name, marks), read_stored(marks)
     except (ParameterError, SharedError) as error:
         raise HookError(str(error)) from None
     return CFunction(
@@ -312,6 +314,7 @@ def declared_function(name: str, text: str, path: str, marks: Sequence[Mark]) ->
         libraries=tuple(_libraries(marks)),
         shared=shared,
         operations=operations,
+        stored=stored,
         fields=frozenset([*_fields(marks), *([ANY_FIELD] if may_read or re.search(r"->\s*field\b", text) else [])]),
         key=may_read or bool(shared) or "key" in needs or bool(re.search(r"\binstance\s*\+", text)),
     )

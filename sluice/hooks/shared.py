@@ -67,6 +67,38 @@ class Shared:
         return self.scope if isinstance(self.scope, str) else "+".join(self.scope)
 
 
+@dataclass(frozen=True)
+class Stored:
+    """That a store may hold the state of a function in instances (SLUICE_STORED). loss: as of Shared."""
+
+    loss: str
+    help: str
+
+    @property
+    def row(self) -> Shared:
+        """As it is listed among the declarations of shared objects."""
+        return Shared("state", "struct", FLOW, "read_write", self.loss, self.help)
+
+
+def read_stored(marks: Sequence[Mark]) -> Stored | None:
+    """What SLUICE_STORED declares; None: nothing. Raises SharedError, with the line."""
+    found: Stored | None = None
+    for mark in marks:
+        if mark.kind != "stored":
+            continue
+        if len(mark.arguments) != 2 or mark.arguments[0] not in LOSSES:
+            raise SharedError(
+                f'{mark.where}: write SLUICE_STORED(loss, "what it is") {{ ... }}, of which the loss is one of '
+                f"{', '.join(LOSSES)}"
+            )
+        if found is not None:
+            raise SharedError(f"{mark.where}: a function has one SLUICE_STORED: store all of its state there")
+        if not any(other.kind == "state" for other in marks):
+            raise SharedError(f"{mark.where}: SLUICE_STORED without SLUICE_STATE(type): there is no state to store")
+        found = Stored(*mark.arguments)
+    return found
+
+
 def read_scope(text: str) -> str | tuple[str, ...]:
     """A scope from its text: flow, all, or header fields with + between them. Raises SharedError."""
     text = text.replace(" ", "")

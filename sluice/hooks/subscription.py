@@ -1,4 +1,4 @@
-"""What functions hook: events that the stack has, and events that functions define by a base event and a filter."""
+"""Subscriptions of functions: to events of the stack, and to events that functions define by a base and a filter."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from sluice.lang.events import BUILT_IN
 
 
 class HookError(ValueError):
-    """A C function that hooks what cannot be hooked so; the message says what to do."""
+    """A declaration of a function that is wrong or contradicts another one. The message has its line and what to do."""
 
 
 @dataclass(frozen=True)
 class UserEvent:
-    """An event that a function defines: it happens when `base` does at its layer and its filter holds."""
+    """An event that a function defines: it happens when `base` happens at its layer and its filter returns true.
+
+    `layer` is "*" for any layer; `where` is the line of the declaration.
+    """
 
     function: str
     layer: str
@@ -27,28 +30,28 @@ class UserEvent:
 
     @property
     def filter(self) -> str:
-        """The C function that says whether it happens."""
+        """The name of its filter, a C function."""
         return f"{self.function}_{_word(self.layer)}_{self.name}_filter"
 
     def at(self, layer: LayerProgram, event: str) -> bool:
-        """Whether it is an event of that name of that layer."""
+        """Whether it is event `event` of a layer."""
         return means(Hook(self.layer, self.name), layer, event)
 
 
 def is_named(name: str, layer: LayerProgram) -> bool:
-    """Whether a name in a hook or a declaration means a layer of a program; "*" means all."""
+    """Whether a name in a hook or a declaration refers to a layer of a program; "*" refers to all."""
     return name in ("*", layer.name, layer.layer, layer.prototype)
 
 
 def means(hook: Hook, layer: LayerProgram, event: str) -> bool:
-    """Whether a hook means this event of this layer of a program."""
+    """Whether a hook subscribes to event `event` of a layer."""
     if needs_name(event) and hook.layer == "*" and layer.instance is None:
         return False
     return hook.event == event and is_named(hook.layer, layer)
 
 
 def handler(function: str, hook: Hook) -> str:
-    """The C function that a hook names."""
+    """The name of the C function that handles the events of a hook."""
     return f"{function}_{_word(hook.layer)}_{hook.event}"
 
 
@@ -109,7 +112,7 @@ class UserEvents:
                 )
 
     def _below(self, event: UserEvent, seen: frozenset[str]) -> frozenset[str]:
-        """Names of the events with which one happens, directly or not."""
+        """The names of all events that an event is based on, directly or not, besides those in `seen`."""
         if event.base in seen:
             return seen
         seen |= {event.base}
@@ -119,18 +122,18 @@ class UserEvents:
         return seen
 
     def with_base(self, layer: LayerProgram, base: str) -> Iterator[UserEvent]:
-        """Those that may happen when event `base` of a layer does, in the order in which they are defined."""
+        """The events that are based on event `base` of a layer, in the order of their definitions."""
         return (event for event in self.all if event.base == base and event.at(layer, event.name))
 
     def root(self, layer: LayerProgram, name: str) -> str:
-        """The event of the stack with which event `name` of a layer happens: itself where no function defines it."""
+        """The event of the stack that event `name` of a layer is based on; itself if no function defines it."""
         for event in self.all:
             if event.at(layer, name):
                 return self.root(layer, event.base)
         return name
 
     def needed(self, hook: Hook) -> frozenset[Hook]:
-        """A hook, and the events of the stack that must be told of for it where a function defines its event."""
+        """A hook and, if a function defines its event, the hooks of the events that it is based on."""
         found = frozenset([hook])
         for event in self.all:
             if event.name == hook.event:

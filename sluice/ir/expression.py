@@ -15,6 +15,8 @@ MASK = (1 << 64) - 1
 
 ARITHMETIC = ("*", "/", "%", "+", "-", "<<", ">>", "&", "^", "|")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+LOGICAL = ("&&", "||")
+"""Operators on bits that evaluate the right operand only if the left one does not decide the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +164,7 @@ def width(expression: Expr) -> int:
         case Octet():
             return 8
         case Binary(operator, left, right, serial):
-            if operator in COMPARISONS:
+            if operator in COMPARISONS or operator in LOGICAL:
                 return 1
             if serial and operator in "+-":
                 return serial
@@ -241,45 +243,45 @@ def rewrite(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
     An expression without a change stays the same object, so that callers can test for a change by identity.
     """
+    if isinstance(expression, (Const, Reg)):
+        return change(expression)
+    return change(with_children(expression, lambda child: rewrite(child, change)))
+
+
+def with_children(expression: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with `change` applied to its operands. Returns the same object when none changes."""
     match expression:
         case Const() | Reg():
             pass
         case Binary(operator, left, right, serial):
-            new_left, new_right = rewrite(left, change), rewrite(right, change)
+            new_left, new_right = change(left), change(right)
             if new_left is not left or new_right is not right:
-                expression = Binary(operator, new_left, new_right, serial)
+                return Binary(operator, new_left, new_right, serial)
         case Flip(operand, bits):
-            new = rewrite(operand, change)
+            new = change(operand)
             if new is not operand:
-                expression = Flip(new, bits)
+                return Flip(new, bits)
         case Slice(base, low, high):
-            new, new_low, new_high = rewrite(base, change), rewrite(low, change), rewrite(high, change)
+            new, new_low, new_high = change(base), change(low), change(high)
             if new is not base or new_low is not low or new_high is not high:
-                expression = Slice(new, new_low, new_high)
+                return Slice(new, new_low, new_high)
         case Length(base, captured):
-            new = rewrite(base, change)
+            new = change(base)
             if new is not base:
-                expression = Length(new, captured)
+                return Length(new, captured)
         case Sum(data, pseudo):
-            new = rewrite(data, change)
-            items = rewrite_all(pseudo, change)
-            if new is not data or items is not pseudo:
-                expression = Sum(new, items)
+            new, items = change(data), tuple(map(change, pseudo))
+            if new is not data or not all(map(is_, items, pseudo)):
+                return Sum(new, items)
         case Crc(data, low, high):
-            new = rewrite(data, change)
+            new = change(data)
             if new is not data:
-                expression = Crc(new, low, high)
+                return Crc(new, low, high)
         case Octet(data, at):
-            new, new_at = rewrite(data, change), rewrite(at, change)
+            new, new_at = change(data), change(at)
             if new is not data or new_at is not at:
-                expression = Octet(new, new_at)
-    return change(expression)
-
-
-def rewrite_all(expressions: tuple[Expr, ...], change: Callable[[Expr], Expr]) -> tuple[Expr, ...]:
-    """Every expression of a tuple, rewritten. Returns the same tuple when none changes."""
-    new = tuple(rewrite(item, change) for item in expressions)
-    return expressions if all(map(is_, new, expressions)) else new
+                return Octet(new, new_at)
+    return expression
 
 
 def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:
@@ -324,6 +326,10 @@ def calculate(operator: str, left: int, right: int, serial: int = 0) -> int:
             result = int(left > right)
         case ">=":
             result = int(left >= right)
+        case "&&":
+            result = int(left != 0 and right != 0)
+        case "||":
+            result = int(left != 0 or right != 0)
         case _:
             raise ValueError(f"unknown operator {operator}")
     return result & ((1 << serial) - 1 if serial else MASK)

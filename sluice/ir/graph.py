@@ -9,6 +9,9 @@ from sluice.ir.expression import Reg
 from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.instruction import Count, End, Instruction, Terminator
 
+LAYERS_MOST = 255
+"""The largest number of layers that a packet passes."""
+
 GATHERED = "slot.gathered."
 """Slots that are 0 when a packet enters the stack, and that layers add to; see sluice.lower.scope.gathered."""
 
@@ -201,6 +204,9 @@ CONTEXTS_GAVE_UP = "contexts given up"
 longest ago gives up.
 """
 
+HELD = "held"
+"""The outcome of packets whose bytes wait for earlier ones."""
+
 CUT_BYTES = ("bytes:of packets", "bytes:lost")
 """Counters of a layer that takes messages from packets: the bytes given to the framing, and those of them that formed
 no message. Together with the bytes of the messages (`bytes`) they conserve.
@@ -224,8 +230,9 @@ class LayerProgram:
     `name` is unique in the program, `layer` is the user's name for it, and `prototype` is the parser's name. `resyncs`:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
     cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
-    stream, whose instance and side its events carry. `others`: its graphs besides the main one, by the name of their
-    kind (graph_kinds.py).
+    stream, whose instance and side its events carry. `record`: it is one of many records of a message, which have a
+    bound of their own. `bundled`: its messages of packets have one, too. `others`: its graphs besides the main one, by
+    the name of their kind (graph_kinds.py).
     """
 
     name: str
@@ -237,6 +244,8 @@ class LayerProgram:
     of_streams: bool = False
     of_packets: bool = False
     carried: bool = False
+    record: bool = False
+    bundled: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -314,10 +323,18 @@ class NativeModule:
         return dict(self.functions).get(name)
 
 
+PREFETCH_MOST = 192
+"""The maximum number of bytes of a packet to prefetch. The headers of a packet in a tunnel often fill it."""
+
+
 @dataclass
 class Program:
-    """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, and the native
-    modules whose functions its layers call.
+    """A compiled stack: its layers, the root layers by link type (None: any), the maximum nesting depth, the native
+    modules whose functions its layers call, and how many layers a packet passes besides if they are records (0: no
+    layer is one).
+
+    `prefetch`: the number of bytes of a packet to prefetch before stage 1. `pending_lazily`: the state of a packet that
+    is pending for stage 2 is initialised only when the packet leaves the fast path. Neither changes a result.
     """
 
     name: str
@@ -326,10 +343,27 @@ class Program:
     slots: tuple[Reg, ...]
     depth: int
     natives: tuple[NativeModule, ...] = ()
+    prefetch: int = PREFETCH_MOST
+    pending_lazily: bool = False
+    records: int = 0
+
+    @property
+    def deepest(self) -> int:
+        """The number of layers that a packet passes at most, records included."""
+        return min(self.depth + self.records, LAYERS_MOST)
 
     def native(self, name: str) -> NativeModule | None:
         """A native module by its name."""
         return next((module for module in self.natives if module.name == name), None)
+
+
+TOO_DEEP, TOO_MANY_RECORDS = "too deep", "too many records"
+"""Counters of the box: packets that one of these bounds ended. A stack without records has only the first."""
+
+
+def depth_counters(program: Program) -> tuple[str, ...]:
+    """Those that a program has."""
+    return (TOO_DEEP, TOO_MANY_RECORDS) if program.records else (TOO_DEEP,)
 
 
 def layers_above(layers: dict[str, LayerProgram], name: str) -> set[str]:

@@ -18,6 +18,7 @@ from sluice.ir.instruction import (
     End,
     EndInst,
     Goto,
+    InitPacketData,
     Instruction,
     LookAhead,
     Lookup,
@@ -68,7 +69,7 @@ _KINDS = (
         "main",
         "the path of a packet",
         (_UNIT, _SIDE),
-        (Again, End, EndInst, Drain, NextLayer, NextOfSide, LoseMessages),
+        (Again, End, EndInst, Drain, InitPacketData, NextLayer, NextOfSide, LoseMessages),
     ),
     GraphKind(
         "drain",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from sluice.ir.expression import (
     COMPARISONS,
+    LOGICAL,
     MASK,
     ONE,
     ZERO,
@@ -95,11 +96,15 @@ def _same_operands(operator: str, left: Expr, right: Expr) -> Expr | None:
         return None
     if operator in ("-", "^"):
         return ZERO
-    return left if operator in ("&", "|") else None
+    return left if operator in ("&", "|") or (operator in LOGICAL and is_bit(left)) else None
 
 
 def _by_constant(operator: str, left: Expr, value: int) -> Expr | None:
     """Simplifies `left operator value` for the constants that allow it."""
+    if operator in LOGICAL:
+        if (value != 0) == (operator == "||"):
+            return Const(int(operator == "||"))
+        return left if is_bit(left) else None
     if value == 0:
         if operator in ("+", "-", "|", "^", "<<", ">>"):
             return left

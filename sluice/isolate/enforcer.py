@@ -23,7 +23,7 @@ from pathlib import Path
 
 from sluice.isolate.accounting import FIRST, MAX_CONTAINERS
 from sluice.isolate.build import compiled_drop
-from sluice.isolate.cgroups import Hierarchy, processes, require_cpu_controller
+from sluice.isolate.cgroups import Cgroup, Hierarchy, processes, require_cpu_controller
 from sluice.isolate.containers import Container
 from sluice.isolate.enforced import Enforced, State
 from sluice.isolate.errors import IsolateError
@@ -96,7 +96,7 @@ class Enforcer:
         self.enforced: dict[int, Enforced] = {}
         """By slot: containers with a limit."""
         self._unlimited: set[str] = set()
-        self._failed: dict[str, str] = {}
+        self._failed: dict[Cgroup, str] = {}
         self.not_restored: dict[str, str] = {}
         """Containers whose ordinary limit could not be restored, and why: it stays in the record."""
         self._missed = 0
@@ -153,13 +153,14 @@ class Enforcer:
     def _follow(self) -> None:
         """Follow the containers of the session, and changes of their limits and interfaces."""
         current = self.session.containers.current
-        names = {container.name for container in current.values()}
+        cgroups = {container.cgroup for container in current.values()}
+        names = {cgroup.name for cgroup in cgroups}
         for slot in [slot for slot, one in self.enforced.items() if current.get(slot) is not one.container]:
             self._end(slot)
         self._unlimited &= names
-        self._failed = {name: why for name, why in self._failed.items() if name in names}
+        self._failed = {cgroup: why for cgroup, why in self._failed.items() if cgroup in cgroups}
         for slot, container in list(current.items()):
-            if slot not in self.enforced and container.name not in self._failed:
+            if slot not in self.enforced and container.cgroup not in self._failed:
                 self._adopt(slot, container)
         places = Counter(chain.from_iterable(container.namespaces for container in current.values()))
         shared = frozenset(inode for inode, number in places.items() if number > 1)
@@ -174,7 +175,7 @@ class Enforcer:
     def _adopt(self, slot: int, container: Container) -> None:
         folder = self.hierarchy.folder / container.cgroup.path
         if self._record is not None and self._record.has(folder, container.cgroup.identifier):
-            self._failed[container.name] = (
+            self._failed[container.cgroup] = (
                 "its ordinary limit could not be restored; `sluice isolate restore` tries again"
             )
             return
@@ -186,7 +187,7 @@ class Enforcer:
             if quota is not None:
                 quota.close()
             if isinstance(error, IsolateError):
-                self._failed[container.name] = str(error)
+                self._failed[container.cgroup] = str(error)
             return
         if limit is None:
             quota.close()
@@ -198,7 +199,7 @@ class Enforcer:
             gates = None if self.mode == "none" else Gates(self.mode, cpus, folder, self.hierarchy.is_v1, self._record)
         except IsolateError as error:
             quota.close()
-            self._failed[container.name] = str(error)
+            self._failed[container.cgroup] = str(error)
             return
         nic = None if self.nics is None else NicGate(self.nics, slot)
         one = Enforced(container, quota, limit, gates, Gate(self._early), self._record, nic)
@@ -214,16 +215,16 @@ class Enforcer:
     def _end(self, slot: int) -> None:
         one = self.enforced.pop(slot)
         self._missed += one.missed
-        name = one.container.name
+        cgroup = one.container.cgroup
         try:
             self._ended.append(one.state())
         except IsolateError as error:
-            self._failed[name] = str(error)
+            self._failed[cgroup] = str(error)
         finally:
             try:
                 one.close()
             except IsolateError as error:
-                self._failed[name] = self.not_restored[name] = str(error)
+                self._failed[cgroup] = self.not_restored[cgroup.name] = str(error)
 
     def wait(self, seconds: float) -> None:
         """Decide every tick, until the next sample is due or the session is stopped."""
@@ -249,7 +250,7 @@ class Enforcer:
             except GoneError:
                 self._end(slot)
             except IsolateError as error:
-                self._failed[one.container.name] = str(error)
+                self._failed[one.container.cgroup] = str(error)
                 self._end(slot)
 
     def sample(self) -> Enforcement:
@@ -258,8 +259,9 @@ class Enforcer:
         self._follow()
         states = [*self._ended, *(one.state() for one in self.enforced.values())]
         self._ended.clear()
+        failed = {cgroup.name: why for cgroup, why in self._failed.items()}
         missed = self._missed + sum(one.missed for one in self.enforced.values())
-        return Enforcement(sample, states, sorted(self._unlimited), dict(self._failed), missed)
+        return Enforcement(sample, states, sorted(self._unlimited), failed, missed)
 
 
 def _set_priority(nice: int) -> None:

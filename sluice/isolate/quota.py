@@ -44,6 +44,7 @@ class Quota:
         self.is_v1 = is_v1
         self._files: dict[str, int] = {}
         self._written: tuple[int, int] | None = None
+        self._identifier = self._identifier_now()
         try:
             self.read()
         except BaseException:
@@ -163,8 +164,18 @@ class Quota:
         except OSError as error:
             raise self._failed(name, error) from error
 
+    def _identifier_now(self) -> int | None:
+        with contextlib.suppress(OSError):
+            return self.folder.stat().st_ino
+        return None
+
+    def _is_gone(self) -> bool:
+        """A container that is started again has the path of the removed one."""
+        now = self._identifier_now()
+        return now is None or now != self._identifier
+
     def _failed(self, name: str, error: OSError) -> Exception:
-        if error.errno in _GONE and not self.folder.exists():
+        if error.errno in _GONE and self._is_gone():
             return GoneError(str(self.folder))
         if error.errno == errno.ENOENT:
             return IsolateError(f"{self.folder} has no {name}: the cpu controller is not enabled there")

@@ -68,17 +68,18 @@ UNPLACED_CAUSES = ("before", "repeated", "outside")
 are before the base and were counted earlier; the receiver could not have accepted them.
 """
 
-LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen", "memory", "work")
+LOSS_CAUSES = ("limit", "gap", "malformed", "close", "short", "snaplen", "memory", "work", "bundle")
 """The causes why bytes form no message, by the number in event `lost`: the message exceeds its length limit; the stream
 has a gap; the bytes are no valid message; the stream ended within a message; the packet ended within one; the snap
 length cut off the header that holds the length; memory was nearly exhausted, and the part of the message had been held
-for longest; or the packet contains more messages than one packet may (the box's setting `work`).
+for longest; the packet contains more messages than one packet may (the box's setting `work`), or more of those that
+are bundled (`bundle`).
 """
 
 STREAM_LOSSES = ("limit", "gap", "malformed", "close", "memory")
 """The causes in streams."""
 
-PACKET_LOSSES = ("limit", "malformed", "short", "snaplen", "work")
+PACKET_LOSSES = ("limit", "malformed", "short", "snaplen", "work", "bundle")
 """The causes for messages of a packet."""
 
 END_REASONS = ("accept", "timeout", "reused", "evicted", "eof", "limit")
@@ -87,9 +88,10 @@ for its timeout; a restart transition; it was evicted for another instance or fo
 reached (in a sequence that delivers only the whole).
 """
 
-DROP_REASONS = ("too deep", "nested in itself", "no instance")
+DROP_REASONS = ("too deep", "nested in itself", "no instance", "too many records")
 """The reasons why bytes go no further up, by the number in event `dropped`: the maximum number of layers is nested; the
-packet is nested in a packet of the same instance; or all instances are in use by packets that enclose this one.
+packet is nested in a packet of the same instance; all instances are in use by packets that enclose this one; or the
+message has more records than one packet may pass.
 """
 
 NAMED_VALUES = {

@@ -24,12 +24,14 @@ class Length:
     resync: a condition that a header satisfies where a message begins. After a gap, or after bytes that form no
         message, the next start is searched byte by byte. Without resync, the rest of that side is not parsed. Messages
         of a packet have no resync: the rest of the packet is lost.
+    bundled: whether each message costs about as much as a packet: a chunk, or a frame in an aggregate. The box bounds
+        how many of these are cut from one packet (its setting `bundle`); the rest of the packet is lost.
 
     In each of these cases, event `lost` gives the cause (see LOSS_CAUSES). Raises DescriptionError for bytes where a
     number is needed, and for a limit out of range.
     """
 
-    def __init__(self, length: object, limit: int = 1 << 16, resync: object = None) -> None:
+    def __init__(self, length: object, limit: int = 1 << 16, resync: object = None, *, bundled: bool = False) -> None:
         self.where = here()
         advice = "give a number made of fields of the header."
         self.length: Expression = to_number(length, "the length of a message", advice)
@@ -38,4 +40,7 @@ class Length:
             self.resync = to_number(resync, "resync=", "compare a field, as in p.header.magic == 7.")
         if not isinstance(cast(object, limit), int) or not 1 <= limit <= LONGEST:
             raise DescriptionError(f"limit={described(limit)}", f"a message has 1 to {LONGEST} bytes.")
+        if not isinstance(cast(object, bundled), bool):
+            raise DescriptionError(f"bundled={described(bundled)}", "give True or False.")
         self.limit = limit
+        self.bundled = bundled

@@ -100,6 +100,7 @@ class Prototype(Parser):
     _needs_captured: int | None
     _max_instances: int | None
     _buffer_data: bool
+    _record: bool
 
     def __init__(self, name: str = "", link_types: tuple[int, ...] = ()) -> None:
         function = user_function()
@@ -133,6 +134,7 @@ class Prototype(Parser):
             _needs_captured=None,
             _max_instances=None,
             _buffer_data=True,
+            _record=False,
         )
         if name != "":
             self.name = name
@@ -462,6 +464,19 @@ class Prototype(Parser):
         if not isinstance(value, bool):
             raise DescriptionError(f"p.buffer_data is {described(value)}", "give True or False.")
         self.__dict__["_buffer_data"] = value
+
+    @property
+    def record(self) -> Any:
+        """Whether a layer of this parser is one of many records of a message, each above the one before, and no
+        protocol within another (default False). The stack bounds records apart from other layers.
+        """
+        return self._record
+
+    @record.setter
+    def record(self, value: object) -> None:
+        if not isinstance(value, bool):
+            raise DescriptionError(f"p.record is {described(value)}", "give True or False.")
+        self.__dict__["_record"] = value
 
 
 class Connectionless(Prototype):

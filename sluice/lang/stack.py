@@ -26,8 +26,10 @@ class Stack:
     step leads, or whose parser names link types.
 
     name: its name in listings and generated code; letters, digits and '_'.
-    depth: the maximum number of layers that one packet passes, 1 to 255. A packet that would pass more is counted and
-        goes no further.
+    depth: the maximum number of layers that one packet passes, 1 to 255, unless the box has another. A packet that
+        would pass more is counted and goes no further.
+    records: the maximum number of layers that it passes besides if these are records (p.record), 1 to 255. In all, a
+        packet passes at most 255 layers.
 
     Raises DescriptionError for an invalid layer or step.
     """
@@ -35,23 +37,26 @@ class Stack:
     where: Where
     name: str
     depth: int
+    records: int
     layers: dict[str, Layer]
     branches: list[Branch]
     joined: tuple[str, ...]
 
-    def __init__(self, name: str = "", depth: int = 32) -> None:
+    def __init__(self, name: str = "", depth: int = 32, records: int = 64) -> None:
         self.__dict__.update(where=here(), name="", layers={}, branches=[], joined=())
         if name != "":
             self.name = name
         self.depth = depth
+        self.records = records
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, Layer):
             value = value.prototype
-        if name == "depth" and not isinstance(value, Prototype):
+        if name in ("depth", "records") and not isinstance(value, Prototype):
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 255:
-                raise DescriptionError(f"depth={described(value)}", "a packet passes 1 to 255 layers.")
-            self.__dict__["depth"] = value
+                what = "layers" if name == "depth" else "records"
+                raise DescriptionError(f"{name}={described(value)}", f"a packet passes 1 to 255 {what}.")
+            self.__dict__[name] = value
         elif name == "name" and not isinstance(value, Prototype):
             if not isinstance(value, str) or not value.isidentifier() or not value.isascii():
                 raise DescriptionError(
@@ -63,7 +68,7 @@ class Stack:
             self._add_layer(name, value)
 
     def _add_layer(self, name: str, value: object) -> None:
-        if hasattr(type(self), name) or name in ("name", "depth", "layers", "branches", "joined", "where"):
+        if hasattr(type(self), name) or name in ("name", "depth", "records", "layers", "branches", "joined", "where"):
             raise DescriptionError(f"'{name}' cannot be the name of a layer", "choose another name.")
         if not isinstance(value, Prototype):
             raise DescriptionError(

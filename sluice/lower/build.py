@@ -109,6 +109,7 @@ class _StackBuilder:
             slots=tuple(self.slots.values()),
             depth=stack.depth,
             natives=native_modules(self.native_shapes),
+            records=stack.records if any(layer.record for layer in layers) else 0,
         )
 
     def _named(self) -> list[tuple[Parser, Reg, Expression]]:
@@ -379,7 +380,8 @@ class _StackBuilder:
                 branch.where,
             )
         carried = branch.upper.prototype.keys is None and stream
-        return Step(branch, target, framing is not None, framing is not None and stream, framing is None and carried)
+        messages, record = framing is not None, branch.upper.prototype.record
+        return Step(branch, target, messages, messages and stream, not messages and carried, record)
 
     def _carried_variants(self) -> set[str]:
         """The variants without messages and instances that get bytes of a stream, from its layer or through others."""

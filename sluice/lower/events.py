@@ -245,5 +245,5 @@ class EventBuilder:
             with out.when(ASSEMBLED, "data"):
                 sequence = self.layer.sequence
                 head = ZERO if sequence is None else self.scope.number(sequence.head)
-                told = SDU if head == ZERO else Slice(SDU, head, LAST)
-                self.happens("data", {"offset": SDU_OFFSET, "bytes": told})
+                delivered = SDU if head == ZERO else Slice(SDU, head, LAST)
+                self.happens("data", {"offset": SDU_OFFSET, "bytes": delivered})

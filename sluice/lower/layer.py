@@ -52,6 +52,8 @@ def build_layer(context: LayerContext) -> LayerProgram:
         main=main,
         others=others,
         resyncs=framing is not None and framing.resync is not None,
+        record=layer.prototype.record,
+        bundled=framing is not None and framing.bundled and context.of_packets,
         of_streams=context.of_streams,
         of_packets=context.of_packets,
         carried=context.carried,

@@ -57,7 +57,7 @@ class Step:
     """A step to a layer above: the user's line, and the layer program that it leads to.
 
     `messages`: that layer takes messages, from the stream if there is one (`stream`), otherwise from the packet.
-    `carried`: it takes bytes of the stream as they come, and has no instances of its own.
+    `carried`: it takes bytes of the stream as they come, and has no instances of its own. `record`: it is a record.
     """
 
     branch: StackBranch
@@ -65,6 +65,7 @@ class Step:
     messages: bool = False
     stream: bool = False
     carried: bool = False
+    record: bool = False
 
 
 @dataclass

@@ -445,9 +445,9 @@ class MainBuilder:
             with out.when(PASSED, "passed on"):
                 out.end("passed")
         if held:
-            late: Expr = Flip(IN_ORDER, 1)
+            out_of_order: Expr = Flip(IN_ORDER, 1)
             if layer.assembles:
-                late = Binary("|", late, Flip(ASSEMBLED, 1))
-            with out.when(all_of(INSERTED, Binary("!=", Length(SEQ_DATA), ZERO), late), "held"):
+                out_of_order = Binary("|", out_of_order, Flip(ASSEMBLED, 1))
+            with out.when(all_of(INSERTED, Binary("!=", Length(SEQ_DATA), ZERO), out_of_order), "held"):
                 out.end("held")
         out.end("ended")

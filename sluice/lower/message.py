@@ -113,7 +113,7 @@ def lost_graph(layer: LayerState) -> Graph:
         context = layer.context
         causes = {*(STREAM_LOSSES if context.of_streams else ()), *(PACKET_LOSSES if context.of_packets else ())}
         for number, cause in enumerate(LOSS_CAUSES):
-            if cause not in causes:
+            if cause not in causes or (cause == "bundle" and not layer.prototype.framing.bundled):
                 continue
             with out.when(Binary("==", CAUSE, Const(number)), cause):
                 out.emit(Count(f"lost:{cause}"))

@@ -122,9 +122,10 @@ class AboveBuilder:
         out = self.out
         if self.layer.wanted("dropped"):
             too_deep = Reg("local.too_deep", 1)
-            out.emit(TooDeep(too_deep))
-            with out.when(too_deep, "too deep"):
-                self.events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER["too deep"])})
+            why = "too many records" if step.record else "too deep"
+            out.emit(TooDeep(too_deep, step.target))
+            with out.when(too_deep, why):
+                self.events.happens("dropped", {"length": Length(SDU), "reason": Const(DROP_NUMBER[why])})
         if step.stream:
             out.emit(NextMessages(step.target, SDU, SIDE, SDU_OFFSET))
         elif step.messages:

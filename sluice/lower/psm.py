@@ -32,15 +32,15 @@ class MachineBuilder:
             self._step(steps)
             return {}
         virtual = [t for t in steps if t.condition is not None and uses_v(t.condition)]
-        ordered, late, after = out.name("in order"), out.name("out of order"), out.name("after arrival")
-        out.emit(Branch(IN_ORDER, ordered, late))
+        ordered, out_of_order, after = out.name("in order"), out.name("out of order"), out.name("after arrival")
+        out.emit(Branch(IN_ORDER, ordered, out_of_order))
         out.block(ordered)
         for reg in layer.v_fields:
             out.assign(reg, header_of(reg))
         self._step(steps)
         self._remember()
         out.emit(Goto(after))
-        out.block(late)
+        out.block(out_of_order)
         self._step([t for t in steps if t not in virtual])
         out.block(after)
         self._release(virtual)

@@ -89,19 +89,19 @@ def gathered(name: str) -> Reg:
 
 def external_slot(expression: lang.Expression, owner: Parser) -> Reg:
     """The slot in which `owner` stores the value of one of its names for the layers above."""
-    who = owner.name if isinstance(owner, Layer) else owner.prototype.name + "*"
+    owner_name = owner.name if isinstance(owner, Layer) else owner.prototype.name + "*"
     match expression:
         case lang.FieldValue():
             item = expression.field
             bits = item.width if item.kind == lang.NUMBER else 0
-            return Reg(f"slot.{who}.{expression.group}.{field_name(owner.prototype, item)}", bits)
+            return Reg(f"slot.{owner_name}.{expression.group}.{field_name(owner.prototype, item)}", bits)
         case lang.Taken():
-            return Reg(f"slot.{who}.psm.{expression.transition.name}", 1)
+            return Reg(f"slot.{owner_name}.psm.{expression.transition.name}", 1)
         case lang.Contains():
-            return Reg(f"slot.{who}.has.{expression.part.__name__}", 1)
+            return Reg(f"slot.{owner_name}.has.{expression.part.__name__}", 1)
         case lang.Property():
             bits = PROPERTY_BITS.get(expression.name, 64) if expression.kind == lang.NUMBER else 0
-            return Reg(f"slot.{who}.{expression.name}", bits)
+            return Reg(f"slot.{owner_name}.{expression.name}", bits)
         case _:
             raise AssertionError(expression)
 

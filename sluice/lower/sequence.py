@@ -128,11 +128,13 @@ class SequenceBuilder:
                 out.block(placed)
             out.emit(InOrder(IN_ORDER, SIDE, POSITION))
             if self.layer.v_fields:
-                late = all_of(INSERTED, Flip(IN_ORDER, 1))
+                out_of_order = all_of(INSERTED, Flip(IN_ORDER, 1))
                 if self.layer.is_silent_without_v():
                     # what says nothing in its turn need not be remembered until then
-                    late = all_of(late, chain("|", [Binary("!=", header_of(reg), ZERO) for reg in self.layer.v_fields]))
-                with out.when(late, "record"):
+                    out_of_order = all_of(
+                        out_of_order, chain("|", [Binary("!=", header_of(reg), ZERO) for reg in self.layer.v_fields])
+                    )
+                with out.when(out_of_order, "record"):
                     out.emit(RecordSeq(SIDE, POSITION, tuple(header_of(reg) for reg in self.layer.v_fields)))
             if s.acknowledged is not None:
                 self._acknowledged(s.acknowledged)

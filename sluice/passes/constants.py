@@ -199,10 +199,10 @@ def _with_size(old: Instruction, new: Instruction, sizes: dict[Expr, Expr]) -> I
 def evaluate(layer: LayerProgram, instruction: Instruction, facts: Facts) -> Instruction:
     """The instruction with known values in place of its registers, simplified; the same object if nothing is known."""
     instruction = _with_values(instruction, facts)
-    told = new_instance.placed(layer, instruction)
-    if told is None and facts.holds(new_instance.EMPTY):
-        told = new_instance.without_sequence(layer, instruction)
-    return instruction if told is None else Assign(told[0], simplify(told[1]), where=instruction.where)
+    known = new_instance.placed(layer, instruction)
+    if known is None and facts.holds(new_instance.EMPTY):
+        known = new_instance.without_sequence(layer, instruction)
+    return instruction if known is None else Assign(known[0], simplify(known[1]), where=instruction.where)
 
 
 def _with_values(instruction: Instruction, facts: Facts) -> Instruction:

@@ -60,7 +60,7 @@ def run(program: Program) -> Program:
     """The program with deferred graphs in the layers for which packets need not wait."""
     if any(layer.deferred is not None for layer in program.layers.values()):
         return program
-    waiting = list(dict.fromkeys([*(name for _, name in program.roots), *_led(program)]))
+    waiting = list(dict.fromkeys([*(name for _, name in program.roots), *_entered(program)]))
     for name in waiting:
         layer = program.layers[name]
         if layer.stateless is not None or not _is_independent(program, layer):
@@ -74,11 +74,11 @@ def run(program: Program) -> Program:
             continue
         layer = layer.with_graphs(stateless=graph, deferred=parted.deferred)
         program = dataclasses.replace(spread, layers={**spread.layers, name: layer})
-        waiting += [other for other in _led(program) if other not in waiting]
+        waiting += [other for other in _entered(program) if other not in waiting]
     return program
 
 
-def _led(program: Program) -> Iterator[str]:
+def _entered(program: Program) -> Iterator[str]:
     """The layers to which stateless graphs forward packets."""
     for layer in program.layers.values():
         if layer.stateless is not None:
@@ -131,7 +131,7 @@ class _Parted:
         self.lookup = lookup
         self.after = {begin, *blocks_after(main, begin)}
         """The blocks after the lookup; `begin` is the block that begins with it."""
-        self.early = main
+        self.stage1 = main
         self.deferred = Graph(f"{layer.name}.deferred", begin, (), {})
         self.carried: tuple[Reg, ...] = ()
 
@@ -150,14 +150,14 @@ class _Parted:
         main.blocks[begin] = Block(begin, block.instructions[at:])
         block.instructions[at:] = [Goto(begin, where=lookup.where)]
         parted = cls(layer, main, lookup, begin)
-        return parted if parted._is_bookkeeping() and parted._late() and parted._early() else None
+        return parted if parted._only_updates_state() and parted._build_deferred() and parted._build_stage1() else None
 
-    def _is_bookkeeping(self) -> bool:
+    def _only_updates_state(self) -> bool:
         """Whether all state belongs to instances and is accessed only between the lookup and the layers above, and
         whether no slot passes it to these.
         """
-        before = {self.early.entry, *blocks_after(self.early, self.early.entry, self.deferred.entry)}
-        for name, block in self.early.blocks.items():
+        before = {self.stage1.entry, *blocks_after(self.stage1, self.stage1.entry, self.deferred.entry)}
+        for name, block in self.stage1.blocks.items():
             above = False
             for instruction in block.instructions:
                 if type(instruction) is NextLayer:
@@ -165,24 +165,24 @@ class _Parted:
                     if name in self.after & before:
                         return False  # reached both through the lookup and around it
                 elif _is_state(instruction):
-                    told = any(reg.space == "slot" for reg in instruction.written())
-                    if told or above or name in before:
+                    fills_slot = any(reg.space == "slot" for reg in instruction.written())
+                    if fills_slot or above or name in before:
                         return False
                 elif isinstance(instruction, (Pad, Again)) and name not in self.after:
                     pass  # a header that was cut: the packet waits for the main graph
                 elif not split_stateless.is_stateless(instruction):
                     return False
-            if above and any(map(_is_state, self._instructions(blocks_after(self.early, name)))):
+            if above and any(map(_is_state, self._instructions(blocks_after(self.stage1, name)))):
                 return False
         return True
 
     def _instructions(self, names: set[str]) -> Iterator[Instruction]:
         for name in names:
-            yield from self.early.blocks[name].instructions
+            yield from self.stage1.blocks[name].instructions
 
     # --- the deferred half ---
 
-    def _late(self) -> bool:
+    def _build_deferred(self) -> bool:
         """Build the deferred graph: everything from the lookup to the layers above, without what stage 1 does. False
         if it needs more than numbers of the packet.
         """
@@ -210,7 +210,7 @@ class _Parted:
         return True
 
     def _lazy_variables(self, name: str) -> Iterator[Instruction]:
-        for instruction in self.early.blocks[name].instructions:
+        for instruction in self.stage1.blocks[name].instructions:
             if isinstance(instruction, (NextLayer, End)):
                 yield Return(ZERO, where=instruction.where)
                 return
@@ -237,43 +237,43 @@ class _Parted:
 
     # --- the half that runs in stage 1 ---
 
-    def _early(self) -> bool:
+    def _build_stage1(self) -> bool:
         """Remove the state from the main graph. False if the packet's path, or anything that remains, depends on the
         state.
         """
-        untold: set[str] = set()
+        undetermined: set[str] = set()
         size = -1
-        while len(untold) > size:
-            size = len(untold)
-            for name in sorted(self.after & self.early.blocks.keys()):
-                block = self.early.blocks[name]
+        while len(undetermined) > size:
+            size = len(undetermined)
+            for name in sorted(self.after & self.stage1.blocks.keys()):
+                block = self.stage1.blocks[name]
                 kept: list[Instruction] = []
                 for instruction in block.body:
-                    if _is_state(instruction) or (_reads(instruction, untold) and _is_pure(instruction)):
-                        untold |= {reg.name for reg in instruction.written()}
+                    if _is_state(instruction) or (_reads(instruction, undetermined) and _is_pure(instruction)):
+                        undetermined |= {reg.name for reg in instruction.written()}
                     else:
                         kept.append(instruction)
                 last = block.terminator
-                if _is_state(last) or _reads(last, untold):
+                if _is_state(last) or _reads(last, undetermined):
                     meeting = self._meeting(name)
                     if meeting is None:
                         return False
-                    between = self._instructions(blocks_after(self.early, name, meeting))
-                    untold |= {reg.name for i in between for reg in i.written()}
+                    between = self._instructions(blocks_after(self.stage1, name, meeting))
+                    undetermined |= {reg.name for i in between for reg in i.written()}
                     last = Goto(meeting, where=last.where)
                 block.instructions = [*kept, last]
-            remove_unreachable(self.early)
-            self.after &= self.early.blocks.keys()
-        return not any(_reads(instruction, untold) for instruction in self.early.instructions())
+            remove_unreachable(self.stage1)
+            self.after &= self.stage1.blocks.keys()
+        return not any(_reads(instruction, undetermined) for instruction in self.stage1.instructions())
 
     def _meeting(self, name: str) -> str | None:
         """The first block that all paths from a block reach. None if there is none, or if anything but state is changed
         before it.
         """
-        paths = blocks_after(self.early, name) - {name}
-        for candidate in filter(paths.__contains__, self.early.order()):
-            between = blocks_after(self.early, name, candidate)
-            ends = any(not self.early.blocks[other].terminator.targets() for other in between)
+        paths = blocks_after(self.stage1, name) - {name}
+        for candidate in filter(paths.__contains__, self.stage1.order()):
+            between = blocks_after(self.stage1, name, candidate)
+            ends = any(not self.stage1.blocks[other].terminator.targets() for other in between)
             if not ends and name not in between:
                 return candidate if all(_is_state(i) or _is_pure(i) for i in self._instructions(between)) else None
         return None
@@ -301,7 +301,7 @@ class _Early(split_stateless.Stateless):
 
     def __init__(self, parted: _Parted) -> None:
         self.parted = parted
-        super().__init__(parted.layer, parted.early)
+        super().__init__(parted.layer, parted.stage1)
 
     def may_do(self, name: str, instruction: Instruction) -> bool:
         ends = isinstance(instruction, End) and name in self.parted.after

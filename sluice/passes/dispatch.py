@@ -29,7 +29,7 @@ from sluice.ir.instruction import (
     NextLayer,
     Return,
 )
-from sluice.passes.analysis.blocks import blocks_after, is_told, untold, what_it_does
+from sluice.passes.analysis.blocks import blocks_after, is_determined, undetermined, what_it_does
 from sluice.passes.analysis.common_key import Keys, common_keys
 from sluice.passes.derived_graphs import add_graphs
 
@@ -78,7 +78,7 @@ def _graph(layer: LayerProgram, keys: Keys | None, leading: list[str]) -> Graph:
             blocks[name] = Block(name, _to_decision(layer.main.blocks[name], keys, leading))
             waiting += blocks[name].terminator.targets()
     graph = Graph(f"{layer.name}.dispatch", layer.main.entry, layer.main.parameters, blocks)
-    _drop_untold(graph)
+    _drop_undetermined(graph)
     _drop_refusals(graph)
     _decide_early(graph)
     return graph
@@ -96,13 +96,15 @@ def _to_decision(block: Block, keys: Keys | None, leading: list[str]) -> list[In
     return [*block.body, last if last.targets() else Return(ZERO, where=last.where)]
 
 
-def _drop_untold(graph: Graph) -> None:
+def _drop_undetermined(graph: Graph) -> None:
     """Remove what the packet alone does not determine. If a branch needs it, return: any worker will do."""
-    unknown = untold(graph)
+    unknown = undetermined(graph)
     for block in graph.blocks.values():
         last = block.terminator
-        kept = [i for i in block.body if is_told(i, unknown) and unknown.isdisjoint(reg.name for reg in i.written())]
-        block.instructions = [*kept, last if is_told(last, unknown) else Return(ZERO, where=last.where)]
+        kept = [
+            i for i in block.body if is_determined(i, unknown) and unknown.isdisjoint(reg.name for reg in i.written())
+        ]
+        block.instructions = [*kept, last if is_determined(last, unknown) else Return(ZERO, where=last.where)]
 
 
 def _drop_refusals(graph: Graph) -> None:

@@ -142,7 +142,7 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Paths | N
         at = heapq.heappop(waiting)
         if waiting and waiting[0] == at:
             continue
-        led: list[Place] = []
+        targets: list[Place] = []
         number = at[0]
         before = known[at]
         paths = cached[number].get(before & concerning[number]) or decisions.paths(number, before)
@@ -151,7 +151,7 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Paths | N
         for target, keeps, brings in paths:
             facts = before & keeps | brings
             to = target, facts & kept
-            led.append(to)
+            targets.append(to)
             old = known.get(to)
             if old is None:
                 known[to] = facts
@@ -164,7 +164,7 @@ def follow(decisions: Decisions, apart: tuple[str, ...], most: int) -> Paths | N
                 if both != old:
                     known[to] = both
                     heapq.heappush(waiting, to)
-        leads[at] = led
+        leads[at] = targets
     alone = decisions.fact(new_instance.UNSTORED.name, 1) | decisions.fact(new_instance.EMPTY.name, 1)
     decided = 0
     reached = _reached(leads, entry)
@@ -247,14 +247,14 @@ def _write(decisions: Decisions, apart: tuple[str, ...], paths: Paths) -> None:
     """Give every place a block of its own."""
     graph, order = decisions.graph, decisions.order
 
-    def told(at: Place) -> tuple[str, list[tuple[str, int]]]:
+    def sort_key(at: Place) -> tuple[str, list[tuple[str, int]]]:
         known = decisions.known(at[1])
         return order[at[0]], [(reg, known[reg]) for reg in apart if reg in known]
 
     names = fresh_names(graph)
     called: dict[Place, str] = {}
     first: set[str] = set()
-    for at in sorted(paths.leads, key=lambda at: (at != paths.entry, told(at))):
+    for at in sorted(paths.leads, key=lambda at: (at != paths.entry, sort_key(at))):
         name = order[at[0]]
         called[at] = next(names[name]) if name in first else name
         first.add(name)

@@ -36,14 +36,14 @@ def run(program: Program) -> Program:
             continue
         known = fields.setdefault(layer.instance.table, [])
         known += [reg for reg, _ in layer.instance.fields if reg not in known]
-        main = mirrored(layer.main, known, pairs.setdefault(layer.instance.table, {}))
+        main = merged(layer.main, known, pairs.setdefault(layer.instance.table, {}))
         if main is not layer.main:
             layers[name] = layer.with_graphs(main=main)
     changed = any(layers[name] is not layer for name, layer in program.layers.items())
     return replace(program, layers=layers) if changed else program
 
 
-def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
+def merged(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
     """The graph with one path for both sides where possible; the same object if nothing can be merged.
 
     `fields` are the fields of the instance, in order. `pairs` are the pairs of fields; the pairs that are found here
@@ -56,8 +56,8 @@ def mirrored(graph: Graph, fields: list[Reg], pairs: Fields) -> Graph:
             case Branch(condition, yes, no, where=where) if condition == SIDE and yes != no:
                 paths = _Paths(graph)
                 if (
-                    paths.alike(no, yes)
-                    and paths.are_led_to_by(block.name, before)
+                    paths.are_mirror_images(no, yes)
+                    and paths.are_entered_from(block.name, before)
                     and _pair(paths.fields, fields, pairs)
                 ):
                     blocks[block.name] = Block(block.name, [*block.body, Goto(no, where=where)])
@@ -79,7 +79,7 @@ class _Paths:
         """The blocks of side 0's paths, each with the block of side 1 that is its mirror image."""
         self.fields: Fields = {}
 
-    def alike(self, no: str, yes: str) -> bool:
+    def are_mirror_images(self, no: str, yes: str) -> bool:
         """Whether the paths that begin at these blocks differ only in fields, and meet or leave the graph."""
         left = [(no, yes)]
         met: set[str] = set()
@@ -100,7 +100,7 @@ class _Paths:
         paths = [*self.twins, *self.twins.values(), *met]
         return len(paths) == len(set(paths))
 
-    def are_led_to_by(self, branch: str, before: dict[str, list[str]]) -> bool:
+    def are_entered_from(self, branch: str, before: dict[str, list[str]]) -> bool:
         """Whether these paths are entered only from this branch."""
         paths = {branch, *self.twins, *self.twins.values()}
         return all(paths.issuperset(before[name]) for name in paths - {branch})

@@ -182,8 +182,8 @@ def _lengths(once: dict[str, Instruction], end: Expr, begin: int) -> dict[int, t
         return {}
     found: dict[int, tuple[Reg, int]] = {}
     for value in range(1 << source.bits):
-        told = rewrite(end, lambda node, value=value: Const(value) if node == source else simplify_node(node))
-        length = (told.value & mask) - begin if isinstance(told, Const) else None
+        bound = rewrite(end, lambda node, value=value: Const(value) if node == source else simplify_node(node))
+        length = (bound.value & mask) - begin if isinstance(bound, Const) else None
         if length is None or length in found:
             return {}
         if 0 <= length < LONGEST:
@@ -307,17 +307,17 @@ class _Walk:
                 place = self._place(mark)
                 if place is None:
                     return False
-                told = with_operands(instruction, mark=self.list.start, at=8 * place + at)
-                value = self._value(told)
-                if bits == 8 and told.at % 8 == 0 and value is None:
-                    self.read[target.name] = told.at // 8
+                placed = with_operands(instruction, mark=self.list.start, at=8 * place + at)
+                value = self._value(placed)
+                if bits == 8 and placed.at % 8 == 0 and value is None:
+                    self.read[target.name] = placed.at // 8
                 if value is not None:
-                    told = Assign(target, Const(value), where=instruction.where)
+                    placed = Assign(target, Const(value), where=instruction.where)
             case LoadBytes(_, mark, at, Const()):
                 place = self._place(mark)
                 if place is None:
                     return False
-                told = with_operands(instruction, mark=self.list.start, at=place + at)
+                placed = with_operands(instruction, mark=self.list.start, at=place + at)
             case Mark(target):
                 step(self.layer, instruction, self.facts)
                 place = self._place(target)
@@ -326,11 +326,11 @@ class _Walk:
                 self.path.instructions.append(Mark(target, self.list.start, Const(place), where=instruction.where))
                 return True
             case Assign():
-                told = instruction
+                placed = instruction
             case _:
                 return False
-        self.path.instructions.append(told)
-        step(self.layer, told, self.facts)
+        self.path.instructions.append(placed)
+        step(self.layer, placed, self.facts)
         return True
 
     def _value(self, load: Load) -> int | None:

@@ -34,7 +34,7 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.passes.analysis.blocks import PURE, is_told, loops, remove_unreachable
+from sluice.passes.analysis.blocks import PURE, is_determined, loops, remove_unreachable
 from sluice.passes.analysis.common_key import Keys, spaces_of_keys
 from sluice.passes.derived_graphs import add_graphs
 
@@ -77,12 +77,14 @@ def _unknown_slots(program: Program) -> Names:
     while len(found) > size:
         size = len(found)
         for layer in program.layers.values():
-            told = set(found)
+            unknown = set(found)
             more = -1
-            while len(told) > more:
-                more = len(told)
-                told |= {reg.name for i in layer.main.instructions() if not is_told(i, told) for reg in i.written()}
-            found |= {name for name in told if name.startswith("slot.")}
+            while len(unknown) > more:
+                more = len(unknown)
+                unknown |= {
+                    reg.name for i in layer.main.instructions() if not is_determined(i, unknown) for reg in i.written()
+                }
+            found |= {name for name in unknown if name.startswith("slot.")}
     return frozenset(found)
 
 

@@ -20,12 +20,15 @@ from sluice.passes import (
     deferral,
     dispatch,
     forwarding,
+    header_prefetch,
+    lazy_init,
     lifting,
     lookahead,
     merge_sides,
     padding,
     path_keys,
     prediction,
+    short_circuit,
     sinking,
     split_stateless,
     tails,
@@ -75,9 +78,15 @@ PASSES = (
     Pass("lookahead", lookahead.run),
     # `lookahead` skips lists, whatever they contain, and would follow only the path that this pass adds.
     Pass("padding", padding.run),
-    # Last of all: other passes need not know fields that depend on the packet's side. Only main graphs change, which no
-    # other pass copies any more.
+    # Other passes need not know fields that depend on the packet's side. Only main graphs change, which no other pass
+    # copies any more.
     Pass("merge_sides", merge_sides.run),
+    # The paths through all graphs have their final form now, and so have the first uses.
+    Pass("lazy_init", lazy_init.run),
+    # It measures the headers of templates, and of the main graph after them.
+    Pass("header_prefetch", header_prefetch.run),
+    # Last of all: other passes match `&` and `|` in conditions.
+    Pass("short_circuit", short_circuit.run),
 )
 
 

@@ -56,10 +56,10 @@ def merge(graph: Graph) -> bool:
     return remove_unreachable(graph)
 
 
-def _numbered(told: dict[str, Hashable]) -> dict[str, int]:
+def _numbered(contents: dict[str, Hashable]) -> dict[str, int]:
     """A number for each block: the same number for blocks with the same value."""
     numbers: dict[Hashable, int] = {}
-    return {name: numbers.setdefault(what, len(numbers)) for name, what in told.items()}
+    return {name: numbers.setdefault(what, len(numbers)) for name, what in contents.items()}
 
 
 def _done(block: Block) -> Hashable:

@@ -74,8 +74,8 @@ def _template(layer: LayerProgram, stateless: Graph) -> tuple[Graph, str] | None
         return None
     constants.change(layer, graph)
     dead_code.change(layer, graph)
-    led = [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
-    return (graph, led[0]) if led else None  # None if the conditions of the path contradict each other
+    forwarded = [i.layer for i in graph.instructions() if isinstance(i, NextStateless)]
+    return (graph, forwarded[0]) if forwarded else None  # None if the conditions of the path contradict each other
 
 
 def template_of(name: str, stateless: Graph) -> Graph | None:

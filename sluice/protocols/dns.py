@@ -9,8 +9,8 @@ A name has its wire form: labels, each after its length, up to the label of leng
 the offset in the message where the name continues). Pointers are not followed. `data` is the record's data, by its
 type: 4 bytes of an A, 16 of an AAAA (RFC 3596), names and numbers, an OPT (RFC 6891) with its options.
 
-Limits: a label of another kind (RFC 6891, 5) makes a name malformed, and so does a length over 255 bytes. The stack's
-depth limits the records parsed per message; the others are counted as too deep.
+Limits: a label of another kind (RFC 6891, 5) makes a name malformed, and so does a length over 255 bytes. The stack
+bounds the questions and records that are parsed of a packet's messages (`--records`); a message with more is counted.
 """
 
 from sluice.lang import (
@@ -154,6 +154,7 @@ def name(parser: Connectionless) -> AnyUntil:
 
 def dns_question_parser() -> Connectionless:
     question = Connectionless("dns_question")
+    question.record = True
     question.header = name(question) + dns_question_rest
     length = question.cursor - 4
     question.require(length <= LONGEST_NAME, "long name")
@@ -173,14 +174,15 @@ def dns_question_parser() -> Connectionless:
 
 def dns_record_parser() -> Connectionless:
     record = Connectionless("dns_record")
+    record.record = True
     record.header = name(record) + dns_record_rest
     length = record.cursor - record.header.data_length - 10
     record.require(length <= LONGEST_NAME, "long name")
     record.temp = dns_record_temp
     temp, below = record.temp, record.below
     record.prep = Assign(temp.records, below.records - 1)
-    behind_answers = temp.records < below.authorities + below.additionals
-    record.prep += Assign(temp.section, 1 + behind_answers + (temp.records < below.additionals))
+    after_answers = temp.records < below.authorities + below.additionals
+    record.prep += Assign(temp.section, 1 + after_answers + (temp.records < below.additionals))
     record.offer(records=temp.records)
     record.event.answered = (
         Assign(dns_answered.id, below.id)

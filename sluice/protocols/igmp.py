@@ -88,6 +88,7 @@ def igmp_parser() -> ConnectionOriented:
 
 def igmp_record_parser() -> Connectionless:
     record = Connectionless("igmp_record")
+    record.record = True
     record.header = igmp_record
     record.temp = igmp_record_temp
     record.prep = Assign(record.temp.records, record.below.records - 1)

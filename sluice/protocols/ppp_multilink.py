@@ -1,7 +1,9 @@
 """PPP multilink: RFC 1990, PPP protocol 0x003D, with the long sequence number.
 
 The payload of an unfragmented packet (B and E) is PPP. Limits: fragments are not reassembled, as they may come over
-several links; the short sequence number, which the ends negotiate, is not distinguished from the long one.
+several links, and their headers name neither the bundle of links nor the direction; each is a packet of layer
+`multilink_fragment`, whose counters tell how many there were. The short sequence number, which the ends negotiate, is
+not distinguished from the long one.
 """
 
 from sluice.lang import Bit, Connectionless, UInt, layout
@@ -19,3 +21,8 @@ def multilink_parser() -> Connectionless:
     multilink = Connectionless("multilink")
     multilink.header = multilink_hdr
     return multilink
+
+
+def multilink_fragment_parser() -> Connectionless:
+    """What is left of a packet that was divided: only counted."""
+    return Connectionless("multilink_fragment")

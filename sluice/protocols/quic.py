@@ -63,7 +63,7 @@ class quic_scid(layout):
 
 class quic_middle_scid(layout):
     scid_4 = UInt(32)
-    scid_behind_4 = Bit((quic_long_hdr.scid_length - 4) << 3)
+    scid_after_4 = Bit((quic_long_hdr.scid_length - 4) << 3)
 
 
 class quic_short_scid(layout):
@@ -114,10 +114,10 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
     quic.header += If(quic_long_hdr.scid_length >= 8) >> quic_scid >> Else() >> scid
     quic.header += If(kind == INITIAL) >> quic_token
     quic.header += If(kind < RETRY) >> quic_length
-    quic.message = Length(quic.cursor + quic.header.length + quic.payload_len * (kind >= RETRY))
+    quic.message = Length(quic.cursor + quic.header.length + quic.payload_len * (kind >= RETRY), bundled=True)
 
     some = quic_first.fixed | quic_first.type | quic_first.reserved | quic_first.number_length
-    quic.require((kind != SHORT) | (some != 0) | (quic.header.dcid_start != 0), "padding behind the last packet")
+    quic.require((kind != SHORT) | (some != 0) | (quic.header.dcid_start != 0), "padding after the last packet")
 
     below = quic.below
     quic.selector = [below.src, below.sport], [below.dst, below.dport]
@@ -134,8 +134,8 @@ def quic_parser(deciphered: bool = False) -> ConnectionOriented:
 
     carries = (quic.temp.kind != RETRY) & (quic.temp.kind != NEGOTIATION)
     if deciphered:
-        behind_number = quic.temp.number_at + quic.header.number_length + 1
-        clear = quic.unit[behind_number * (quic.instance != 0) :]
+        after_number = quic.temp.number_at + quic.header.number_length + 1
+        clear = quic.unit[after_number * (quic.instance != 0) :]
         quic.sdu = If(carries & (quic.instance != 0)) >> clear >> Else() >> quic.payload[:0]
         believed = carries
         followed = believed

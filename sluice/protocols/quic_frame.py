@@ -105,7 +105,7 @@ class quic_id(layout):
 
 class quic_middle_id(layout):
     id_4 = UInt(32)
-    id_behind_4 = Bit((quic_new_id.id_length - 4) << 3)
+    id_after_4 = Bit((quic_new_id.id_length - 4) << 3)
 
 
 class quic_short_id(layout):

@@ -81,9 +81,9 @@ def quic_stream_parser() -> Connectionless:
     stream.perm, stream.temp = quic_stream_perm, quic_stream_temp
     perm, temp = stream.perm, stream.temp
     within = ~perm.ended | (temp.end <= perm.size)
-    behind_all = ~last | (temp.end >= perm.size)
+    after_all = ~last | (temp.end >= perm.size)
     stream.prep = Assign(temp.end, offset + stream.payload_len)
-    stream.prep += Assign(temp.fits, within & behind_all)
+    stream.prep += Assign(temp.fits, within & after_all)
     stream.prep += If(temp.fits & (temp.end > perm.size)) >> Assign(perm.size, temp.end)
     stream.prep += If(temp.fits & last) >> Assign(perm.ended, 1)
     stream.require(temp.fits, "final size")

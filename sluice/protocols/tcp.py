@@ -126,7 +126,7 @@ def tcp_parser(
     syn_alone = (header.syn == 1) & (tcp.payload_len == 0)
     tcp.prep = Assign(temp.number, header.seq_num + (header.syn & (tcp.payload_len != 0)))
     tcp.prep += Assign(temp.units, tcp.payload_len + header.fin + syn_alone)
-    tcp.prep += Assign(temp.behind, header.seq_num + (tcp.payload_len + header.fin + header.syn))
+    tcp.prep += Assign(temp.after, header.seq_num + (tcp.payload_len + header.fin + header.syn))
     tcp.prep += If(tcp.created & header.syn & header.ack) >> swap_sides()
 
     def side(name: str) -> dict[str, Any]:
@@ -145,35 +145,35 @@ def tcp_parser(
         believed = in_window | (header.seq_num == mine["next"])
         if not certain:
             in_window = its["acked"] & in_window
-            expected = mine["heard"] & (header.seq_num == mine["next"])
+            expected = mine["seen"] & (header.seq_num == mine["next"])
             syn_acked = its["syn"] & (header.ack_num > its["first"]) & (header.ack_num <= its["next"])
-            believed = in_window | expected | (~mine["heard"] & header.ack & syn_acked)
+            believed = in_window | expected | (~mine["seen"] & header.ack & syn_acked)
         # A side that sent both kinds of SYN opened simultaneously with the other, and received its SYN.
         both_kinds = (header.ack | mine["answered"]) & (~header.ack | mine["open"])
         opens = ~header.rst if certain else ~header.rst & (~header.syn | both_kinds)
         z = Assign(temp.reset, header.rst if resets == "always" else header.rst & believed) + Assign(temp.opens, opens)
         if not certain:
-            z += If(mine["heard"] == 0) >> (
-                Assign(mine["heard"], 1)
+            z += If(mine["seen"] == 0) >> (
+                Assign(mine["seen"], 1)
                 + Assign(mine["first"], header.seq_num)
                 + Assign(mine["syn"], header.syn)
-                + Assign(mine["next"], temp.behind)
+                + Assign(mine["next"], temp.after)
             )
         # A FIN before byte 0, or outside the other side's window, is answered and dropped (RFC 9293, 3.10.7.4).
         # One that the other side has acknowledged remains the end of the stream.
         beyond = (header.seq_num > high) & (header.seq_num > mine["next"] + its["window"])
         if not certain:
             beyond = its["acked"] & beyond
-        far = (header.seq_num != mine["next"]) & (beyond | (temp.behind <= mine["base"]))
+        far = (header.seq_num != mine["next"]) & (beyond | (temp.after <= mine["base"]))
         known = mine["fin"] & (its["ack"] >= mine["end"])
         if not certain:
             known = (known & its["acked"]) | ((mine["doubts"] & DOUBLE) != 0)
-        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.behind)
-        another = If(far) >> Assign(temp.behind, mine["next"]) >> Else() >> (If(~known) >> ends)
+        ends = Assign(mine["fin"], 1) + Assign(mine["end"], temp.after)
+        another = If(far) >> Assign(temp.after, mine["next"]) >> Else() >> (If(~known) >> ends)
         z += If(header.fin == 1) >> (
-            Assign(perm.fin, perm.fin | bit) + (If(~mine["fin"] | (temp.behind != mine["end"])) >> another)
+            Assign(perm.fin, perm.fin | bit) + (If(~mine["fin"] | (temp.after != mine["end"])) >> another)
         )
-        z += If((header.rst == 0) & (temp.behind > mine["next"])) >> Assign(mine["next"], temp.behind)
+        z += If((header.rst == 0) & (temp.after > mine["next"])) >> Assign(mine["next"], temp.after)
         if not certain:
             z += If(header.syn == 1) >> (
                 Assign(perm.syn, perm.syn | bit)

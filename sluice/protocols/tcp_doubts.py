@@ -129,7 +129,7 @@ def while_in_doubt(
                 If(received)
                 >> (
                     Assign(mine["base"], its["ack"])
-                    + Assign(temp.behind, its["ack"])
+                    + Assign(temp.after, its["ack"])
                     + Assign(temp.start, 1)
                     + Assign(temp.base, its["ack"])
                 )
@@ -212,7 +212,7 @@ def while_in_doubt(
         begins = Assign(mine["base"], header.seq_num + 1) + Assign(mine["begun"], 1)
         if rules.when_closed:
             begins = Assign(temp.reused, ~header.ack & over(mine, its)) + begins
-        of_syn = If(mine["heard"] == 1) >> further_syn(mine, its, bit) >> Else() >> begins
+        of_syn = If(mine["seen"] == 1) >> further_syn(mine, its, bit) >> Else() >> begins
         undecided = If((mine["doubts"] & EARLY) != 0) >> (
             Assign(temp.hold, 1) + (If(temp.units != 0) >> lower_byte(mine, its))
         )

@@ -71,7 +71,7 @@ class tcp_other(layout):
 
 
 class tcp_side(layout):
-    heard = Bit(1)
+    seen = Bit(1)
     syn = Bit(1)  # it sent one with its first packet
     open = Bit(1)  # it sent a SYN without ACK; more: simultaneous open
     answered = Bit(1)  # it sent a SYN/ACK
@@ -90,7 +90,7 @@ class tcp_side(layout):
 
 
 class tcp_both(layout):
-    doubt = Bit(1, init=1)  # a side was not heard, has acknowledged nothing, or has doubts
+    doubt = Bit(1, init=1)  # a side was not seen, has acknowledged nothing, or has doubts
     closing = Bit(1)  # a FIN or RST came, counted or not; with reuse="closed": an RST that counted
     syn = Bit(2)  # who sent one: 1 the active side, 2 the passive one
     fin = Bit(2)
@@ -100,7 +100,7 @@ class tcp_both(layout):
 class tcp_temp(layout):
     number = UInt(32, serial=True)  # of the first byte
     units = Bit(32)  # of sequence space
-    behind = UInt(32, serial=True)
+    after = UInt(32, serial=True)
     low = UInt(32, serial=True)
     high = UInt(32, serial=True)
     start = Bit(1)  # `base` is the number of this side's byte 0

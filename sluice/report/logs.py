@@ -118,7 +118,8 @@ LOGS: dict[str, tuple[str, str]] = {
         BEGINNING
         + """
         user text, command text, argument text, reply_code count, reply text, delay seconds, data_mode text,
-        data_address address, data_port port, data_flow count, data_bytes count, data_missing count
+        data_address address, data_port port, data_flow count, data_bytes count, data_missing count,
+        tls bool, data_tls bool
         """,
     ),
     "filelog": (

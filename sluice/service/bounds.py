@@ -77,6 +77,8 @@ class Limits:
 
 POINTER = 8
 """Bytes of a pointer."""
+MORE_UPLINKS = 64
+"""Connections of HTTP/2 to backends of a worker, besides one for each backend; runtime/worker.h has the same."""
 LINE = 17 << 10
 """Bytes of a worker for an access log, besides its lines; runtime/log.h has the longest line."""
 
@@ -100,9 +102,11 @@ def bounds_of(
     folders: bool = False,
     tls: bool = False,
     proxied: bool = False,
+    uplinks: int = 0,
 ) -> Bounds:
     """The bounds of a service of a program whose instances have that many channels; `folders`: some serve folders;
-    `tls`: its clients or backends use TLS, whose memory is in the total; `proxied`: clients send PROXY headers.
+    `tls`: its clients or backends use TLS, whose memory is in the total; `proxied`: clients send PROXY headers;
+    `uplinks`: backends of HTTP/2.
     """
     done = subprocess.run([str(program), "--sizes"], capture_output=True, text=True, check=True)
     sizes: dict[str, int] = json.loads(done.stdout)[service]
@@ -125,12 +129,12 @@ def bounds_of(
     return Bounds(
         instance,
         instance + (4 if limits.cache else 2) * channels * buffer,
-        limits.instances * instance
+        (limits.instances + (limits.workers * (uplinks + MORE_UPLINKS) if uplinks else 0)) * instance
         + limits.buffers * buffer
         + limits.workers * (kept + sizes["lane"] + sizes["worker"])
         + sizes["shared"]
         + log
         + (limits.cache << 20)
         + (limits.tls_memory << 20 if tls else 0)
-        + (limits.http2_memory << 20 if limits.http2 else 0),
+        + (limits.http2_memory << 20 if limits.http2 or uplinks else 0),
     )

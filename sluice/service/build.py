@@ -15,10 +15,14 @@ SOURCES = (
     "instance.c", "socket.c", "folder.c", "folder_head.c",
     "cache.c", "cache_wait.c", "cache_answer.c", "cache_record.c", "cache_rules.c", "cache_store.c",
     "splice.c", "pool.c", "ring.c", "prelude.c", "proxy_header.c",
-    "lane.c", "overdue.c", "steal.c", "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c",
+    "lane.c", "linger.c", "overdue.c", "steal.c", "worker.c", "epoll.c", "uring.c", "metrics.c", "health.c",
     "log.c", "log_format.c", "log_file.c", "options.c", "main.c",
 )  # fmt: skip
-WITHOUT_HTTP2, WITH_HTTP2 = ("h2_none.c",), ("h2.c", "h2_session.c", "h2_request.c", "h2_response.c")
+WITHOUT_HTTP2 = ("h2_none.c",)
+WITH_HTTP2 = (
+    "h2.c", "h2_session.c", "h2_request.c", "h2_response.c", "h2_body.c", "h2_uplink.c", "h2_uplink_session.c",
+    "h2_probe.c",
+)  # fmt: skip
 WITHOUT_TLS, WITH_TLS = ("tls_none.c",), ("tls.c", "tls_context.c", "tls_probe.c")
 
 NO_OPENSSL = (
@@ -28,7 +32,7 @@ NO_OPENSSL = (
 
 NO_NGHTTP2 = (
     "HTTP/2 needs nghttp2 with its headers; install it (Debian, Ubuntu: apt install libnghttp2-dev; Fedora: "
-    "libnghttp2-devel; Alpine: nghttp2-dev), or serve without --http2"
+    "libnghttp2-devel; Alpine: nghttp2-dev), or serve without --http2 and such backends"
 )
 
 

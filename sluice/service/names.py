@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend
+from sluice.service.serve import SCHEMES, Address, AddressError, Backend, read_address, read_backend
 
 MOST = 4096
 """Backends of a channel; runtime/options.c has the same number."""
@@ -30,8 +30,8 @@ class Names:
         self._failed: dict[str, str] = {}
 
     def use(self, text: str) -> list[Backend]:
-        """The backends of a text: an address; tls://HOST:PORT; a folder; dns://HOST:PORT, all addresses of a name; or
-        @FILE, whose lines are such texts. Raises AddressError if it never had any.
+        """The backends of a text: an address, also after tls://, h2:// or h2c://; a folder; dns://HOST:PORT, all
+        addresses of a name; or @FILE, whose lines are such texts. Raises AddressError if it never had any.
         """
         self._used[text] = self._now(text)
         return self._used[text]
@@ -118,8 +118,9 @@ def _backends(text: str, before: list[Backend]) -> list[Backend]:
     found = read_backend(text)
     if found.port == 0 or not before:
         return [found]
-    now = _addresses(text.removeprefix("tls://"), text)
-    return [next((each for each in before if each.name == found.name and each[:2] in now), found)]
+    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    now = _addresses(text.removeprefix(scheme), text)
+    return [next((each for each in before if each[2:] == found[2:] and each[:2] in now), found)]
 
 
 def _addresses(place: str, text: str) -> set[Address]:

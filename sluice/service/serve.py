@@ -29,12 +29,13 @@ class AddressError(Exception):
 
 class Backend(NamedTuple):
     """The target of a channel: an address, or a folder with the port 0. One with a name is connected by TLS, and its
-    certificate has to have that name.
+    certificate has to have that name. `http2`: it uses HTTP/2.
     """
 
     host: str
     port: int
     name: str = ""
+    http2: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ class Wiring:
         return any(_is_folder(each) for backends in self.backends.values() for each in backends)
 
     @property
+    def uplinks(self) -> int:
+        """Backends of HTTP/2."""
+        return sum(each.http2 for backends in self.backends.values() for each in backends)
+
+    @property
     def encrypted(self) -> bool:
         """Whether clients or backends use TLS."""
         return bool(self.tls.certificates) or any(each.name for every in self.backends.values() for each in every)
@@ -90,14 +96,21 @@ def read_address(text: str) -> Address:
     return str(found[0][4][0]), int(found[0][4][1])
 
 
+SCHEMES = ("tls://", "h2://", "h2c://")
+"""Of backends that are connected by TLS, by TLS with HTTP/2, and with HTTP/2 alone (RFC 7540, section 3.1)."""
+
+
 def read_backend(text: str) -> Backend:
-    """An address; tls://HOST:PORT, whose name is HOST; or a folder. Raises AddressError."""
-    if text.startswith("tls://"):
-        place = text.removeprefix("tls://")
-        name = place.rpartition(":")[0].removeprefix("[").removesuffix("]")
-        if not name:
-            raise AddressError(f"'{text}' has no name that a certificate could have: write tls://HOST:PORT")
-        return Backend(*read_address(place), name)
+    """An address; tls://HOST:PORT and h2://HOST:PORT, whose name is HOST; h2c://HOST:PORT; or a folder. Raises
+    AddressError.
+    """
+    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    if scheme:
+        place = text.removeprefix(scheme)
+        name = "" if scheme == "h2c://" else place.rpartition(":")[0].removeprefix("[").removesuffix("]")
+        if not name and scheme != "h2c://":
+            raise AddressError(f"'{text}' has no name that a certificate could have: write {scheme}HOST:PORT")
+        return Backend(*read_address(place), name, scheme != "tls://")
     if not text.startswith(("/", "./", "../")) and text not in (".", ".."):
         return Backend(*read_address(text))
     path = Path(text).resolve()
@@ -222,6 +235,8 @@ def command_of(
             for each in backends:
                 if _is_folder(each):
                     out += ["--folder", str(channel), each.host]
+                elif each.http2:
+                    out += ["--h2-backend", str(channel), each.host, str(each.port), each.name]
                 elif each.name:
                     out += ["--tls-backend", str(channel), each.host, str(each.port), each.name]
                 else:

@@ -20,11 +20,16 @@ from sluice.protocols.sctp import PORT as SCTP_IN_UDP
 from sluice.protocols.sctp import PROTOCOL as SCTP
 from sluice.stacks import links, quic, tcp_ip, tunnels
 
-DEPTH = 128
+DEPTH = 28
+"""Layers of a packet: so that no chain of tunnels or headers costs more than ten packets of its length."""
+RECORDS = 20
+"""Records besides: in all as many as fit into that, and more than an answer with the servers of the root zone and their
+addresses has over UDP without a tunnel (RFC 8109): 41 with its question.
+"""
 
 
 def everything() -> Stack:
-    s = Stack("everything", depth=DEPTH)
+    s = Stack("everything", depth=DEPTH, records=RECORDS)
     tcp_ip.layers(s)
     links.layers(s)
     s += sctp_layers()

@@ -23,7 +23,7 @@ from sluice.protocols.ppp_control import (
     lcp_parser,
     pap_parser,
 )
-from sluice.protocols.ppp_multilink import multilink_parser
+from sluice.protocols.ppp_multilink import multilink_fragment_parser, multilink_parser
 from sluice.protocols.pppoe import pppoe_parser
 from sluice.protocols.slarp import slarp_parser
 from sluice.protocols.wlan import PADDED, msdu_parser, radiotap_parser, wlan_parser
@@ -46,6 +46,7 @@ def layers(s: Stack) -> None:
     s.ipv6cp = ipv6cp_parser()
     s.ccp = ccp_parser()
     s.multilink = multilink_parser()
+    s.multilink_fragment = multilink_fragment_parser()
     s.pppoe = pppoe_parser()
     s.radiotap = radiotap_parser()
     s.wlan = wlan_parser()
@@ -150,6 +151,7 @@ def _ppp(s: Stack) -> None:
         s += (s.ppp >> layer) + Pred(protocol == number)
     s += (s.ppp >> s.chdlc) + Pred(one_of(s.ppp.header.first, 0x0F, 0x8F))
     s += (s.multilink >> s.ppp) + Pred(s.multilink.header.begin & s.multilink.header.end)
+    s += (s.multilink >> s.multilink_fragment) + Pred(1)
     s += (s.pppoe >> s.ppp) + Pred(s.pppoe.header.code == 0)
 
 

@@ -8,7 +8,7 @@ import contextlib
 import secrets
 import time
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sluice.chain.processes.instances import AwayError, StateError
 from sluice.chain.processes.memory import FUNCTIONS, PARTS
@@ -56,6 +56,38 @@ def owner_key(function: str, part: int) -> str:
 
 
 @dataclass
+class Attached:
+    """What connects the process of an instance with its store: the parameters of Client."""
+
+    location: Location
+    prefix: str
+    epoch: int
+    instance: str
+    place: Place
+    _client: Client | None = None
+
+    def attach(self, part: Part, token: str = "") -> int:
+        """In the process of the instance: connects. The address of its struct sl_store. Raises StateError."""
+        place = replace(self.place, token=token or self.place.token)
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                self._client = Client(self.location, self.prefix, self.epoch, self.instance, place)
+                return self._client.address
+            except StoreError as error:
+                if not left:
+                    raise StateError(str(error)) from error
+        raise AssertionError(part.label)
+
+    def files(self, _part: Part) -> tuple[int, ...]:
+        """The file of its write-ahead log."""
+        return (self.place.log,) if self.place.log >= 0 else ()
+
+    def with_log(self, file: int) -> Attached:
+        """With another file for its write-ahead log; without one, if it has none."""
+        return replace(self, place=replace(self.place, log=file if self.place.log >= 0 else -1))
+
+
+@dataclass
 class ChainStore:
     """The store of a running chain; `chain_store` opens it. run: its first identifier of updates, that of its root; the
     processes have the next ones. strict: operations with results are in the order of packets. off: what tests switch
@@ -75,7 +107,7 @@ class ChainStore:
     _processes: int = 0
     _clock: int = 0
     _files: dict[int, WriteAheadLog] = field(default_factory=lambda: {})
-    _clients: list[Client] = field(default_factory=lambda: [])
+    _attached: list[Attached] = field(default_factory=lambda: [])
     _successors: set[int] = field(default_factory=lambda: set())
     """Instances of which a process has ended, and the next one does not yet have its place in the store."""
     _steps: Iterator[None] | None = None
@@ -87,21 +119,18 @@ class ChainStore:
 
     def attach(self, part: Part, token: str = "") -> int:
         """In the process of a function: connects. The address of its struct sl_store. Raises StateError."""
+        self._attached.append(self.attachment(part, token))
+        return self._attached[-1].attach(part)
+
+    def attachment(self, part: Part, token: str = "") -> Attached:
+        """What connects the process of an instance."""
         self.tokens[part.number] = token or self.tokens[part.number]
         function = part.functions.c[0]
         cached = self.chain.scopes[part.name].cached
         shown = watched(function, cached)
         log = self._files[part.number].file if part.number in self._files else -1
         place = Place(function.name, self.tokens[part.number], self.run, cached, shown, self.strict, log)
-        epoch = self.run + 1 + part.number
-        for left in reversed(range(ATTEMPTS)):
-            try:
-                self._clients.append(Client(self.location, self.library.prefix, epoch, str(part.instance or 0), place))
-                break
-            except StoreError as error:
-                if not left:
-                    raise StateError(str(error)) from error
-        return self._clients[-1].address
+        return Attached(self.location, self.library.prefix, self.run + 1 + part.number, str(part.instance or 0), place)
 
     def admit(self, part: Part, parts: Sequence[int]) -> None:
         """These parts of the traffic are those of a process that has not started."""
@@ -283,8 +312,8 @@ def _number(reply: object) -> int:
 
 
 def shared_functions(chain: IsolatedChain) -> list[CFunction]:
-    """The functions of a chain that declare shared objects."""
-    return [function for part in chain.leaders for function in part.functions.c if function.shared]
+    """The functions of a chain of which a store has state."""
+    return [function for part in chain.leaders for function in part.functions.c if function.shared or function.stored]
 
 
 def hash_seed(location: Location, given: int | None) -> int:

@@ -73,6 +73,12 @@ class Cluster:
         """A connection with each master."""
         return [self._peer(node) for node in self.masters()]
 
+    def every(self) -> Iterator[Peer]:
+        """A connection with each node that replies: masters and replicas."""
+        for node in self.location.nodes:
+            with contextlib.suppress(StoreError):
+                yield self._peer(node)
+
     def set_timeout(self, seconds: float) -> None:
         """How long it waits for a reply from now on, and tries again."""
         self._timeout = seconds

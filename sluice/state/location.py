@@ -17,6 +17,10 @@ class LocationError(ValueError):
     """A text that is no location of a store; the message lists the forms."""
 
 
+DISK_TIMEOUT = 2000
+"""The least timeout with `disk`, in milliseconds: appendfsync everysec writes each second (Valkey's valkey.conf)."""
+
+
 @dataclass(frozen=True)
 class Location:
     """A store: `kind` is local, embedded or server.
@@ -76,6 +80,11 @@ def read_location(text: str) -> Location:
                     f"'{key}={value}': a store's options are wait=all, wait=results, cache=yes, cache=no, "
                     f"timeout=MILLISECONDS and safety={', safety='.join(SAFETY)}"
                 )
+    if safety == "disk" and timeout < DISK_TIMEOUT:
+        raise LocationError(
+            f"'{text}': a file to which a server writes each second has an update only after that: give a timeout of "
+            f"at least {DISK_TIMEOUT} with safety=disk"
+        )
     if name in ("local", "embedded"):
         if name == "local" and query:
             raise LocationError(f"'{text}': local objects are waited for by no one: no options follow 'local'")

@@ -96,7 +96,8 @@ class WriteAheadLog:
         """Look at about one stretch that was appended. Whether there was one. now: also where a long record was not
         whole a short time ago, which would be slow to read again and again.
         """
-        at, size = self._stretches[-1].end if self._stretches else self.start, os.fstat(self.file).st_size
+        size = os.fstat(self.file).st_size
+        at = self._cut_to(size)
         if size == at or (size < self._wanted and not now):
             return False
         records, end = self._records(at)
@@ -113,6 +114,16 @@ class WriteAheadLog:
                 if (entry := entry_of(words)) is not None:
                     last.last[entry.process] = max(entry.number, last.last.get(entry.process, 0))
         return True
+
+    def _cut_to(self, size: int) -> int:
+        """Where to look from on: the end of what was looked at; or that of the file, if a process has removed the
+        calls of an append that failed (runtime/log.c). What is left of a stretch has at most the numbers of the whole.
+        """
+        while self._stretches and self._stretches[-1].end > size:
+            last = self._stretches.pop()
+            if size > (self._stretches[-1].end if self._stretches else self.start):
+                self._stretches.append(_Stretch(size, last.last))
+        return self._stretches[-1].end if self._stretches else self.start
 
     def cut(self) -> None:
         """Remove a last record that is not whole: the process that wrote it has ended, before it transmitted that."""
@@ -184,7 +195,9 @@ def read_counts(text: bytes) -> dict[str, int]:
     return {process: int(number) for process, _, number in pairs}
 
 
-def replay_order(entries: Iterable[Entry], has: Counts, live: Collection[str]) -> tuple[list[Entry], int]:
+def replay_order(
+    entries: Iterable[Entry], has: Counts, live: Collection[str], inherits: Sequence[tuple[str, Entry]] = ()
+) -> tuple[list[Entry], int]:
     """The calls that a store lacks which has performed these, in an order in which it may have performed them before,
     and how many of them no log has. live: processes that have not ended.
 
@@ -192,6 +205,9 @@ def replay_order(entries: Iterable[Entry], has: Counts, live: Collection[str]) -
     came after those of its TS, and before all others: packets relied on its result. The TS with the largest numbers is
     that of the most recent result (figure 3.10): no packet has seen later calls of a process. Of a process
     that has ended, calls that no TS has were not performed, or its successor makes them again.
+
+    inherits: processes that have ended, each with the call by which another one inherits, whose reply is not known.
+    What the store had acknowledged of such a process has no TS: all that it called comes before.
     """
     queues: dict[str, deque[Entry]] = {}
     for entry in entries:
@@ -214,6 +230,10 @@ def replay_order(entries: Iterable[Entry], has: Counts, live: Collection[str]) -
             if process != entry.process:
                 take(process, number)
         take(entry.process, entry.number)  # after those of other processes: it may depend on them
+    for process, entry in inherits:
+        take(entry.process, entry.number - 1)
+        take(process, float("inf"))
+        take(entry.process, entry.number)
     for process in queues:
         if process in live:
             take(process, float("inf"))

@@ -152,7 +152,7 @@ class Recovery:
                 entries += some
                 yield
         counts, live = self._counts(peer, function), {*self.live(), CONTROLLER}
-        order, _ = replay_order(entries, self._with_ended(function, counts), live)
+        order, _ = replay_order(entries, self._with_ended(function, counts), live, self._inherits(function, counts))
         last = dict(counts)
         for first in range(0, len(order), TOGETHER):
             some = order[first : first + TOGETHER]
@@ -172,6 +172,17 @@ class Recovery:
         last[entry.process] = entry.number
         skip = ("HSET", counts_key(function, self.run), entry.process, entry.number - 1)
         return [skip, entry.words] if gap > 0 else [entry.words]
+
+    def _inherits(self, function: str, counts: dict[str, int]) -> list[tuple[str, Entry]]:
+        """Processes from which another one inherits by a call that the store lacks, and whose reply was lost with
+        it.
+        """
+        ended = {number: process for process, number in self._ended.get(function, {}).items()}
+        return [
+            (ended[entry.number], entry)
+            for entry in self._own.get(function, [])
+            if entry.number in ended and entry.number > counts.get(CONTROLLER, 0) and entry.counts is None
+        ]
 
     def _with_ended(self, function: str, counts: dict[str, int]) -> dict[str, int]:
         """With what a store no longer counts (operations.lua): all calls of a process from which one inherited."""
@@ -252,6 +263,8 @@ class Recovery:
 
 
 def lost(found: StoreError) -> bool:
-    """Whether a server may still reply, after this error: it is away, busy, loading, or being replaced."""
-    soon = (*LATER, "BUSY ", "NOSCRIPT", "ERR Function not found")
+    """Whether a server may still reply, after this error: it is away, busy, loading, or being replaced; it has no
+    memory now, or its passwords are not set yet, or are being changed.
+    """
+    soon = (*LATER, "BUSY ", "NOSCRIPT", "ERR Function not found", "OOM ", "NOAUTH", "WRONGPASS", "ERR AUTH", "MISCONF")
     return not isinstance(found, ReplyError) or found.code.startswith(soon)

@@ -80,7 +80,7 @@ def test_it_searches_what_sluice_searches(bound: Path, monkeypatch: pytest.Monke
 
 
 def test_what_it_leaves_out_is_counted(bound: Path) -> None:
-    """Packets over IPv6 in one capture, segments behind a hole in the other."""
+    """Packets over IPv6 in one capture, segments after a hole in the other."""
     assert measured(bound, CORPUS / "gen__tcp_clean.pcap", "assemble")["left_out"] == 430
     assert measured(bound, CORPUS / "gen__tcp_loss_reorder.pcap", "assemble")["left_out"] > 0
 

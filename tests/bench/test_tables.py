@@ -75,7 +75,7 @@ def test_ratios_within_turns(results: Results) -> None:
 
 
 def test_cases_of_sluice_on_one_trace_take_turns() -> None:
-    """Those of a trace lie behind one another, in another order each round."""
+    """Those of a trace lie after one another, in another order each round."""
     wanted = [sluice(trace, function, warm) for trace in ("a", "b") for function in "fgh" for warm in (False, True)]
     wanted += [Case("a", "bound"), Case("b", "bound"), prefaulted("a")]
     order = random.Random(1)

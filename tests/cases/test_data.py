@@ -65,7 +65,7 @@ def test_partial_overlap() -> None:
     assert server.next == 5001
 
 
-def test_partial_overlap_behind_a_hole() -> None:
+def test_partial_overlap_after_a_hole() -> None:
     client, server, frames = opened()
     result = trace(frames, client.at(4, b"BBBBCCCC"), client.at(8, b"xxxxDDDD"), client.at(0, b"AAAAyyyy"))
     assert result.stream(40000) == b"AAAABBBBCCCCDDDD" and result.row["src_rexmit"] == 8
@@ -100,7 +100,7 @@ def test_holes_filled_in_every_order() -> None:
 
 @pytest.mark.parametrize("size", [8 << 10, 9 << 10, 64 << 10, 65 << 10, 512 << 10, LIMIT - 1, LIMIT])
 @VERSIONS
-def test_much_data_behind_a_hole(size: int, version: int) -> None:
+def test_much_data_after_a_hole(size: int, version: int) -> None:
     client, server, frames = opened(version=version)
     body = text(1460 + size)
     first, *rest = [client.data(body[at : at + 1460]) for at in range(0, len(body), 1460)]
@@ -108,7 +108,7 @@ def test_much_data_behind_a_hole(size: int, version: int) -> None:
     assert result.stream(40000) == body and result.row["gaps"] == [] and result.state == "TERMINATED"
 
 
-def test_more_than_the_limit_behind_a_hole() -> None:
+def test_more_than_the_limit_after_a_hole() -> None:
     """The gap is given up, with its cause; all other bytes are delivered, and the stream continues."""
     client, server, frames = opened()
     body = text(1000 + LIMIT + LIMIT // 2)

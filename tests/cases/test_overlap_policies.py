@@ -80,7 +80,7 @@ SINGLE_FRAGMENTS = {
     "N within F": "FN",
     "O over G's end": "GO",
     "P over H's start": "HP",
-    "Q over I, from the same start to behind": "IQ",
+    "Q over I, from the same start to after": "IQ",
 }
 
 
@@ -172,7 +172,7 @@ OF_SETS = {
             "solaris": "LLLL..........QQII",
         },
     ),
-    "what starts behind": (
+    "what starts after": (
         AFTER,
         {
             "first": "AAJ............FFFGG",

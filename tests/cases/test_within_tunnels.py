@@ -109,7 +109,7 @@ def test_holes_filled_in_any_order(wrap: Wrap, order: str) -> None:
 
 @everywhere
 @pytest.mark.parametrize("size", [9 << 10, 64 << 10, LIMIT])
-def test_much_data_behind_a_hole(wrap: Wrap, size: int) -> None:
+def test_much_data_after_a_hole(wrap: Wrap, size: int) -> None:
     client, server, frames = opened()
     body = text(1460 + size)
     first, *rest = [client.data(body[at : at + 1460]) for at in range(0, len(body), 1460)]
@@ -118,7 +118,7 @@ def test_much_data_behind_a_hole(wrap: Wrap, size: int) -> None:
 
 
 @everywhere
-def test_more_than_the_limit_behind_a_hole(wrap: Wrap) -> None:
+def test_more_than_the_limit_after_a_hole(wrap: Wrap) -> None:
     """The out-of-order buffer overflows: the gap is reported with its cause, and the stream continues."""
     client, server, frames = opened()
     body = text(1000 + LIMIT + LIMIT // 2)

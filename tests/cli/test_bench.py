@@ -92,7 +92,7 @@ SLUICE_ON(udp, packet) {{ (void)event; (void)data; }}
 
 
 def test_beside_another_function_they_take_turns(sluice: Command, tmp_path: Path) -> None:
-    """There and back, so that neither is always the one that runs behind the other."""
+    """There and back, so that neither is always the one that runs after the other."""
     spelled = tmp_path / "spelled"
     for letter in "ab":
         (tmp_path / f"{letter}.c").write_text(SPELLING.format(path=spelled, letter=letter))

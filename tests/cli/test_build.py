@@ -238,7 +238,7 @@ def test_a_program_in_cpp_links(built: Path, tmp_path: Path) -> None:
 def test_names_that_only_cpp_has_as_words(
     sluice: Command, tmp_path: Path, compiler: str, language: str, standard: str
 ) -> None:
-    """They have _ behind them there; a function of such a name is one that C++ cannot define."""
+    """They have _ after them there; a function of such a name is one that C++ cannot define."""
     text = (FIRST / "hello.py").read_text()
     text = text.replace("record.celsius", "record.virtual").replace("class record(layout)", "class new(layout)")
     text = text.replace("record.", "new.").replace("event.new", "event.record").replace("(record)", "(new)")

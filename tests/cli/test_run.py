@@ -28,7 +28,7 @@ def test_the_summary_has_every_layer_and_what_was_refused(sluice: Command) -> No
 
 
 def test_packets_add_up_by_eye(sluice: Command) -> None:
-    """Passed on + ended + held + every reason that is not one of instances; these stand behind the others."""
+    """Passed on + ended + held + every reason that is not one of instances; these stand after the others."""
     for stack in (STACK, "tcp_ip"):
         lines = sluice("run", stack, "-r", FIRST / "capture.pcap", "-o", os.devnull).out.splitlines()
         assert lines[1].split("  ")[-1] == "what else" and "ended" in lines[1].split()

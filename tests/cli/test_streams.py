@@ -180,7 +180,8 @@ MAGIC = {
     "gzip": "1f8b08", "zstd": "28b52ffd", "xz": "fd377a585a00", "lz4": "04224d18", "bzip2": "425a6839",
     "compress": "1f9d90",
     "lzip": "4c5a4950", "zip": "504b0304", "7z": "377abcaf271c", "rar": "526172211a07",
-    "lzop": "894c5a4f", "lzma": "5d000080",
+    "lzop": "894c5a4f", "lzma": "5d00008000", "lzma of another dictionary": "5d00001000", "lrzip": "4c525a49",
+    "snappy": "ff060000734e6150", "lz4, legacy frame": "02214c18", "zlib": "789c",
 }  # fmt: skip
 
 
@@ -190,4 +191,7 @@ def test_every_compressed_format_gets_the_same_hint(mistake: Command, tmp_path: 
         pytest.skip("may be readable; tested with the reader")
     path = tmp_path / "in.pcap"
     path.write_bytes(bytes.fromhex(MAGIC[name]) + bytes(64))
-    assert f"({name}: decompress it first)" in mistake("run", "tcp_ip", "-r", path).err
+    assert (
+        f"({name.removesuffix(' of another dictionary')}: decompress it first)"
+        in mistake("run", "tcp_ip", "-r", path).err
+    )

@@ -126,7 +126,7 @@ def sides(flow: Flow, row: Row) -> list[tuple[str, Flow]]:
 
 
 def holes(row: Row, side: str) -> list[list[int]]:
-    """Offset and length of the gaps; not of a last one without bytes behind it, which the truth has not."""
+    """Offset and length of the gaps; not of a last one without bytes after it, which the truth has not."""
     own = [gap for gap in row["gaps"] if gap["side"] == side]
     found: list[list[int]] = []
     for gap in own:

@@ -70,7 +70,7 @@ def associations_of(stack: str, name: str) -> dict[Ends, list[Way]]:
 
 
 def digest(messages: list[Message]) -> str:
-    """The hash of messages, one behind the other."""
+    """The hash of messages, one after the other."""
     return hashlib.sha256(b"".join(message.data for message in messages)).hexdigest()
 
 

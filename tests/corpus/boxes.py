@@ -93,7 +93,7 @@ def tell_packets(quic: Any) -> None:
         scid_length = UInt(8)
         scid_rest = Bit(2040)
         scid_4 = UInt(32)
-        scid_behind_4 = Bit(2040)
+        scid_after_4 = Bit(2040)
         short_scid = Bit(2040)
         connection = UInt(64)
 
@@ -108,7 +108,7 @@ def tell_packets(quic: Any) -> None:
         + Assign(packet_seen.scid_length, header.scid_length)
         + Assign(packet_seen.scid_rest, header.scid_rest)
         + Assign(packet_seen.scid_4, header.scid_4)
-        + Assign(packet_seen.scid_behind_4, header.scid_behind_4)
+        + Assign(packet_seen.scid_after_4, header.scid_after_4)
         + Assign(packet_seen.short_scid, header.scid)
         + Assign(packet_seen.connection, quic.instance)
         + Callback(packet_seen),

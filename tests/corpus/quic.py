@@ -1,7 +1,7 @@
 """QUIC in the captures of the corpus: what a stack makes of its packets and streams, beside the truth.
 
 TRUTH.md of the corpus says what its figures mean: what long headers show in the clear, and how many packets with a
-short header came behind the first long one. What the programs at both ends sent over each stream `app/NAME.app.json`
+short header came after the first long one. What the programs at both ends sent over each stream `app/NAME.app.json`
 tells, with the secrets of their connections in `app/NAME.keys`.
 """
 
@@ -93,7 +93,7 @@ def source_id(event: Seen) -> bytes:
     if event.scid_length < 4:
         return event.short_scid
     if event.scid_length < 8:
-        return event.scid_4.to_bytes(4, "big") + event.scid_behind_4
+        return event.scid_4.to_bytes(4, "big") + event.scid_after_4
     return event.scid_start.to_bytes(8, "big") + event.scid_rest
 
 

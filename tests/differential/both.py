@@ -177,6 +177,7 @@ def run_interpreted(
         lifetime=settings.lifetime,
         max_instances=settings.max_instances,
         work=settings.work,
+        bundle=settings.bundle,
         library=made.compiled.path,
         natives=settings.natives,
     )

@@ -28,7 +28,7 @@ chosen = st.builds(Chosen, st.integers(0, 2**32), st.just(LENGTH) | st.integers(
 
 
 class Choices(random.Random):
-    """Random numbers out of bytes; behind these all are 0, and what happens now and then does not.
+    """Random numbers out of bytes; after these all are 0, and what happens now and then does not.
 
     So fewer bytes stand for something simpler, and the same bytes always for the same.
     """

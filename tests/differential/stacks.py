@@ -282,7 +282,7 @@ def add_related(rnd: random.Random, p: Any, sequenced: bool) -> None:
 
 
 def add_sides(rnd: random.Random, p: Any) -> None:
-    """Fields of either side, what packets do to them, and somebody who is told of it."""
+    """Fields of either side, updates by packets, and an event with their values."""
     for _ in range(rnd.randrange(1, 4)):
         p.prep += of_both_sides(rnd, p)
         if rnd.random() < 0.3:
@@ -321,7 +321,7 @@ def add_sequence(rnd: random.Random, p: Any) -> None:
     meta = p.header.number
     if rnd.random() < 0.4:
         meta = p.temp.near if rnd.random() < 0.5 else p.temp.far
-        p.prep += Assign(meta, p.header.number + (0 if linear else -250))  # wraps behind the header's 250
+        p.prep += Assign(meta, p.header.number + (0 if linear else -250))  # wraps after the header's 250
     if rnd.random() < 0.5:
         settings["data_len"] = p.payload_len + (p.header.flag_a & 1)
     if rnd.random() < 0.3:
@@ -404,7 +404,7 @@ def add_machine(rnd: random.Random, p: Any, sequenced: bool) -> None:
 
 
 def bookkeeper(rnd: random.Random, name: str) -> Any:
-    """A parser that keeps book of its packets, now and then of more than can wait for their turn."""
+    """A parser that only updates its state, sometimes with more operands than a pending packet can carry."""
     p: Any = (ConnectionOriented if rnd.random() < 0.6 else Connectionless)(name)
     p.header = head
     if rnd.random() < 0.4:
@@ -444,7 +444,7 @@ def bookkeeper(rnd: random.Random, name: str) -> Any:
 
 
 def tunnel(rnd: random.Random) -> Stack:
-    """A layer that keeps book, a few that keep nothing around it, and one above."""
+    """A layer that only updates its state, some stateless layers around it, and one above."""
     made = Stack("tunnel", depth=rnd.choice([4, 6]))
     names = ["b", "between", "c"] if rnd.random() < 0.8 else ["b", "c"]
     if rnd.random() < 0.5:

@@ -10,6 +10,7 @@ import pytest
 from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.ir.instruction import Call, TooDeep
+from sluice.ir.text import parse_program, print_program
 from sluice.lang import (
     Assemble,
     Assign,
@@ -28,7 +29,7 @@ from sluice.lower.build import build
 from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(memory=1 << 20, max_instances=16, seed=1)
-TOO_DEEP, NESTED, NO_INSTANCE = range(len(DROP_REASONS))
+TOO_DEEP, NESTED, NO_INSTANCE, TOO_MANY = range(len(DROP_REASONS))
 
 
 class nest_hdr(layout):
@@ -125,8 +126,35 @@ def test_a_box_may_allow_fewer_layers_than_its_stack() -> None:
     assert counters["box"]["too deep"] == 1 and counters["nest"]["packets"] == 20
     assert_same(compiled(nest(20)), units, SETTINGS)
     assert run_compiled(compiled(nest(20)), units, SETTINGS)[0] == found
-    found, counters = run_compiled(made, units, Settings(depth=64))  # no more than the stack's
-    assert counters["box"]["too deep"] == 0 and counters["nest"]["packets"] == 31
+    found, counters = run_compiled(made, [Packet(b"\1" * 60 + b"\0", 0)], Settings(depth=61))  # or more
+    assert counters["box"]["too deep"] == 0 and counters["nest"]["packets"] == 61
+
+
+def listed(depth: int, records: int) -> Stack:
+    """A layer that carries itself, and a list of items, which are records, each above the one before."""
+    outer, item = Connectionless("nest"), Connectionless("item")
+    outer.header = item.header = nest_hdr
+    item.record = True
+    stack = Stack("listed", depth=depth, records=records)
+    stack.nest, stack.item = outer, item
+    stack += (stack.nest >> stack.nest) + Pred(outer.header.more == 1)
+    stack += (stack.nest >> stack.item) + Pred(outer.header.more == 2)
+    stack += (stack.item >> stack.item) + Pred(item.payload_len > 0)
+    return stack
+
+
+def test_records_have_a_bound_of_their_own() -> None:
+    made = compiled(listed(3, 4))
+    units = [b"\1\1\1\0", b"\2" + bytes(6), b"\2" + bytes(7), b"\1\2" + bytes(5), b"\1\1\2" + bytes(5), b"\1\1\1"]
+    found, counters = events(made, units, "dropped")
+    reasons = [(event[0], *event[-1]) for event in found]
+    assert reasons == [("nest", 1, TOO_DEEP), ("item", 1, TOO_MANY), ("item", 1, TOO_MANY), ("nest", 0, TOO_DEEP)]
+    assert (counters["box"]["too deep"], counters["box"]["too many records"]) == (2, 2)
+    few, counters = events(compiled(listed(20, 9)), [b"\2" + bytes(99)], "dropped")
+    units = [Packet(b"\2" + bytes(99), 0)]
+    same, _ = run_compiled(made, units, Settings(seed=1, depth=20, records=9))
+    assert [event[-1] for event in same if event[1] == "dropped"] == [event[-1] for event in few] == [(71, TOO_MANY)]
+    assert parse_program(print_program(made.built)).records == 4
 
 
 @pytest.mark.parametrize("back", [False, True], ids=["same way", "other way"])
@@ -152,7 +180,7 @@ def test_no_instance_for_a_tunnel_in_more_tunnels_than_there_may_be_instances() 
 
 
 def test_messages_too_deep_are_a_gap_of_their_stream() -> None:
-    """One piece comes by a way that is too deep: the thread is lost, and found behind it."""
+    """One piece comes by a way that is too deep: the thread is lost, and found after it."""
     pieces = [b"\0\0\0" + b"\3ab\4", b"\1\0\0\4" + b"abc", b"\0\0\7" + b"\3cd"]
     found, counters = events(compiled(nest(3, stream=True)), pieces, "dropped", "lost")
     assert found == [

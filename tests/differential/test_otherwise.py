@@ -1,4 +1,4 @@
-"""Packets of a group that go otherwise than most: what templates count at once is right also beside them."""
+"""Packets of a group that leave the fast path: the counters per group stay correct."""
 
 import struct
 
@@ -25,7 +25,7 @@ MOST = eth(ip4(SEGMENT, TCP))
 
 ETHERNET = {
     "as most": MOST,
-    "with bytes behind the datagram": MOST + bytes(6),
+    "with bytes after the datagram": MOST + bytes(6),
     "ARP": MOST[:12] + b"\x08\x06" + bytes(28),
     "no header of Ethernet": MOST[:9],
     "no header of IPv4": MOST[:20],
@@ -55,7 +55,7 @@ def test_any_packets(made: Compared, chosen: list[tuple[tuple[int, bytes], int]]
     assert_same(made, packets)
 
 
-def test_each_among_most(made: Compared):
+def test_each_among_packets_of_the_fast_path(made: Compared):
     for kind, data in OTHERS:
         others = [Packet(MOST, time, length=len(MOST)) for time in range(40)]
         others[7] = others[35] = Packet(data, 7, kind, length=len(data) + 3)
@@ -84,7 +84,7 @@ def handshake(port: int) -> list[bytes]:
     return [there, back]
 
 
-def test_how_deep_a_packet_is_where_that_is_noted_once_for_many() -> None:
+def test_depth_of_a_packet_in_a_series() -> None:
     stack = dns_over_tcp()
     made = compared(compile_stack(stack, python=frozenset({Hook("*", "message"), Hook("*", "asked")})), stack)
     assert "store_fast_path" in made.generated.source
@@ -143,13 +143,13 @@ def tunnels() -> Compared:
 
 @settings(max_examples=examples(40, 15))
 @given(st.lists(st.integers(0, 6), max_size=80))
-def test_packets_that_owe_a_layer_below_their_turn(tunnels: Compared, chosen: list[int]) -> None:
+def test_packets_with_deferred_work_of_a_layer_below(tunnels: Compared, chosen: list[int]) -> None:
     assert_same(tunnels, [Packet(OWING[kind], time) for time, kind in enumerate(chosen)])
 
 
-def test_who_goes_in_a_row_and_who_alone(tunnels: Compared) -> None:
-    """Before each packet of a row the layer below has its turn; before one whose fragments came it had it."""
-    assert "owed_udp(box);" in tunnels.generated.source
+def test_packets_in_series_and_alone(tunnels: Compared) -> None:
+    """The deferred work of the layer below precedes each packet of a series; for a reassembled datagram it is done."""
+    assert "deferred_work_udp(box);" in tunnels.generated.source
     row = [Packet(OWING[0], 0)] * 40
     _, counters = run_compiled(tunnels, row, Settings(seed=1))
     assert counters["udp"]["instances"] == 1 and counters["tcp"]["packets"] == 40

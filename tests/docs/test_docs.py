@@ -2,7 +2,7 @@
 
 In docs/*.md and README.md:
 - ```python: executed, together with the other blocks of its `##` section; stacks and parsers in it are built.
-- ```python refused: must be refused, with the message of the ```text block behind it.
+- ```python refused: must be refused, with the message of the ```text block after it.
 - ```c: a function, compiled with tcp_ip and run.
 - ```console: lines `$ sluice ...` are run, one after the other, in one folder that has `examples`; what is printed must
   be what is shown. `...` stands for anything in a line, or for any lines.

@@ -1,7 +1,7 @@
 """The chapter "A protocol of your own" is done as a reader would: in an empty folder, from its first line to its last.
 
 - ```python FILE: that file is written.
-- ```python FILE from TEXT: the file is cut where TEXT stands, and this is put behind it.
+- ```python FILE from TEXT: the file is cut where TEXT stands, and this is put after it.
 - ```console: lines `$ command` are run by a shell; what they print must be what is shown, as in test_docs.py.
 """
 

@@ -122,7 +122,8 @@ class End:
         size, flags = (segment[12] >> 4) * 4, segment[13]
         payload = segment[size:]
         if flags & 4:
-            assert number == (self.peer_isn + 1 + len(self.got)) & 0xFFFFFFFF, "a reset that its receiver accepts"
+            expected = self.peer_isn + 1 + len(self.got) + self.fin_got
+            assert self.reset or number == expected & 0xFFFFFFFF, "a reset that its receiver accepts"
             self.reset = True
             return
         if flags & 2:

@@ -117,7 +117,7 @@ def test_further_subscribers_share_an_account(tmp_path: Path) -> None:
 
 
 def test_what_is_no_longer_kept_counts_as_the_same(tmp_path: Path) -> None:
-    """64 KiB behind, the first copy is gone."""
+    """64 KiB after, the first copy is gone."""
     client, server = pair()
     packets = handshake(client, server) + [client.data(b"a" * 1000) for _ in range(70)]
     with Box(

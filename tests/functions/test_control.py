@@ -111,7 +111,7 @@ def conserved(counters: dict[str, int]) -> bool:
 
 
 def test_a_side_that_is_off_is_neither_held_nor_delivered() -> None:
-    """The other one is; and its FIN is still in order behind its data, so that the connection closes."""
+    """The other one is; and its FIN is still in order after its data, so that the connection closes."""
     packets, client, server = opened()
     first, second = client.send("A", b"a" * 10), client.send("A", b"a" * 10)
     packets += [second, first, server.send("A", b"b" * 30), *goodbye(client, server)]
@@ -251,7 +251,7 @@ def test_a_flow_that_nobody_watches_is_only_tracked() -> None:
     sizes = [10, 1, 10, 2, 10]
     packets += [client.send("A", b"a" * size) for size in sizes]
     reports, counters = run(compiled(function("demand", ON_DEMAND)), packets)
-    assert reports == {"zero": 10}  # from the packet behind the one that registered it
+    assert reports == {"zero": 10}  # from the packet after the one that registered it
     assert counters["bytes:in"] == 12 and counters["bytes:not wanted"] == 21 and conserved(counters)
 
 

@@ -106,6 +106,32 @@ def test_a_connection_is_reset_at_both_ends(tmp_path: Path) -> None:
     assert middle.end()["closed"] == 1
 
 
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "in the middle"])
+def test_an_end_that_does_not_accept_its_reset_gets_another_one(seen: bool, tmp_path: Path) -> None:
+    """The server's answer is on its way to the client when both are reset, so that the client has another number by
+    then. The server's reset is lost. Each gets one for its next packet; a reset is not answered.
+    """
+    middle = Middle(tmp_path, "pattern=secret,mode=close")
+    client, server = pair((b"say secret", b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        packets = [sender.syn()]
+        for packet in middle.through(packets) if seen else packets:
+            receiver.feed(packet)
+    for packet in middle.through([client.packet("A", 0, b"say ")]):
+        server.feed(packet)
+    client.sent, server.sent = 10, 9
+    (answer,) = middle.through([server.packet("A", 0, b"an answer")])
+    assert len(middle.through([client.packet("A", 4, b"secret")])) == 2
+    client.feed(answer)
+    again = middle.through([client.packet("A", 4, b"secret")]) + middle.through([server.packet("A", 0, b"an answer")])
+    for end in (client, server):
+        end.feed(next(packet for packet in again if packet[30:34] == end.address))
+    assert client.reset and server.reset and not any(b"secret" in packet for packet in again)
+    assert middle.through([client.packet("R", 10)]) == []
+    reports = middle.end()
+    assert (reports["closed"], reports["reset_again"]) == (1, 2)
+
+
 def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path: Path) -> None:
     """ "sec" waits for 0.2 s of packet time; "se" leaves at once, with the FIN."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")

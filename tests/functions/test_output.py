@@ -281,7 +281,7 @@ def test_a_syn_is_answered_with_what_it_may_expect(tmp_path: Path) -> None:
     assert (back.seq, back.ack, str(back.flags)) == (0, 1001, "RA")
 
 
-def test_packets_of_functions_leave_behind_the_one_in_hand(tmp_path: Path) -> None:
+def test_packets_of_functions_leave_after_the_one_in_hand(tmp_path: Path) -> None:
     """At most 64 for each."""
     client, server = pair()
     packets = handshake(client, server)
@@ -334,7 +334,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_what_a_connection_held_is_not_held_against_another_whose_packet_ends_it(tmp_path: Path) -> None:
-    """It waits behind a hole, and comes out when the connection makes room, or times out, without a packet of its."""
+    """It waits after a hole, and comes out when the connection makes room, or times out, without a packet of its."""
     attacker, server = pair(port=1111)
     victim, _ = pair(port=2222)
     parked = [*handshake(attacker, server), attacker.at(10, b"BAD")]
@@ -360,8 +360,8 @@ def test_a_packet_is_answered_with_resets_once_and_a_reset_not_at_all(tmp_path: 
     assert sent == [] and found["packets_dropped"] == 1
 
 
-def test_bytes_behind_a_udp_datagram_leave_its_checksum_alone(tmp_path: Path) -> None:
-    """They lie in the IP packet, behind what the length of UDP says (RFC 9868)."""
+def test_bytes_after_a_udp_datagram_leave_its_checksum_alone(tmp_path: Path) -> None:
+    """They lie in the IP packet, after what the length of UDP says (RFC 9868)."""
     datagram = bytes(IP(src="192.0.2.1", dst="192.0.2.2") / UDP(sport=1, dport=2) / b"abcd")[20:]
     ip = bytes(IP(src="192.0.2.1", dst="192.0.2.2", proto=17) / (datagram + b"OPTION"))
     frame = bytes(Ether(src="02:00:00:00:00:01", dst="02:00:00:00:00:02", type=0x800)) + ip

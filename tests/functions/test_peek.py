@@ -53,7 +53,7 @@ SLUICE_ON(tcp, packet) {
 @pytest.mark.parametrize(
     "offset, size, there",
     [
-        (12, 100, 0),  # delivered, and missing behind
+        (12, 100, 0),  # delivered, and missing after
         (4, 100, 8),  # so much of it is kept
         (6, 3, 3),
         (3, 100, 0),

@@ -210,7 +210,7 @@ SLUICE_TIMER(tcp, one) { SLUICE_COUNTER_OF(event->box, fired)++; SLUICE_ARM(even
 
 
 @pytest.mark.parametrize("end", [2**64 - 1, 2**64 - 2, 2**64 - 500])
-def test_no_timer_fires_behind_the_end_of_time(end: int) -> None:
+def test_no_timer_fires_after_the_end_of_time(end: int) -> None:
     """Of a capture that pretends to have come there; nor does one that sets itself again fire for ever."""
     packets = [packet for _, packet in at([0.0, 1.0])]
     with opened(ALL, []) as box:

@@ -70,7 +70,7 @@ SLUICE_ON(tcp, huge) { SLUICE_COUNTER_OF(event->box, also)++; }
 """
 
 
-def test_nested_events_happen_behind_their_base_and_their_filters_are_asked_once() -> None:
+def test_nested_events_happen_after_their_base_and_their_filters_are_asked_once() -> None:
     """Also where several listen, of several functions; the filter of an event that nobody hears is not asked."""
     packets = talk(40000, [10, 200, 2000, 50])
     found = reports("sizes", packets)
@@ -94,7 +94,7 @@ SLUICE_ON(tcp, within) { SLUICE_COUNTER_OF(event->box, inner)++; }
 
 
 def test_filters_of_one_base_are_asked_before_handlers_are_called() -> None:
-    """So that one event is none of another one's causes; what happens with one is asked behind its handlers. Two of one
+    """So that one event is none of another one's causes; what happens with one is asked after its handlers. Two of one
     name, for the layer and for all, are two.
     """
     found = reports("siblings", talk(40000, [200, 100, 250]))

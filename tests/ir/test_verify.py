@@ -105,6 +105,8 @@ class Bad:
     dispatch: str = ""
 
 
+IN_ORDER = "  FreshInst()\n  local.order:u1 = InOrder(0, 1)\n  Branch(local.order) yes: one, no: other\n"
+
 BAD = {
     # structure
     "no terminator": Bad("structure", "does not end with a terminator", HEAD + "  Count('x')\n"),
@@ -131,6 +133,9 @@ BAD = {
     "bytes as number": Bad("kinds", "assigns bytes", HEAD + "  local.x:u8 = Assign(local.unit)\n" + END),
     "branch on bytes": Bad(
         "kinds", "condition must be a number", HEAD + "  Branch(local.unit) yes: entry, no: entry\n"
+    ),
+    "logical operator on a number": Bad(
+        "kinds", "the operands of '&&' must be bits", HEAD + "  slot.x:u16 = Assign((slot.x && 1))\n" + END
     ),
     "number passed on": Bad("kinds", "operand sdu must be bytes", HEAD + "  NextLayer('g', 5)\n" + END),
     "no mark": Bad("kinds", "operand mark must be a mark", HEAD + "  local.p:bytes = Payload(slot.x)\n" + END),
@@ -172,7 +177,7 @@ BAD = {
         HEAD + "  Branch(length(local.unit)) yes: one, no: both\none:\n  local.x:u8 = Assign(1)\n"
         "  Goto() to: both\n" + "both:\n  local.y:u8 = Assign(local.x)\n" + END,
     ),
-    "set behind the loop's head": Bad(
+    "set after the loop's head": Bad(
         "definitions",
         "local.x may be read",
         HEAD
@@ -196,7 +201,7 @@ BAD = {
         "reads 5 bytes",
         CHECKED.format(size=4) + "  header.b:bytes = LoadBytes(mark.0, 2, 3)\n" + END,
     ),
-    "behind the other exit": Bad(
+    "after the other exit": Bad(
         "packet reads",
         "covers 0",
         "graph g ()\nentry:\n  mark.0:u32 = Assign(0)\n"
@@ -234,7 +239,7 @@ BAD = {
         + "  header.len:u8 = Assign(200)\n  header.b:bytes = LoadBytes(mark.0, 0, header.len)\n"
         + END,
     ),
-    "variable-length integer behind a check of its first byte": Bad(
+    "variable-length integer after a check of its first byte": Bad(
         "packet reads",
         "no length check",
         CHECKED.format(size=1) + "  header.b:u62 = LoadVarint(mark.0, (1 << header.len))\n" + END,
@@ -244,7 +249,7 @@ BAD = {
         "of 3 bytes",
         CHECKED.format(size=4) + "  header.b:u62 = LoadVarint(mark.0, 3)\n" + END,
     ),
-    "size behind the mark": Bad(
+    "size after the mark": Bad(
         "packet reads",
         "no length check",
         CHECKED.format(size="header.len") + "  header.b:bytes = LoadBytes(mark.0, 1, header.len)\n" + END,
@@ -328,6 +333,28 @@ BAD = {
     ),
     "window without sequence": Bad(
         "sequence", "has no sequence", HEAD + "  local.x:u1 = InWindow(1, 2, 3, 4)\n" + END, rules=None
+    ),
+    "data of the packet on one path": Bad(
+        "sequence",
+        "a path to it has not initialised the data of the packet",
+        HEAD
+        + IN_ORDER
+        + "one:\n  InitPacketData()\n  Goto() to: other\nother:\n  InsertSeq(0, 1, local.unit, 2)\n"
+        + END,
+    ),
+    "use of the data of the packet on one path": Bad(
+        "sequence",
+        "a path to it has not initialised the data of the packet",
+        HEAD
+        + IN_ORDER
+        + "one:\n  InitPacketData()\n  InsertSeq(0, 1, local.unit, 2)\n  Goto() to: other\n"
+        + "other:\n  local.waiting:u1 = WaitingSeq(0)\n"
+        + END,
+    ),
+    "data of the packet initialised twice": Bad(
+        "sequence",
+        "a path to it has initialised the data of the packet",
+        HEAD + IN_ORDER + "one:\n  InitPacketData()\n  Goto() to: other\nother:\n  InitPacketData()\n" + END,
     ),
     "wrong record": Bad("sequence", "has 1 fields", HEAD + "  FreshInst()\n  RecordSeq(0, 1, [1, 2])\n" + END),
     # slots
@@ -442,7 +469,7 @@ GOOD = {
     + "  header.a:u32 = Load(mark.0, 0, 32, 'big')\n  header.b:u1 = Load(mark.0, 31, 1, 'big')\n"
     + "  header.c:bytes = LoadBytes(mark.0, 1, 3)\n"
     + END,
-    "mark behind the checked one": CHECKED.format(size=4)
+    "mark after the checked one": CHECKED.format(size=4)
     + "  mark.1:u32 = Mark(mark.0, 1)\n  mark.2:u32 = Mark(mark.1, 1)\n"
     "  header.a:u16 = Load(mark.2, 0, 16, 'big')\n" + END,
     "mark known before the check": "graph g ()\nentry:\n  mark.0:u32 = Assign(0)\n"
@@ -476,7 +503,13 @@ GOOD = {
     + "  Branch(local.expired) yes: gone, no: ready\ngone:\n  EndInst(1)\n  Goto() to: other\n"
     + "other:\n  local.made:u1 = CreateInst([7], [])\n  Goto() to: ready\nready:\n"
     "  inst.state:u8 = Assign(perm.n)\n  Touch(0)\n" + END,
-    "end of the packet behind the end of its instance": HEAD + "  FreshInst()\n  EndInst(0)\n" + END,
+    "end of the packet after the end of its instance": HEAD + "  FreshInst()\n  EndInst(0)\n" + END,
+    "data of the packet before its use": HEAD
+    + IN_ORDER
+    + "one:\n  InitPacketData()\n  InsertSeq(0, 1, local.unit, 2)\n  local.waiting:u1 = WaitingSeq(0)\n"
+    + END
+    + "other:\n  local.waiting:u1 = WaitingSeq(0)\n"
+    + END,
     "asked in other words": HEAD + FOUND.format(condition="(local.found == 0)") + END + "other:\n  Touch(0)\n" + END,
 }
 

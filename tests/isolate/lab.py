@@ -70,6 +70,8 @@ class Lab:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for process in self._processes:  # all first: beside a flood, a receiver with a limit takes long to end
+            process.kill()
         for process in list(self._processes):
             self.stop(process)
         for name in self._namespaces:

@@ -254,6 +254,21 @@ def test_a_container_that_ends_in_the_flood_leaves_nothing(
         assert not (tmp_path / "state" / "limits.json").exists()
 
 
+def test_a_container_that_is_started_again_is_enforced_again(lab: Lab, make: Callable[..., Enforcer]) -> None:
+    """With the path of the removed one, as `docker restart` does; the controller sees both changes at once."""
+    flooded(lab)
+    with make() as enforcer:
+        waited(enforcer, "i", lambda state: state.taken)
+        for process in list(lab._processes):  # pyright: ignore[reportPrivateUsage]
+            lab.stop(process)
+        lab.remove(lab.hierarchy.folder / lab.name / "i")
+        flooded(lab)
+        state, _ = waited(enforcer, "i", lambda state: state.taken and state.dropped["spent"].packets > 50)
+        assert state.limit == ORDINARY
+        assert enforcer.sample().failed == {}
+    assert quota_of(lab, "i") == ORDINARY
+
+
 def test_a_shared_namespace_is_named_and_nothing_is_dropped_there(lab: Lab, make: Callable[..., Enforcer]) -> None:
     """Before its socket is found, it is not known whose a packet is."""
     namespace, _ = lab.namespace()

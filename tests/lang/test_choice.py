@@ -119,7 +119,7 @@ def test_a_chain_is_not_changed_by_what_is_built_on_it(chain: Chain, body: list[
         assert done(longer, flag) == meant(Chain(chain.arms, body), flag)
 
 
-def test_pieces_may_be_put_behind_one_after_the_other() -> None:
+def test_pieces_may_be_put_after_one_after_the_other() -> None:
     made: Any = If(p.header.flag == 1) >> Assign(p.temp.mark, 1)
     made >>= Else()
     made >>= If(p.header.flag == 2)

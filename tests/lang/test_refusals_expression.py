@@ -423,7 +423,7 @@ def else_if_without_body():
     "an If(...) without a body",
     "write If(condition) >> body, in parentheses where '+' joins it: '+' binds before '>>'.",
 )
-def else_behind_else_if_without_body():
+def else_after_else_if_without_body():
     p = keyed()
     x = Assign(p.temp.count, 1)
     p.prep = If(p.header.kind == 1) >> x >> Else() >> If(p.header.size == 2) >> Else() >> x  # wrong
@@ -443,7 +443,7 @@ def else_without_if():
 
 
 @refused("an Else() without its If(...)", "write If(condition) >> a >> Else() >> b.")
-def else_behind_an_action():
+def else_after_an_action():
     p = keyed()
     p.prep = Assign(p.temp.count, 1) >> Else()  # wrong
 
@@ -456,13 +456,13 @@ def else_added():
 
 
 @refused("Else() with nothing after it", "write Else() >> something.")
-def else_with_nothing_behind():
+def else_with_nothing_after():
     p = keyed()
     p.prep = If(p.header.kind == 1) >> Assign(p.temp.count, 1) >> Else()  # wrong
 
 
 @refused("Else() with nothing after it", "write Else() >> something.")
-def inner_else_with_nothing_behind():
+def inner_else_with_nothing_after():
     p = keyed()
     x = Assign(p.temp.count, 1)
     y = If(p.header.size == 2) >> x >> Else()  # wrong

@@ -44,7 +44,7 @@ refused = Refusals()
 SETTINGS = (
     "known here: alias, buffer_data, creates, event, event_relation, header, lifetime, link_types, "
     "max_instances, message, name, needs_captured, "
-    "perm, prep, psm, sdu, selector, seq, temp, timeout."
+    "perm, prep, psm, record, sdu, selector, seq, temp, timeout."
 )
 
 
@@ -198,6 +198,12 @@ def bounded_without_a_selector():
     return alone(p)
 
 
+@refused("p.record is 1", "give True or False.")
+def record_number():
+    p = keyed()
+    p.record = 1  # wrong
+
+
 @refused("p.buffer_data is 1", "give True or False.")
 def buffer_data_number():
     p = keyed()
@@ -305,7 +311,7 @@ def sdu_without_else():
 
 
 @refused("p.sdu is a number, not bytes", "write p.sdu = p.payload[:n].")
-def sdu_number_behind_else():
+def sdu_number_after_else():
     p = plain()
     p.sdu = If(p.header.kind == 1) >> p.payload >> Else() >> p.header.size  # wrong
 
@@ -460,7 +466,7 @@ def prep_no_action():
 
 
 @refused("5 is not an action", "actions: Assign(...), Assemble(), Callback(...), swap_sides(), If(...) >> action.")
-def prep_number_behind_if():
+def prep_number_after_if():
     p = keyed()
     p.prep = If(p.header.kind == 1) >> 5  # wrong
 

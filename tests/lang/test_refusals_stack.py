@@ -31,6 +31,11 @@ def depth_zero():
     Stack("s", depth=0)  # wrong
 
 
+@refused("records=0", "a packet passes 1 to 255 records.")
+def records_zero():
+    Stack("s", records=0)  # wrong
+
+
 @refused("depth='deep'", "a packet passes 1 to 255 layers.")
 def depth_text():
     Stack("s", depth="deep")  # wrong

@@ -46,7 +46,7 @@ def test_a_step_with_before_precedes_the_one_that_it_names() -> None:
     assert above(s) == ["a", "c", "b"]
 
 
-def test_a_fallback_stays_behind_steps_that_are_added_later() -> None:
+def test_a_fallback_stays_after_steps_that_are_added_later() -> None:
     s = stack()
     s += (s.low >> s.a) + Pred(1, fallback=True)
     s += (s.low >> s.b) + Pred(s.low.header.kind == 2)
@@ -77,9 +77,9 @@ def test_a_step_has_one_place() -> None:
 
 
 UNREACHED = {
-    "behind one that takes everything": lambda kind: (1, kind == 2),
-    "behind the same condition": lambda kind: (kind == 2, kind == 2),
-    "behind alternatives that include its own": lambda kind: (one_of(kind, 1, 2, 3), one_of(kind, 3, 1)),
+    "after one that takes everything": lambda kind: (1, kind == 2),
+    "after the same condition": lambda kind: (kind == 2, kind == 2),
+    "after alternatives that include its own": lambda kind: (one_of(kind, 1, 2, 3), one_of(kind, 3, 1)),
 }
 
 

@@ -177,13 +177,13 @@ def test_cut_bytes_go_where_their_packet_goes(by_kind: Compared) -> None:
     assert heard(by_kind, packets) == [("one", 1, b"one"), ("two", 2, b"tw")]
 
 
-def test_what_waited_behind_cut_bytes_goes_with_them(by_kind: Compared) -> None:
+def test_what_waited_after_cut_bytes_goes_with_them(by_kind: Compared) -> None:
     packets = [ask(0, b""), ask(6, b"second", PLAIN), ask(0, b"fir", missing=3)]
     assert heard(by_kind, packets) == [("one", 0, b"fir"), ("one", 0, b"second")]
 
 
 def test_a_cut_packet_asks_for_a_transition_that_it_has_not_taken_yet() -> None:
-    """Steps come behind the place in the sequence."""
+    """Steps come after the place in the sequence."""
     made = describe(lambda s: s.psm.other)
     packets = [ask(0, b"on", OTHER), ask(2, b"cu", OTHER, missing=2), ask(6, b"by", DATA)]
     assert heard(made, packets) == [("one", 0, b"on"), ("two", 0, b"by")]
@@ -210,13 +210,13 @@ def messages() -> Compared:
 
 
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
-def test_what_waits_behind_a_hole_at_the_beginning(by_side: Compared, ending: list[Packet]) -> None:
+def test_what_waits_after_a_hole_at_the_beginning(by_side: Compared, ending: list[Packet]) -> None:
     """Nothing went up before: it goes where its packet would have gone."""
     packets = [ask(0, b""), answer(0, b""), ask(5, b"asked", tag=3), answer(5, b"told", tag=4), *ending]
     assert heard(by_side, packets) == [("one", 3, b"asked"), ("two", 4, b"told")]
 
 
-def test_the_packet_that_ends_the_instance_lies_behind_a_hole_at_the_beginning(by_side: Compared) -> None:
+def test_the_packet_that_ends_the_instance_lies_after_a_hole_at_the_beginning(by_side: Compared) -> None:
     packets = [ask(0, b""), answer(0, b""), answer(5, b"told", LAST, tag=4)]
     assert heard(by_side, packets) == [("two", 4, b"told")]
 

@@ -73,7 +73,7 @@ def compiled() -> CompiledStack:
         ([1, 0], {1}, [0]),  # beyond the next expected one nothing is known of it; 0 lets it follow
         ([1, 2, 0], {1}, [0]),  # in the first of two release steps
         ([1, 2, 0], {2}, [0]),  # in the last
-        ([1, 0], {0}, [0]),  # in the arrival step, though the release step behind it does not fulfil it
+        ([1, 0], {0}, [0]),  # in the arrival step, though the release step after it does not fulfil it
         ([2, 1, 0], {1, 2}, [0]),  # once for a packet, however many steps did
         ([1, 2, 0], set(), []),
         ([2, 1], {1, 2}, []),
@@ -176,7 +176,7 @@ def picky(creates: bool = False) -> Stack:
 
 
 def test_what_is_malformed_is_told_with_the_reason_that_its_counter_has() -> None:
-    """Before the instance is known there is none; behind prep there is, and if it was made for the packet it began."""
+    """Before the instance is known there is none; after prep there is, and if it was made for the packet it began."""
     stack = watch_all(picky())
     found = run(stack, [b"\7\1\1", b"\7", b"\6\1\1", b"\7\1\x65", b"\7\1\x33ab", b"\7\2\x33", b"\7\1\2"])
     assert [(e.reason, e.length, e.instance) for e in found.named("malformed")] == [

@@ -24,7 +24,7 @@ class label(layout):
     text = Bit(length << 3)
 
 
-class behind(layout):
+class after(layout):
     type = UInt(8)
 
 
@@ -44,7 +44,7 @@ def by_its_length(p: Any) -> Any:
 @pytest.mark.parametrize("names", [by_its_part, by_its_length])
 def test_a_list_is_read_until_its_end_part(names: Callable[[Any], Any]) -> None:
     p: Any = Connectionless("p")
-    p.header = begin + names(p) + behind
+    p.header = begin + names(p) + after
     p.event.told = Assign(told.type, p.header.type) + Assign(told.last, p.payload) + Callback(told)
     stack = Stack("names")
     stack.p = p

@@ -223,7 +223,7 @@ def test_without_an_alias_it_begins_an_instance() -> None:
 
 
 def test_aliases_are_tried_in_their_order() -> None:
-    """The first that finds an instance counts; behind the condition, which is that of all of them."""
+    """The first that finds an instance counts; after the condition, which is that of all of them."""
     p = roaming()
     p.alias = If(p.header.new_id == 0) >> ([p.header.id], [p.header.id >> 4])
     begun = [[1, 2, 0, 0x77], [3, 4, 0, 0x7], [5, 6, 0, 0x8]]
@@ -300,7 +300,7 @@ def test_without_that_it_is_not_known() -> None:
     assert agreed(p, [1, 2, 0, 77], [9, 1, 77, 0], [9, 1, 0, 0]) == [(1, 0, 1), (1, 1, 2), (2, 0, 1)]
 
 
-def test_a_selector_comes_behind_the_aliases_and_is_of_the_last_one_to_claim_it() -> None:
+def test_a_selector_comes_after_the_aliases_and_is_of_the_last_one_to_claim_it() -> None:
     begun = [[1, 2, 0, 77], [3, 4, 0, 88]]
     found = agreed(followed(roaming()), *begun, [9, 8, 77, 0], [9, 8, 0, 0], [9, 8, 88, 0], [9, 8, 0, 0], [8, 9, 77, 0])
     assert [instance for instance, _, _ in found] == [1, 2, 1, 1, 2, 2, 1]

@@ -1,4 +1,4 @@
-"""What is required of a packet: by its header before anything else, by what its instance knows behind prep."""
+"""What is required of a packet: by its header before anything else, by what its instance knows after prep."""
 
 from __future__ import annotations
 

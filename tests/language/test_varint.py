@@ -14,12 +14,12 @@ from tests.support.run import run, watch_all
 class head(layout):
     kind = UInt(8)
     number = Varint()
-    behind = UInt(8)
+    after = UInt(8)
 
 
 class told(layout):
     number = UInt(62)
-    behind = UInt(8)
+    after = UInt(8)
     rest = Bit(999)
 
 
@@ -28,7 +28,7 @@ def numbers() -> Stack:
     p.header = head
     p.event.told = (
         Assign(told.number, p.header.number)
-        + Assign(told.behind, p.header.behind)
+        + Assign(told.after, p.header.after)
         + Assign(told.rest, p.payload)
         + Callback(told)
     )
@@ -52,7 +52,7 @@ EXAMPLES = [
 @pytest.mark.parametrize("passes", ["all", "none"])
 def test_an_integer_of_each_length(encoded: str, number: int, passes: str) -> None:
     result = run(watch_all(numbers(), ("p", "told"), passes=passes), [b"\7" + bytes.fromhex(encoded) + b"\x2arest"])
-    assert [(e.number, e.behind, e.rest) for e in result.named("told")] == [(number, 42, b"rest")]
+    assert [(e.number, e.after, e.rest) for e in result.named("told")] == [(number, 42, b"rest")]
 
 
 def test_one_that_ends_early_is_malformed_and_one_that_the_snap_length_cut_is_cut() -> None:
@@ -75,7 +75,7 @@ class part(layout):
 
 
 def test_const_and_lengths_and_lists() -> None:
-    """A list of parts, each as long as a variable-length integer before it says, behind a constant one."""
+    """A list of parts, each as long as a variable-length integer before it says, after a constant one."""
     p: Any = Connectionless("p")
     p.header = marked
     p.header += AnyUntil([part], (part.length != 0) | (p.cursor == 2))
@@ -97,7 +97,7 @@ def test_a_key_and_a_condition_made_of_one() -> None:
     p: Any = Connectionless("p")
     p.header = head
     p.selector = If(p.header.number > 1000) >> [p.header.number]
-    p.event.told = Assign(told.number, p.header.number) + Assign(told.behind, p.created) + Callback(told)
+    p.event.told = Assign(told.number, p.header.number) + Assign(told.after, p.created) + Callback(told)
     q: Any = Connectionless("q")
     q.header = head
     stack = Stack("keys")
@@ -106,6 +106,6 @@ def test_a_key_and_a_condition_made_of_one() -> None:
     large = b"\7" + b"\xff" * 8 + b"\1"
     packets = [large + b"\1\2\3", large, b"\7\x40\x25\1", b"\7\x43\xe9\1", b"\7\x80\x00\x03\xe9\1"]
     result = run(watch_all(stack, ("p", "told")), packets)
-    assert [e.behind for e in result.named("told")] == [1, 0, 1, 1, 0]
+    assert [e.after for e in result.named("told")] == [1, 0, 1, 1, 0]
     assert result.count("q", "packets") == 2
     assert_same(compiled(stack), [Packet(data, n) for n, data in enumerate(packets)])

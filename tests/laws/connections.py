@@ -80,7 +80,7 @@ class Connection:
         printer.text(repr(self))
 
     def send(self, which: int, flags: str, low: int, high: int, ack: int | None = None, **more: Any) -> None:
-        """Send bytes [low, high) of a side's stream; the place behind its text is the FIN's."""
+        """Send bytes [low, high) of a side's stream; the place after its text is the FIN's."""
         side, other = self.sides[which], self.sides[1 - which]
         number = side.host.isn + 1 + low - ("S" in flags)
         if low <= len(side.text) < high:
@@ -212,7 +212,7 @@ def arrange(connection: Connection, order: Sequence[int]) -> list[Sent]:
     """The packets in this order, as far as the law allows it.
 
     Each side's SYNs before its other packets, or else the packet that its stream begins with; resets last; and no
-    SYN without ACK of a side that was heard before behind a FIN, as that would begin another connection (TRUTH.md).
+    SYN without ACK of a side that was heard before after a FIN, as that would begin another connection (TRUTH.md).
     """
     packets = [connection.sent[index] for index in order]
     for which in (0, 1):

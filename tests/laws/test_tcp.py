@@ -101,7 +101,7 @@ def test_with_losses_in_any_order(connection: Connection, data: st.DataObject) -
 @LAWS
 @given(connections(), st.sampled_from([{0}, {1}, {0, 1}]), st.data())
 def test_picked_up_without_syn(connection: Connection, unseen: set[int], data: st.DataObject) -> None:
-    """Of these sides no SYN is seen: their streams begin with what is seen first. (A reset behind bytes that only the
+    """Of these sides no SYN is seen: their streams begin with what is seen first. (A reset after bytes that only the
     SYN carried lies beyond a hole, and counts or not by what the other side acknowledged.)
     """
     seen = [

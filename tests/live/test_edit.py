@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import socket
 import subprocess
+import threading
 import time
 from collections.abc import Generator
 from contextlib import suppress
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.wire import SERVER, Inline, LossyWire, Wire, why_no_wire
+from tests.support.bounded import joined
 from tests.support.budget import in_matrix
 
 MISSING = why_no_wire() or ("" if shutil.which("nginx") else "there is no nginx (Debian: nginx-light)")
@@ -144,3 +147,37 @@ def test_close(wire: Wire, folder: Path) -> None:
                 text, _ = done.communicate(timeout=60)
             assert (done.returncode, text) == (56, "")
         assert running.stop()["reports"]["closed"] == 1
+
+
+def test_close_while_data_is_on_its_way(wire: Wire, folder: Path) -> None:
+    """The client says the pattern while the server sends without end, so that it has another number than the one that
+    the first reset has when that arrives; its next packet is answered with one that it accepts.
+    """
+    ended: list[str] = []
+
+    def send(listener: socket.socket) -> None:
+        end, _ = listener.accept()
+        end.settimeout(60)
+        try:
+            while True:
+                end.sendall(bytes(1 << 16))
+        except OSError as error:
+            ended.append(type(error).__name__)
+
+    with Inline(wire, folder, "run", str(folder / "stack.py"), "-f", "edit:pattern=secret,mode=close") as running:
+        with wire.socket(wire.server) as listener, wire.socket(wire.client) as client:
+            listener.bind((SERVER, 8081))
+            listener.listen()
+            thread = threading.Thread(target=send, args=(listener,), daemon=True)
+            thread.start()
+            client.settimeout(60)
+            client.connect((SERVER, 8081))
+            for _ in range(50):
+                client.recv(1 << 16)
+            client.sendall(b"secret")
+            with pytest.raises(ConnectionResetError):
+                while client.recv(1 << 16):
+                    pass
+            joined(thread)
+        reports = running.stop()["reports"]
+    assert ended == ["ConnectionResetError"] and reports["closed"] == 1 and reports["reset_again"] >= 1

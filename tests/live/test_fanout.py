@@ -22,6 +22,7 @@ from sluice.engine.dispatch import Dispatch
 from sluice.engine.fanout import secret_of
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
+from tests.live.divided import rows, send_by_turns, tunnelled
 from tests.live.veth import PATIENCE, Veth, Watch, why_not
 from tests.support.capture import pcap
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
@@ -172,15 +173,6 @@ def send(wire: Veth, given: list[bytes]) -> None:
     wire.within(wire.client, out)
 
 
-def rows(path: Path) -> list[str]:
-    """Rows without times and without the number of the instance, which depends on the worker."""
-    found: list[str] = []
-    for line in path.read_text().splitlines():
-        row = {name: value for name, value in json.loads(line).items() if name not in ("first_ts", "last_ts", "flow")}
-        found.append(json.dumps(row, sort_keys=True))
-    return sorted(found)
-
-
 def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: Path) -> None:
     """Also with a filter, which the kernel evaluates for each socket; a tag that it takes off is restored."""
     given = frames(150)
@@ -204,15 +196,35 @@ def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: 
     assert summary["received"]["vlan_restored"] > 0
 
 
-def test_the_box_divides_packets_where_the_kernel_cannot(wire: Veth, tmp_path: Path) -> None:
+TUNNELS = STACK + "s += (s.ipv4 >> s.ipv4) + Pred(s.ipv4.header.protocol == 4)\n"
+
+
+def test_workers_hand_over_packets_of_tunnels(wire: Veth, tmp_path: Path) -> None:
+    """The kernel divides them by a hash of its own, as no program finds all keys of a packet."""
+    tunnels, capture, turns = tmp_path / "tunnels.py", tmp_path / "all.pcap", tunnelled(60)
+    given = [frame for turn in turns for frame in turn]
+    tunnels.write_text(TUNNELS)
+    capture.write_bytes(pcap(given, [1000.0] * len(given)))
+    alone = tmp_path / "alone.jsonl"
+    command = ["flows", "--stack", str(tunnels), "-r", str(capture), "--json", "-o", str(alone)]
+    done = subprocess.run([sys.executable, "-m", "sluice", *command], capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr
+    words = ("--stack", str(tunnels), "--workers", "2", "--dispatch", "kernel")
+    with live(wire, tmp_path, *words, "--filter", "ether src 02:00:00:00:00:02") as running:
+        with wire.socket(wire.client, socket.AF_PACKET, socket.SOCK_RAW) as end:
+            end.bind(("c0", 0))
+            send_by_turns(end, turns)
+        summary = running.stop()
+    assert rows(tmp_path / ROWS) == rows(alone)
+    assert (summary["packets"], summary["layers"]) == (len(given), json.loads(done.stdout)["layers"])
+    assert summary["dispatch"]["by"] == "kernel" and "keys of several workers" in summary["dispatch"]["reason"]
+    assert summary["dispatch"]["handed_over"] > 0 and summary["received"]["dropped_workers"] == 0
+
+
+def test_the_box_divides_packets_where_no_program_can(wire: Veth, tmp_path: Path) -> None:
     """In a stack with tunnels, of IP in IP."""
     tunnels = tmp_path / "tunnels.py"
-    tunnels.write_text(STACK + "s += (s.ipv4 >> s.ipv4) + Pred(s.ipv4.header.protocol == 4)\n")
-    words = ["--stack", str(tunnels), "--workers", "2"]
-    refused = [sys.executable, "-m", "sluice", "flows", "-i", "s0", *words, "--dispatch", "kernel"]
-    with wire.start(wire.server, refused, stderr=subprocess.PIPE) as done:
-        _, said = done.communicate(timeout=10 * PATIENCE)
-    assert done.returncode == 2 and "--dispatch kernel: a packet may have keys of several workers" in said
-    with live(wire, tmp_path, *words, "--dispatch", "auto") as running:
+    tunnels.write_text(TUNNELS)
+    with live(wire, tmp_path, "--stack", str(tunnels), "--workers", "2", "--dispatch", "auto") as running:
         summary = running.stop()
     assert summary["dispatch"]["by"] == "box" and "keys of several workers" in summary["dispatch"]["reason"]

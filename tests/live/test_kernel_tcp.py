@@ -57,7 +57,7 @@ class Talk:
         end.settimeout(PATIENCE)
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         reader = threading.Thread(target=self._read, args=(end, which), daemon=True)
-        if self.waits[which]:  # closes behind the other one
+        if self.waits[which]:  # closes after the other one
             self._read(end, which)
         else:
             reader.start()
@@ -165,7 +165,7 @@ def serve(network: Network, folder: Path) -> subprocess.Popen[bytes]:
 
 
 def ask(network: Network, names: list[str]) -> tuple[int, bytes, bytes]:
-    """Requests one behind the other on one connection: its port, what was sent, and all that came back."""
+    """Requests one after the other on one connection: its port, what was sent, and all that came back."""
     end = network.client.socket()
     end.settimeout(PATIENCE)
     end.connect((SERVER, 8080))

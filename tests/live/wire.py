@@ -39,8 +39,10 @@ def ip(*words: str) -> None:
 class Wire(Veth):
     """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, queues: int = 0) -> None:
+        """queues: of each device, for either direction; 0: as the kernel makes them."""
         name = own(name)
+        several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
         self.client, self.box, self.server, self.relay = f"{name}a", f"{name}m", f"{name}b", f"{name}r"
         self.close()  # of a run that was killed
         try:
@@ -48,7 +50,8 @@ class Wire(Veth):
                 ip("netns", "add", space)
                 ip("-n", space, "link", "set", "lo", "up")
             for space, device, other_space, other in self.links():
-                ip("link", "add", device, "netns", space, "type", "veth", "peer", "name", other, "netns", other_space)
+                peer = ["peer", "name", other, *several, "netns", other_space]
+                ip("link", "add", device, *several, "netns", space, "type", "veth", *peer)
                 for where, each in ((space, device), (other_space, other)):
                     ip("-n", where, "link", "set", each, "up")
                     words = f"-K {each} tx off sg off tso off gso off gro off".split()

@@ -196,7 +196,7 @@ def test_whole_messages_lose_nothing(stack: Compared) -> None:
 
 
 def test_a_loss_that_nobody_was_told_is_told_at_the_end(stack: Compared) -> None:
-    """The last packet was cut: the hole has nothing behind it."""
+    """The last packet was cut: the hole has nothing after it."""
     cut = packet(message(b"abcdef")[:5], 5)
     packets = [packet(message(b"one")), Packet(cut.data, 0, 1, len(cut.data) + 3)]
     assert lost(stack, packets) == [(1, NEAR, 0, 5, 8, "gap")]
@@ -236,11 +236,11 @@ def test_any_packets(stack: Compared) -> None:
             one = packet(data, at - len(data), src, dst, kind, len(packets))
             kept = len(one.data) - rnd.choice([0, 0, 0, 0, 0, min(5, len(data))])
             packets.append(Packet(one.data[:kept], one.time, 1, len(one.data)))
-        behind: dict[tuple[int, int], int] = {}
+        after: dict[tuple[int, int], int] = {}
         for event in seen(stack, packets, "lost"):
             who = event.instance, event.side
-            assert event.offset >= behind.get(who, 0)
-            behind[who] = event.offset + event.length
+            assert event.offset >= after.get(who, 0)
+            after[who] = event.offset + event.length
 
 
 IN_C = """

@@ -127,7 +127,7 @@ def test_any_segments_in_any_order(resyncing: Compared) -> None:
         assert bodies(resyncing, [head, *rest]) == (WANTED, [])
 
 
-def test_behind_a_gap_the_next_start_is_looked_for(small: Compared) -> None:
+def test_after_a_gap_the_next_start_is_looked_for(small: Compared) -> None:
     lost = message(b"never seen")
     later = [message(bytes([n] * 20)) for n in range(1, 6)]
     packets = [segment(0, message(b"first"))]

@@ -124,7 +124,7 @@ def only(found: list[tuple[str, Any]], name: str) -> list[Any]:
 
 
 def test_in_order_each_is_delivered_on_its_own(plain: Compared) -> None:
-    """The number wraps on the way. Event `data` tells what is behind the head, and the number of the unit."""
+    """The number wraps on the way. Event `data` tells what is after the head, and the number of the unit."""
     found = seen(plain, [packet(0, kind=FIRST), *units(8)])
     assert only(found, "whole") == [body(number) for number in range(8)]
     assert only(found, "data") == [(number, body(number)) for number in range(8)]
@@ -133,7 +133,7 @@ def test_in_order_each_is_delivered_on_its_own(plain: Compared) -> None:
 @pytest.mark.parametrize("there", [[], [0], [1], [3], [0, 1, 2], [0, 4], [2, 4, 5], [1, 3, 6]], ids=str)
 @pytest.mark.parametrize("to", range(8))
 def test_what_is_skipped_will_not_come(plain: Compared, to: int, there: list[int]) -> None:
-    """Holes before the position are gaps at once; what is held goes on; holes behind it stay."""
+    """Holes before the position are gaps at once; what is held goes on; holes after it stay."""
     sent = [packet(0, kind=FIRST), *(packet(number, body(number)) for number in there)]
     found = seen(plain, [*sent, packet(to, kind=SKIP)])
     reach = to
@@ -193,7 +193,7 @@ def test_the_first_copy_of_a_unit_stays(plain: Compared) -> None:
 
 
 def test_what_is_missing_is_given_up_at_the_end(plain: Compared) -> None:
-    """The units behind it are delivered, each to the layer above."""
+    """The units after it are delivered, each to the layer above."""
     packets = [packet(0, kind=FIRST), *units(9)[:2], units(9)[5], units(9)[3], units(9)[4]]
     found = seen(plain, packets)
     assert only(found, "gap") == [(2, 1, "close")]
@@ -261,7 +261,7 @@ def test_a_unit_that_the_snap_length_cut_is_passed_on_as_it_is(plain: Compared) 
 
 
 def test_without_memory_a_hole_is_given_up(plain: Compared) -> None:
-    """The unit behind it needs none. The interpreter has all the memory it wants."""
+    """The unit after it needs none. The interpreter has all the memory it wants."""
     events, counters = run_compiled(
         plain, [packet(0, kind=FIRST), packet(1, bytes(900)), packet(2, b"x")], Settings(memory=64, max_instances=4)
     )

@@ -121,8 +121,8 @@ def tellings(stack: Compared, packets: list[Packet]) -> list[dict[str, Any]]:
     return [dict(zip(names, values, strict=True)) for layer, name, _, _, values in events if name == "told"]
 
 
-def test_what_waits_behind_a_hole_at_the_end(stack: Compared) -> None:
-    """Either side leaves a piece behind a hole; at the end each comes with its own side's values."""
+def test_what_waits_after_a_hole_at_the_end(stack: Compared) -> None:
+    """Either side leaves a piece after a hole; at the end each comes with its own side's values."""
     packets = [
         packet(True, 10, b"a", 7),
         packet(False, 500, b"x", 9),

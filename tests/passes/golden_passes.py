@@ -5,9 +5,9 @@
     --
     graph ... (after)
 
-The registers of instance and context that a graph uses are declared as it needs them, so that a case is
-nothing but its graph. Both sides must satisfy the verifier. With SLUICE_UPDATE_GOLDEN=1 in the environment
-the right sides are written anew; look at the difference before you believe it.
+The registers of the instance and the context that a graph uses are declared automatically, so that a case consists of
+its graph. Both sides must satisfy the verifier. With SLUICE_UPDATE_GOLDEN=1 in the environment
+the right sides are replaced; look at the difference before you believe it.
 """
 
 import os
@@ -45,7 +45,7 @@ def cases(file: str) -> list[Case]:
 
 
 def program_of(graph: Graph) -> Program:
-    """A program around a main graph, with all that the graph uses and does not declare."""
+    """A program around a main graph, which declares everything that the graph uses."""
     registers = graph.registers().values()
     kept = [reg for reg in registers if reg.space in ("perm", "inst")]
     fields = tuple((reg, 3 if reg.name == "inst.state" else 0) for reg in kept)
@@ -74,13 +74,13 @@ def program_of(graph: Graph) -> Program:
 
 
 def shape_of(call: Call) -> EventShape:
-    """An event that has the fields which a Call gives it."""
+    """An event with the fields that a Call gives values for."""
     fields = tuple((f"f{n}", 0 if is_bytes(item) else 64) for n, item in enumerate(call.values))
     return EventShape(call.event, fields, "")
 
 
 def check(case: Case, file: str, run: Callable[[Program], Program]) -> None:
-    """The pass makes of the left side the right one, leaves its input alone, and finds nothing more to do."""
+    """The pass transforms the left side into the right one, does not change its input, and is idempotent."""
     program = program_of(parse_graph(case.before))
     verify(program)
     before = print_graph(program.layers["g"].main)
@@ -96,7 +96,7 @@ def check(case: Case, file: str, run: Callable[[Program], Program]) -> None:
 
 
 def update(file: str, case: Case, after: str) -> None:
-    """Write the right side of a case anew."""
+    """Replace the right side of a case."""
     intro = (FOLDER / file).read_text().split("\n== ")[0].rstrip() + "\n"
     found = [Case(c.name, c.before, after if c.name == case.name else c.after) for c in cases(file)]
     text = "".join(f"\n== {c.name}\n{c.before}--\n{c.after}" for c in found)
@@ -104,7 +104,7 @@ def update(file: str, case: Case, after: str) -> None:
 
 
 def check_graphs(file: str, graphs: list[Graph | None]) -> None:
-    """Graphs that a pass made of a real stack are those of the golden file, whatever lines they came from."""
+    """Graphs that a pass made of a real stack equal those of the golden file, but for the lines of the description."""
     lines = [line.split(" ;")[0].rstrip() for graph in graphs if graph for line in print_graph(graph).splitlines()]
     text = "\n".join(lines) + "\n"
     if UPDATE:

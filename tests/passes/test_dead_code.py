@@ -1,4 +1,4 @@
-"""Golden cases of what passes clean up with; see tests/golden/passes/dead_code.txt."""
+"""Golden cases of the removal of dead code; see tests/golden/passes/dead_code.txt."""
 
 from functools import partial
 

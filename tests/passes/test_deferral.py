@@ -1,4 +1,4 @@
-"""Pass `deferral`: what packets owe a layer that keeps book, see tests/golden/passes/deferral.txt."""
+"""Pass `deferral`: a layer that only updates state is deferred to stage 2; see tests/golden/passes/deferral.txt."""
 
 # pyright: reportAttributeAccessIssue=false
 from __future__ import annotations
@@ -47,16 +47,16 @@ def gtp() -> Program:
 
 
 def turns(program: Program) -> set[str]:
-    """The layers that packets owe a turn."""
+    """The layers that defer work to stage 2."""
     return {name for name, layer in program.layers.items() if layer.deferred is not None}
 
 
 def test_golden(gtp: Program):
-    """The way of a datagram to GTP and, for its turn, the look-up of its conversation."""
+    """The path of a datagram to GTP and, in stage 2, the look-up of its conversation."""
     check_graphs("deferral.txt", [gtp.layers["udp"].stateless, gtp.layers["udp"].deferred])
 
 
-def test_packets_pass_the_outer_udp_before_their_turn(gtp: Program):
+def test_packets_pass_the_outer_udp_in_stage_1(gtp: Program):
     assert turns(gtp) == {"udp"}
     assert {name for name, layer in gtp.layers.items() if layer.stateless is not None} == {
         *("eth", "ipv4", "udp", "gtp", "inner")
@@ -64,15 +64,15 @@ def test_packets_pass_the_outer_udp_before_their_turn(gtp: Program):
 
 
 def test_others_wait(gtp: Program):
-    """A datagram that does not go to GTP only ends in its turn, so it begins the layer anew then."""
+    """A datagram that is not forwarded to GTP enters the main graph in stage 2."""
     graph = gtp.layers["udp"].stateless
     assert graph is not None
     (led,) = [i for i in graph.instructions() if isinstance(i, NextDeferring)]
     assert led.layer == "gtp"
 
 
-def test_who_hears_of_conversations_hears_it_in_the_packets_turn():
-    """An event of the layer, or of another one of its table, sees the packet: none passes it before."""
+def test_no_deferral_if_conversations_have_a_subscriber():
+    """An event of the layer, or of another layer of its table, reads the packet."""
     assert turns(run(build(find_stack("gtp"), STREAMS | {Hook("udp", "end")}))) == set()
 
 
@@ -91,7 +91,7 @@ def nested() -> Stack:
 
 @pytest.mark.parametrize("stack", [nested, in_matrix(lambda: find_stack("everything"), id="everything")])
 def test_a_tunnel_within_itself_waits(stack: Callable[[], Stack]):
-    """Each of its layers may end instances that others of the packet's way came by."""
+    """Each of its layers may end instances that other layers of the path have updated."""
     assert turns(run(build(stack(), STREAMS))) == set()
 
 
@@ -99,7 +99,7 @@ def test_without_stateless_graphs_before_it_there_is_none():
     assert turns(run(build(find_stack("gtp"), STREAMS), ["deferral"])) == set()
 
 
-def test_twice_is_once(gtp: Program):
+def test_idempotent(gtp: Program):
     assert deferral.run(gtp) is gtp
 
 
@@ -164,8 +164,8 @@ SLUICE_DESTROY
 """
 
 
-def test_what_is_kept_of_a_conversation_is_given_up_on_the_way_of_its_packet():
-    """A function hears of no event of the conversation, and yet of what it kept for it, which asks for the way."""
+def test_state_of_a_conversation_ends_with_the_path_of_its_packet():
+    """A function subscribes to no event of the conversation, but its state for it ends, and the end reads the path."""
     packets = [tunnelled(number % 5, connection(number % 3)[number % 4]) for number in range(60)]
     stack, told = find_stack("gtp"), read_c_function("destroys", DESTROYS, "destroys.c")
     found: list[dict[str, int]] = []
@@ -181,7 +181,7 @@ def test_what_is_kept_of_a_conversation_is_given_up_on_the_way_of_its_packet():
 
 
 def test_a_layer_whose_name_is_a_word_of_c():
-    """What packets carry to its turn is named by it."""
+    """The C names of the operands that a pending packet carries contain the layer's name."""
     stack: Any = Stack("words", depth=16)
     stack.eth, stack.ipv4, stack.short = ethernet_parser(), ipv4_parser(), udp_parser()
     stack.gtp, stack.inner, stack.tcp = gtp_parser(), ipv4_parser(), tcp_parser()
@@ -215,15 +215,15 @@ traffic = st.lists(st.tuples(st.sampled_from(list(BOXES)), drawn() | seeded), mi
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(what=chosen, tried=traffic)
-def test_random_layers_that_keep_book(way: str, what: Chosen, tried: list[tuple[str, list[Packet] | Seeded]]):
-    """With all passes, and without one: who hears of the layer above hears the same, of the same instances."""
+def test_random_layers_with_deferred_work(way: str, what: Chosen, tried: list[tuple[str, list[Packet] | Seeded]]):
+    """With all passes, and without one: the layer above emits the same events, of the same instances."""
     library = made(what, way)
     for kind, packets in tried:
         assert_same(library, packets.packets() if isinstance(packets, Seeded) else packets, BOXES[kind])
 
 
-def test_random_layers_have_turns():
-    """So that the test before this one tells something."""
+def test_random_layers_defer():
+    """Otherwise the previous test would not test deferral."""
     found = 0
     for seed in range(60):
         with warnings.catch_warnings():

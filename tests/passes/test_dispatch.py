@@ -1,4 +1,4 @@
-"""Pass `dispatch`: for which worker packets are, see tests/golden/passes/dispatch.txt; and what must not matter."""
+"""Pass `dispatch`: the worker of a packet, see tests/golden/passes/dispatch.txt; and what must not influence it."""
 
 import dataclasses
 from collections import Counter
@@ -27,7 +27,7 @@ from tests.support.stacks import whole
 WORKERS = 7
 SEGMENT = tcp(1234, 80, 1, "A", b"data")
 BODIES = [(SEGMENT, TCP), (udp(1, 2, b"x"), UDP), (bytes([8, 0, 0, 0, 0, 1, 0, 1]), 1), (b"", 59), (bytes(20), 99)]
-"""What IP packets carry, and its protocol; none of which may matter."""
+"""Payloads of IP packets with their protocols, which must not influence the worker."""
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +41,13 @@ def dealt() -> Dispatch:
 
 
 def test_golden(tcp_ip: Program):
-    """Nothing is asked that only refuses, and no list is gone through for what is known before it."""
+    """No test that only rejects, and no loop over a list if the key is known before it."""
     names = ("eth", "ipv4", "ipv6", "ah6", "frag", "tcp_over_ipv6")
     check_graphs("dispatch.txt", [tcp_ip.layers[name].dispatch for name in names])
 
 
-def test_only_layers_on_the_way_to_the_first_with_instances(tcp_ip: Program):
-    """A packet comes to TCP over IPv4 only through IPv4, which has decided; over IPv6 it decides itself."""
+def test_only_layers_on_the_path_to_the_first_with_instances(tcp_ip: Program):
+    """TCP over IPv4 is entered only from IPv4, which has decided; over IPv6, TCP decides."""
     found = {name for name, layer in tcp_ip.layers.items() if layer.dispatch is not None}
     assert {"eth", "vlan", "ipv4", "ipv6", "ext", "tcp_over_ipv6"} <= found
     assert not found & {"tcp_over_ipv4", "udp_over_ipv4", "arp", "ah"}
@@ -69,7 +69,7 @@ def test_it_finds_nothing_more_to_do(tcp_ip: Program):
 
 
 def test_it_leaves_no_trace_and_leads_to_layers_that_know(tcp_ip: Program):
-    """The verifier refuses what else it could be."""
+    """The verifier rejects everything else."""
     eth_layer = tcp_ip.layers["eth"]
     parameters = eth_layer.main.parameters
     for instructions in ([Count("x"), Return(ZERO)], [NextDispatch("arp", parameters[0])]):
@@ -79,19 +79,19 @@ def test_it_leaves_no_trace_and_leads_to_layers_that_know(tcp_ip: Program):
             verify(dataclasses.replace(tcp_ip, layers=layers))
 
 
-def test_a_key_behind_a_list():
-    """The list is gone through to where the key is."""
+def test_a_key_after_a_list():
+    """The graph iterates over the list up to the key."""
 
     class part(layout):
         length = Bit(8)
         text = Bit(length << 3)
 
-    class behind(layout):
+    class after(layout):
         number = Bit(8)
 
     p: Any = Connectionless("p")
-    p.header = AnyUntil([part], (part.length != 0) | (p.cursor == 0)) + behind
-    p.selector = [behind.number]
+    p.header = AnyUntil([part], (part.length != 0) | (p.cursor == 0)) + after
+    p.selector = [after.number]
     stack = Stack("listed")
     stack.p = p
     worker = Dispatch(compile_stack(stack), 1 << 20, seed=1).worker
@@ -101,7 +101,7 @@ def test_a_key_behind_a_list():
 
 @given(st.data(), st.booleans())
 def test_both_directions_and_all_pieces_are_for_one_worker(dealt: Dispatch, data: st.DataObject, v4: bool):
-    """Whatever the ports and the protocol, whole or in fragments, tagged or not."""
+    """With any ports and protocol, in one piece or in fragments, tagged or not."""
     size = 4 if v4 else 16
     a, b = (data.draw(st.binary(min_size=size, max_size=size)) for _ in range(2))
     segment = tcp(data.draw(st.integers(0, 65535)), 80, 1, "A", bytes(64))
@@ -118,7 +118,7 @@ def test_both_directions_and_all_pieces_are_for_one_worker(dealt: Dispatch, data
 
 
 def test_a_source_route_leads_to_its_last_address(dealt: Dispatch):
-    """A datagram on a route goes to the worker of the connection, as do its fragments (RFC 791, 3.1; RFC 8200, 4.4)."""
+    """A source-routed datagram has the worker of its connection, as do its fragments (RFC 791, 3.1; RFC 8200, 4.4)."""
     for n in range(20):
         a, b, hop = (bytes([10, n, 0, last]) for last in (1, 2, 3))
         for kind in (131, 137):
@@ -143,7 +143,7 @@ def test_hosts_are_dealt_out_evenly():
     assert all(850 < n < 1150 for n in share.values()), share
 
 
-def test_who_does_not_know_the_seed_does_not_know_the_worker():
+def test_the_worker_depends_on_the_seed():
     frames = [eth(ip4(b"", TCP, bytes([10, 0, 0, n]), bytes([10, 0, 1, n]))) for n in range(100)]
     one, other = (Dispatch(whole(), WORKERS, seed=seed) for seed in (1, 2))
     same = sum(one.worker(frame) == other.worker(frame) for frame in frames)
@@ -153,7 +153,7 @@ def test_who_does_not_know_the_seed_does_not_know_the_worker():
 
 
 def test_a_worker_is_there_for_every_packet(dealt: Dispatch):
-    """Also for those that are cut, malformed, or of a link type that nobody knows."""
+    """Also for packets that are cut, malformed, or of an unknown link type."""
     whole_packet = eth(ip4(SEGMENT, TCP))
     for size in range(len(whole_packet) + 1):
         assert dealt.worker(whole_packet[:size], length=len(whole_packet)) in range(WORKERS)
@@ -163,7 +163,7 @@ def test_a_worker_is_there_for_every_packet(dealt: Dispatch):
 
 
 def test_tunnels_in_tunnels_end(dealt: Dispatch):
-    """Deeper than any packet may be nested it comes to no instance, so it does not matter what is in it."""
+    """Beyond the maximum depth a packet reaches no instance, so its content has no influence."""
     frames = [eth(ip6(b"", 59, bytes([n] * 16)), *[1] * tags) for tags in (10, 200) for n in range(50)]
     workers = list(map(dealt.worker, frames))
     assert len(set(workers[:50])) > 1 and len(set(workers[50:])) == 1
@@ -174,8 +174,8 @@ def test_without_the_pass_all_is_for_one_worker():
     assert len({dealt.worker(eth(ip4(b"", TCP, bytes([10, 0, 0, n])))) for n in range(50)}) == 1
 
 
-def test_decisions_are_of_one_shape_for_all_who_share(tcp_ip: Program):
-    """All who decide about IPv6 hash two halves of one address each."""
+def test_layers_that_share_instances_hash_keys_of_one_shape(tcp_ip: Program):
+    """All layers that decide for IPv6 hash two halves of one address each."""
     graphs = [layer.dispatch for layer in tcp_ip.layers.values() if layer.dispatch is not None]
     shapes = {(len(i.key), len(i.reverse)) for graph in graphs for i in graph.instructions() if isinstance(i, Decision)}
     assert shapes == {(1, 1)}

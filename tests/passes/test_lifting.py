@@ -20,7 +20,7 @@ def test_golden(case: Case):
 
 @pytest.fixture(scope="module")
 def simple() -> Program:
-    """TCP/IP as the pass gets it."""
+    """TCP/IP after the passes before this one."""
     built = build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")}))
     return constants.run(built)
 
@@ -32,8 +32,8 @@ def test_growth_has_a_bound(simple: Program):
             assert len(after.blocks) <= len(before.blocks) * 3 // 2 + lifting.SMALL
 
 
-def test_a_datagram_in_one_piece_asks_nothing_of_an_instance(simple: Program):
-    """The way of nearly all packets through IPv4: neither look-up nor sequence, nor an end of what was not begun."""
+def test_a_datagram_in_one_piece_uses_no_instance(simple: Program):
+    """The path of nearly all packets through IPv4 has no look-up, no sequence, and no end of an instance."""
     graph = lifting.run(simple).layers["ipv4"].main
     seen: set[str] = set()
     waiting = [graph.entry]

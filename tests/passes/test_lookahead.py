@@ -1,4 +1,4 @@
-"""Pass `lookahead`: what is foreseen of packets, see tests/golden/passes/lookahead.txt; what is not; and for whom."""
+"""Pass `lookahead`: which look-ups are predicted, see tests/golden/passes/lookahead.txt, and for which layers."""
 
 from typing import Any
 
@@ -26,18 +26,18 @@ def tcp_ip() -> Program:
 
 
 def test_golden(tcp_ip: Program):
-    """The way of a packet to its connection, through lists of options and refusals that are not asked for."""
+    """The path of a packet to its connection skips lists of options and requirements."""
     graphs = [tcp_ip.layers[name].lookahead for name in ("eth", "ipv4", "tcp_over_ipv4", "tcp_over_ipv6")]
     check_graphs("lookahead.txt", graphs)
 
 
-def test_every_look_up_is_foreseen_also_of_fragments(tcp_ip: Program):
+def test_every_look_up_is_predicted_also_of_fragments(tcp_ip: Program):
     for layer in tcp_ip.layers.values():
         if layer.lookahead is not None and layer.layer in ("tcp", "udp", "ipv4", "frag"):
             assert any(isinstance(i, Prefetch) for i in layer.lookahead.instructions()), layer.name
 
 
-def test_nobody_is_asked_for_whom_no_look_up_comes():
+def test_no_graph_for_layers_without_look_ups_above():
     class head(layout):
         kind = Bit(8)
 
@@ -52,7 +52,7 @@ def test_nobody_is_asked_for_whom_no_look_up_comes():
 
 
 def test_through_a_tunnel_to_the_second_table():
-    """The look-up of the outer UDP does not end the way: behind it the inner TCP's is foreseen too."""
+    """The look-up of the outer UDP does not end the path: that of the inner TCP is predicted as well."""
     gtp = run(build(find_stack("gtp"), frozenset({Hook("tcp", "data")})))
     waiting, found, tables = ["eth"], set[str](), set[str]()
     while waiting:
@@ -67,7 +67,7 @@ def test_through_a_tunnel_to_the_second_table():
 
 
 def test_it_leaves_no_trace(tcp_ip: Program):
-    """The verifier refuses what does, in a lookahead graph."""
+    """The verifier rejects a lookahead graph with effects."""
     verify(tcp_ip)
     eth = tcp_ip.layers["eth"]
     for instruction in (Count("x"), NextLayer("ipv4", eth.main.parameters[0])):
@@ -83,7 +83,7 @@ def test_it_leaves_no_trace(tcp_ip: Program):
 
 
 def test_slots_of_one_packet_are_not_those_of_another():
-    """Two packets of one burst, the second cut behind IPv4's header: what the first left is not taken for its own."""
+    """Two packets of one burst, the second cut after IPv4's header: it does not use the slots of the first."""
     stack = watch_all(find_stack("tcp_ip"))
     ethernet = bytes(12) + b"\x08\x00"
     ip = bytes([0x45, 0, 0, 40, 0, 0, 0, 0, 64, 6, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8])
@@ -94,17 +94,17 @@ def test_slots_of_one_packet_are_not_those_of_another():
     assert len([event for event in result.events if (event.layer, event.name) == ("tcp_over_ipv4", "created")]) == 1
 
 
-def test_nothing_is_foreseen_of_a_key_behind_a_list():
+def test_a_key_after_a_list_is_not_predicted():
     class part(layout):
         length = Bit(8)
         text = Bit(length << 3)
 
-    class behind(layout):
+    class after(layout):
         number = Bit(8)
 
     p: Any = Connectionless("p")
-    p.header = AnyUntil([part], (part.length != 0) | (p.cursor == 0)) + behind
-    p.selector = [behind.number]
+    p.header = AnyUntil([part], (part.length != 0) | (p.cursor == 0)) + after
+    p.selector = [after.number]
     stack = Stack("listed")
     stack.p = p
     made = watch_all(stack)

@@ -1,4 +1,4 @@
-"""One path for both sides (sluice.passes.merge_sides), and what it does of the fields of each."""
+"""Pass `merge_sides`: one path for both sides, which selects fields by the side."""
 
 import random
 from dataclasses import replace
@@ -17,7 +17,7 @@ from sluice.ir.interpreter.expressions import number, set_number
 from sluice.ir.text import parse_graph, print_graph
 from sluice.ir.verify import VerifyError, verify
 from sluice.lower.build import build
-from sluice.passes.merge_sides import Fields, mirrored
+from sluice.passes.merge_sides import Fields, merged
 from sluice.passes.pipeline import PASSES, run
 from sluice.stacks.find import find_stack
 
@@ -32,7 +32,7 @@ def exchanged(expression: Expr) -> Expr:
 
 
 def twin(block: Block) -> Block:
-    """What a block of the way of side 0 is on the way of side 1."""
+    """The mirror image, on the path of side 1, of a block of the path of side 0."""
 
     def lead(to: str) -> str:
         return to.replace("no", "yes")
@@ -59,7 +59,7 @@ def any_expression(choose: random.Random, depth: int = 2) -> Expr:
 
 
 def any_ways(choose: random.Random) -> Graph:
-    """A branch on the side, and a way for each, which is the mirror image of the other one."""
+    """A branch on the side, and a path for each side; one is the mirror image of the other."""
     count = choose.randrange(1, 6)
     blocks = {"end": Block("end", [Return(ZERO)])}
     for at in range(count):
@@ -77,7 +77,7 @@ def any_ways(choose: random.Random) -> Graph:
 
 
 def spoilt(graph: Graph, choose: random.Random) -> None:
-    """Something of one way is another thing, or more leads to it."""
+    """The paths differ in one instruction, or one has another predecessor."""
     name = choose.choice([name for name in graph.blocks if name.startswith("yes")])
     body = list(graph.blocks[name].body)
     match choose.randrange(5):
@@ -98,7 +98,7 @@ def spoilt(graph: Graph, choose: random.Random) -> None:
 
 
 def ended(graph: Graph, state: dict[Reg, int]) -> dict[Reg, int]:
-    """What registers are when a graph has ended."""
+    """The values of registers after a graph."""
     state = dict(state)
 
     def field(register: Reg) -> Reg:
@@ -131,9 +131,9 @@ def ended(graph: Graph, state: dict[Reg, int]) -> dict[Reg, int]:
 
 
 def check(graph: Graph, choose: random.Random) -> bool:
-    """What a graph does is done by one way for both sides; whether there is one."""
+    """The merged graph has the same effects. Returns whether anything was merged."""
     pairs: Fields = {}
-    one_path = mirrored(graph, FIELDS, pairs)
+    one_path = merged(graph, FIELDS, pairs)
     for _ in range(20):
         state = {reg: choose.randrange(4) for reg in (*FIELDS, OTHER)} | {SIDE: choose.randrange(2)}
         assert ended(one_path, state) == ended(graph, state)
@@ -141,7 +141,7 @@ def check(graph: Graph, choose: random.Random) -> bool:
     return one_path is not graph
 
 
-def test_ways_that_are_mirror_images_become_one() -> None:
+def test_mirror_images_become_one_path() -> None:
     for seed in range(500):
         choose = random.Random(seed)
         graph = any_ways(choose)
@@ -158,8 +158,8 @@ def test_others_do_not() -> None:
     assert merged == 0
 
 
-def test_the_side_is_asked_again() -> None:
-    """Within one of the ways, which are mirror images of each other, too."""
+def test_a_second_branch_on_the_side() -> None:
+    """Within the paths, which are mirror images of each other."""
 
     def block(name: str, target: Reg, value: int, end: Instruction) -> Block:
         return Block(name, [Assign(target, Const(value)), end])
@@ -186,7 +186,7 @@ def tcp_ip() -> Program:
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_several_branches_share_pairs(step: int) -> None:
-    """Also where ways read the side and both of a pair, lead back to the branch, and one is read by its name later."""
+    """Also if paths read the side and both fields of a pair, or return to the branch, or if a field is read later."""
 
     def first(name: str, mine: Reg, its: Reg) -> Block:
         does = [Assign(BOTH, mine), Assign(mine, its), Assign(OTHER, SIDE), Assign(its, BOTH)]
@@ -206,11 +206,11 @@ def test_several_branches_share_pairs(step: int) -> None:
     ]
     graph = Graph("several", "begin", (SIDE,), {one.name: one for one in blocks})
     assert check(graph, random.Random(step))
-    assert {"yes", "yes2"}.isdisjoint(mirrored(graph, FIELDS, {}).blocks)
+    assert {"yes", "yes2"}.isdisjoint(merged(graph, FIELDS, {}).blocks)
 
 
-def test_ways_that_lead_elsewhere() -> None:
-    """Into each other, or to where others lead: whatever becomes one way does the same."""
+def test_paths_that_leave_to_other_blocks() -> None:
+    """Into each other, or to blocks with other predecessors: the merged graph has the same effects."""
     merged = 0
     for seed in range(3000):
         choose = random.Random(seed)
@@ -233,11 +233,11 @@ def test_a_field_has_one_partner() -> None:
         return Graph(graph, "begin", (), blocks)
 
     pairs: Fields = {}
-    assert "yes" not in mirrored(ways("first", MINE[0], ITS[0]), FIELDS, pairs).blocks
-    assert "yes" not in mirrored(ways("turned", ITS[0], MINE[0]), FIELDS, pairs).blocks
-    assert "yes" in mirrored(ways("another", MINE[0], ITS[1]), FIELDS, pairs).blocks
-    assert "yes" in mirrored(ways("other size", MINE[1], Reg("perm.wide", 16)), FIELDS, pairs).blocks
-    assert "yes" in mirrored(ways("no field", OTHER, Reg("v.more", 8)), FIELDS, pairs).blocks
+    assert "yes" not in merged(ways("first", MINE[0], ITS[0]), FIELDS, pairs).blocks
+    assert "yes" not in merged(ways("turned", ITS[0], MINE[0]), FIELDS, pairs).blocks
+    assert "yes" in merged(ways("another", MINE[0], ITS[1]), FIELDS, pairs).blocks
+    assert "yes" in merged(ways("other size", MINE[1], Reg("perm.wide", 16)), FIELDS, pairs).blocks
+    assert "yes" in merged(ways("no field", OTHER, Reg("v.more", 8)), FIELDS, pairs).blocks
     assert pairs == {MINE[0]: ITS[0]}
 
 

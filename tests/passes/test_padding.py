@@ -1,4 +1,4 @@
-"""Pass `padding`: lists that are as most are, see tests/golden/passes/padding.txt; and lists that are otherwise."""
+"""Pass `padding`: lists with the usual layout, see tests/golden/passes/padding.txt; and other lists."""
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,7 @@ from tests.support.packets import TCP, eth, ip4, tcp
 GOLDEN = cases("padding.txt")
 STREAMS = frozenset({Hook("tcp", "data")})
 TIMESTAMPS = bytes([1, 1, 8, 10, 0, 0, 1, 2, 0, 0, 3, 4])
-"""As RFC 7323, appendix A, has them."""
+"""The layout of RFC 7323, appendix A."""
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: case.name)
@@ -31,7 +31,7 @@ def test_golden(case: Case):
 
 
 def compared_words(graph: Graph) -> list[int]:
-    """What words of a list are compared with."""
+    """The values that the words of a list are compared with."""
     found: list[int] = []
     for instruction in graph.instructions():
         match instruction:
@@ -51,14 +51,14 @@ def test_the_options_of_most_segments(passes: str):
 
 
 def test_only_main_graphs():
-    """A lookahead graph goes past a list whatever is in it: the pass would have it look at lists for nothing."""
+    """A lookahead graph skips lists, so that the pass would only add tests."""
     program = run(build(find_stack("tcp_ip"), STREAMS))
     for layer in program.layers.values():
         assert layer.lookahead is None or not compared_words(layer.lookahead)
 
 
-def test_padding_of_zeros_stands_behind():
-    """A byte of 0 fills up what is left behind an option, so that it is none to expect in front."""
+def test_zeros_are_no_padding_in_front():
+    """A byte of 0 ends the list: it is padding after an option, not in front of one."""
     (case, *_) = GOLDEN
     text = case.before.replace("Branch((local.kind == 1)) yes: byte, no: not byte", "Goto() to: not byte")
     graph = padding.run(program_of(parse_graph(text))).layers["g"].main
@@ -66,7 +66,7 @@ def test_padding_of_zeros_stands_behind():
 
 
 def changed(old: str, new: str) -> list[int]:
-    """What words are compared with in the first case, with something else in it."""
+    """The compared values of the first case after a change of its text."""
     text = GOLDEN[0].before
     assert old in text
     return compared_words(padding.run(program_of(parse_graph(text.replace(old, new)))).layers["g"].main)
@@ -90,7 +90,7 @@ def test_an_end_that_more_than_one_value_tells():
 
 
 def joins(old: str, new: str) -> str:
-    """Where the way through a list of known bytes joins the others, in the second case, with something else in it."""
+    """The block where the path joins the others, in the second case after a change of its text."""
     text = GOLDEN[1].before
     assert old in text
     main = padding.run(program_of(parse_graph(text.replace(old, new)))).layers["g"].main
@@ -112,7 +112,7 @@ def joins(old: str, new: str) -> str:
         pytest.param("  mark.end:u32 =", "  Count('told')\n  mark.end:u32 =", "on the wire", id="an effect"),
     ],
 )
-def test_what_stands_behind_a_list_goes_along_as_far_as_its_length_decides_it(old: str, new: str, to: str):
+def test_the_path_continues_as_far_as_the_length_decides(old: str, new: str, to: str):
     assert joins(old, new) == to
 
 
@@ -136,7 +136,7 @@ def segment(number: int, time: int, options: bytes, cut: int = 0) -> Packet:
 
 LISTS = [
     TIMESTAMPS,
-    TIMESTAMPS[2:] + bytes([1, 1]),  # padding behind
+    TIMESTAMPS[2:] + bytes([1, 1]),  # padding after it
     TIMESTAMPS[2:] + bytes(2),
     bytes([1, 1, 8, 11]) + TIMESTAMPS[4:],  # another length
     bytes([1, 0, 8, 10]) + TIMESTAMPS[4:],
@@ -151,7 +151,7 @@ LISTS = [
 @pytest.mark.parametrize("options", LISTS)
 @pytest.mark.parametrize("cut", [0, 10, 11, 15, 21, 22, 23])
 def test_lists_that_differ(made: Compared, options: bytes, cut: int):
-    """In one thing from most: what becomes of them, also of broken and of cut ones, is the same as without passes."""
+    """In one respect from the usual layout. The result, also for invalid and cut lists, is that without passes."""
     assert_same(made, [segment(n, n, options if n % 2 else TIMESTAMPS, cut if n % 2 else 0) for n in range(6)])
 
 

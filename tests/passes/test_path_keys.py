@@ -92,6 +92,6 @@ def test_paths_that_know_different_things_are_kept_apart() -> None:
 
 @pytest.mark.parametrize("stack", ["sctp", "quic", "everything"])
 def test_a_loop_whose_end_is_not_known_is_passed_once(stack: str) -> None:
-    """Also where no other pass has divided its rounds: the verifier requires that every block leads to an end."""
+    """Also if no other pass has duplicated its iterations: the verifier requires a path from every block to an end."""
     layers = run(build(find_stack(stack)), ["path_keys"]).layers
     assert sum(layer.path is not None for layer in layers.values()) > 3

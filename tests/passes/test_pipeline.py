@@ -1,4 +1,4 @@
-"""The pipeline: passes by name, the verifier behind each, nothing left to do the second time."""
+"""The pipeline: passes by name, the verifier after each, nothing left to do the second time."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -17,59 +17,23 @@ from sluice.lang import (
     PSM,
     Assemble,
     Assign,
-    Bit,
     Connectionless,
     If,
     Pred,
     PSMState,
     Sequence,
     Stack,
-    UInt,
-    layout,
 )
 from sluice.lower.build import build
 from sluice.passes import pipeline
 from sluice.passes.pipeline import PASSES, Pass, UnknownPassError, run
 from sluice.stacks.find import find_stack
+from tests.ir.descriptions import eth_parser, ip_hdr, ip_temp
 from tests.support.budget import in_matrix
 
 LARGER = ("dispatch", "lifting", "prediction", "forwarding", "split_stateless", "sinking", "lookahead", "padding")
-"""Passes that may write a block more than once, or a graph of their own."""
-
-
-class eth_hdr(layout):
-    dmac = Bit(48)
-    smac = Bit(48)
-    type = UInt(16)
-
-
-class ip_hdr(layout):
-    version = Bit(4)
-    ihl = Bit(4)
-    tos = Bit(8)
-    tot_len = UInt(16)
-    id = Bit(16)
-    blank = Bit(1)
-    dont_frag = Bit(1)
-    more_frag = Bit(1)
-    f1 = Bit(5)
-    f2 = Bit(8)
-    ttl = Bit(8)
-    protocol = Bit(8)
-    check = Bit(16)
-    saddr = Bit(32)
-    daddr = Bit(32)
-
-
-class ip_temp(layout):
-    offset = Bit(16)
-    length = Bit(16)
-
-
-def eth_parser() -> Any:
-    eth: Any = Connectionless()
-    eth.header = eth_hdr
-    return eth
+LARGER += ("lazy_init",)
+"""Passes that may write a block more than once, a graph of their own, or instructions of their own."""
 
 
 def ip_parser() -> Any:
@@ -167,7 +131,8 @@ def test_unknown_name(program: Program):
     assert str(caught.value) == (
         "unknown pass 'constant': do you mean 'constants'? "
         "Known are dispatch, constants, lifting, prediction, forwarding, tails, path_keys, split_stateless, deferral, "
-        "sinking, template, lookahead, padding, merge_sides (or 'all', 'none')"
+        "sinking, template, lookahead, padding, merge_sides, lazy_init, header_prefetch, short_circuit "
+        "(or 'all', 'none')"
     )
     with pytest.raises(UnknownPassError, match=r"^unknown pass 'x'. Known are dispatch, constants, .* \(or"):
         run(program, "x")
@@ -274,7 +239,7 @@ def without_checks(program: Program) -> Program:
 
 @pytest.mark.parametrize("at, size", [(0, 1006), (3, 1014), (len(PASSES), 1014)])
 def test_verifier_names_the_pass_that_did_it(program: Program, at: int, size: int, monkeypatch: pytest.MonkeyPatch):
-    """Wherever it stands, and whatever others did behind it."""
+    """At any place of the pipeline, and whatever passes after it do."""
     monkeypatch.setattr(pipeline, "PASSES", (*PASSES[:at], Pass("broken", without_checks), *PASSES[at:]))
     with pytest.raises(VerifyError, match=rf"^after pass 'broken': graph 'eth'.* reads {size} bytes") as caught:
         run(program)

@@ -1,4 +1,4 @@
-"""Golden cases of pass `sinking`, see tests/golden/passes/sinking.txt; and what it makes of TCP."""
+"""Golden cases of pass `sinking`, see tests/golden/passes/sinking.txt; and its effect on TCP."""
 
 import pytest
 
@@ -19,8 +19,8 @@ def test_golden(case: Case):
     check(case, FILE, sinking.run)
 
 
-def test_flags_are_read_behind_the_options():
-    """What TCP's header says of its order is read where it is asked for, not before the list of options."""
+def test_fields_are_read_after_the_options():
+    """Fields of TCP's header that only rare paths use are loaded there, not before the list of options."""
     main = run(build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")}))).layers["tcp_over_ipv4"].main
     in_loops = {name for members in loops(main).values() for name in members}
     place = {name: number for number, name in enumerate(main.order())}

@@ -1,4 +1,4 @@
-"""Pass `split_stateless`: what packets pass in stage 1, and where they wait."""
+"""Pass `split_stateless`: the layers that packets pass in stage 1, and those that they become pending for."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def tcp_ip() -> Program:
 
 
 def leads_to(program: Program) -> dict[str, set[str]]:
-    """For every layer with a stateless graph the layers that it leads to."""
+    """For every layer with a stateless graph, the layers that it forwards to."""
     return {
         name: {i.layer for i in layer.stateless.instructions() if isinstance(i, NextStateless)}
         for name, layer in program.layers.items()
@@ -35,27 +35,27 @@ def leads_to(program: Program) -> dict[str, set[str]]:
 
 
 def test_golden(tcp_ip: Program):
-    """The way of a datagram in one piece through Ethernet and IPv4; a fragment returns."""
+    """The path of a datagram in one piece through Ethernet and IPv4. A fragment leaves the stateless graph."""
     graphs = [tcp_ip.layers[name].stateless for name in ("eth", "ipv4")]
     check_graphs("split_stateless.txt", graphs)
 
 
-def test_packets_wait_for_the_first_layer_with_instances(tcp_ip: Program):
+def test_packets_are_pending_for_the_first_layer_with_instances(tcp_ip: Program):
     led = leads_to(tcp_ip)
     assert {"tcp_over_ipv4", "udp_over_ipv4", "ipv6", "ipv4"} <= led["ipv4"]
     assert {"tcp_over_ipv6", "ext"} <= led["ipv6"]
     assert not led.keys() & {"tcp_over_ipv4", "udp_over_ipv4", "icmp", "tcp_over_ipv6"}
 
 
-def test_who_hears_of_a_packet_hears_it_in_its_turn():
-    """An event in a layer ends the stateless way before it."""
+def test_events_are_emitted_in_stage_2():
+    """An event in a layer ends the stateless path before this layer."""
     program = run(build(find_stack("tcp_ip"), frozenset({Hook("ipv4", "packet")})))
     assert "ipv4" in leads_to(program)["eth"]
     assert "ipv4" not in leads_to(program)
 
 
-def test_layers_behind_a_look_up_have_no_stateless_graph():
-    """Packets come to GTP and the inner IPv4 only through the outer UDP's instances."""
+def test_layers_after_a_look_up_have_no_stateless_graph():
+    """GTP and the inner IPv4 are entered only through the instances of the outer UDP."""
     passes = [item.name for item in PASSES if item.name != "deferral"]
     assert leads_to(run(build(find_stack("gtp")), passes)).keys() == {"eth", "ipv4"}
 
@@ -75,7 +75,7 @@ def test_a_layer_with_instances_has_none():
     assert split_stateless.run(program := build(stack)) is program
 
 
-def test_twice_is_once(tcp_ip: Program):
+def test_idempotent(tcp_ip: Program):
     assert split_stateless.run(tcp_ip) is tcp_ip
 
 
@@ -110,8 +110,8 @@ def test_bursts_of_all_kinds():
     assert found["eth"]["packets"] == len(packets)
 
 
-def test_more_layers_than_a_packet_may_pass_so():
-    """Tunnels in tunnels, deeper than stateless ways go and deeper than any packet may."""
+def test_more_layers_than_stage_1_may_pass():
+    """Tunnels in tunnels, beyond the depth of stateless paths and beyond the maximum depth."""
     packets: list[bytes] = []
     for depth in range(20):
         inner = datagram(depth)
@@ -123,8 +123,8 @@ def test_more_layers_than_a_packet_may_pass_so():
     assert found["box"]["too deep"] == 6
 
 
-def test_what_layers_gathered_is_of_one_packet():
-    """Tags of VLANs are gathered from packet to packet anew, though the slots are those of the last group."""
+def test_gathered_slots_are_those_of_one_packet():
+    """Tags of VLANs are gathered for each packet, although the slots are those of the previous group."""
     stack = find_stack("tcp_ip")
     stack.join("vlan")
     packets = [eth(datagram(number % 3), *range(1, 1 + number % 2)) for number in range(100)]

@@ -32,7 +32,7 @@ def tcp_ip() -> Program:
 
 
 def templates(program: Program) -> dict[str, str]:
-    """For every layer with a template the layer that it leads to."""
+    """For every layer with a template, the layer that it forwards to."""
     found: dict[str, str] = {}
     for name, layer in program.layers.items():
         if layer.template is not None:
@@ -46,7 +46,7 @@ def test_golden(tcp_ip: Program):
 
 
 @pytest.mark.parametrize(
-    ("stack", "ways"),
+    ("stack", "layers"),
     [
         ("tcp_ip", {"eth": "ipv4", "ipv4": "tcp_over_ipv4"}),
         ("everything", {"eth": "ipv4", "ipv4": "tcp_over_ipv4"}),
@@ -54,9 +54,9 @@ def test_golden(tcp_ip: Program):
         (PLAIN_GTP, {"eth": "ipv4", "ipv4": "udp", "udp": "gtp", "gtp": "inner", "inner": "tcp"}),
     ],
 )
-def test_the_way_of_most_packets(stack: str, ways: dict[str, str]):
+def test_the_most_frequent_path(stack: str, layers: dict[str, str]):
     """To what a description names first, up to the first layer with instances for which packets wait."""
-    assert templates(run(build(find_stack(stack), STREAMS))) == ways
+    assert templates(run(build(find_stack(stack), STREAMS))) == layers
 
 
 def test_without_stateless_graphs_there_is_none():
@@ -87,7 +87,7 @@ other:
 
 
 def words(condition: str, holds: bool = True) -> list[tuple[int, int, int, int]]:
-    """The words that are compared on the way on which a condition holds, or does not: the first bit, how many, the mask
+    """The words that are compared if a condition holds, or does not: the first bit, the size, the mask
     and what must be there, the first byte the least.
     """
     yes, no = ("on", "other") if holds else ("other", "on")
@@ -125,7 +125,7 @@ def words(condition: str, holds: bool = True) -> list[tuple[int, int, int, int]]
     ],
 )
 def test_words(condition: str, holds: bool, found: list[tuple[int, int, int, int]]):
-    """Only of a field of which a single value is left it is known, and compared; no byte is read behind the header."""
+    """Only a field with a single possible value is compared; no byte after the header is read."""
     assert words(condition, holds) == found
 
 
@@ -141,7 +141,7 @@ def test_a_field_that_no_check_of_known_size_covers_is_asked_for_itself():
 
 @pytest.mark.parametrize("other", ["header.a:u4 = Assign(3)", "header.a:u4 = Load(mark.0, 32, 4, 'big')"])
 def test_a_register_that_is_set_twice_is_no_field(other: str):
-    """What the condition asks of one is not so of the other."""
+    """A condition on one field says nothing about the other."""
     text = HEAD.format(condition="(header.a == 3)", yes="on", no="other")
     text = text.replace("on:\n", f"on:\n  {other}\n")
     made = template.template_of("g", parse_graph(text))
@@ -157,7 +157,7 @@ def test_a_register_that_is_set_twice_is_no_field(other: str):
     ],
 )
 def test_slots_that_are_added_to(adding: str):
-    """Such a way could not be begun anew, as it would add a second time."""
+    """Such a path could not be started again, because it would add twice."""
     text = HEAD.format(condition="(header.a == 3)", yes="on", no="other").replace("on:\n", "on:\n" + adding)
     assert template.template_of("g", parse_graph(text)) is None
 

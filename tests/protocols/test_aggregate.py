@@ -48,7 +48,7 @@ def test_every_frame_is_seen(stack: CompiledStack, sizes: tuple[int, ...], padde
     assert seen(result) == sum(sizes)
 
 
-def test_with_a_check_sequence_behind(stack: CompiledStack) -> None:
+def test_with_a_check_sequence_after(stack: CompiledStack) -> None:
     """Radiotap says that there is one: it belongs to no frame of the aggregate."""
     aggregate = AGGREGATE + frame(b"ab") + frame(b"c", pad=False)
     result = run(stack, [radiotap(0x10, aggregate + b"fcs!")], link_type=127)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from scapy.layers.dns import DNS
 
-from sluice.engine.box import CompiledStack
+from sluice.engine.box import CompiledStack, Settings
 from sluice.lang import Stack
 from sluice.protocols.dns import dns_parser
-from sluice.stacks.everything import DEPTH
+from sluice.stacks.everything import DEPTH, RECORDS
 from tests.support.connection import goodbye, handshake, pair
 from tests.support.corpus import captures, truth
 from tests.support.fields import tell_fields
@@ -22,6 +22,8 @@ from tests.support.stacks import all_protocols
 
 UDP_LAYERS = 3
 """Ethernet, IP and UDP, below a message."""
+MOST = DEPTH + RECORDS - UDP_LAYERS - 1
+"""Records that a message has at most."""
 
 
 def stack() -> CompiledStack:
@@ -177,7 +179,7 @@ def test_names_that_are_none(text: bytes, reason: str) -> None:
     assert result.count("dns_question", f"malformed:{reason}") == 1
     assert not result.named("asked")
     result = over_udp(message([], [record(text, 16, b"")]))
-    outcomes = [f"malformed:{reason}", "malformed:header too short"]  # the length behind it may be nonsense
+    outcomes = [f"malformed:{reason}", "malformed:header too short"]  # the length after it may be nonsense
     assert sum(result.count("dns_record", outcome) for outcome in outcomes) == 1
     assert not result.named("answered")
 
@@ -192,11 +194,21 @@ def test_more_announced_than_there_is() -> None:
     assert records(result) == [(1, b"whole")] and result.count("dns_record", "ended") == 1
 
 
-@pytest.mark.parametrize("count", [1, DEPTH - UDP_LAYERS - 1, DEPTH - UDP_LAYERS, 4000])
-def test_as_many_records_as_the_depth_allows(count: int) -> None:
+@pytest.mark.parametrize("count", [1, MOST, MOST + 1, 4000])
+def test_as_many_records_as_the_stack_allows(count: int) -> None:
     result = over_udp(message([], [record(b"\0", 16, b"")] * count))
-    assert len(records(result)) == min(count, DEPTH - UDP_LAYERS - 1)
-    assert result.counters["box"].get("too deep", 0) == (count > DEPTH - UDP_LAYERS - 1)
+    assert len(records(result)) == min(count, MOST)
+    assert result.counters["box"]["too many records"] == (count > MOST)
+    assert result.counters["box"]["too deep"] == 0
+
+
+def test_a_box_may_allow_other_numbers_of_records() -> None:
+    """Each number of layers and of records, whatever the stack says."""
+    body = udp(4000, 53, message([question(name("a"))], [record(b"\0", 16, b"")] * 400))
+    for depth, most in ((16, 1), (20, 30), (200, 55), (200, 200)):
+        result = run(stack(), [eth(ip4(body, 17))], settings=Settings(seed=1, depth=depth, records=most))
+        assert len(records(result)) == min(depth + most, 255) - UDP_LAYERS - 2
+        assert result.counters["box"]["too many records"] == 1
 
 
 def test_over_tcp_cut_at_every_byte() -> None:

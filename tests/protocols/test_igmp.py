@@ -12,7 +12,7 @@ from sluice.lang import Pred, Stack
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.igmp import igmp_parser, igmp_record_parser
 from sluice.protocols.ipv4 import ipv4_parser
-from sluice.stacks.everything import DEPTH
+from sluice.stacks.everything import DEPTH, RECORDS
 from tests.support.packets import A4, B4, checksum, eth, ip4, ip6
 from tests.support.run import Result, run, watch_all
 from tests.support.stacks import all_protocols
@@ -77,9 +77,10 @@ def test_what_is_too_short() -> None:
         assert len(told(result)) == 1 and result.count("igmp_record", "malformed:header too short") == 1
 
 
-def test_as_many_records_as_the_depth_allows() -> None:
+def test_as_many_records_as_the_stack_allows() -> None:
     result = send(report(*[record(4, GROUP)] * 500))
-    assert len(told(result)) == DEPTH - 3 and result.counters["box"]["too deep"] == 1
+    assert len(told(result)) == DEPTH + RECORDS - 3 and result.counters["box"]["too many records"] == 1
+    assert result.counters["box"]["too deep"] == 0
 
 
 def test_other_types_are_a_conversation_only() -> None:

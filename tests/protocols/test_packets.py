@@ -84,7 +84,7 @@ def eth(payload: bytes, kind: int = 0x0800) -> bytes:
 
 
 def run(*packets: bytes, link_type: int = 1, checking: bool = False, seconds: float = 0) -> Interpreter:
-    """Every packet, `seconds` behind the one before."""
+    """Every packet, `seconds` after the one before."""
     box = Interpreter(CHECKING if checking else PROGRAM)
     for number, packet in enumerate(packets):
         box.packet(packet, int(number * seconds * 1e9), link_type)
@@ -433,7 +433,7 @@ JUMBO_ENDS = 8 + len(LONG)
 
 
 def jumbogram(length: int, options: bytes = b"", following: int = 17, said: int = 0) -> bytes:
-    """LONG with such a length in its hop-by-hop options, behind other options, and seven bytes behind it."""
+    """LONG with such a length in its hop-by-hop options, after other options, and seven bytes after it."""
     options += b"\xc2\4" + struct.pack(">I", length)
     head = bytes([following, (len(options) + 2) // 8 - 1]) + options
     return ip6(head + LONG + bytes(7), 0, length=said)
@@ -578,7 +578,7 @@ def test_icmp_errors_about_flows(layer: str, request_: int, reply: int, error: i
 
 @ICMP
 def test_icmp_errors_that_the_snap_length_cut(layer: str, request_: int, reply: int, error: int) -> None:
-    """Wherever it cuts behind the first four bytes, the error counts, with the length that it had on the wire."""
+    """Wherever it cuts after the first four bytes, the error counts, with the length that it had on the wire."""
     whole = error_about(layer, error, (ip4 if layer == "icmp" else ip6)(udp(bytes(8))))
     head = 24 if layer == "icmp" else 44
     for size in range(head, len(whole)):

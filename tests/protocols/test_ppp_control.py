@@ -131,7 +131,7 @@ def test_length(protocol: int) -> None:
     assert send(protocol, control(9)[:3]).count(layer, "malformed:header too short") == 1
 
 
-def test_padding_behind_the_length_is_no_option() -> None:
+def test_padding_after_the_length_is_no_option() -> None:
     found = fields(LCP, control(1, option(7), length=6) + option(8))
     assert found["protocol_compression"] == 7 and "address_compression" not in found
     assert "address_compression" not in fields(LCP, control(1, b"", length=4) + option(8))

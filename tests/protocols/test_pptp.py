@@ -162,8 +162,8 @@ def test_the_next_message_is_found_by_the_magic_cookie(junk: bytes, cause: str) 
     assert losses(result) == {cause: 1}
 
 
-def test_behind_a_gap() -> None:
-    """Bytes that are never seen: what is behind them is looked at once they are given up, and understood again."""
+def test_after_a_gap() -> None:
+    """Bytes that are never seen: what is after them is looked at once they are given up, and understood again."""
     client, server = pair()
     first, later = echo(1), [echo(number) for number in range(2, 400)]
     packets = [*handshake(client, server), client.data(first)]
@@ -191,7 +191,7 @@ def test_messages_that_are_not_known() -> None:
 
 
 def test_longer_than_it_must_be() -> None:
-    """What a message has behind its fields is no part of the next one."""
+    """What a message has after its fields is no part of the next one."""
     body = struct.pack(">HHIHHI", 20, 1, 0x1A2B3C4D, 5, 0, 7) + b"more"
     assert identifiers(send(body + echo(1))) == [7, 1]
 

@@ -95,7 +95,7 @@ def test_the_payload_protocol_is_that_of_the_first_fragment() -> None:
     assert protocols == [PPID] * len(MESSAGES)
 
 
-def test_the_bytes_of_a_stream_are_those_behind_the_chunks_heads() -> None:
+def test_the_bytes_of_a_stream_are_those_after_the_chunks_heads() -> None:
     """Also of chunks that were held; and of an association with DATA chunks, whose heads are shorter."""
     for make, head in ((idata, I_DATA), (data, 0)):
         bodies = [b"one", b"two", b"three"]

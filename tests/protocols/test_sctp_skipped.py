@@ -67,7 +67,7 @@ def test_what_is_skipped_at_the_end_is_a_gap_too() -> None:
     assert heard.bodies == [b"zero", b"four"] and heard.gaps == [(0, 1, 3, SKIPPED)]
 
 
-def test_what_is_missing_behind_may_come_yet() -> None:
+def test_what_is_missing_after_may_come_yet() -> None:
     packets = [*handshake(), packet(data(0, b"zero")), packet(data(5, b"five")), packet(forward(2))]
     heard = hear([*packets, packet(data(4, b"four")), packet(data(3, b"three"))])
     assert heard.bodies == [b"zero", b"three", b"four", b"five"] and heard.gaps == [(0, 1, 2, SKIPPED)]
@@ -122,15 +122,15 @@ def test_a_chunk_that_is_too_short_skips_nothing() -> None:
 def test_fragments_of_a_skipped_message_are_dropped(there: list[int], begun: int, strays: int) -> None:
     """Bytes of a message that had begun are discarded; each fragment that follows none ends by itself."""
     parts = [data(0, b"begin", BEGIN), data(1, b"middle", 0), data(2, b"end", END)]
-    behind = [data(3, b"ne", BEGIN), data(4, b"xt", END)]
-    heard = hear([*handshake(), *map(packet, [*(parts[number] for number in there), forward(2), *behind])])
+    after = [data(3, b"ne", BEGIN), data(4, b"xt", END)]
+    heard = hear([*handshake(), *map(packet, [*(parts[number] for number in there), forward(2), *after])])
     counters = heard.counters["sctp_message"]
     assert heard.bodies == [b"next"]
     assert (counters["bytes:discarded"], counters["bytes:delivered"]) == (begun, 4)
     assert counters["ended"] == strays + 1  # that with the end of `next`
 
 
-def test_fragments_behind_a_skip_are_put_together() -> None:
+def test_fragments_after_a_skip_are_put_together() -> None:
     parts = [data(3, b"a", BEGIN), data(4, b"b", 0), data(5, b"c", END)]
     heard = hear([*handshake(), packet(data(0, b"lost", BEGIN)), *map(packet, parts), packet(forward(2))])
     assert heard.bodies == [b"abc"]

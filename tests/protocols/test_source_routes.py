@@ -85,7 +85,7 @@ def test_the_next_packet_has_its_own_addresses() -> None:
     ]
 
 
-def test_fragments_behind_a_routing_header() -> None:
+def test_fragments_after_a_routing_header() -> None:
     whole_datagram = udp(1, 2, bytes(16))
     parts = [(0, whole_datagram[:16], True), (16, whole_datagram[16:], False)]
     frames = [
@@ -115,7 +115,7 @@ def test_ipv4_source_routes_lead_to_the_last_address(kind: int) -> None:
 
 
 @pytest.mark.parametrize("before", [b"\1\1\1\1", b"\x94\x04\0\0"], ids=["no operation", "router alert"])
-def test_a_source_route_behind_other_options(before: bytes) -> None:
+def test_a_source_route_after_other_options(before: bytes) -> None:
     options = before + source_route(131, 4, B4)
     assert ends(eth(ip4(udp(1, 2), UDP, A4, HOP4, options=options))) == [("10.0.0.1", "10.0.0.2")]
 

@@ -6,7 +6,8 @@ import struct
 
 import pytest
 
-from sluice.engine.box import CompiledStack
+from sluice.engine.box import CompiledStack, Settings
+from sluice.stacks.everything import DEPTH
 from tests.protocols import forms
 from tests.support.packets import A4, B4, eth, ip4, ip6, udp
 from tests.support.run import run
@@ -48,7 +49,7 @@ MSDU = bytes(12) + struct.pack(">H", len(LLC)) + LLC
 
 
 def radiotap(flags: int, frame: bytes, present: tuple[int, ...] = (2,), before: bytes = b"") -> bytes:
-    """A frame behind radiotap with these flags; `before` lies between the bit maps and the flags."""
+    """A frame after radiotap with these flags; `before` lies between the bit maps and the flags."""
     maps = b"".join(struct.pack("<I", bits) for bits in present)
     head = maps + before + bytes([flags]) + b"rest of the header"
     return struct.pack("<BBH", 0, 0, 4 + len(head)) + head + frame
@@ -106,7 +107,7 @@ FORMS: dict[str, tuple[int, bytes]] = {
     "radiotap: padding, check sequence": (127, radiotap(0x30, QOS + b"\xff\xff" + LLC + b"fcs!")),
     "radiotap: no padding needed": (127, radiotap(0x20, DATA + LLC)),
     "radiotap: time": (127, radiotap(0x20, QOS + bytes(2) + LLC, (3,), bytes(8))),
-    "radiotap: time behind an alignment": (
+    "radiotap: time after an alignment": (
         127,
         radiotap(0x20, QOS + bytes(2) + LLC, (1 << 31 | 3, 0), b"\xff" * 4 + bytes(8)),
     ),
@@ -223,14 +224,21 @@ def test_a_frame_in_fragments_of_capwap(stack: CompiledStack) -> None:
         assert [row["src_payload"] for row in rows if row["sport"] == 1111] == [5]
 
 
+def test_fragments_of_multilink_are_counted(stack: CompiledStack) -> None:
+    heads = [b"\xff\x03\0\x3d" + flags + b"\0\0\x07\x21" for flags in (b"\x80", b"\0", b"\x40", b"\xc0")]
+    counters = run(stack, [head + INNER for head in heads], link_type=9).counters
+    assert counters["multilink"]["passed"] == 4 and counters["multilink_fragment"]["packets"] == 3
+
+
 def test_tunnels_within_tunnels(stack: CompiledStack) -> None:
     """To the bound of the stack, and no further."""
     packet = INNER
-    for depth in range(100):
+    for depth in range(DEPTH - 3):  # Ethernet, and IP and UDP of INNER
         packet = ip4(packet, 4, bytes([10, 0, depth, 1]), bytes([10, 0, depth, 2]))
         rows = run(stack, [eth(packet)]).rows
         assert len(rows) == 1, depth
-    for _ in range(30):
+    for _ in range(130):
         packet = ip4(packet, 4, A4, B4)
-    result = run(stack, [eth(packet)])
-    assert result.rows == [] and result.counters["box"]["too deep"] == 1
+        result = run(stack, [eth(packet)])
+        assert result.rows == [] and result.counters["box"]["too deep"] == 1
+    assert len(run(stack, [eth(packet)], settings=Settings(seed=1, depth=255)).rows) == 1

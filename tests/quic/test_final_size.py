@@ -33,7 +33,7 @@ WRONG = {
     "a FIN that moves that of a reset": (*GIVEN_UP, Wrong(data(2, b"c", fin=True)), data(2, b"cd", fin=True)),
     "a reset that moves it up": (BEFORE, Wrong(reset(5)), data(0, b"a")),
     "a reset that moves it down": (BEFORE, Wrong(reset(3)), data(0, b"a")),
-    "a reset that moves it, behind the end": (*FOUR, Wrong(reset(5)), Wrong(reset(0))),
+    "a reset that moves it, after the end": (*FOUR, Wrong(reset(5)), Wrong(reset(0))),
     "a reset that moves that of another": (*GIVEN_UP, Wrong(reset(5)), Wrong(reset(3)), data(2, b"cd")),
     "a FIN in front of data that was delivered": (FOUR[0], Wrong(data(0, b"a", fin=True)), FOUR[1]),
     "a FIN in front of data that waits": (data(2, b"c"), Wrong(data(0, b"ab", fin=True)), *FOUR),
@@ -44,7 +44,7 @@ WRONG = {
 RIGHT = {
     "bytes in front of it once more": (*FOUR, *FOUR, data(1, b"bc"), data(4, b""), data(4, b"", fin=True)),
     "the end first": (BEFORE, data(0, b"ab")),
-    "a reset behind it": (*FOUR, reset(4)),
+    "a reset after it": (*FOUR, reset(4)),
     "a reset and the rest": (*GIVEN_UP, data(2, b"cd", fin=True), reset(4)),
 }
 
@@ -73,7 +73,7 @@ def test_what_keeps_it_is_well_formed(name: str) -> None:
 
 
 def test_it_does_not_keep_the_stream_alive() -> None:
-    """Thirty seconds behind its end the instance goes; a frame that is malformed is none of its own."""
+    """Thirty seconds after its end the instance goes; a frame that is malformed is none of its own."""
     result = seen(*FOUR, data(4, b"e"), b"\x01", seconds=(0, 1, 30, 32))
     assert story(result)[-1] == "timeout"
     assert result.count("quic_stream", "ended:timeout") == 1

@@ -1,4 +1,4 @@
-"""Frames of every type, one behind the other in a packet (RFC 9000, 19), in a trace that is in the clear."""
+"""Frames of every type, one after the other in a packet (RFC 9000, 19), in a trace that is in the clear."""
 
 from __future__ import annotations
 

@@ -67,13 +67,13 @@ def test_it_ends_the_stream() -> None:
 
 
 def test_what_was_on_its_way_still_comes() -> None:
-    """A reset overtakes data: that is delivered, and what lies behind it."""
+    """A reset overtakes data: that is delivered, and what lies after it."""
     frames = data(0, b"ab"), data(4, b"ef"), reset(6), data(2, b"cd")
     assert story(seen(*frames)) == [(0, b"ab"), ("reset", STREAM, ERROR, 6), (2, b"cdef"), "eof"]
 
 
 def test_what_never_came_is_a_gap() -> None:
-    """In front of the final size, and of what came behind it; told when the instance ends, by why it does."""
+    """In front of the final size, and of what came after it; told when the instance ends, by why it does."""
     frames = data(0, b"ab"), data(4, b"ef"), reset(10)
     told = [(0, b"ab"), ("reset", STREAM, ERROR, 10)]
     result = seen(*frames)
@@ -99,7 +99,7 @@ def test_a_size_within_what_was_delivered_ends_nothing() -> None:
     assert story(seen(*frames)) == [(0, b"abc"), (3, b"d"), "eof"]
 
 
-def test_behind_its_end_a_stream_cannot_be_given_up() -> None:
+def test_after_its_end_a_stream_cannot_be_given_up() -> None:
     """All of it has come; the reset changes nothing (RFC 9000, 3.2), nor does one that is sent again."""
     assert story(seen(data(0, b"abc", fin=True), reset(3))) == [(0, b"abc"), "eof"]
     assert story(seen(data(0, b"a"), reset(1), reset(1))) == [(0, b"a"), ("reset", STREAM, ERROR, 1), "eof"]

@@ -85,7 +85,7 @@ FORGED = {
 
 @pytest.mark.parametrize("name", FORGED)
 def test_a_forged_one(name: str, traffic: Traffic, quic: CompiledStack, tmp_path: Path) -> None:
-    """In front of the true one, behind it, and later on; it is counted, and nothing else is otherwise."""
+    """In front of the true one, after it, and later on; it is counted, and nothing else is otherwise."""
     forged = from_server(FORGED[name](traffic))
     packets = list(traffic.packets)
     for at in (1, 3, 12):

@@ -85,7 +85,7 @@ def test_a_link_that_loses_and_reorders(seed: int, quic: CompiledStack, tmp_path
 
 
 def test_what_was_not_captured_is_a_gap_or_came_again(quic: CompiledStack, tmp_path: Path) -> None:
-    """Every stream is delivered up to what is missing, and goes on behind it."""
+    """Every stream is delivered up to what is missing, and goes on after it."""
     traffic = make(*talk(20000))
     del traffic.packets[40:44], traffic.times[40:44]
     result = seen(quic, traffic, tmp_path)
@@ -126,7 +126,7 @@ def test_streams_that_are_given_up(missed: int, quic: CompiledStack, tmp_path: P
 
 
 def test_retry(quic: CompiledStack, tmp_path: Path) -> None:
-    """The Initial packets behind it have keys of the id that it gave."""
+    """The Initial packets after it have keys of the id that it gave."""
     traffic = make(*talk(500), retry=True)
     result = seen(quic, traffic, tmp_path)
     assert streams(result) == traffic.sent
@@ -180,7 +180,7 @@ def test_migration_of_a_side_without_an_id(
 
 @pytest.mark.parametrize("id_length", [1, 3])
 def test_ids_that_are_too_short_are_not_followed(id_length: int, quic: CompiledStack, tmp_path: Path) -> None:
-    """Up to the change of addresses all is as with longer ones; behind it packets are of no connection."""
+    """Up to the change of addresses all is as with longer ones; after it packets are of no connection."""
     traffic = moving("kept", (id_length, id_length))
     result = seen(quic, traffic, tmp_path)
     moved = {key: data for key, data in traffic.sent.items() if key[0] == 100}

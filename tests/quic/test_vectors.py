@@ -96,7 +96,7 @@ RETRY = {
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_retry(version: int) -> None:
-    """Appendix A.4, behind the packet that it answers."""
+    """Appendix A.4, after the packet that it answers."""
     packets = [
         eth(ip4(udp(CLIENT[1], SERVER[1], client_initial(version)), 17, CLIENT[0], SERVER[0])),
         eth(ip4(udp(SERVER[1], CLIENT[1], bytes.fromhex(RETRY[version])), 17, SERVER[0], CLIENT[0])),

@@ -192,7 +192,7 @@ class Run:
                     self.traffic.received.setdefault((event.stream_id, side), bytearray()).extend(event.data)
 
     def _begin_server(self, data: bytes, source: tuple[bytes, int]) -> bool:
-        """The server is made from the first packet; with `retry` from the one behind a Retry."""
+        """The server is made from the first packet; with `retry` from the one after a Retry."""
         own, theirs = data[6 : 6 + data[5]], data[7 + data[5] : 7 + data[5] + data[6 + data[5]]]
         if self.retry and not self.traffic.keylog:
             self.traffic.keylog = "retried"

@@ -97,7 +97,7 @@ int main(void) {
     retry(&worker, 1, "ff000000010008f067a5502a4262b5746f6b656e04a265ba2eff4d829058fb3f0f2496ba");
     retry(&worker, 0x6b3343cf, "cf6b3343cf0008f067a5502a4262b5746f6b656ec8646ce8bfe33952d955543665dcc7b6");
     expect_number("A.3", whole_number(0xa82f30eb, 0x9b32, 16), 0xa82f9b32);
-    expect_number("behind", whole_number(0x10001, 0xffff, 16), 0xffff);
+    expect_number("after", whole_number(0x10001, 0xffff, 16), 0xffff);
     expect_number("ahead", whole_number(0x1ffff, 0x0002, 16), 0x20002);
     expect_number("at the beginning", whole_number(0, 0xff, 8), 0xff);
     expect_number("at the end", whole_number((UINT64_C(1) << 62) - 1, 0x00, 8), (UINT64_C(1) << 62) - 256);

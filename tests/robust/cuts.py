@@ -42,7 +42,7 @@ FILES = (
 
 PACKETS_EACH = 8
 LONGEST = 200
-"""Bytes of a packet up to which every cut is tried; behind them lies payload only, and a few cuts do."""
+"""Bytes of a packet up to which every cut is tried; after them lies payload only, and a few cuts do."""
 
 
 @cache

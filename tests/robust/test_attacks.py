@@ -14,8 +14,9 @@ import pytest
 
 from sluice.engine.box import Settings
 from sluice.engine.compiler import INCLUDES
+from sluice.engine.options import BUNDLE
 from sluice.stacks.find import find_stack
-from tests.protocols.test_sctp_interleaved import BEGIN, PACKETS, idata, packet
+from tests.protocols.test_sctp_interleaved import BEGIN, END, PACKETS, idata, packet
 from tests.support.packets import eth, ip4, udp
 from tests.support.run import Result, run, watch_all
 from tests.support.unoptimised import unoptimised
@@ -80,11 +81,11 @@ def initial(connection: bytes, size: int = 24) -> bytes:
     return head + (0x4000 | len(body)).to_bytes(2, "big") + body
 
 
-def quic_run(packets: list[bytes], folder: Path, keys: str) -> Result:
+def quic_run(packets: list[bytes], folder: Path, keys: str, bundle: int = BUNDLE) -> Result:
     (folder / "keys").write_text(keys)
     with unoptimised():
         made = watch_all(find_stack("quic"))
-    settings = Settings(seed=1, max_instances=1 << 12, natives={"keylog": str(folder / "keys")})
+    settings = Settings(seed=1, max_instances=1 << 12, natives={"keylog": str(folder / "keys")}, bundle=bundle)
     return run(made, packets, settings=settings)
 
 
@@ -101,9 +102,12 @@ def test_coalesced_quic_initials_beside_a_good_connection(tmp_path: Path) -> Non
         packets.append(frame)
         datagram = b"".join(initial(chance.randbytes(8)) for _ in range(25))
         packets.append(eth(ip4(udp(2000 + number % 50, 443, datagram), 17, bytes([10, 9, 9, 9]), bytes([10, 9, 9, 8]))))
+    attacks = len(good.packets)
     result = quic_run(packets, tmp_path, good.keylog)
     assert streams(result) == good.sent
-    attacks = len(good.packets)
+    assert result.count("quic", "lost:bundle") == attacks
+    result = quic_run(packets, tmp_path, good.keylog, 100)
+    assert streams(result) == good.sent
     assert result.count("quic", "dropped:too many that cannot be opened") == 22 * attacks
     assert result.count("quic", "dropped:no key") <= 3 * attacks
 
@@ -121,10 +125,31 @@ def test_sctp_messages_that_never_end_beside_a_good_association() -> None:
     mixed: list[bytes] = []
     for number in range(max(len(good), len(attack))):
         mixed += [*good[number : number + 1], *attack[number : number + 1]]
-    both = run(made, mixed, settings=Settings(seed=1, max_instances=1 << 12, memory=1 << 24, work=64))
+    both = run(made, mixed, settings=Settings(seed=1, max_instances=1 << 12, memory=1 << 24, bundle=1 << 20, work=64))
     assert len(alone.named("message")) > 4
     assert len(both.named("message")) == len(alone.named("message"))
     assert both.count("sctp", "lost:work") == len(attack)
-    fewer = run(made, attack[:2], settings=Settings(seed=1, max_instances=1 << 12, work=8))
+    fewer = run(made, attack[:2], settings=Settings(seed=1, max_instances=1 << 12, bundle=1 << 20, work=8))
     assert fewer.count("sctp", "packets") == 2 * 8
     assert fewer.count("sctp", "lost:work") == 2
+    both = run(made, mixed, settings=Settings(seed=1, max_instances=1 << 12, memory=1 << 24))
+    assert len(both.named("message")) == len(alone.named("message"))
+    assert both.count("sctp", "lost:bundle") == len(attack)
+    # each begins a message, or waits for an earlier one, and so counts five times
+    assert both.count("sctp", "packets") - alone.count("sctp", "packets") <= 3 * len(attack)
+
+
+def test_chunks_that_wait_for_earlier_ones_count_for_more() -> None:
+    """Of a packet whose chunks are in order twelve are parsed, of one with a hole before each chunk three."""
+    with unoptimised():
+        made = watch_all(find_stack("sctp"), ("sctp_message", "message"))
+    first, numbers = packet(idata(1, b"x", BEGIN | END, 0, 0), "10.9.9.1", "10.9.9.2").data, iter(range(2, 1000))
+
+    def chunks(step: int) -> bytes:
+        body = b"".join(idata(next(numbers) * step, b"x", BEGIN | END, n, 0) for n in range(30))
+        return packet(body, "10.9.9.1", "10.9.9.2").data
+
+    for step, most in ((1, BUNDLE), (2, 1 + 2)):
+        result = run(made, [first, chunks(step)], settings=Settings(seed=1, max_instances=1 << 12))
+        assert result.count("sctp", "packets") == 1 + most and result.count("sctp", "lost:bundle") == 1
+        numbers = iter(range(2, 1000))

@@ -73,7 +73,7 @@ def test_everything_is_clean(environment: dict[str, str]) -> None:
 
 @pytest.mark.sanitizer
 def test_the_sanitizer_is_there(environment: dict[str, str]) -> None:
-    """A read behind a block is found: without that, the test above would say nothing."""
+    """A read after a block is found: without that, the test above would say nothing."""
     program = (
         "import ctypes\n"
         "from tests.robust.cuts import stack\n"

@@ -136,7 +136,10 @@ class Served:
         given = list(backends.items()) if isinstance(backends, Mapping) else [("", [*map(_backend, backends)])]
         wiring = wire(process, ("", ("127.0.0.1", 0)), given if backends else [], tls, trusted)
         program = build_program(
-            process.name, lower(service, process).source, tls=wiring.encrypted, http2=bool(limits.http2)
+            process.name,
+            lower(service, process).source,
+            tls=wiring.encrypted,
+            http2=bool(limits.http2 or wiring.uplinks),
         )
         self._errors = tempfile.TemporaryFile("w+")
         self._process = subprocess.Popen(

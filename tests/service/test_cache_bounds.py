@@ -164,7 +164,8 @@ def test_a_response_that_is_no_message_is_not_stored(name: str) -> None:
 def test_a_program_gives_the_size_of_its_cache() -> None:
     example = load_file(str(Path(__file__).parents[2] / "examples" / "http_cache" / "cache.fk"))
     assert (example.cache, CACHE.cache, load_file("http_failover").cache) == (16, 64, 0)
-    assert with_cache(example, Limits()).cache == 16 and with_cache(example, LIMITS).cache == LIMITS.cache
+    assert with_cache(example, Limits(), False).cache == 16 and with_cache(example, LIMITS, True).cache == LIMITS.cache
+    assert with_cache(CACHE, Limits(), True).cache == 0, "--cache 0"
     with backend(lambda request: response(request.uri.encode() * 9000, HOUR)) as (web, port):
         with Served(example, [port], LIMITS) as served:
             with served.connect() as other:
@@ -202,6 +203,18 @@ def test_bytes_that_no_request_has_asked_for_are_dropped() -> None:
 def test_a_size_of_a_cache_is_checked() -> None:
     for limits, program in ({"cache": 1, "buffer_size": 1024}, "http_failover"), ({"buffer_size": 1024}, "http_cache"):
         with pytest.raises(UsageError, match="--buffer-size 1024: at least 4096 bytes with a cache"):
-            with_cache(load_file(program), checked_limits(limits))
+            with_cache(load_file(program), checked_limits(limits), "cache" in limits)
     with pytest.raises(UsageError, match="--cache 2000000"):
         checked_limits({"cache": 2000000})
+
+
+def test_a_response_that_varies_with_many_fields_is_not_stored() -> None:
+    def answer(request: Request) -> bytes:
+        names = int(request.uri[1:])
+        return response(b"x", HOUR, "Vary: " + ", ".join(f"x-{number}" for number in range(names)))
+
+    with cached(answer) as (web, served, client):
+        for names in (16, 17):
+            assert [client.get(f"/{names}").status for _ in range(2)] == [200, 200]
+        assert [each.uri for each in web.requests] == ["/16", "/17", "/17"]
+        counts(served)

@@ -237,3 +237,15 @@ def test_a_cold_server_is_warmed_up() -> None:
                 servers[second].wait()
                 assert client(b"get absent\r\n") == b"END\r\n"
             assert not faults(served.stop())
+
+
+def test_statistics_of_a_pool() -> None:
+    with memcached(2) as servers, Served(load_file("memcached_multiget"), list(servers)) as served:
+        with clients(served.port) as (client,):
+            assert client(b"set a 0 0 1\r\nx\r\n") == b"STORED\r\n"
+            lines = client(b"stats\r\n").splitlines()
+            found = dict(line.split()[1:] for line in lines[:-1])
+            assert lines[-1] == b"END" and len(found) == 10
+            assert sum(int(found[b"backend_%d_answers" % number]) for number in range(2)) == 1
+            assert found[b"backend_1_failures"] == b"0"
+            assert b"STAT maxbytes" in client(b"stats settings\r\n")

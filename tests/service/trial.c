@@ -41,6 +41,10 @@ void service_log_response(struct service_channel *c, const uint8_t *raw, uint64_
 void service_log_moved(struct service_channel *c, uint64_t size) { (void)c, (void)size; }
 void service_log_passed(struct service_channel *c) { (void)c; }
 
+/* There is no cache, and nothing is counted of backends. */
+bool service_cache_rescue(struct service_channel *c) { return (void)c, false; }
+int64_t service_tallied(const struct service_channel *c, size_t offset) { return (void)c, (void)offset, 0; }
+
 bool service_turn_over(struct service_core *core) { return service_slice_over(core); }
 
 /* Makes room for `size` bytes, and one: a pointer to no bytes is none that memcpy takes. */

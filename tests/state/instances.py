@@ -11,6 +11,7 @@ from pathlib import Path
 
 from sluice.chain.check import check_chain
 from sluice.chain.description import Arrangement, Chain
+from sluice.chain.hosts.relay import Hosts
 from sluice.chain.plan import Plan, read_chain
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import planned
@@ -90,17 +91,22 @@ def stack() -> Stack:
     return made
 
 
-def plan_of(arrangement: Arrangement) -> Plan:
-    """A chain that was read and checked."""
-    plan = read_chain(Chain(arrangement, stack=stack()))
-    check_chain(plan, stack())
+def plan_of(arrangement: Arrangement, of: Stack | None = None) -> Plan:
+    """A chain that was read and checked. of: its stack, if that is not `stack`."""
+    plan = read_chain(Chain(arrangement, stack=of or stack()))
+    check_chain(plan, of or stack())
     return plan
+
+
+def _stack_of(plan: Plan) -> Stack:
+    assert isinstance(plan.chain.stack, Stack)
+    return plan.chain.stack
 
 
 def compiled(plan: Plan, instances: dict[str, int]) -> IsolatedChain:
     """A chain that was compiled to run in processes."""
     chain = isolate(plan, instances, stores=True)
-    chain.compile(compile_stack(stack(), (chain.sender(),)))
+    chain.compile(compile_stack(_stack_of(plan), (chain.sender(),)))
     chain.set_options(plan.wanted())
     return chain
 
@@ -116,7 +122,7 @@ def run_ideal(plan: Plan, packets: Sequence[bytes], folder: Path) -> Ran:
     wanted = plan.wanted()
     folder.mkdir(exist_ok=True)
     output = folder / "ideal.pcap"
-    ready = compile_stack(stack(), tuple(wanted.c))
+    ready = compile_stack(_stack_of(plan), tuple(wanted.c))
     with session(Location("local"), wanted.c, dumps=True) as held:
         settings = Settings(max_instances=1 << 14, memory=1 << 26, seed=7, state_file=held.state_file)
         with Box(ready, settings, [], wanted.options, output) as box:
@@ -136,8 +142,11 @@ def run_instances(
     actions: dict[int, Action] | None = None,
     off: frozenset[str] = frozenset(),
     strict: bool = True,
+    hosts: Hosts | None = None,
 ) -> Ran:
-    """The same chain in processes, over a store. actions: of the controller, before bursts; see Trigger."""
+    """The same chain in processes, over a store. actions: of the controller, before bursts; see Trigger. hosts:
+    where the processes of instances run.
+    """
     assert chain.stack is not None
     stack_program, output = chain.stack, folder / "out.pcap"
     inline = any(function.inline for part in chain.leaders for function in part.functions.c)
@@ -154,7 +163,7 @@ def run_instances(
     try:
         root = Root(restarts=True, replays=True, output=str(output) if inline else None)
         with chain_store(location, chain, off, strict, seed=1) as store:
-            controller = Controller(chain, SETTINGS, inline, requests=trigger, stores=store, root=root)
+            controller = Controller(chain, SETTINGS, inline, requests=trigger, stores=store, root=root, hosts=hosts)
             outcome = controller.run(run)
             state = store.text().splitlines() if store else []
             moved = {f"{name}.parts_moved": count for name, count in controller.instances.moves.items()}

@@ -17,8 +17,8 @@ from sluice.state.errors import StoreError
 from sluice.state.library import load_library, make_library
 from sluice.state.location import Location
 from sluice.state.logs import ENDED, Entry, WriteAheadLog, replay_order
-from sluice.state.peer import Peer, Reply
-from sluice.state.recovery import CONTROLLER, Recovery, counts_key, whole_key
+from sluice.state.peer import Peer, Reply, ReplyError
+from sluice.state.recovery import CONTROLLER, Recovery, counts_key, lost, whole_key
 from tests.state.boxes import needs_store
 from tests.state.servers import Server
 
@@ -99,6 +99,34 @@ def test_a_call_follows_those_of_other_processes_on_which_it_depends() -> None:
     assert found == [("dead", 1), ("dead", 2), (CONTROLLER, 2), ("next", 1)] and not missing
 
 
+def test_a_process_inherits_after_all_that_was_called_if_the_reply_was_lost() -> None:
+    """The store had acknowledged what no TS has, and failed before it replied that another process inherits."""
+    inherit = Entry(CONTROLLER, 2, ())
+    given = [Entry(CONTROLLER, 1, ()), inherit, Entry(CONTROLLER, 3, ()), Entry("dead", 1, ()), Entry("dead", 2, ())]
+    order, missing = replay_order(given, {}, {"next", CONTROLLER}, [("dead", inherit)])
+    found = [(one.process, one.number) for one in order]
+    assert found == [(CONTROLLER, 1), ("dead", 1), ("dead", 2), (CONTROLLER, 2), (CONTROLLER, 3)] and not missing
+
+
+def test_a_log_of_which_calls_were_removed_is_looked_at_from_there(log: WriteAheadLog) -> None:
+    """A client removes what it could not append whole, also calls that were looked at."""
+    first, second = call("a", 1, 300), call("a", 2, 900)
+    os.write(log.file, first + second)
+    while log.look():
+        pass
+    os.ftruncate(log.file, len(first))
+    assert not log.look()
+    os.write(log.file, call("b", 1, 700))
+    assert log.look() and not log.look()
+    log.drop({"a": 2})
+    assert numbers(log) == [("b", 1)]
+
+
+@pytest.mark.parametrize("code", ["OOM command not allowed", "NOAUTH Authentication required.", "LOADING", "BUSY x"])
+def test_a_store_that_may_reply_later_is_waited_for(code: str) -> None:
+    assert lost(ReplyError("the store", code)) and not lost(ReplyError("the store", "ERR unknown command"))
+
+
 # --- with a store ---
 
 
@@ -172,6 +200,26 @@ def test_a_gap_in_a_log_does_not_hide_what_comes_after_it(store: Location) -> No
         found = peer.call("SMEMBERS", "sluice:{f}s:")
         assert isinstance(found, list) and {*map(str, found)} == {"b'1'", "b'3'", "b'4'"}
         assert recovery.missing == 1
+        recovery.close()
+
+
+@needs_store
+def test_what_a_dead_process_had_committed_is_recovered_without_the_reply(store: Location) -> None:
+    """The server fails within the round trip of `inherit`, and begins anew with nothing."""
+    with Peer(store) as peer:
+        recovery, owner = recovery_of(peer, "f"), "sluice-owner:{f}0"
+        log = recovery.open_log("f")
+        perform(recovery, peer, "admit", [owner], "f@0/1")
+        for number in (1, 2):
+            os.write(log.file, insert(recovery, number))
+        recovery.called("f", "inherit", [owner], "f@0/1", "f@0/2")
+        peer.call("FLUSHALL")
+        load_library(peer, make_library())
+        recovery.live = lambda: ["f@0/2"]
+        list(recovery.recover(peer))
+        found = peer.call("SMEMBERS", "sluice:{f}s:")
+        assert isinstance(found, list) and len(found) == 2 and not recovery.missing
+        assert peer.call("GET", owner) == b"f@0/2" and not recovery.pending("f")
         recovery.close()
 
 

@@ -25,10 +25,10 @@ def check_conservation(program: Program, counters: Counters, held: bool = True) 
       + discarded + held. Held bytes are 0 when the box has finished. The sum is over the table, because one layer may
       deliver bytes that another layer inserted.
     - At the bottom: packets of the box = packets of the layers at which packets enter + packets of unknown link types.
-    - Between layers: a packet that a layer forwards arrives in a layer above, or is too deep. A sequence also delivers
-      bytes without a packet of their own (at a gap, at the end), which are not counted as passed. Above a layer with
-      such a sequence, more packets may arrive than were passed. Above a stream that is split into messages, a packet
-      may bring several messages or none, so nothing is checked between layers.
+    - Between layers: a packet that a layer forwards arrives in a layer above, or is too deep (a record: one too many).
+      A sequence also delivers bytes without a packet of their own (at a gap, at the end), which are not counted as
+      passed. Above a layer with such a sequence, more packets may arrive than were passed. Above a stream that is split
+      into messages, a packet may bring several messages or none, so nothing is checked between layers.
     """
     box = counters["box"]
     entered = {name for _, name in program.roots}
@@ -54,7 +54,7 @@ def check_conservation(program: Program, counters: Counters, held: bool = True) 
     arrived = sum(found["packets"] for name, found in counters.items() if name in program.layers) - bottom
     if entered & above:
         arrived += bottom - box["packets"] + box["unknown link type"]
-    arrived += box["too deep"]
+    arrived += box["too deep"] + box.get("too many records", 0)
     drains = any(layer.drain is not None and layer.above for layer in program.layers.values())
     if drains:
         assert passed <= arrived, f"{passed} packets passed on, {arrived} arrived"

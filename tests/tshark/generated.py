@@ -47,7 +47,7 @@ OTHERWISE = {
         "tshark gives no raw values of this header",
     ),
     "ayiya": "tshark goes by the ports of a conversation that it saw before",
-    "mpls: pseudo-wire with control word": "tshark tells a control word by the addresses behind it, which are made up",
+    "mpls: pseudo-wire with control word": "tshark tells a control word by the addresses after it, which are made up",
 }
 """Forms that tshark takes otherwise, and are left out."""
 

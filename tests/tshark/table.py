@@ -111,7 +111,7 @@ def shown(how: str | tuple[str, ...] | Computed, node: Node, ours: Value) -> Val
 
 
 def bits(name: str, shift: int, width: int) -> Computed:
-    """`width` bits of a field of which tshark gives the bytes that it is a part of; `shift` bits are behind them."""
+    """`width` bits of a field of which tshark gives the bytes that it is a part of; `shift` bits are after them."""
     return Computed(lambda node: node.numbers(name)[0] >> shift & (1 << width) - 1 if name in node.fields else None)
 
 

@@ -249,7 +249,8 @@ def _places(found: list[dict[str, Any]]) -> list[Place]:
 
 
 def _memory(found: dict[str, Any], writes: list[tuple[tuple[Place, str], ...]]) -> Memory:
-    own = tuple(writes[number] for number in found["writes"])
+    numbers: list[int] = found["writes"]
+    own = tuple(writes[number] for number in numbers)
     return Memory(found["name"], own, frozenset(path for lines in own for _, path in lines))
 
 
@@ -258,6 +259,7 @@ def _variable(found: dict[str, Any], memory: list[Memory]) -> Variable:
     for one in found["uses"]:
         place = _place(one)
         uses[place] = uses.get(place, False) or one["direct"]
+    pointed_to: list[int] = found["points_to"]
     numbers: list[int] = found["reached"][::2]
     positions = {number: position for position, number in enumerate(numbers)} | {-1: -1}
     reached = [(memory[one], positions[before]) for one, before in zip(numbers, found["reached"][1::2], strict=True)]
@@ -272,7 +274,7 @@ def _variable(found: dict[str, Any], memory: list[Memory]) -> Variable:
         declared=_place(found["declared"]),
         constant=found["constant"],
         top_level=found["top_level"],
-        points_to=sorted({memory[number].name for number in found["points_to"]}),
+        points_to=sorted({memory[number].name for number in pointed_to}),
         uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
         has_memory=bool(chain),
         own=own,

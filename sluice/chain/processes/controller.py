@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+from sluice.chain.hosts.relay import Hosts, run_relay
 from sluice.chain.processes import snapshot
 from sluice.chain.processes.boxes import StackBox, stack_box
 from sluice.chain.processes.cgroups import Cgroups
@@ -47,7 +48,8 @@ _STEP = 0.05
 class Controller:
     """Runs a chain. run: runs the stack's box, given its class, in the process of the stack. notify: prints a line.
     log_drops: packets are dropped where the packet log is full, as on an interface; else they wait. root: what happens
-    when the process of the stack ends early. policies: when functions are scaled, and stragglers cloned.
+    when the process of the stack ends early. policies: when functions are scaled, and stragglers cloned. hosts: where
+    the processes of instances run; None: on this one.
     """
 
     chain: IsolatedChain
@@ -59,6 +61,7 @@ class Controller:
     log_drops: bool = False
     root: Root = field(default_factory=Root)
     policies: Manager | None = None
+    hosts: Hosts | None = None
     notify: Callable[[str], None] = lambda line: print(f"sluice: {line}", file=sys.stderr, flush=True)
 
     def __post_init__(self) -> None:
@@ -87,6 +90,7 @@ class Controller:
             ("always", part.always),
             ("closed", part.closed),
             ("lossy", part.lossy),
+            ("polls", part.number < len(os.sched_getaffinity(0)) - 1),  # the stack has the other core
         ):
             value = getattr(control, name)
             setattr(control, name, value | bit if is_so else value & ~bit)
@@ -118,10 +122,13 @@ class Controller:
         pid = os.fork()
         if not pid:
             os.close(read)
+            if self.hosts is not None and self.stores is not None and self.hosts.has(part):
+                others = self._files() - {go}
+                run_relay(self.hosts, part, self.memory, self.settings, self.forwards, write, others, self.stores, go)
             limits = Limits(
                 part.number, part.memory, bool(part.python), part.shares, True, tuple(groups), tuple(missing)
             )
-            stores = self.stores if part.shares else None
+            stores = self.stores if part.shares and part.instance is not None else None
             rows = self.instances.rows.open_files.get(part.number, -1)
             others = self._files() - {rows, go}
             run_part(part, self.memory, self.settings, self.forwards, limits, write, others, stores, rows, go)

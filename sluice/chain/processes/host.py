@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from sluice.chain.processes.boxes import FunctionBox
-from sluice.chain.processes.instances import StateError, Stores
+from sluice.chain.processes.instances import Attaches, StateError
 from sluice.chain.processes.limits import Limits, begin_process
 from sluice.chain.processes.memory import Memory
 from sluice.chain.processes.program import Part
@@ -47,7 +47,7 @@ def run_part(
     limits: Limits,
     result: int,
     others: Iterable[int],
-    stores: Stores | None = None,
+    stores: Attaches | None = None,
     rows: int = -1,
     go: int = -1,
 ) -> NoReturn:

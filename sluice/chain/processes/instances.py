@@ -31,7 +31,29 @@ class AwayError(StateError):
     """It does not reply now, or is being recovered: the operation may be tried again."""
 
 
-class Stores(Protocol):
+class Attaches(Protocol):
+    """What connects the process of a function with its store."""
+
+    def attach(self, part: Part, token: str = "") -> int:
+        """In the process of a function: connects. The address of its struct sl_store. token: if it is another than when
+        the process was forked.
+        """
+        ...
+
+    def files(self, part: Part) -> tuple[int, ...]:
+        """Files of the controller that the process of an instance writes to."""
+        ...
+
+
+class Attachment(Attaches, Protocol):
+    """The same of one process, which may be on another host."""
+
+    def with_log(self, file: int) -> Attachment:
+        """With another file for its write-ahead log."""
+        ...
+
+
+class Stores(Attaches, Protocol):
     """The store of a chain's state, as the controller and the processes of functions use it."""
 
     seed: int
@@ -39,10 +61,8 @@ class Stores(Protocol):
     off: frozenset[str]
     """Features that tests disable."""
 
-    def attach(self, part: Part, token: str = "") -> int:
-        """In the process of a function: connects. The address of its struct sl_store. token: if it is another than when
-        the process was forked.
-        """
+    def attachment(self, part: Part, token: str = "") -> Attachment:
+        """What connects the process of a function, as `attach` does."""
         ...
 
     def admit(self, part: Part, parts: Sequence[int]) -> None:
@@ -61,10 +81,6 @@ class Stores(Protocol):
 
     def token(self, part: Part) -> str:
         """The token that identifies the process of an instance in the store."""
-        ...
-
-    def files(self, part: Part) -> tuple[int, ...]:
-        """Files of the controller that the process of an instance writes to."""
         ...
 
     def watch(self) -> None:

@@ -7,6 +7,7 @@ import mmap
 import os
 from dataclasses import dataclass, field
 
+# The bounds of memory.h, by the same names with SL_ISO_, which has their meaning.
 FUNCTIONS = 64
 SLOTS = 16
 TYPES = 1024
@@ -17,7 +18,7 @@ PARTS = 1024
 SCOPE = 4
 LAYERS = 256
 PACKETS = 256
-_SLOT_BYTES = 128 << 20
+SLOT_BYTES = 128 << 20
 LOG_BYTES = 4 << 20
 _REFERENCES = 1 << 18
 _HEAD = 1 << 18
@@ -26,7 +27,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
 _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
 _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-_MAP_FIXED = 0x10
+_MAP_FIXED, _MAP_FIXED_NOREPLACE = 0x10, 0x100000
+_PLACE = 1 << 45
+"""Where the memory is, if there is room: an address that processes of other hosts have not used for something else."""
 _FAILED = ctypes.c_void_p(-1).value
 
 
@@ -78,6 +81,7 @@ class Control(ctypes.Structure):
         ("off", ctypes.c_uint64),
         ("roots", ctypes.c_uint64),
         ("replays", ctypes.c_uint64),
+        ("polls", ctypes.c_uint64),
         ("samples", ctypes.c_uint64),
         ("poison", ctypes.c_uint64 * FUNCTIONS),
         ("committed", ctypes.c_uint64 * FUNCTIONS),
@@ -149,6 +153,14 @@ class Slot(ctypes.Structure):
         ("created_before", ctypes.c_uint64),
         ("before", ctypes.c_uint64),
         ("version", ctypes.c_uint32 * VERTICES),
+        ("owner", ctypes.c_uint8 * PARTS * VERTICES),
+        ("unseen", ctypes.c_uint64),
+        ("input", ctypes.c_uint64),
+        ("input_before", ctypes.c_uint64),
+        ("packets", ctypes.c_uint32),
+        ("used", ctypes.c_uint32),
+        ("frame_order", ctypes.c_uint64 * PACKETS),
+        ("references", ctypes.c_uint32 * FUNCTIONS),
     )
 
 
@@ -190,10 +202,14 @@ class Mapping(ctypes.Structure):
 
 @dataclass
 class Region:
-    """Memory with one writer, at the same address in all processes."""
+    """Memory with one writer, at the same address in all processes. given: the address; 0: any, `hint` if it is
+    free.
+    """
 
     name: str
     size: int
+    given: int = 0
+    hint: int = 0
     at: int = 0
     writable: int = -1
     """The file, open for writing; a process that may only read has `readable`."""
@@ -203,7 +219,8 @@ class Region:
         self.writable = os.memfd_create(f"sluice-{self.name}")
         os.ftruncate(self.writable, self.size)
         self.readable = os.open(f"/proc/self/fd/{self.writable}", os.O_RDONLY | os.O_CLOEXEC)
-        self.at = self._map(None, self.writable, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
+        flags = mmap.MAP_SHARED | (_MAP_FIXED_NOREPLACE if self.given else 0)
+        self.at = self._map(self.given or self.hint or None, self.writable, mmap.PROT_READ | mmap.PROT_WRITE, flags)
 
     def _map(self, at: int | None, file: int, protection: int, flags: int) -> int:
         found = _libc.mmap(at, self.size, protection, flags, file, 0)
@@ -229,15 +246,18 @@ class Region:
 
 @dataclass
 class Memory:
-    """The memory of a chain with places for `count` functions."""
+    """The memory of a chain with places for `count` functions. given: the addresses of its regions on another host,
+    where this is a copy of it. Raises OSError.
+    """
 
     count: int
+    given: tuple[int, ...] = ()
     regions: list[Region] = field(default_factory=lambda: [])
 
     def __post_init__(self) -> None:
         references = SLOTS * self.count * _REFERENCES * 4
         self._control = self._region("control", _HEAD)
-        self._stack = self._region("stack", _HEAD + references + SLOTS * _SLOT_BYTES)
+        self._stack = self._region("stack", _HEAD + references + SLOTS * SLOT_BYTES)
         self._references = self._stack.at + _HEAD
         self._slots = self._references + references
         self._functions = [self._region(f"function{i}", 4096 + SLOTS * LOG_BYTES) for i in range(self.count)]
@@ -246,13 +266,33 @@ class Memory:
         self.functions = [FunctionSide.from_address(region.at) for region in self._functions]
 
     def _region(self, name: str, size: int) -> Region:
-        region = Region(name, size)
+        number = len(self.regions)
+        hint = self.regions[-1].at + self.regions[-1].size if self.regions else _PLACE
+        region = Region(name, size, self.given[number] if self.given else 0, hint)
         self.regions.append(region)
         return region
 
+    @property
+    def addresses(self) -> tuple[int, ...]:
+        """Those of its regions: the `given` of a copy."""
+        return tuple(region.at for region in self.regions)
+
+    def log(self, function: int, place: int) -> int:
+        """The address of a function's log of the batch in a slot (sl_iso_log_of)."""
+        return self._functions[function].at + 4096 + place % SLOTS * LOG_BYTES
+
+    def references(self, place: int, function: int) -> int:
+        """The address of the references to messages of the batch in a slot, for a function (sl_iso_references)."""
+        return self._references + (place % SLOTS * self.count + function) * _REFERENCES * 4
+
+    def own(self, function: int) -> tuple[int, int]:
+        """Where the memory that a function writes begins and ends."""
+        region = self._functions[function]
+        return region.at, region.at + region.size
+
     def slot(self, place: int) -> Slot:
         """A slot of a batch."""
-        return Slot.from_address(self._slots + place % SLOTS * _SLOT_BYTES)
+        return Slot.from_address(self._slots + place % SLOTS * SLOT_BYTES)
 
     def mapping(self, function: int | None) -> Mapping:
         """The struct for C, of a function or of the stack."""

@@ -64,7 +64,7 @@ class Part:
 
     @property
     def shares(self) -> bool:
-        """Whether it declares shared objects."""
+        """Whether a store has state of it."""
         return self.functions.shares
 
     @property
@@ -227,8 +227,9 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
     part = next((part for part in isolate(plan, stores=True).parts if name in part.members and not part.python), None)
     if part is None:
         raise _refused(plan, name, "is in Python", "start the chain anew: functions in Python share a process")
-    if part.shares:
+    if any(function.shared for function in part.functions.c):
         raise _refused(plan, name, "declares shared objects (SLUICE_SHARED)", "start the chain anew with it")
+    part.functions = replace(part.functions, c=tuple(_stored(function, False) for function in part.functions.c))
     part.number, part.before, part.drops, part.leader, part.instance = number, 0, 0, number, None
     _set_order(plan, part, [*(other for other in chain.parts if other.number != number), part])
     known = {(event.function, event.name, event.fields) for event in chain.events.published}
@@ -266,7 +267,7 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
     _check_instances(plan, given)
     wanted = plan.wanted()  # also sets which drops withhold events from functions in Python
     members = [member for member in plan.members if isinstance(member.loaded, CFunction)]
-    functions = plan.c()
+    functions = [_stored(function, stores) for function in plan.c()]
     for function in functions:
         _check(plan, function, stores)
     published = tuple(event for function in functions for event in function.published)
@@ -280,7 +281,7 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
         )
         options: list[Options] = [wanted.options[number], *([""] if keeper else [])]
         parts.append(Part(member.name, number, own, (member.name,), options=options, leader=number))
-        if member.name in given or function.shared:
+        if member.name in given or function.shared or function.stored:
             parts[-1].instance = 0
         parts[-1].isolations = [(member.item, member.item.isolation)]
     if wanted.python:
@@ -316,6 +317,13 @@ def isolate(plan: Plan, instances: dict[str, int] | None = None, stores: bool = 
     for part in parts:
         _check_overload(plan, part)
     return chain
+
+
+def _stored(function: CFunction, stores: bool) -> CFunction:
+    """A function whose state of connections a store has, by their keys; without a store, no one needs these."""
+    if function.stored is None:
+        return function
+    return replace(function, key=True) if stores else replace(function, stored=None)
 
 
 def _check_instances(plan: Plan, instances: dict[str, int]) -> None:

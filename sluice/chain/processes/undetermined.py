@@ -25,7 +25,7 @@ def undetermined(functions: Iterable[CFunction]) -> Iterator[str]:
     The file's own function of one of these names is none. Calls in headers, by pointers and by macros are not found.
     """
     for function in functions:
-        for name, line in _calls(function.text) if function.shared else ():
+        for name, line in _calls(function.text) if function.shared or function.stored else ():
             yield (
                 f"{Path(function.path).name}:{line}: {name}() gives another value when a packet is handled again after "
                 f"a failure: write {_REPLACEMENT[name]}"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sluice.ir.graph import Program
+from sluice.ir.instruction import INSERTS_PACKET, USES_PACKET
 from sluice.passes.analysis.fast_path import counted_per_burst, fast_path_stage, is_path_implicit, templates
-from sluice.passes.analysis.header_prefetch import header_bytes
-from sluice.passes.analysis.packet_bytes import GIVING, TAKING, PacketBytes
+from sluice.passes.analysis.packet_bytes import PacketBytes
 from sluice.passes.analysis.packet_reads import call_native, lookahead_reads_path, prefetches_instances, read_path
-from sluice.passes.analysis.pending_state import fills_slots, is_lazy
+from sluice.passes.analysis.pending_state import fills_slots
 
 
 def analyses(program: Program, only: str | None = None) -> Iterator[tuple[str, str]]:
@@ -28,7 +28,9 @@ def analyses(program: Program, only: str | None = None) -> Iterator[tuple[str, s
         ]
         if decided:
             yield f"layer {layer.name}", "; ".join(decided)
-        if layer.rules is not None and any(isinstance(i, (*GIVING, *TAKING)) for i in layer.main.instructions()):
+        if layer.rules is not None and any(
+            isinstance(i, (*INSERTS_PACKET, *USES_PACKET)) for i in layer.main.instructions()
+        ):
             yield f"bytes of the packet in {layer.name}.main", f"from {', '.join(PacketBytes(layer.main).places())}"
 
 
@@ -38,8 +40,8 @@ def _of_program(program: Program) -> Iterator[tuple[str, str]]:
     yield "where it ends", stage.name if stage is not None else "none"
     yield "counted once per group", _listed([layer.name for layer in counted_per_burst(program)])
     yield "path of a packet", "stored where it is read" if is_path_implicit(program) else "stored for every packet"
-    yield "pending state", "initialised off the fast path" if is_lazy(program) else "initialised for every packet"
-    yield "header bytes prefetched", str(header_bytes(program))
+    yield "pending state", "initialised off the fast path" if program.pending_lazily else "initialised for every packet"
+    yield "header bytes prefetched", str(program.prefetch)
 
 
 def _listed(names: list[str]) -> str:

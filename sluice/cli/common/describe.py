@@ -35,6 +35,7 @@ def describe(stack: Stack) -> Data:
     return {
         "stack": stack.name,
         "depth": stack.depth,
+        "records": stack.records if any(layer.prototype.record for layer in stack.layers.values()) else 0,
         "roots": roots,
         "steps": steps,
         "layers": [describe_layer(layer, stack) for layer in stack.layers.values()],

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from sluice.cli.common.errors import UsageError
-from sluice.cli.common.inputs import inputs_of
+from sluice.cli.common.inputs import device_of, inputs_of
 from sluice.cli.common.options import byte_count, seconds
 from sluice.engine.inputs import Inputs
 from sluice.engine.options import HELD_BYTES, HELD_SECONDS, Settings
@@ -112,7 +112,7 @@ def forwarding_inputs(options: argparse.Namespace) -> Inputs:
         return inputs_of(options)
     if len(options.interfaces) != 1 or options.files:
         raise UsageError("--forward B: is for one interface more, as in -i A --forward B")
-    if options.forward in options.interfaces:
+    if device_of(options.forward) == device_of(options.interfaces[0]):
         raise UsageError(f"--forward {options.forward}: is the interface of -i as well; give the other one")
     if options.snaplen:
         raise UsageError("--snaplen: packets that are cut off cannot be forwarded; leave one of it and --forward out")

@@ -99,6 +99,7 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
         raise UsageError("--dpdk: is for devices of DPDK, given by -i dpdk:DEVICE")
     if options.follow and not options.files:
         raise UsageError("--follow: is for files that grow, given by -r FILE")
+    _check_once(options.interfaces)
     files = [path for given in options.files for path in _files(given)]
     uris = [path if path == STANDARD_INPUT else f"file:{path}" for path in files]
     uris += [_interface(name) for name in options.interfaces]
@@ -111,6 +112,22 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
         options.filter,
         dpdk=options.dpdk,
     )
+
+
+def device_of(name: str) -> str:
+    """The network interface of a name that -i takes; the name itself for other devices."""
+    return name.removeprefix(INTERFACE).removeprefix(XDP)
+
+
+def _check_once(interfaces: list[str]) -> None:
+    """Raise UsageError if packets of an interface would be received twice."""
+    devices = [device_of(name) for name in interfaces]
+    for number, device in enumerate(devices):
+        if device in devices[:number]:
+            raise UsageError(f"-i {interfaces[number]}: is given twice, so each packet would count twice: give it once")
+    others = [name for name, device in zip(interfaces, devices, strict=True) if device != "any"]
+    if "any" in devices and others:
+        raise UsageError(f"-i any: receives from all interfaces, so from {others[0]} as well: leave one of both out")
 
 
 def check_inputs(inputs: Inputs) -> None:

@@ -10,9 +10,13 @@ from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
+from sluice.chain.hosts.engine import EngineError, find_engine
+from sluice.chain.hosts.relay import Hosts
+from sluice.chain.hosts.tunnel import opened
 from sluice.chain.processes.partition import EVEN, Candidate
 from sluice.chain.processes.policy import Manager, Policy, find_policy
 from sluice.chain.processes.program import IsolatedChain
+from sluice.chain.processes.row_files import OUT
 from sluice.chain.processes.sample import sample
 from sluice.chain.processes.snapshot import contents
 from sluice.cli.common.errors import UsageError
@@ -55,6 +59,15 @@ def add_instances(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=POLICY,...",
         help="when these functions get more or fewer instances, and which are stragglers: load[:PACKETS a second], "
         "lag[:BATCHES], or FILE.py:FUNCTION",
+    )
+    parser.add_argument(
+        "--engine",
+        metavar="ENGINE",
+        help="run the processes of instances with state in a store on other hosts: ray, ray:ADDRESS, or command:WORDS, "
+        "a command that runs another one there, as command:'ssh host{number}'; needs --tunnel",
+    )
+    parser.add_argument(
+        "--tunnel", metavar="ADDRESS", help="the address of this host to which other hosts send packets, by UDP"
     )
     parser.add_argument(
         "--check-equivalence",
@@ -100,9 +113,36 @@ def check_instances(options: argparse.Namespace) -> None:
         ("--partition", options.partition),
         ("--plan", options.plan),
         ("--policy", options.policy),
+        ("--engine", options.engine),
     ):
         if given and not options.isolate:
             raise UsageError(f"{name}: is of functions in processes of their own; give --isolate, too")
+    if (options.engine is None) != (options.tunnel is None):
+        raise UsageError(
+            "--engine, --tunnel: give both: how hosts are chosen, and the address of this one that they reach"
+        )
+    if options.engine is not None and (options.store.kind != "server" or options.store.path):
+        raise UsageError("--engine: other hosts need a store that they reach: --store valkey://HOST:PORT")
+
+
+def hosts_of(chain: IsolatedChain, options: argparse.Namespace) -> Hosts | None:
+    """Where instances run, by --engine; None: on this host. Raises UsageError."""
+    if options.engine is None:
+        return None
+    try:
+        hosts = Hosts(find_engine(options.engine), options.tunnel)
+        opened(hosts.tunnel).close()
+    except (EngineError, OSError) as error:
+        raise UsageError(f"--engine {options.engine}, --tunnel {options.tunnel}: {error}") from error
+    for part in filter(hosts.has, chain.leaders):
+        given = part.options[0] if part.options else None
+        path = str(given.get(OUT, "")) if isinstance(given, dict) else ""
+        if path and not path.startswith("/dev/"):
+            raise UsageError(
+                f"--engine: '{part.name}' writes rows to {path}, which would be on other hosts: leave that out, and "
+                "they come on the standard output"
+            )
+    return hosts
 
 
 def policies_of(chain: IsolatedChain, options: argparse.Namespace) -> Manager | None:

@@ -89,6 +89,9 @@ def metrics(snapshot: Snapshot) -> str:
     if "forwarded" in snapshot.received:
         sent = [("", float(snapshot.received["forwarded"]))]
         lines += family("sluice_forwarded_packets_total", "counter", "Packets that were transmitted.", sent)
+    if "link_downs" in snapshot.received:
+        downs = [("", float(snapshot.received["link_downs"]))]
+        lines += family("sluice_link_downs_total", "counter", "Times that an interface went down.", downs)
     return "\n".join(lines) + "\n"
 
 

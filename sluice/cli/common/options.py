@@ -8,8 +8,9 @@ from typing import Any
 
 from sluice.cli.common.errors import UsageError
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
-from sluice.engine.options import DEPTH_LEAST, HOLD, WORK
+from sluice.engine.options import BUNDLE, DEPTH_LEAST, HOLD, WORK
 from sluice.engine.workers import WORKERS_MOST
+from sluice.ir.graph import LAYERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
 from sluice.state.location import FORMS, Location, LocationError, read_location
 
@@ -159,11 +160,28 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--nesting",
-        type=number_between("a number of layers", DEPTH_LEAST, 1 << 16),
+        type=number_between("a number of layers", DEPTH_LEAST, LAYERS_MOST),
         default=0,
         metavar="N",
-        help="layers (headers, tunnels, records of DNS) that one packet passes at most; the rest of the packet is not "
-        f"parsed, and counted as too deep (from {DEPTH_LEAST}; default: the stack's depth)",
+        help="layers (headers, tunnels) that one packet passes at most; the rest of the packet is not parsed, and "
+        f"counted as too deep ({DEPTH_LEAST} to {LAYERS_MOST}; default: the stack's depth)",
+    )
+    parser.add_argument(
+        "--records",
+        type=number_between("a number of records", 1, LAYERS_MOST),
+        default=0,
+        metavar="N",
+        help="records of a message (DNS, IGMP) that one packet passes besides at most; the others are not parsed, and "
+        "the packet is counted as one with too many records (default: as many as the stack says)",
+    )
+    parser.add_argument(
+        "--bundle",
+        type=number_between("a number of messages", 1, 1 << 20),
+        default=BUNDLE,
+        metavar="N",
+        help="messages that each cost as much as a packet (chunks of SCTP, packets of QUIC in a datagram, frames of an "
+        "802.11 aggregate) that are cut from one packet at most, of which one that begins an instance, or waits for "
+        f"earlier ones, counts five times; the others are lost, and counted (default {BUNDLE})",
     )
     parser.add_argument(
         "--prefault",
@@ -195,10 +213,11 @@ def add_workers(parser: argparse.ArgumentParser, isolates: bool = True) -> None:
     """The option --workers. isolates: also --isolate, for workers that are processes."""
     parser.add_argument(
         "--dispatch",
-        choices=("auto", "box", "kernel"),
+        choices=("auto", "box", "kernel", "queues"),
         default="box",
-        help="who divides the packets of interfaces among workers: a thread of the box (default), or the kernel, which "
-        "can for some stacks; auto: the kernel where it can, unless --groups is given",
+        help="who divides the packets of interfaces among workers: a thread of the box (default); the kernel, for "
+        "some stacks by connections; queues of cards, from which workers receive by AF_XDP; "
+        "auto: the kernel or queues where it is possible, unless --groups is given",
     )
     parser.add_argument(
         "--groups",

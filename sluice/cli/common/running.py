@@ -12,12 +12,13 @@ from dataclasses import replace
 
 from sluice.cli.common.check_hooks import check_hooks
 from sluice.cli.common.errors import CommandError, UsageError
+from sluice.cli.common.links import Links
 from sluice.cli.common.observing import observing
 from sluice.cli.common.privileges import give_up_privileges
 from sluice.cli.common.progress import busy, progress_line
 from sluice.cli.common.streams import reader_is_gone
 from sluice.engine.box import Box, CompiledStack, Outcome, Settings, compile_stack
-from sluice.engine.fanout import why_not
+from sluice.engine.fanout import division
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import Inputs, Rotation, is_interface
 from sluice.engine.workers import WorkerBoxes, refusal
@@ -129,7 +130,8 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     natives: dict[str, str] = dict(options.natives)
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
-        options.fragment_timeout, hold=options.hold, work=options.work, depth=options.nesting,
+        options.fragment_timeout, hold=options.hold, work=options.work, bundle=options.bundle,
+        depth=options.nesting, records=options.records,
     )  # fmt: skip
 
 
@@ -168,9 +170,11 @@ def run_file(
         )
     except KeyboardInterrupt:
         return stopped_early(wanted)
+    links = Links(opened, inputs)
     with opened, shown as progress, observing(opened, observed) as observer:
 
         def report(done: int, size: int, packets: int) -> bool:
+            links.look()
             if reader_is_gone():
                 raise BrokenPipeError
             if observer is not None:
@@ -184,6 +188,8 @@ def run_file(
             if observer is not None:
                 observer.begin()  # threads, which have the rights that are left
             if inputs.live:
+                for note in opened.notes if isinstance(opened, WorkerBoxes) else ():
+                    print(f"sluice: note: {note}", file=sys.stderr)
                 _receiving(inputs)
 
         return opened.run(inputs, report, ready)
@@ -203,13 +209,13 @@ def _open(
     only: int | None,
     dispatch: str,
 ) -> Box:
-    if workers == 1 and dispatch == "kernel":
-        raise UsageError("--dispatch kernel: it divides packets among several workers: give --workers, too")
+    if workers == 1 and dispatch in ("kernel", "queues"):
+        raise UsageError(f"--dispatch {dispatch}: packets are divided among several workers: give --workers, too")
     if workers == 1 and not isolated:
         return box(compiled, settings, wanted.python, wanted.options, output, inputs.forwarding, rotation)
     # an input without an end has no last row to wait for, and only interfaces cannot wait
     ordered = not inputs.endless
-    by_kernel = _by_kernel(compiled, inputs, isolated, groups, dispatch)
+    receive = _workers_receive(compiled, inputs, isolated, groups, dispatch)
     return WorkerBoxes(
         compiled,
         settings,
@@ -220,20 +226,24 @@ def _open(
         ordered=ordered,
         drops=inputs.live,
         isolated=isolated,
-        groups=groups or (GROUPS if inputs.endless and not by_kernel else 1),
+        groups=groups or (GROUPS if inputs.endless and not receive else 1),
         only=only,
         dispatch=dispatch,
     )
 
 
-def _by_kernel(compiled: CompiledStack, inputs: Inputs, isolated: bool, groups: int | None, dispatch: str) -> bool:
-    """Whether the kernel may divide packets among workers. Raises UsageError if it is requested but not possible."""
-    if dispatch == "kernel" and groups and groups > 1:
-        raise UsageError(f"--dispatch kernel: groups of connections do not move then: leave out --groups {groups}")
-    why = why_not(compiled.generated.fanout, inputs, isolated)
-    if dispatch == "kernel" and why:
-        raise UsageError(f"--dispatch kernel: {why}: give --dispatch box, or leave it out")
-    return why is None and dispatch != "box" and groups is None
+def _workers_receive(
+    compiled: CompiledStack, inputs: Inputs, isolated: bool, groups: int | None, dispatch: str
+) -> bool:
+    """Whether workers may receive packets themselves. Raises UsageError if it is requested but not possible."""
+    if dispatch == "box":
+        return False
+    if dispatch != "auto" and groups and groups > 1:
+        raise UsageError(f"--dispatch {dispatch}: groups of connections do not move then: leave out --groups {groups}")
+    _, why = division(dispatch, compiled.generated.fanout, inputs, isolated)
+    if dispatch != "auto" and why:
+        raise UsageError(f"--dispatch {dispatch}: {why}: give --dispatch box, or leave it out")
+    return why is None and groups is None
 
 
 def check_workers(

@@ -172,9 +172,9 @@ def read_tls(
     )
 
 
-def with_cache(service: Service, limits: Limits) -> Limits:
-    """Limits with the cache that the program itself gives, if there is none yet. Raises UsageError."""
-    if not limits.cache:
+def with_cache(service: Service, limits: Limits, given: bool) -> Limits:
+    """Limits with the cache that the program itself names, unless the size is `given`, also as 0. Raises UsageError."""
+    if not given:
         limits = dataclasses.replace(limits, cache=service.cache)
     if limits.cache and limits.buffer_size < 4096:
         raise UsageError(f"--buffer-size {limits.buffer_size}: at least 4096 bytes with a cache")
@@ -182,7 +182,15 @@ def with_cache(service: Service, limits: Limits) -> Limits:
 
 
 def require_web(service: Service, process: Signature, wiring: Wiring, limits: Limits) -> None:
-    """Refuse options of HTTP where the clients of a service use another protocol. Raises UsageError."""
+    """Refuse options and backends of HTTP where a service uses another protocol. Raises UsageError."""
+    if wiring.uplinks and not service.reads_web(process):
+        raise UsageError("backends h2:// and h2c://: this service does not use HTTP; write their addresses alone")
+    if wiring.uplinks and limits.backend_proxy:
+        raise UsageError(
+            "--backend-proxy: a connection of HTTP/2 to a backend has requests of several clients, and no header of one"
+        )
+    if wiring.uplinks and limits.buffer_size < 16384:
+        raise UsageError(f"--buffer-size {limits.buffer_size}: at least 16384 bytes with backends of HTTP/2")
     if limits.http2 and not service.accepts_web(process, wiring.accept):
         raise UsageError("--http2: the clients of this service do not use HTTP; omit it")
     if limits.cache and not service.reads_web(process):
@@ -191,8 +199,10 @@ def require_web(service: Service, process: Signature, wiring: Wiring, limits: Li
         raise UsageError("--access-log: the clients of this service do not use HTTP; omit it")
 
 
-def read_config(path: str, limits: Limits, names: Names) -> list[Configured]:
-    """The services of a file; limits that it does not give are those given. Raises UsageError and ServiceError."""
+def read_config(path: str, limits: Limits, names: Names, cached: bool = False) -> list[Configured]:
+    """The services of a file; limits that it does not give are those given, and so is the size of the cache if it is
+    `cached`. Raises UsageError and ServiceError.
+    """
     try:
         data: dict[str, Any] = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
@@ -207,10 +217,12 @@ def read_config(path: str, limits: Limits, names: Names) -> list[Configured]:
     if not tables:
         raise UsageError(f"{path}: no service; write a table [NAME] with program, listen and backends")
     every = {**dataclasses.asdict(limits), **common}
-    return [_service(path, name, table, every, names) for name, table in tables.items()]
+    return [_service(path, name, table, every, names, cached) for name, table in tables.items()]
 
 
-def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any], names: Names) -> Configured:
+def _service(
+    path: str, name: str, table: dict[str, Any], limits: dict[str, Any], names: Names, cached: bool
+) -> Configured:
     if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
         raise UsageError(f"{path}: [{name!r}] is no name; use letters, digits, _ and -")
     for key in table:
@@ -231,7 +243,7 @@ def _service(path: str, name: str, table: dict[str, Any], limits: dict[str, Any]
     )
     process = service.process(table.get("process"))
     checked = checked_limits({**limits, **{key: table[key] for key in _LIMITS if key in table}})
-    checked = with_cache(service, checked)
+    checked = with_cache(service, checked, cached or "cache" in table)
     backends = table.get("backends", {})
     given: dict[str, Any] = cast(dict[str, Any], backends) if isinstance(backends, dict) else {"": backends}
     try:

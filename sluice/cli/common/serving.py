@@ -47,7 +47,14 @@ def run_services(
             return
         wiring, limits = plan.services[number]
         found = bounds_of(
-            plan.program, wiring.channels, limits, number, wiring.folders, wiring.encrypted, bool(wiring.trusted)
+            plan.program,
+            wiring.channels,
+            limits,
+            number,
+            wiring.folders,
+            wiring.encrypted,
+            bool(wiring.trusted),
+            wiring.uplinks,
         )
         data = {"ready": address, "service": plan.names[number], **dataclasses.asdict(found)}
         text = f"{plan.names[number]} serves at {address}; at most {found.total:,} bytes of memory"
@@ -141,7 +148,7 @@ def _changed(options: argparse.Namespace, what: dict[str, Any]) -> argparse.Name
 def _plan(services: list[Configured]) -> Plan:
     with busy("compiling"):
         tls = any(each.wiring.encrypted for each in services)
-        http2 = any(each.limits.http2 for each in services)
+        http2 = any(each.limits.http2 or each.wiring.uplinks for each in services)
         program = build_program(services[0].name, *(each.source for each in services), tls=tls, http2=http2)
     return Plan(program, [each.name for each in services], [(each.wiring, each.limits) for each in services])
 

@@ -39,6 +39,7 @@ _OUTCOMES = ("malformed:", "cut:", "dropped:")
 _BOX_REASONS = (
     ("unknown link type", "packets of a link type that the stack does not begin with"),
     ("too deep", "packets nested too deeply"),
+    ("too many records", "packets with too many records"),
 )
 
 _UNLEARNED = (
@@ -88,6 +89,8 @@ def summary(outcome: Outcome) -> str:
             f"{outcome.received['dropped_kernel']:,} packets dropped by the kernel, "
             f"{outcome.received['dropped_interface']:,} by the interface"
         )
+    if outcome.received.get("link_downs"):
+        lines.append(f"{outcome.received['link_downs']:,} times an interface was down")
     if outcome.received.get("dropped_workers"):
         lines.append(f"{outcome.received['dropped_workers']:,} packets dropped as their worker had no room for them")
     if "forwarded" in outcome.received:
@@ -103,13 +106,18 @@ def summary(outcome: Outcome) -> str:
 def _dispatch(outcome: Outcome) -> dict[str, object]:
     assert outcome.dispatched is not None
     by, why = outcome.dispatched
-    return {"by": by, **({"handed_over": outcome.handed_over} if by == "kernel" else {"reason": why or None})}
+    return {"by": by, **({"handed_over": outcome.handed_over} if by != "box" else {}), "reason": why or None}
 
 
 def _dispatched(outcome: Outcome, by: str, why: str) -> str:
+    if by == "box":
+        return "packets were divided among workers by the box" + (
+            f", not by the kernel or queues: {why}" if why else ""
+        )
+    handed = f"{outcome.handed_over:,} handed over by a worker" + (f" ({why})" if why else "")
     if by == "kernel":
-        return f"packets were divided among workers by the kernel; {outcome.handed_over:,} handed over by a worker"
-    return "packets were divided among workers by the box" + (f", not by the kernel: {why}" if why else "")
+        return f"packets were divided among workers by the kernel; {handed}"
+    return f"packets were divided among workers by queues of interfaces; {handed}"
 
 
 def _duration(seconds: float) -> str:

@@ -7,6 +7,9 @@ from sluice.codegen.bpf.errors import UndecidedError
 from sluice.codegen.bpf.frame import FrameReader
 from sluice.ir.expression import COMPARISONS, Binary, Const, Expr, Flip, Length, Reg, Slice
 
+_OF_BITS = {"&&": "&", "||": "|"}
+"""Both operands are bits, and evaluating them has no effects."""
+
 
 class ExpressionWriter(FrameReader):
     """Writes expressions of numbers and bytes, of registers that have places."""
@@ -45,6 +48,7 @@ class ExpressionWriter(FrameReader):
     def _operate(self, operator: str) -> None:
         """`register 0 operator register 1`, as ir.expression.calculate has it, to register 0."""
         out, end = self.out, self.out.new_label()
+        operator = _OF_BITS.get(operator, operator)
         if operator in COMPARISONS:
             yes = out.new_label()
             out.jump_register(operator, 0, 1, yes)

@@ -15,28 +15,28 @@ from sluice.codegen.burst.stages import (
     copied_units,
     ends_templates,
     enter_of,
+    fast_enter_of,
     fast_path,
     has_one_path,
-    is_entered_noted,
-    is_quiet,
-    most_of,
     otherwise_head,
     stay_on_fast_path,
+    stores_path_on_entry,
     table_of_each,
+    waits_without_path,
 )
 from sluice.codegen.c.names import identifier, member, storage, variable
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import GATHERED, LayerProgram, Program
 from sluice.ir.instruction import NextStateless
 from sluice.passes.analysis.fast_path import counted_per_burst, first_root
-from sluice.passes.analysis.pending_state import fills_slots, is_lazy
+from sluice.passes.analysis.pending_state import fills_slots
 
 FRAME = "frame->at, frame->captured, frame->length"
 
 
 def context(names: StackNames) -> list[str]:
     """The C types of the state of a pending packet: the slots that layers filled, and the layer to enter in stage 2."""
-    out = ["", "/* What layers leave for those above. */", "struct sl_slots {"]
+    out = ["", "/* Values that layers store for the layers above them. */", "struct sl_slots {"]
     # Numbers first: most packets fill a few number slots and no byte slots, so the slots that they fill share a cache
     # line with the other state of a pending packet.
     for slot in sorted(names.program.slots, key=lambda reg: (reg.is_bytes, -reg.bits, reg.name)):
@@ -51,29 +51,29 @@ def context(names: StackNames) -> list[str]:
         "struct sl_stack_box;",
         f"typedef void sl_layer(struct sl_stack_box *box, {UNIT});",
         "",
-        "/* A packet of a group: the layer that it waits for, and that one's unit; the layers that it has passed. */",
+        "/* A pending packet of a group: the layer to enter in stage 2, the unit of this layer, and the layers that it passed. */",
         "struct sl_pending {",
         "    sl_layer *layer;",
         "    const uint8_t *at;",
         "    uint32_t captured, length;",
         "    uint32_t depth;",
-        f"    uint8_t path[{PASSED_MAX + 1}];   /* the last is of one that is only looked at ahead */",
+        f"    uint8_t path[{PASSED_MAX + 1}];   /* the last one: of a layer that only lookahead enters */",
         *([f"    sl_bytes units[{PASSED_MAX + 1}];   /* of these layers */"] if names.functions.needs_units else []),
         "    struct sl_slots slots;",
-        *_owed(names),
+        *_deferred_members(names),
         "};",
-        f'_Static_assert(SL_PREFETCH_DEPTH <= {PASSED_MAX}, "layers that are looked at ahead have a place in path");',
+        f'_Static_assert(SL_PREFETCH_DEPTH <= {PASSED_MAX}, "path has room for the layers that lookahead enters");',
     ]
 
 
-def _owed(names: StackNames) -> list[str]:
+def _deferred_members(names: StackNames) -> list[str]:
     """Members for a packet whose layer defers to stage 2: the function to call afterwards, and the layer's operands."""
     deferring = [
         (layer, layer.deferred.parameters) for layer in names.program.layers.values() if layer.deferred is not None
     ]
     if not deferring:
         return []
-    out = ["    sl_layer *then;   /* after the stage 2 of a layer that it has passed */", "    union {"]
+    out = ["    sl_layer *then;   /* called after the deferred work of a layer that it passed */", "    union {"]
     for layer, parameters in deferring:
         out.append("        struct {")
         for reg in sorted(parameters, key=lambda reg: -storage(reg.bits)):
@@ -87,7 +87,7 @@ def waiting(names: StackNames) -> list[str]:
     """The functions that make an arriving packet pending for a layer."""
     layers = names.program.layers
     roots = [name for _, name in names.program.roots]
-    led = [
+    entered = [
         i.layer
         for item in layers.values()
         if item.stateless
@@ -96,8 +96,8 @@ def waiting(names: StackNames) -> list[str]:
     ]
     out = [
         "",
-        "/* An arriving packet waits for a layer, whatever the number of packets before it. */",
-        f"static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, {UNIT})",
+        "/* An arriving packet becomes pending for a layer that reads no path. */",
+        f"static inline void wait_without_path(struct sl_pending *waiting, sl_layer *layer, {UNIT})",
         "{",
         "    waiting->layer = layer;",
         "    waiting->at = at;",
@@ -105,14 +105,14 @@ def waiting(names: StackNames) -> list[str]:
         "    waiting->length = length;",
         "}",
         "",
-        "/* An arriving packet waits for a layer. */",
+        "/* An arriving packet becomes pending for a layer. */",
         f"SL_UNUSED static inline void wait_for(struct sl_pending *waiting, sl_layer *layer, {UNIT}, unsigned depth)",
         "{",
-        "    wait_quietly(waiting, layer, at, captured, length);",
+        "    wait_without_path(waiting, layer, at, captured, length);",
         "    waiting->depth = depth;",
         "}",
         "",
-        "/* By which path a packet came, before it enters a layer in stage 2, where a function may read the path. */",
+        "/* Stores the path of a pending packet in the box, before the packet enters a layer in stage 2 that may read it. */",
         "SL_UNUSED static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)",
         "{",
         "    box->base.depth = waiting->depth;",
@@ -120,7 +120,7 @@ def waiting(names: StackNames) -> list[str]:
         *copied_units(names),
         "}",
     ]
-    for name in dict.fromkeys(roots + led):
+    for name in dict.fromkeys(roots + entered):
         out += _wait(names, layers[name])
     return out
 
@@ -129,7 +129,7 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
     word = identifier(layer.name)
     out: list[str] = []
     enter = enter_of(layer, names)
-    if is_entered_noted(layer, names):
+    if stores_path_on_entry(layer, names):
         index = list(names.program.layers).index(layer.name)
         stream = f"(struct sl_stream){{&layers[{index}], NULL, 0}}"
         of_messages = f"layer_{word}(box, (sl_bytes){{at, captured, length}}, {stream});"
@@ -145,33 +145,33 @@ def _wait(names: StackNames, layer: LayerProgram) -> list[str]:
         path = fast_path(names)
         out += [
             "",
-            "/* By which way a packet came that templates led to where it waits, and that it has entered that layer. */",
+            "/* Stores the path of a packet of the fast path, including the layer that it is pending for. */",
             "static inline void store_fast_path(struct sl_stack_box *box)",
             "{",
             f"    box->base.depth = {len(path)};",
             *(f"    box->base.path[{at}] = {index};" for at, index in enumerate(path)),
             "}",
             "",
-            f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT});",
+            f"static void {fast_enter_of(layer)}(struct sl_stack_box *box, {UNIT});",
         ]
-    out += _wait_function(names, layer, f"wait_{word}", enter, not is_quiet(layer, names))
+    out += _wait_function(names, layer, f"wait_{word}", enter, not waits_without_path(layer, names))
     if has_one_path(layer, names):
-        out += _wait_function(names, layer, f"wait_{most_of(layer)}", most_of(layer), noted=False)
+        out += _wait_function(names, layer, f"wait_{fast_enter_of(layer)}", fast_enter_of(layer), stores_path=False)
     return out
 
 
-def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str, noted: bool) -> list[str]:
+def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str, stores_path: bool) -> list[str]:
     """The function that makes a packet pending for a layer. Stage 2 enters the layer by the C function `enter`."""
     # Inlined at the end of the fast path, where nearly every packet becomes pending. Not inlined in a stack that defers
     # to stage 2: the loop is long already, and inlining makes it slower.
     deferring = any(item.deferred is not None for item in names.program.layers.values())
-    most = ends_templates(layer, names.program) or enter == most_of(layer)
+    most = ends_templates(layer, names.program) or enter == fast_enter_of(layer)
     out = [
         "",
         f"{'SL_INLINED' if most and not deferring else 'static'} void {name}("
         f"{'SL_UNUSED ' if layer.lookahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
         "{",
-        f"    {'wait_for' if noted else 'wait_quietly'}(waiting, {enter}, at, captured, length{', depth' if noted else ''});",
+        f"    {'wait_for' if stores_path else 'wait_without_path'}(waiting, {enter}, at, captured, length{', depth' if stores_path else ''});",
     ]
     if layer.lookahead is not None:
         slots = "&waiting->slots"
@@ -184,9 +184,9 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
 
 def arrive(names: StackNames) -> list[str]:
     """The functions that make up the body of the stage 1 loop."""
-    late = is_lazy(names.program)
+    lazily = names.program.pending_lazily
     unknown = f"sl_refuse_link_type(&box->base, frame->link_type); wait_for(waiting, unknown_link_type, {FRAME}, 0);"
-    others = (["begin_waiting(box, waiting);"] if late else []) + _count_otherwise(
+    others = (["begin_waiting(box, waiting);"] if lazily else []) + _count_otherwise(
         names.program, first_root(names.program), "frame->length"
     )
 
@@ -204,28 +204,28 @@ def arrive(names: StackNames) -> list[str]:
         "    " + names.counters.add("box", "unknown link type"),
         "}",
         "",
-        "/* A packet whose layers have said nothing yet. */",
+        "/* Initialises the pending state of a packet. */",
         "static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_pending *waiting)",
         "{",
         "    waiting->layer = ended;",
         *(["    sl_lookahead_want_none(&box->base.lookahead);"] if table_of_each(names) is not None else []),
         *(f"    {text}" for text in _empty(names.program)),
         "}",
-        *_otherwise(names, late),
+        *_otherwise(names, lazily),
         "",
-        "/* The first half of a packet's path, before the packets of its group before it are processed. */",
+        "/* Stage 1 of a packet. */",
         "static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)",
         "{",
         "    struct sl_pending *waiting = &box->waiting[packet];",
         "    box->base.lookahead.packet = packet;",
-        *([] if late else ["    begin_waiting(box, waiting);"]),
+        *([] if lazily else ["    begin_waiting(box, waiting);"]),
         *("    " + line for line in by_link_type(names, enter, unknown, others)),
         "}",
     ]
 
 
-def _otherwise(names: StackNames, late: bool) -> list[str]:
-    """The functions for packets that do not match a template. `late`: they initialise the pending state first."""
+def _otherwise(names: StackNames, lazily: bool) -> list[str]:
+    """The functions for packets that do not match a template. `lazily`: they initialise the pending state first."""
     out: list[str] = []
     program = names.program
     for layer in program.layers.values():
@@ -233,7 +233,7 @@ def _otherwise(names: StackNames, late: bool) -> list[str]:
             word = identifier(layer.name)
             out += ["", otherwise_head(word), "{"]
             out += ["    " + line for line in _count_otherwise(program, layer.name, "length")]
-            out += ["    begin_waiting(box, waiting);"] if late else []
+            out += ["    begin_waiting(box, waiting);"] if lazily else []
             out += [f"    stateless_{word}(box, waiting, at, captured, length, depth);", "}"]
     return out
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from sluice.codegen.burst.arrive import FRAME, arrive, by_link_type
 from sluice.codegen.burst.stages import (
     UNIT,
+    deferred_in_series,
     drops,
+    fast_enter_of,
     has_one_path,
-    is_entered_noted,
+    is_in_series,
     main_head,
-    most_of,
     needs_packet,
-    owed_in_series,
-    row_of,
     series_of,
+    stores_path_on_entry,
     table_of_each,
 )
 from sluice.codegen.c.names import identifier, member
@@ -28,12 +28,12 @@ from sluice.codegen.layer.relief import has_holders
 from sluice.codegen.stack_names import StackNames
 from sluice.ir.graph import Graph, LayerProgram
 from sluice.passes.analysis.fast_path import counted_per_burst, lead
-from sluice.passes.analysis.header_prefetch import begins_at, header_bytes, knows_bytes
+from sluice.passes.analysis.header_size import begins_at, knows_bytes
 
 
 def process(names: StackNames) -> list[str]:
     """The function that processes a burst of packets, and the functions that it calls."""
-    header = header_bytes(names.program)
+    header = names.program.prefetch
     return [
         *arrive(names),
         *_packet(names),
@@ -43,13 +43,13 @@ def process(names: StackNames) -> list[str]:
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
         *(["    sl_output_begin(base, frames, verdicts);"] if names.functions.inline else []),
-        *_looking(names, f"    sl_lookahead_burst(&base->lookahead, frames, count, {header});"),
+        *_if_lookahead(names, f"    sl_lookahead_burst(&base->lookahead, frames, count, {header});"),
         *_timers_begin(names),
         "    for (size_t first = 0; first < count; first += SL_GROUP) {",
         "        size_t group = sl_min(SL_GROUP, count - first);",
         "        const struct sl_frame *frame = &frames[first];",
         "        uint64_t bytes = 0;",
-        *_looking(
+        *_if_lookahead(
             names, f"        sl_lookahead_group(&base->lookahead, frame, group, count - first - group, {header});"
         ),
         *_begin_counting(names),
@@ -64,7 +64,7 @@ def process(names: StackNames) -> list[str]:
         "        for (size_t i = 0; i < group; i++) {",
         "            begin_packet(box, frame, i, group, true);",
         "            struct sl_pending *waiting = &box->waiting[i];",
-        *_go_on(names),
+        *_stage2(names),
         "            end_packet(box, &frame[i]);",
         "        }",
         *_relief(names),
@@ -111,7 +111,7 @@ def _count_at_once(names: StackNames) -> list[str]:
     return ["        " + line for line in out]
 
 
-def _looking(names: StackNames, line: str) -> list[str]:
+def _if_lookahead(names: StackNames, line: str) -> list[str]:
     """The line, if the stack looks ahead; otherwise nothing."""
     lookahead = any(
         layer.lookahead is not None or layer.deferred is not None for layer in names.program.layers.values()
@@ -119,7 +119,7 @@ def _looking(names: StackNames, line: str) -> list[str]:
     return [line] if lookahead else []
 
 
-def _go_on(names: StackNames) -> list[str]:
+def _stage2(names: StackNames) -> list[str]:
     """Statements that process a packet in stage 2, possibly together with pending packets after it."""
     unit = "waiting->at, waiting->captured, waiting->length"
     alone = f"waiting->layer(box, {unit});"
@@ -128,7 +128,7 @@ def _go_on(names: StackNames) -> list[str]:
         return ["            " + alone]
     before = ["store_fast_path(box);"] if has_one_path(layer, names) else _before_each(layer, names)
     return [
-        f"            if (SL_LIKELY({row_of(names, 'waiting')})) {{",
+        f"            if (SL_LIKELY({is_in_series(names, 'waiting')})) {{",
         *("                " + line for line in before),
         f"                i = series_{identifier(layer.name)}(box, {unit}, frame, i, group);",
         "            } else {",
@@ -139,11 +139,11 @@ def _go_on(names: StackNames) -> list[str]:
 
 def _before_each(layer: LayerProgram, names: StackNames) -> list[str]:
     """Statements before each packet of a series enters the main graph."""
-    owed = owed_in_series(names)
-    if owed is not None:
-        return [f"owed_{identifier(owed.name)}(box);"]
-    noted = is_entered_noted(layer, names) and not has_one_path(layer, names)
-    return ["store_path(box, waiting);"] if noted else []
+    deferring = deferred_in_series(names)
+    if deferring is not None:
+        return [f"deferred_work_{identifier(deferring.name)}(box);"]
+    stores_path = stores_path_on_entry(layer, names) and not has_one_path(layer, names)
+    return ["store_path(box, waiting);"] if stores_path else []
 
 
 def _series(names: StackNames) -> list[str]:
@@ -152,26 +152,26 @@ def _series(names: StackNames) -> list[str]:
     if layer is None:
         return []
     word, one_path = identifier(layer.name), has_one_path(layer, names)
-    owed = owed_in_series(names)
-    asked = any(needs_packet(item, names) for item in (layer, owed) if item is not None)
+    deferring = deferred_in_series(names)
+    observed = any(needs_packet(item, names) for item in (layer, deferring) if item is not None)
     alone = f"(void)series_{word}(box, at, captured, length, NULL, SL_GROUP - 1, 0);   /* the current packet alone */"
     index = list(names.program.layers).index(layer.name)
     out = [
         "",
-        "/* Packet `i` of a group in its turn, and all after it that wait for the same layer, up to the first one that does",
-        " * not; the last one's place. What a call costs is paid once for all of them. */",
+        "/* Processes packet `i` of a group and the packets after it that are pending for the same layer, up to the first one",
+        " * that is not. Returns the index of the last. One call for all of them costs less than one call each. */",
         f"static size_t series_{word}(struct sl_stack_box *box, {UNIT}, const struct sl_frame *frames, size_t i, size_t group)",
         "{",
         "    const size_t first = i;",
         "    for (;;) {",
         f"        main_{word}(box, at, captured, length);",
-        "        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, after the last of the group */",
-        f"        if (SL_UNLIKELY(!({row_of(names, 'waiting')}))) {{",
+        "        const struct sl_pending *waiting = &box->waiting[i + 1];   /* after the last of the group: pending for no layer */",
+        f"        if (SL_UNLIKELY(!({is_in_series(names, 'waiting')}))) {{",
         "            " + names.counters.add(layer.name, "packets", "i + 1 - first"),
         "            return i;",
         "        }",
         "        end_packet(box, &frames[i++]);",
-        f"        begin_packet(box, frames, i, group, {str(asked).lower()});",
+        f"        begin_packet(box, frames, i, group, {str(observed).lower()});",
         *("        " + line for line in _before_each(layer, names)),
         "        at = waiting->at;",
         "        captured = waiting->captured;",
@@ -189,7 +189,7 @@ def _series(names: StackNames) -> list[str]:
     if one_path:
         out += [
             "",
-            f"static void {most_of(layer)}(struct sl_stack_box *box, {UNIT})",
+            f"static void {fast_enter_of(layer)}(struct sl_stack_box *box, {UNIT})",
             "{",
             "    store_fast_path(box);",
             "    " + alone,
@@ -203,29 +203,30 @@ def _packet(names: StackNames) -> list[str]:
     timers: list[str] = []
     if names.functions.timers:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
-    asks = names.functions.needs_packet or bool(names.program.natives)
+    observes = names.functions.needs_packet or bool(names.program.natives)
     time = "box->base.time = frame->time; box->base.number = frame->number;"
     flushes = names.functions.demanded or names.functions.decides
     return [
         "",
-        "/* The second half of the way of packet `i` of a group, in order, begins. */",
+        "/* Begins stage 2 of packet `i` of a group. */",
         "SL_INLINED void begin_packet(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,",
-        "                           SL_UNUSED bool asked)   /* which packet it is */",
+        "                           SL_UNUSED bool observed)   /* whether anything reads its time or number */",
         "{",
         "    const struct sl_frame *frame = &frames[i];",
         *_prefetch_later(names),
         "    box->base.now = sl_max(box->base.now, frame->time);",
-        *([f"    if (asked) {{ {time} }}"] if asks else []),
+        *([f"    if (observed) {{ {time} }}"] if observes else []),
         *timers,
-        *(["    if (asked)", "        box->base.frame = frame;"] if asks else []),
+        *(["    if (observed)", "        box->base.frame = frame;"] if observes else []),
         *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
         *(["    box->base.work = 0;"] if any(layer.of_packets for layer in names.program.layers.values()) else []),
+        *(["    box->base.bundled = 0;"] if any(layer.bundled for layer in names.program.layers.values()) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
         "}",
         "",
-        "/* And ends. */",
+        "/* Ends stage 2 of a packet. */",
         "static inline void end_packet(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)",
         "{",
         *(["    sl_batch_flush(&box->base.batch);"] if flushes else []),
@@ -236,11 +237,11 @@ def _packet(names: StackNames) -> list[str]:
 
 def _prefetch_later(names: StackNames) -> list[str]:
     """Statements that prefetch memory for later packets."""
-    header = header_bytes(names.program)
-    ask = f"sl_lookahead_packet(&box->base.lookahead, &frames[group], i, {header});"
+    header = names.program.prefetch
+    statement = f"sl_lookahead_packet(&box->base.lookahead, &frames[group], i, {header});"
     table = table_of_each(names)
     if table is None:
-        return _looking(names, "    " + ask)
+        return _if_lookahead(names, "    " + statement)
     held = f"if (SL_UNLIKELY(box->base.lookahead.held_much)) sl_lookahead_held_each(&box->base.lookahead, &box->{table.variable}, i);"
     size = f"sizeof({table.struct})"
     return [
@@ -248,7 +249,7 @@ def _prefetch_later(names: StackNames) -> list[str]:
         "    if (SL_LIKELY(i < box->base.lookahead.plain)) {",
         f"        sl_lookahead_header(&frames[group + i], {header}, true);",
         "    } else if (i < box->base.lookahead.others) {",
-        f"        {ask}",
+        f"        {statement}",
         *([f"        {held}"] if table.sides else []),
         "    }",
     ]
@@ -258,7 +259,7 @@ def _between_stages(names: StackNames) -> list[str]:
     """Statements between the two loops over a group."""
     holds = any(table.predicted and table.sides for table in names.tables.values())
     much = "box->base.pool.used >= SL_HELD_MUCH" if holds else "false"
-    out = _looking(names, f"        sl_lookahead_stage2(&base->lookahead, {much});")
+    out = _if_lookahead(names, f"        sl_lookahead_stage2(&base->lookahead, {much});")
     if (table := table_of_each(names)) is not None:
         given = f"&base->lookahead, &box->{table.variable}, group, sizeof({table.struct})"
         out.append(f"        sl_lookahead_each_begin({given});")

@@ -28,7 +28,7 @@ PASSED_MAX = 8
 WAITING = "struct sl_stack_box *box, struct sl_pending *waiting"
 """The parameters that are passed along with an arriving packet."""
 
-IN_HAND = "box->waiting[box->base.lookahead.packet]"
+CURRENT = "box->waiting[box->base.lookahead.packet]"
 """The pending state of the current packet, in functions that do not have it as a parameter."""
 
 
@@ -51,33 +51,34 @@ def series_of(names: StackNames) -> LayerProgram | None:
     layer = fast_path_stage(names.program)
     if layer is None or layer.stateless is not None or layer.takes_stream:
         return None
-    owed = [item for item in [*templates(names.program), layer] if item.deferred is not None]
-    if owed and (len(owed) > 1 or owed[0] is layer or not is_unnoted(layer, names)):
+    deferring = [item for item in [*templates(names.program), layer] if item.deferred is not None]
+    if deferring and (len(deferring) > 1 or deferring[0] is layer or not needs_no_path(layer, names)):
         return None
     return layer
 
 
-def owed_in_series(names: StackNames) -> LayerProgram | None:
+def deferred_in_series(names: StackNames) -> LayerProgram | None:
     """The layer below whose deferred work is done for each packet of a series before its main graph."""
     if series_of(names) is None:
         return None
     return next((layer for layer in templates(names.program) if layer.deferred is not None), None)
 
 
-def row_of(names: StackNames, waiting: str) -> str:
+def is_in_series(names: StackNames, waiting: str) -> str:
     """The C condition that a pending packet belongs to a series."""
-    layer, owed = series_of(names), owed_in_series(names)
+    layer, deferring = series_of(names), deferred_in_series(names)
     assert layer is not None
-    if owed is not None:
-        owing = f"{waiting}->layer == deferred_{identifier(owed.name)}"
-        return f"{owing} && {waiting}->then == {enter_of(layer, names)}"
-    enter = most_of(layer) if has_one_path(layer, names) else enter_of(layer, names)
+    if deferring is not None:
+        return (
+            f"{waiting}->layer == deferred_{identifier(deferring.name)} && {waiting}->then == {enter_of(layer, names)}"
+        )
+    enter = fast_enter_of(layer) if has_one_path(layer, names) else enter_of(layer, names)
     return f"{waiting}->layer == {enter}"
 
 
-def is_entered_noted(layer: LayerProgram, names: StackNames) -> bool:
+def stores_path_on_entry(layer: LayerProgram, names: StackNames) -> bool:
     """Whether the path of a packet is stored in the box before the packet enters the layer in stage 2."""
-    return layer.takes_stream or not is_unnoted(layer, names)
+    return layer.takes_stream or not needs_no_path(layer, names)
 
 
 def has_one_path(layer: LayerProgram, names: StackNames) -> bool:
@@ -85,7 +86,7 @@ def has_one_path(layer: LayerProgram, names: StackNames) -> bool:
 
     The path is then stored once for a whole series.
     """
-    if series_of(names) is not layer or is_unnoted(layer, names) or names.functions.needs_path:
+    if series_of(names) is not layer or needs_no_path(layer, names) or names.functions.needs_path:
         return False
     return is_path_implicit(names.program) and not lookahead_reads_path(layer)
 
@@ -93,18 +94,18 @@ def has_one_path(layer: LayerProgram, names: StackNames) -> bool:
 def fast_path(names: StackNames) -> list[int]:
     """The indices of the layers of the fast path, including the layer where packets become pending."""
     next_stage = fast_path_stage(names.program)
-    led = [*templates(names.program), *([next_stage] if next_stage is not None else [])]
-    return [list(names.program.layers).index(layer.name) for layer in led]
+    layers = [*templates(names.program), *([next_stage] if next_stage is not None else [])]
+    return [list(names.program.layers).index(layer.name) for layer in layers]
 
 
-def most_of(layer: LayerProgram) -> str:
+def fast_enter_of(layer: LayerProgram) -> str:
     """The function by which packets of the fast path enter a layer in stage 2, if others use a different one."""
-    return f"most_{identifier(layer.name)}"
+    return f"fast_{identifier(layer.name)}"
 
 
 def enter_of(layer: LayerProgram, names: StackNames) -> str:
     """The function by which a packet enters, in stage 2, the layer that it is pending for."""
-    return f"{'enter' if is_entered_noted(layer, names) else 'layer'}_{identifier(layer.name)}"
+    return f"{'enter' if stores_path_on_entry(layer, names) else 'layer'}_{identifier(layer.name)}"
 
 
 def table_of_each(names: StackNames) -> Table | None:
@@ -127,7 +128,7 @@ def main_head(layer: LayerProgram) -> str:
     return f"static void layer_{identifier(layer.name)}(struct sl_stack_box *box, {given})"
 
 
-def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
+def needs_no_path(layer: LayerProgram, names: StackNames) -> bool:
     """Whether a layer need not store the path and the depth of a packet.
 
     Neither it nor another layer of its table reads them, no function reads the path, and none of these layers has
@@ -141,9 +142,9 @@ def is_unnoted(layer: LayerProgram, names: StackNames) -> bool:
     return not read_path(layers) and not any(item.above for item in layers)
 
 
-def is_quiet(layer: LayerProgram, names: StackNames) -> bool:
+def waits_without_path(layer: LayerProgram, names: StackNames) -> bool:
     """Whether a pending packet's path is read neither by the layer's lookahead nor on entry to the layer in stage 2."""
-    return not lookahead_reads_path(layer) and not is_entered_noted(layer, names)
+    return not lookahead_reads_path(layer) and not stores_path_on_entry(layer, names)
 
 
 def drops(names: StackNames) -> bool:
@@ -169,7 +170,7 @@ def copied_units(names: StackNames) -> list[str]:
     return [copy] if names.functions.needs_units else []
 
 
-def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
+def forward_to(layer: LayerProgram, unit: str, depth: str) -> str:
     """The statement that takes an arriving packet to a layer: to its stateless graph, or pending for its main graph."""
     kind = "wait" if layer.stateless is None else "stateless"
     return f"{kind}_{identifier(layer.name)}(box, waiting, {unit}, {depth});"
@@ -178,7 +179,7 @@ def go_on(layer: LayerProgram, unit: str, depth: str) -> str:
 def stay_on_fast_path(layer: LayerProgram, unit: str, depth: str, otherwise: Sequence[str] = ()) -> str:
     """The same, by the layer's template first. `otherwise`: statements that run first if the packet does not match."""
     if layer.template is None:
-        return go_on(layer, unit, depth)
+        return forward_to(layer, unit, depth)
     given = f"{identifier(layer.name)}(box, waiting, {unit}, {depth})"
     else_on = f"otherwise_{given};"
     return (

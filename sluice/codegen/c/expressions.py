@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sluice.codegen.c.names import member, pair_member, storage, variable
 from sluice.ir.expression import (
     COMPARISONS,
+    LOGICAL,
     MASK,
     STORED,
     Binary,
@@ -19,12 +20,13 @@ from sluice.ir.expression import (
     Reg,
     Slice,
     Sum,
+    children,
     fields_of,
     is_bytes,
+    operands,
     width,
 )
 from sluice.ir.instruction import Assign
-from sluice.passes.analysis.short_circuit import groups
 
 # C precedence, higher binds tighter; an operand of lower precedence is put into parentheses. Compilers warn about
 # mixes of & | ^ << with each other and with + without parentheses, so these never count as tighter than each other.
@@ -44,7 +46,7 @@ _PRECEDENCE = {
     "!=": 6,
 }
 _BITWISE = {"&": 5, "^": 4, "|": 3}
-_SHORT = {"&": ("&&", 2), "|": ("||", 1)}
+_LOGICAL = {"&&": 2, "||": 1}
 _ATOM = 20
 
 
@@ -91,7 +93,7 @@ def operand(expression: Expr) -> str:
     return text if text.isidentifier() or text.isdigit() else f"({text})"
 
 
-def handed(expression: Expr, call: Callable[[str], str]) -> list[str]:
+def as_arguments(expression: Expr, call: Callable[[str], str]) -> list[str]:
     """Statements that pass bytes to a call as three arguments. `call`: gives the call for their text."""
     text = emit(expression)
     if text.isidentifier():
@@ -147,7 +149,7 @@ def _narrow(expression: Expr) -> bool:
             return bits == 1 and width(operand) == 1
         case Binary(operator, left, right, _):
             both = operator in _BITWISE or operator in ("/", "%")
-            return operator in COMPARISONS or (both and _narrow(left) and _narrow(right)) or len(groups(expression)) > 1
+            return operator in COMPARISONS or operator in LOGICAL or (both and _narrow(left) and _narrow(right))
         case _:
             return False
 
@@ -170,6 +172,23 @@ def _is_serial_comparison(expression: Expr) -> bool:
     return isinstance(expression, Binary) and expression.serial > 0 and expression.operator in COMPARISONS
 
 
+def _is_boolean(expression: Expr) -> bool:
+    """Whether C compilers regard the text as a truth value, not as a number of 0 or 1."""
+    match expression:
+        case Binary(operator, left, right):
+            both = operator in _BITWISE and _is_boolean(left) and _is_boolean(right)
+            return operator in COMPARISONS or operator in LOGICAL or both
+        case Flip(operand, 1):
+            return width(operand) == 1
+        case _:
+            return False
+
+
+def _calls(expression: Expr) -> bool:
+    """Whether the text calls a function of the runtime for a serial comparison."""
+    return _is_serial_comparison(expression) or any(map(_calls, children(expression)))
+
+
 def _binary(expression: Binary) -> tuple[str, int]:
     operator, left, right, serial = expression.operator, expression.left, expression.right, expression.serial
     if serial:
@@ -187,17 +206,15 @@ def _binary(expression: Binary) -> tuple[str, int]:
         return f"{'sl_divide' if operator == '/' else 'sl_modulo'}({emit(left)}, {emit(right)})", _ATOM
     if operator == "|" and isinstance(right, Const) and right.value == (1 << width(left)) - 1:
         return number(right.value), _ATOM  # compilers warn about it
-    parts = groups(expression)
-    if len(parts) > 1:
-        short, own = _SHORT[operator]
-        return f" {short} ".join(inside(group, 6) for group in parts), own
+    if operator in LOGICAL:
+        return f" {operator} ".join(inside(part, 6) for part in operands(expression, operator)), _LOGICAL[operator]
     if operator in _BITWISE:
         own = _BITWISE[operator]
         sides = [
             inside(side, own if isinstance(side, Binary) and side.operator == operator else 12)
             for side in (left, right)
         ]
-        if _is_serial_comparison(left) and _is_serial_comparison(right):  # compilers warn about bool & bool
+        if _is_boolean(left) and _calls(right):  # clang warns about bool & bool with a call
             sides[0] = _wide(left, 12)
         return f"{sides[0]} {operator} {sides[1]}", own
     own = _PRECEDENCE[operator]

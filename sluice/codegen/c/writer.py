@@ -11,24 +11,24 @@ from itertools import chain, count
 from typing import Any, TypeVar
 
 from sluice.codegen.burst.stages import (
-    IN_HAND,
+    CURRENT,
     PASSED_MAX,
     UNIT,
     copied_units,
+    deferred_in_series,
     ends_templates,
-    go_on,
+    fast_enter_of,
+    forward_to,
     has_one_path,
-    is_quiet,
-    is_unnoted,
     main_head,
-    most_of,
+    needs_no_path,
     otherwise_head,
-    owed_in_series,
     series_of,
     stay_on_fast_path,
+    waits_without_path,
 )
 from sluice.codegen.c.control_flow import Structure
-from sluice.codegen.c.expressions import assigned, emit, handed, inside, negated, place, stored
+from sluice.codegen.c.expressions import as_arguments, assigned, emit, inside, negated, place, stored
 from sluice.codegen.c.heads import HEADS
 from sluice.codegen.c.names import comment, identifier, variable
 from sluice.codegen.c.statements import Condition
@@ -42,7 +42,7 @@ from sluice.ir.graph import Block, Graph, LayerProgram
 from sluice.ir.graph_kinds import DEFERRED, END, LOOKAHEAD, LOST, MAIN, STATELESS, TEMPLATE
 from sluice.lower.scope import SIDE
 from sluice.passes.analysis.fast_path import counted_per_burst, is_path_implicit, lead, templates
-from sluice.passes.analysis.header_prefetch import header_of, knows_bytes
+from sluice.passes.analysis.header_size import header_of, knows_bytes
 from sluice.passes.prediction import RARE
 
 WIDTH = 140
@@ -66,11 +66,11 @@ class LayerWriter:
         by_alias = any(isinstance(i, ir.FindAlias) for graph in layer.graphs() for i in graph.instructions())
         self.same_key = not by_alias and not self.may_be_fresh
         self.controls_stream = self.table is not None and controls_stream(self.table, names.functions, layer)
-        self.is_unnoted = is_unnoted(layer, names)
+        self.needs_no_path = needs_no_path(layer, names)
         self.in_series = series_of(names) is layer
-        self.is_owed_in_series = owed_in_series(names) is layer
+        self.is_deferred_in_series = deferred_in_series(names) is layer
         # The main graph does not store that the packet is in the layer: its caller does, or nothing reads it.
-        self.is_noted_outside = self.is_unnoted or has_one_path(layer, names)
+        self.caller_stores_path = self.needs_no_path or has_one_path(layer, names)
         self.in_place = False  # whether the instruction ends an instance that is replaced, or creates its replacement
         self._line = ""
 
@@ -83,8 +83,8 @@ class LayerWriter:
         out += [self._head(kind) + ";" for kind, _ in self.layer.graphs_by_kind() if kind != MAIN]
         if self.layer.template is not None:
             out.append(f"{otherwise_head(self.word)};")
-        if self.is_owed_in_series:
-            out.append(self._owed_head() + ";")
+        if self.is_deferred_in_series:
+            out.append(self._deferred_head() + ";")
         if self.layer.frame is not None:
             out += [head + ";" for head in messages_heads(self.word) if self.layer.of_streams]
             out += [packet_head(self.word) + ";"] if self.layer.of_packets else []
@@ -109,28 +109,28 @@ class LayerWriter:
             return "SL_INLINED" if ends else "SL_UNUSED static"
         return HEADS[kind].storage
 
-    def _owed_head(self) -> str:
-        return f"SL_INLINED void owed_{self.word}(struct sl_stack_box *box)"
+    def _deferred_head(self) -> str:
+        return f"SL_INLINED void deferred_work_{self.word}(struct sl_stack_box *box)"
 
     def functions(self) -> list[str]:
         """The layer's functions."""
         out: list[str] = []
         for kind, graph in self.layer.graphs_by_kind():
-            if kind == DEFERRED and self.is_owed_in_series:
-                out += self._owed(graph)
+            if kind == DEFERRED and self.is_deferred_in_series:
+                out += self._deferred_functions(graph)
             elif kind != MAIN:
                 out += self._function(graph, self._head(kind), kind)
         return out + self._function(self.layer.main, self._head(MAIN), MAIN)
 
-    def _owed(self, graph: Graph) -> list[str]:
+    def _deferred_functions(self, graph: Graph) -> list[str]:
         """The functions for a layer's deferred work and the rest of stage 2, which are separate in a series."""
         return [
-            *self._function(graph, self._owed_head(), DEFERRED),
+            *self._function(graph, self._deferred_head(), DEFERRED),
             "",
             self._head(DEFERRED),
             "{",
-            f"    owed_{self.word}(box);",
-            f"    {IN_HAND}.then(box, at, captured, length);",
+            f"    deferred_work_{self.word}(box);",
+            f"    {CURRENT}.then(box, at, captured, length);",
             "}",
         ]
 
@@ -184,7 +184,7 @@ class LayerWriter:
         if kind != MAIN:
             return []
         out: list[str] = []
-        if not self.is_noted_outside:
+        if not self.caller_stores_path:
             if self.names.functions.needs_units:
                 out.append("    box->base.units[box->base.depth] = unit;")
             out.append(f"    box->base.path[box->base.depth++] = {self.index};")
@@ -216,7 +216,7 @@ class LayerWriter:
                     out.append(f"struct sl_messages fresh_messages[{self.table.sides}];")
             if self.table.sides:
                 out.append("struct sl_packet_data direct[2];")
-                out += self._direct.at_once() if self._direct is not None else []
+                out += self._direct.at_entry() if self._direct is not None else []
             else:
                 out.append("SL_UNUSED struct sl_packet_data *const direct = NULL;")
         return out
@@ -225,14 +225,13 @@ class LayerWriter:
         out: list[str] = []
         for at, instruction in enumerate(block.body):
             if self._direct is not None:
-                out += self._direct.begins(block, at)
-                self.direct = self._direct.handed(block, at)
+                self.direct = self._direct.argument(block, at)
             self.in_place = self.same_key and _begins_in_place(block.body, at)
             lines = WRITERS[type(instruction)](self, instruction)
             if lines:
                 lines[0] += self._note(instruction)
             out += lines
-        return out + (self._direct.begins(block, len(block.body)) if self._direct is not None else [])
+        return out
 
     def _note(self, instruction: ir.Instruction) -> str:
         """A comment with the line of the description, if it differs from that of the previous statement."""
@@ -322,18 +321,22 @@ class LayerWriter:
         if is_path_implicit(program):
             below = [item.name for item in templates(program)]
             below = below[: below.index(self.layer.name) + 1]
-            noted = [f"waiting->path[{at}] = {list(program.layers).index(name)};" for at, name in enumerate(below)]
-            late = layer.template is not None or is_quiet(layer, self.names) or has_one_path(layer, self.names)
-            path, otherwise = ([], noted) if late else (noted, [])
+            stored = [f"waiting->path[{at}] = {list(program.layers).index(name)};" for at, name in enumerate(below)]
+            off_fast_path = (
+                layer.template is not None or waits_without_path(layer, self.names) or has_one_path(layer, self.names)
+            )
+            path, otherwise = ([], stored) if off_fast_path else (stored, [])
         if has_one_path(layer, self.names):
-            on = handed(terminator.sdu, lambda sdu: f"wait_{most_of(layer)}(box, waiting, {sdu}, depth + 1);")
+            on = as_arguments(
+                terminator.sdu, lambda sdu: f"wait_{fast_enter_of(layer)}(box, waiting, {sdu}, depth + 1);"
+            )
         else:
-            on = handed(terminator.sdu, lambda sdu: stay_on_fast_path(layer, sdu, "depth + 1", otherwise))
+            on = as_arguments(terminator.sdu, lambda sdu: stay_on_fast_path(layer, sdu, "depth + 1", otherwise))
         if isinstance(terminator, ir.NextDeferring):
             on = self._defer(terminator, on)
-        return [*left, *self._unit_noted(), *path, *on]
+        return [*left, *self._stored_unit(), *path, *on]
 
-    def _unit_noted(self) -> list[str]:
+    def _stored_unit(self) -> list[str]:
         """Statements that store the unit of a layer that an arriving packet passes, if a function reads units."""
         return ["waiting->units[depth] = unit;"] if self.names.functions.needs_units else []
 
@@ -369,32 +372,34 @@ class LayerWriter:
                 if self.kind == TEMPLATE:
                     return [*self._lead(terminator, layer), "return true;"]
                 path = f"waiting->path[depth] = {self.index};"
-                on = handed(sdu, lambda sdu: go_on(layer, sdu, "depth + 1"))
+                on = as_arguments(sdu, lambda sdu: forward_to(layer, sdu, "depth + 1"))
                 if isinstance(terminator, ir.NextDeferring):
                     on = self._defer(terminator, on)
-                return [*self._left(outcome, terminator), *self._unit_noted(), path, *on, "return;"]
+                return [*self._left(outcome, terminator), *self._stored_unit(), path, *on, "return;"]
             case ir.End(outcome):
-                leave = [] if self.is_noted_outside else ["box->base.depth--;"]
+                leave = [] if self.caller_stores_path else ["box->base.depth--;"]
                 return [self.count(outcome) + self._note(terminator), *leave, "return;"]
             case ir.Again(unit):
-                again = handed(unit, lambda unit: f"layer_{self.word}(box, {unit});")
+                again = as_arguments(unit, lambda unit: f"layer_{self.word}(box, {unit});")
                 uncounted = [
                     self.count("packets").replace("++", "--"),
                     self.count("bytes", "unit.length").replace("+=", "-="),
                 ]
-                leave = [] if self.is_noted_outside else ["box->base.depth--;"]
+                leave = [] if self.caller_stores_path else ["box->base.depth--;"]
                 return [*uncounted, *leave, *again, "return;"]
             case ir.Dispatch(key, reverse):
                 return [f"return {key_hash(key, reverse)};"]
             case ir.NextDispatch(name, sdu):
-                on = handed(sdu, lambda sdu: f"return dispatch_{identifier(name)}(slots, secret, {sdu}, depth + 1);")
+                on = as_arguments(
+                    sdu, lambda sdu: f"return dispatch_{identifier(name)}(slots, secret, {sdu}, depth + 1);"
+                )
                 return [f"if (depth + 1 >= {self.names.program.depth})", "    return 0;", *on]
             case ir.NextPath(name, sdu):
-                on = handed(sdu, lambda sdu: f"path_{identifier(name)}(slots, secret, keys, {sdu}, depth + 1);")
+                on = as_arguments(sdu, lambda sdu: f"path_{identifier(name)}(slots, secret, keys, {sdu}, depth + 1);")
                 return [f"if (depth + 1 >= {self.names.program.depth})", "    return;", *on, "return;"]
             case ir.Return() if self.kind == STATELESS:
                 return self._wait()
-            case ir.Return() if self.kind == DEFERRED and not self.is_owed_in_series:
+            case ir.Return() if self.kind == DEFERRED and not self.is_deferred_in_series:
                 return ["waiting->then(box, at, captured, length);", "return;"]
             case ir.Return(result):
                 return [HEADS[self.kind].leave.format(emit(result))]

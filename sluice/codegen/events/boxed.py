@@ -69,8 +69,8 @@ def _bits_of(functions: Functions, function: CFunction) -> list[str]:
         lines = [f"sl_watch(event, {name}_bit, true);"]
         if is_kept(functions.c, hook):
             word = f"sl_watched_word(event, {name}_bit / 64)"
-            late = f"bool late = event->instance && !({word} >> {name}_bit % 64 & 1);"
-            lines = [late, *lines, "if (late)", f"    {KEEPER}_again(event, NULL, {name}_again);"]
+            registers = f"bool registers = event->instance && !({word} >> {name}_bit % 64 & 1);"
+            lines = [registers, *lines, "if (registers)", f"    {KEEPER}_again(event, NULL, {name}_again);"]
         head = f"SL_UNUSED static inline void {name}_register(const struct sl_event *event)"
         out += [head, "{", *("    " + line for line in lines), "}"]
     return out

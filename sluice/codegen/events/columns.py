@@ -14,15 +14,15 @@ def columns(names: StackNames) -> list[str]:
     """For each such event, a function that writes its row."""
     out: list[str] = []
     for layer in names.program.layers.values():
-        teller = Dispatcher(names.functions, layer)
+        dispatcher = Dispatcher(names.functions, layer)
         own = [event.name for event in names.functions.events.all if event.at(layer, event.name)]
         for name in dict.fromkeys([*layer.events, *own]):
             shape = layer.events.get(names.functions.events.root(layer, name))
-            if shape is not None and teller.in_columns(name):
+            if shape is not None and dispatcher.in_columns(name):
                 if (layer.name, name) not in names.columns:
                     names.columns.append((layer.name, name))
                 out += _row(names, layer, name, shape)
-    return ["", "/* --- events for functions in Python that take many at once --- */", *out] if out else []
+    return ["", "/* --- events for functions in Python, in columns --- */", *out] if out else []
 
 
 def _row(names: StackNames, layer: LayerProgram, name: str, shape: EventShape) -> list[str]:
@@ -55,7 +55,7 @@ def _row(names: StackNames, layer: LayerProgram, name: str, shape: EventShape) -
     if table is not None:
         to = ["        const uint64_t *to = sl_event_half(event, event->side ^ 1);"] if table.oriented else []
         out += [
-            "    if (event->instance && event->owner == event->layer) {   /* else it is a stream's, of another key */",
+            "    if (event->instance && event->owner == event->layer) {   /* otherwise the instance is that of a stream, with another key */",
             "        const uint64_t *from = sl_event_half(event, event->side);",
             *to,
             *(f"        row[{n}] = {word};" for n, word in enumerate(keyed)),

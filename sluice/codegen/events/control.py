@@ -53,21 +53,21 @@ def controls_stream(table: Table, functions: Functions, layer: LayerProgram) -> 
 
 def stream_wanted(functions: Functions, layer: LayerProgram, weak: bool) -> str:
     """The C condition, on `watched` and `stopped`, that a stream's bytes have a subscriber; "" if it always holds."""
-    teller = Dispatcher(functions, layer)
+    dispatcher = Dispatcher(functions, layer)
     events = _stream_events(layer)
     if layer.above:
         return ""
     defined = [event for event in events if event in layer.events]
     if weak and any(layer.events[event].callback or is_embedded(layer, event, functions) for event in defined):
         return ""
-    listening = [listener for event in events for listener in teller.listening(event)]
-    return has_subscriber(listening) if listening else "false"
+    subscribers = [subscriber for event in events for subscriber in dispatcher.subscribers(event)]
+    return has_subscriber(subscribers) if subscribers else "false"
 
 
 def stream_on_demand(functions: Functions, layer: LayerProgram) -> set[int]:
     """The bits of the on-demand handlers that use the bytes of a layer's streams."""
-    teller = Dispatcher(functions, layer)
-    return set[int]().union(*(teller.on_demand(event) for event in _stream_events(layer)))
+    dispatcher = Dispatcher(functions, layer)
+    return set[int]().union(*(dispatcher.on_demand(event) for event in _stream_events(layer)))
 
 
 def _delivers_bytes(layer: LayerProgram) -> bool:
@@ -84,7 +84,7 @@ def _on_demand_only(functions: Functions, layer: LayerProgram) -> bool:
     """Whether only on-demand handlers use the bytes of a layer's streams."""
     if not _delivers_bytes(layer) or layer.above:
         return False
-    teller = Dispatcher(functions, layer)
+    dispatcher = Dispatcher(functions, layer)
     events = _stream_events(layer)
-    listening = [listener for event in events for listener in teller.listening(event)]
-    return bool(listening) and all(listener.bit is not None for listener in listening)
+    subscribers = [subscriber for event in events for subscriber in dispatcher.subscribers(event)]
+    return bool(subscribers) and all(subscriber.bit is not None for subscriber in subscribers)

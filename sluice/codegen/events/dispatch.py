@@ -16,13 +16,13 @@ from sluice.ir.graph import LayerProgram
 
 
 @dataclass(frozen=True)
-class Listener:
+class Subscriber:
     """A handler of a function.
 
     bit: the bit of an on-demand handler, which is called only while registered. stops: the number of its function, if
     the function may unsubscribe from single instances. before: bits of the functions of which each, when it drops the
     packet, withholds the event from the handler. off: the bit of its function, if the function may be left out while
-    packets go on (sl_fail_by, sl_box_overloaded). traced: the number of its function from 1, if the report of a crash is
+    packets are processed (sl_fail_by, sl_box_overloaded). traced: the number of its function from 1, if the report of a crash is
     to name it.
     """
 
@@ -49,21 +49,21 @@ MANY = 8
 """An event with at least this many on-demand handlers has a separate path for the case that all are registered."""
 
 
-def has_subscriber(listeners: Sequence[Listener], asked: bool = True) -> str:
+def has_subscriber(subscribers: Sequence[Subscriber], tested: bool = True) -> str:
     """The C condition, on `watched` (`watched1`, ... for handlers from number 64 on) and `stopped`, that one of these gets
     an event; "" if one always gets it.
 
-    asked: whether the condition tests the registration of on-demand handlers; otherwise all are known to be registered.
+    tested: whether the condition tests the registration of on-demand handlers; otherwise all are known to be registered.
     """
-    if not asked:
-        listeners = [replace(listener, bit=None) for listener in listeners]
-    if any(listener.always for listener in listeners):
+    if not tested:
+        subscribers = [replace(subscriber, bit=None) for subscriber in subscribers]
+    if any(subscriber.always for subscriber in subscribers):
         return ""
-    bits = {item.bit for item in listeners if item.bit is not None and item.stops is None}
-    numbers = sum({1 << item.stops for item in listeners if item.stops is not None and item.bit is None})
+    bits = {item.bit for item in subscribers if item.bit is not None and item.stops is None}
+    numbers = sum({1 << item.stops for item in subscribers if item.stops is not None and item.bit is None})
     either = [f"({watched_variable(word)} & {mask:#x}ull)" for word, mask in _masks(bits)]
     either += [f"(~stopped & {numbers:#x}ull)"] if numbers else []
-    both = dict.fromkeys((item.bit, item.stops) for item in listeners)
+    both = dict.fromkeys((item.bit, item.stops) for item in subscribers)
     either += [
         f"({watched_variable(b // 64)} >> {b % 64} & ~stopped >> {n} & 1)"
         for b, n in both
@@ -72,19 +72,19 @@ def has_subscriber(listeners: Sequence[Listener], asked: bool = True) -> str:
     return either[0] if len(either) == 1 else f"({' || '.join(either)})"
 
 
-def withheld_from_all(listeners: Sequence[Listener]) -> str:
+def withheld_from_all(subscribers: Sequence[Subscriber]) -> str:
     """The C condition that an event is withheld from all of these; "" if it never is."""
-    if not all(listener.before for listener in listeners):
+    if not all(subscriber.before for subscriber in subscribers):
         return ""
-    masks = dict.fromkeys(listener.before for listener in listeners)
+    masks = dict.fromkeys(subscriber.before for subscriber in subscribers)
     return " && ".join(f"sl_withheld(event.box, {mask:#x}ull)" for mask in masks)
 
 
-def _guard(listeners: Sequence[Listener], asked: bool) -> str:
+def _guard(subscribers: Sequence[Subscriber], tested: bool) -> str:
     """The C condition that one of these is called; "" if one always is."""
-    withheld, when = withheld_from_all(listeners), has_subscriber(listeners, asked)
-    if all(listener.off for listener in listeners):
-        bits = [f"!(event.box->output.off & {bit:#x}ull)" for bit in dict.fromkeys(one.off for one in listeners)]
+    withheld, when = withheld_from_all(subscribers), has_subscriber(subscribers, tested)
+    if all(subscriber.off for subscriber in subscribers):
+        bits = [f"!(event.box->output.off & {bit:#x}ull)" for bit in dict.fromkeys(one.off for one in subscribers)]
         runs = f"SL_LIKELY({bits[0] if len(bits) == 1 else ' || '.join(bits)})"
         when = f"({runs} && {when})" if when else f"({runs})"
     if not withheld:
@@ -93,8 +93,8 @@ def _guard(listeners: Sequence[Listener], asked: bool) -> str:
     return f"({passed} && {when})" if when else f"({passed})"
 
 
-def _bits(listeners: Sequence[Listener]) -> set[int]:
-    return {listener.bit for listener in listeners if listener.bit is not None}
+def _bits(subscribers: Sequence[Subscriber]) -> set[int]:
+    return {subscriber.bit for subscriber in subscribers if subscriber.bit is not None}
 
 
 def _masks(bits: set[int]) -> list[tuple[int, int]]:
@@ -124,28 +124,30 @@ def _guarded(when: str, statement: str) -> list[str]:
     return [f"if {when} {statement}" if when else statement]
 
 
-def _answer(event: UserEvent) -> str:
+def _result(event: UserEvent) -> str:
     """The C variable for the result of an event's filter. No user's function has a name of this form."""
     return f"sl_is_{event.filter}"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Statements that call some listeners, and the number of tests that they begin with."""
+    """Statements that call some subscribers, and the number of tests that they begin with."""
 
-    listeners: Sequence[Listener]
+    subscribers: Sequence[Subscriber]
     lines: list[str]
-    questions: int = 1
+    tests: int = 1
 
 
 def _joined(parts: Sequence[Part]) -> list[str]:
     """The statements of all parts. One test guards consecutive parts that are only for on-demand handlers."""
     out: list[str] = []
-    for demanded, group in groupby(parts, lambda part: all(listener.bit is not None for listener in part.listeners)):
+    for demanded, group in groupby(
+        parts, lambda part: all(subscriber.bit is not None for subscriber in part.subscribers)
+    ):
         row = list(group)
         lines = [line for part in row for line in part.lines]
-        if demanded and sum(part.questions for part in row) > 1:
-            bits = {bit for part in row for bit in _bits(part.listeners)}
+        if demanded and sum(part.tests for part in row) > 1:
+            bits = {bit for part in row for bit in _bits(part.subscribers)}
             any_is = [f"{watched_variable(word)} & {mask:#x}ull" for word, mask in _masks(bits)]
             when = any_is[0] if len(any_is) == 1 else " || ".join(f"({one})" for one in any_is)
             lines = [f"if ({when}) {{", *("    " + line for line in lines), "}"]
@@ -167,11 +169,11 @@ class Dispatcher:
 
     def on_demand(self, event: str) -> set[int]:
         """The bits of the on-demand handlers of an event and of the events based on it."""
-        return _bits(self.listening(event))
+        return _bits(self.subscribers(event))
 
     def tests_stopped(self, event: str) -> bool:
         """Whether a function that subscribes to an event, or to one based on it, may unsubscribe from instances."""
-        return any(listener.stops is not None for listener in self.listening(event))
+        return any(subscriber.stops is not None for subscriber in self.subscribers(event))
 
     def statements(self, event: str) -> list[str]:
         """Statements that emit an event.
@@ -180,59 +182,59 @@ class Dispatcher:
         subscriber, and only once. If an event has many on-demand handlers, one test finds that none is registered.
         Another test finds that all are registered, and the statements after it test no single registration.
         """
-        bits = _bits(self.listening(event))
+        bits = _bits(self.subscribers(event))
         if len(bits) < MANY:
-            return self._statements(event, asked=True)
+            return self._statements(event, tested=True)
         all_are = " && ".join(
             f"(({watched_variable(word)} & {mask:#x}ull) == {mask:#x}ull)" for word, mask in _masks(bits)
         )
         return [
             f"if {all_are} {{" if len(watched_words(bits)) == 1 else f"if ({all_are}) {{",
-            *("    " + line for line in self._statements(event, asked=False)),
+            *("    " + line for line in self._statements(event, tested=False)),
             "} else {",
-            *("    " + line for line in self._statements(event, asked=True)),
+            *("    " + line for line in self._statements(event, tested=True)),
             "}",
         ]
 
-    def _statements(self, event: str, asked: bool) -> list[str]:
-        """The same. asked: whether the statements must test the registration of on-demand handlers."""
-        told = [([listener], _guard([listener], asked), listener) for listener in self._handlers(event)]
-        told += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
+    def _statements(self, event: str, tested: bool) -> list[str]:
+        """The same. tested: whether the statements must test the registration of on-demand handlers."""
+        entries = [([subscriber], _guard([subscriber], tested), subscriber) for subscriber in self._handlers(event)]
+        entries += [([self._columns(event)], "", self._columns(event))] if self.in_columns(event) else []
         python = self._python(event)
-        told += [(python, has_subscriber(python, asked), python[0])] if python else []
-        parts = [Part(all_, _guarded(when, first.call)) for all_, when, first in told]
-        heard = [one for one in self.events.with_base(self.layer, event) if self.listening(one.name)]
-        parts += [self._happening(heard, asked)] if heard else []
-        return _joined(parts) if asked else [line for part in parts for line in part.lines]
+        entries += [(python, has_subscriber(python, tested), python[0])] if python else []
+        parts = [Part(all_, _guarded(when, first.call)) for all_, when, first in entries]
+        derived = [one for one in self.events.with_base(self.layer, event) if self.subscribers(one.name)]
+        parts += [self._derived(derived, tested)] if derived else []
+        return _joined(parts) if tested else [line for part in parts for line in part.lines]
 
-    def _happening(self, events: Sequence[UserEvent], asked: bool) -> Part:
+    def _derived(self, events: Sequence[UserEvent], tested: bool) -> Part:
         """Statements that emit the user-defined events based on an event. If there are several, all filters run first.
 
         So the code for an event that happens is off the path on which none happens. With | in place of ||, comparisons
         of one value with near numbers need fewer instructions, but all other filters need more
         (bench/instructions.py).
         """
-        listeners = [listener for event in events for listener in self.listening(event.name)]
-        asks: list[str] = []
-        told: list[str] = []
+        subscribers = [subscriber for event in events for subscriber in self.subscribers(event.name)]
+        filters: list[str] = []
+        emitted: list[str] = []
         for event in events:
-            when = _guard(self.listening(event.name), asked)
-            question = f"{event.filter}(&event, &data)"
-            question = f"{when} && {question}" if when else question
-            asks.append(f"const bool {_answer(event)} = {question};")
-            inner = self._statements(event.name, asked)
-            is_so = question if len(events) == 1 else _answer(event)
-            told += [f"if ({is_so}) {{", *("    " + line for line in inner), "}"]
+            when = _guard(self.subscribers(event.name), tested)
+            condition = f"{event.filter}(&event, &data)"
+            condition = f"{when} && {condition}" if when else condition
+            filters.append(f"const bool {_result(event)} = {condition};")
+            inner = self._statements(event.name, tested)
+            holds = condition if len(events) == 1 else _result(event)
+            emitted += [f"if ({holds}) {{", *("    " + line for line in inner), "}"]
         if len(events) == 1:
-            return Part(listeners, told)
-        any_is = " || ".join(f"SL_UNLIKELY({_answer(event)})" for event in events)
-        lines = [*asks, f"if ({any_is}) {{", *("    " + line for line in told), "}"]
-        return Part(listeners, lines, len(events))
+            return Part(subscribers, emitted)
+        any_holds = " || ".join(f"SL_UNLIKELY({_result(event)})" for event in events)
+        lines = [*filters, f"if ({any_holds}) {{", *("    " + line for line in emitted), "}"]
+        return Part(subscribers, lines, len(events))
 
-    def _handlers(self, event: str) -> list[Listener]:
+    def _handlers(self, event: str) -> list[Subscriber]:
         """The handlers of an event. What stores bytes comes first: the others may need them."""
         return [
-            Listener(
+            Subscriber(
                 handler(function.name, hook),
                 self.bits.get((function.name, hook)),
                 number if function.controls(self.layer) else None,
@@ -251,15 +253,15 @@ class Dispatcher:
             return 0
         return self.functions.dropping(function.after)
 
-    def _python(self, event: str) -> list[Listener]:
+    def _python(self, event: str) -> list[Subscriber]:
         """The functions in Python that subscribe to an event: one record serves all of them."""
         record = f"record_{identifier(self.layer.name)}_{identifier(event)}"
-        found: list[Listener] = []
+        found: list[Subscriber] = []
         if any(means(hook, self.layer, event) for hook in self.functions.python):
-            found.append(Listener(record, None, None))
+            found.append(Subscriber(record, None, None))
         for bit, hooks in enumerate(self.functions.demanded, self.functions.first_demanded):
             if any(means(hook, self.layer, event) for hook in hooks):
-                found.append(Listener(record, bit, None))
+                found.append(Subscriber(record, bit, None))
         return found
 
     def in_python(self, event: str) -> bool:
@@ -270,13 +272,13 @@ class Dispatcher:
         """Whether functions in Python take many of an event at once."""
         return any(means(hook, self.layer, event) for hook in self.functions.many)
 
-    def _columns(self, event: str) -> Listener:
-        return Listener(f"columns_{identifier(self.layer.name)}_{identifier(event)}", None, None)
+    def _columns(self, event: str) -> Subscriber:
+        return Subscriber(f"columns_{identifier(self.layer.name)}_{identifier(event)}", None, None)
 
-    def listening(self, event: str) -> list[Listener]:
-        """All listeners of an event and of the events based on it."""
+    def subscribers(self, event: str) -> list[Subscriber]:
+        """All subscribers of an event and of the events based on it."""
         found = self._handlers(event) + self._python(event)
         found += [self._columns(event)] if self.in_columns(event) else []
         for happens in self.events.with_base(self.layer, event):
-            found += self.listening(happens.name)
+            found += self.subscribers(happens.name)
         return found

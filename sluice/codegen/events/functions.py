@@ -123,6 +123,6 @@ def data_names(program: Program, functions: Functions, function: CFunction) -> l
                 "    write a SLUICE_ON for each layer, by its name."
             )
         struct = next(iter(structs), f"struct sl_on_{root}")  # built-in if no layer has it
-        who = "any" if hook.layer == "*" else hook.layer
-        out.append(f"#define sl_data_{who}_{hook.event} {struct}")
+        layer_name = "any" if hook.layer == "*" else hook.layer
+        out.append(f"#define sl_data_{layer_name}_{hook.event} {struct}")
     return out

@@ -14,7 +14,7 @@ from sluice.ir.graph import LayerProgram
 
 def information(names: StackNames) -> list[str]:
     """The table of layers, and the tables that it points to."""
-    out = ["", "/* --- what functions may ask of layers --- */", ""]
+    out = ["", "/* --- metadata of layers for functions --- */", ""]
     rows: list[str] = []
     for index, layer in enumerate(names.program.layers.values()):
         word = identifier(layer.name)

@@ -25,7 +25,7 @@ def published_structs(names: StackNames) -> list[str]:
             f"{published.all[0].where}: the stack has a layer '{CHAIN}', and subscriptions to what functions publish "
             "name that, too\n    give the layer of the stack another name."
         )
-    out = ["", "/* --- what functions publish --- */"]
+    out = ["", "/* --- events that functions publish --- */"]
     for name, shape in names.published.events.items():
         fields = [f"    {kind} {data_member(field)};" for field, kind in published.fields(name)]
         out += ["", f"{event_struct(shape)} {{", *(fields or ["    char nothing;"]), "};"]
@@ -64,10 +64,10 @@ def publish_functions(names: StackNames) -> list[str]:
 def _calls(names: StackNames, event: str) -> list[str]:
     """Statements that call the subscribers of an event, after those of its bases."""
     published = names.functions.published
-    teller = Dispatcher(names.functions, names.published)
+    dispatcher = Dispatcher(names.functions, names.published)
     out: list[str] = []
     for name in published.lineage(event):
-        calls = teller.statements(name)
+        calls = dispatcher.statements(name)
         if not calls:
             continue
         struct = event_struct(names.published.events[name])
@@ -75,8 +75,8 @@ def _calls(names: StackNames, event: str) -> list[str]:
         out += [
             "    {",
             f"        {struct} data = {{{', '.join(values) or '0'}}};",
-            *("        " + line for line in watched_variables(teller.on_demand(name))),
-            *(["        uint64_t stopped = sl_stopped(&event, false);"] if teller.tests_stopped(name) else []),
+            *("        " + line for line in watched_variables(dispatcher.on_demand(name))),
+            *(["        uint64_t stopped = sl_stopped(&event, false);"] if dispatcher.tests_stopped(name) else []),
             *("        " + line for line in calls),
             "    }",
         ]
@@ -84,8 +84,8 @@ def _calls(names: StackNames, event: str) -> list[str]:
 
 
 def _is_subscribed(names: StackNames, event: str) -> bool:
-    teller = Dispatcher(names.functions, names.published)
-    return any(teller.listening(name) for name in names.functions.published.lineage(event))
+    dispatcher = Dispatcher(names.functions, names.published)
+    return any(dispatcher.subscribers(name) for name in names.functions.published.lineage(event))
 
 
 def _word(event: PublishedEvent) -> str:

@@ -14,11 +14,11 @@ def records(names: StackNames) -> list[str]:
     """For each such event, a function that writes its record."""
     out: list[str] = []
     for layer in (*names.program.layers.values(), names.published):
-        teller = Dispatcher(names.functions, layer)
+        dispatcher = Dispatcher(names.functions, layer)
         own = [event.name for event in names.functions.events.all if event.at(layer, event.name)]
         for name in dict.fromkeys([*layer.events, *own]):
             shape = layer.events.get(names.functions.events.root(layer, name))
-            if shape is None or not teller.in_python(name):
+            if shape is None or not dispatcher.in_python(name):
                 continue
             if (layer.name, name) not in names.events:
                 names.events.append((layer.name, name))

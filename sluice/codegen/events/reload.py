@@ -58,8 +58,8 @@ def _shape(names: StackNames) -> list[str]:
     sizes = [f"sizeof({f.name}_state_type)" if f.state else "0" for f in names.functions.c]
     return [
         "",
-        "/* What has to be the same for a new version, and the size of each function's state. */",
-        f"const uint64_t {names.prefix}_shape[] = {{{', '.join([str(len(rows)), *rows])}}};   /* the first: how many */",
+        "/* Hashes that a new version must have too, and the size of each function's state. */",
+        f"const uint64_t {names.prefix}_shape[] = {{{', '.join([str(len(rows)), *rows])}}};   /* the first one: their number */",
         f"const uint64_t {names.prefix}_state_sizes[] = {{{', '.join([*sizes, '0'])}}};",
     ]
 
@@ -122,7 +122,7 @@ def _close(names: StackNames) -> list[str]:
             closed += [f"    if (count > {number})", f"        {function.name}_close(base);"]
     return [
         "",
-        "/* Gives up what NAME_prepare has made, of which the first `count` new versions were opened. */",
+        "/* Frees the states that NAME_prepare made. The first `count` new versions were opened. */",
         f"static void {names.prefix}_give_up(struct sl_box *base, struct sl_adoption *made, SL_UNUSED uint32_t count)",
         "{",
         "    sl_adoption_swap(made, base);",
@@ -132,7 +132,7 @@ def _close(names: StackNames) -> list[str]:
         "    sl_adoption_discard(made, base);",
         "}",
         "",
-        "/* The box keeps the versions that it has, since another box of the same group has refused the new ones. */",
+        "/* Discards the new versions, because another box of the group refused them. */",
         f"void {names.prefix}_abandon(struct sl_box *base, struct sl_adoption *made)",
         "{",
         f"    {names.prefix}_give_up(base, made, UINT32_MAX);",
@@ -143,7 +143,7 @@ def _close(names: StackNames) -> list[str]:
 def _prepare(names: StackNames) -> list[str]:
     out = [
         "",
-        "/* Makes what the new versions begin with. The box has it only while they open. False: one refused. */",
+        "/* Makes the initial states of the new versions, and opens these. The box uses them only while they open. False: one refused. */",
         f"bool {names.prefix}_prepare(struct sl_box *base, const struct sl_options *options, struct sl_adoption *made)",
         "{",
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
@@ -200,7 +200,7 @@ def _opens(function: CFunction) -> bool:
 def _adopt(names: StackNames) -> list[str]:
     out = [
         "",
-        "/* The box has the new versions from now on. `retire` is NAME_retire of the version before. */",
+        "/* Replaces the versions of the box by the new ones. `retire` is NAME_retire of the version before. */",
         f"void {names.prefix}_adopt(struct sl_box *base, struct sl_adoption *made,",
         "        void (*retire)(struct sl_box *base, uint32_t function, bool states, bool closes))",
         "{",

@@ -32,7 +32,7 @@ def shared_tables(functions: Functions) -> list[str]:
                 for item in function.shared
                 if item.struct
             ]
-    if out:
+    if functions.shares:
         counts = ", ".join(str(len(function.shared)) for function in functions.c)
         out = ["", "/* --- shared objects --- */", *out, f"static const uint32_t shared_counts[] = {{{counts}}};"]
     return out

@@ -31,6 +31,11 @@ class ReceivedFunctions(Functions):
         """The events that functions in C publish, here or in another process."""
         return PublishedEvents(self.outside)
 
+    @property
+    def shares(self) -> bool:
+        """Whether a store has state of some function: shared objects, or that of connections."""
+        return any(function.shared or function.stored for function in self.c)
+
 
 @dataclass(frozen=True)
 class IsolatedEvents:
@@ -55,7 +60,7 @@ def received(program: Program, functions: ReceivedFunctions) -> set[tuple[str, s
         (layer.name, event)
         for layer in program.layers.values()
         for event in layer.events
-        if Dispatcher(functions, layer).listening(event)
+        if Dispatcher(functions, layer).subscribers(event)
     }
     for table in tables(program).values():
         if is_known(table, functions):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from sluice.codegen.burst.stages import IN_HAND
-from sluice.codegen.c.expressions import emit, handed, operand
+from sluice.codegen.burst.stages import CURRENT
+from sluice.codegen.c.expressions import as_arguments, emit, operand
 from sluice.codegen.c.names import boolean, identifier, storage, variable
 from sluice.codegen.c.writer import LayerWriter, key_hash, writes
 from sluice.codegen.events.dispatch import Dispatcher, watched_variables
@@ -23,8 +23,8 @@ def instance_pointer(w: LayerWriter) -> str:
 @writes(ir.Call)
 def call(w: LayerWriter, i: ir.Call) -> list[str]:
     layer, shape = w.layer, w.layer.events[i.event]
-    teller = Dispatcher(w.names.functions, layer, w.names.streams)
-    calls = teller.statements(i.event)  # of the subscribers that get the instance
+    dispatcher = Dispatcher(w.names.functions, layer, w.names.streams)
+    calls = dispatcher.statements(i.event)  # of the subscribers that get the instance
     weak = _embedded(w, i)
     if not calls and not weak:
         return []
@@ -44,10 +44,10 @@ def call(w: LayerWriter, i: ir.Call) -> list[str]:
     out = [
         f"struct sl_event event = {where};",
         *([f"{event_struct(shape)} data = {{{', '.join(values) or '0'}}};"] if calls else []),
-        *watched_variables(teller.on_demand(i.event)),
+        *watched_variables(dispatcher.on_demand(i.event)),
         *(
             [f"uint64_t stopped = sl_stopped(&event, {boolean(i.event == 'end')});"]
-            if teller.tests_stopped(i.event)
+            if dispatcher.tests_stopped(i.event)
             else []
         ),
         *calls,
@@ -74,15 +74,16 @@ def dropped(w: LayerWriter, i: ir.Dropped) -> list[str]:
 
 @writes(ir.TooDeep)
 def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
-    return [f"{variable(i.target)} = box->base.depth >= box->base.depth_most;"]
+    most = "deepest" if w.names.program.layers[i.layer].record else "depth_most"
+    return [f"{variable(i.target)} = box->base.depth >= box->base.{most};"]
 
 
 @writes(ir.NextLayer)
 def next_layer(w: LayerWriter, i: ir.NextLayer) -> list[str]:
     if w.names.program.layers[i.layer].takes_stream:
         stream = stream_of(w, i.side) if isinstance(i, ir.NextOfSide) else _stream_below(w)
-        return unless_deep(w, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)}, {stream});"], [])
-    return unless_deep(w, handed(i.sdu, lambda sdu: f"layer_{identifier(i.layer)}(box, {sdu});"), [])
+        return unless_deep(w, i.layer, [f"layer_{identifier(i.layer)}(box, {emit(i.sdu)}, {stream});"], [])
+    return unless_deep(w, i.layer, as_arguments(i.sdu, lambda sdu: f"layer_{identifier(i.layer)}(box, {sdu});"), [])
 
 
 writes(ir.NextOfSide)(next_layer)
@@ -90,9 +91,9 @@ writes(ir.NextOfSide)(next_layer)
 
 @writes(ir.LookAhead)
 def next_lookahead(w: LayerWriter, i: ir.LookAhead) -> list[str]:
-    lookahead = handed(i.sdu, lambda sdu: f"lookahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
+    lookahead = as_arguments(i.sdu, lambda sdu: f"lookahead_{identifier(i.layer)}(box, slots, {sdu}, depth + 1);")
     if w.names.path_is_known:  # stage 2 writes this entry of the path again
-        lookahead.insert(0, f"{IN_HAND}.path[depth] = {w.index};")
+        lookahead.insert(0, f"{CURRENT}.path[depth] = {w.index};")
     return ["if (depth < SL_PREFETCH_DEPTH) {", *("    " + line for line in lookahead), "}"]
 
 
@@ -107,19 +108,19 @@ def next_messages(w: LayerWriter, i: ir.NextMessages) -> list[str]:
     offset, sdu = emit(i.offset), emit(i.sdu)
     cut = f"messages_{identifier(i.layer)}(box, {stream_of(w, i.side)}, messages, {offset}, {sdu});"
     gap = f"sl_messages_gap(messages, &box->base.pool, {offset} + {sdu}.length);"
-    out = unless_deep(w, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
+    out = unless_deep(w, i.layer, [cut, f"if (SL_UNLIKELY({sdu}.captured < {sdu}.length))", "    " + gap], [gap])
     return _with_messages(w, i.side, out)
 
 
 @writes(ir.CutMessages)
 def cut_messages(w: LayerWriter, i: ir.CutMessages) -> list[str]:
-    return unless_deep(w, [f"cut_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {emit(i.sdu)});"], [])
+    return unless_deep(w, i.layer, [f"cut_{identifier(i.layer)}(box, {stream_of(w, i.side)}, {emit(i.sdu)});"], [])
 
 
-def unless_deep(w: LayerWriter, on: list[str], otherwise: list[str]) -> list[str]:
-    """Statements that continue with the next layer, unless layers are nested too deep."""
+def unless_deep(w: LayerWriter, layer: str, on: list[str], otherwise: list[str]) -> list[str]:
+    """Statements that continue with the next layer, unless layers are nested too deep for it."""
     # tested even if the layers form no loop, as instances that end during processing nest further
-    nested = "if (SL_LIKELY(may_nest(box)))"
+    nested = f"if (SL_LIKELY({'may_add_record' if w.names.program.layers[layer].record else 'may_nest'}(box)))"
     if len(on) == 1 and not otherwise:
         return [nested, "    " + on[0]]
     out = [f"{nested} {{", *("    " + line for line in on), "}"]

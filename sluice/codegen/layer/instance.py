@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sluice.codegen.burst.stages import IN_HAND, table_of_each
+from sluice.codegen.burst.stages import CURRENT, table_of_each
 from sluice.codegen.c.expressions import emit, number, operand, place, stored
 from sluice.codegen.c.heads import HEADS
 from sluice.codegen.c.names import boolean, identifier, variable
@@ -134,7 +134,7 @@ def layer_path(w: LayerWriter, i: ir.LayerPath) -> list[str]:
     if w.kind != LOOKAHEAD:
         return [f"{variable(i.target)} = sl_path(&box->base);"]
     # The last layer of the path is this one. Stage 2 stores it again when the packet is in the layer.
-    return [f"{IN_HAND}.path[depth] = {w.index};", f"{variable(i.target)} = sl_path_of({IN_HAND}.path, depth + 1);"]
+    return [f"{CURRENT}.path[depth] = {w.index};", f"{variable(i.target)} = sl_path_of({CURRENT}.path, depth + 1);"]
 
 
 @writes(ir.Time)
@@ -194,7 +194,7 @@ def create(w: LayerWriter, i: ir.CreateInst) -> list[str]:
     ]
     if w.in_place:
         assert not table.busy
-        out = ["inst->head.deadline = SL_NEVER;   /* the place, and the key, of the one that ended */"]
+        out = ["inst->head.deadline = SL_NEVER;   /* the slot and the key of the instance that ended are used again */"]
     stored = [
         "inst->number = ++box->base.created;",
         w.count("instances"),

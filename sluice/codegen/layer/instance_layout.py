@@ -216,11 +216,11 @@ def struct_text(table: Table, states: list[str], watched: int, controlled: bool,
         ]
         out += [f"            uint8_t {member(reg)} : {reg.bits};" for reg in packed]
         out += ["        };", "    };"]
-    out.append("    uint8_t swapped;   /* the higher half of the key is the active side's */")
+    out.append("    uint8_t swapped;   /* whether the higher half of the key is that of the active side */")
     if table.sides:
         out.append(f"    struct sl_sequence sequence[{table.sides}];")
         if table.messages:
-            out.append("    struct sl_messages *messages;   /* of each side; NULL until one has brought any */")
+            out.append("    struct sl_messages *messages;   /* of each side; NULL until the first message */")
     if watched:
         out.append(f"    struct sl_watch watch{f'[{watched}]' if watched > 1 else ''};")
     if controlled:

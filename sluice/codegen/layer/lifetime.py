@@ -29,7 +29,7 @@ def lifetime(table: Table) -> list[str]:
         f"    return ({struct} *)sl_table_begin(&box->{table.variable}, key, {table.words}, hash, sizeof({struct}));",
         "}",
         "",
-        "/* What an instance's end comes to for the layer that used it last; the instance is still in the table. */",
+        "/* Ends an instance by the end graph of the layer that used it last. The instance is still in the table. */",
     ]
     out.append(
         f"static void end_instance_{word}(struct sl_stack_box *box, {struct} *inst, struct sl_packet_data *direct, uint64_t reason)"
@@ -47,7 +47,7 @@ def lifetime(table: Table) -> list[str]:
     out += [
         "}",
         "",
-        "/* Ends an instance that is not the packet's: what lower layers left for the packet is not its concern. */",
+        "/* Ends an instance other than that of the current packet, so without the slots of this packet. */",
         f"SL_COLD void end_other_{word}(struct sl_box *base, struct sl_instance *instance, uint64_t reason)",
         "{",
         "    struct sl_stack_box *box = (struct sl_stack_box *)base;",
@@ -56,7 +56,7 @@ def lifetime(table: Table) -> list[str]:
         "    const struct sl_frame *frame = base->frame;",
         "    memset(&others, 0, sizeof others);",
         "    box->slots = &others;",
-        "    base->frame = NULL;   /* so that no function takes the current packet for one of its own */",
+        "    base->frame = NULL;   /* the current packet is not one of this instance */",
         f"    {struct} *inst = ({struct} *)instance;",
         f"    end_instance_{word}(box, inst, none, reason);",
         f"    {leave(table)}",

@@ -5,7 +5,7 @@ sluice/runtime/stream/messages.h.
 from __future__ import annotations
 
 from sluice.codegen.c.writer import LayerWriter, messages_heads, packet_head
-from sluice.ir.graph import CUT_BYTES
+from sluice.ir.graph import CUT_BYTES, HELD
 
 
 def messages_functions(w: LayerWriter) -> list[str]:
@@ -19,29 +19,51 @@ def messages_functions(w: LayerWriter) -> list[str]:
 def _of_packets(w: LayerWriter) -> list[str]:
     word = w.word
     whole, lost = CUT_BYTES
+    bounds = [("work", "work_most", "SL_LOSS_WORK")]
+    if w.layer.bundled:
+        bounds.append(("bundled", "bundle_most", "SL_LOSS_BUNDLE"))
     return [
         "",
-        "/* What a packet brings, message by message. */",
+        "/* Cuts the messages out of a packet. */",
         packet_head(word),
         "{",
         f"    {w.count(whole, 'sdu.length')}",
         "    for (sl_bytes rest = sdu; rest.length;) {",
-        "        if (SL_UNLIKELY(box->base.work >= box->base.work_most)) {",
-        f"            {w.count(lost, 'rest.length')}",
-        f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, SL_LOSS_WORK);",
-        "            return;",
-        "        }",
-        "        box->base.work++;",
+        *(
+            f"        {line}"
+            for number, most, cause in bounds
+            for line in (
+                f"if (SL_UNLIKELY(box->base.{number} >= box->base.{most})) {{",
+                f"    {w.count(lost, 'rest.length')}",
+                f"    lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, {cause});",
+                "    return;",
+                "}",
+                f"box->base.{number}++;",
+            )
+        ),
         f"        uint64_t want = frame_{word}(box, rest, 0);",
         "        if (SL_UNLIKELY(want - 1 >= rest.length)) {",
         f"            {w.count(lost, 'rest.length')}",
         f"            lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, sl_packet_loss(want));",
         "            return;",
         "        }",
-        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
+        *(f"        {line}" for line in _delivered(w)),
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "    }",
         "}",
+    ]
+
+
+def _delivered(w: LayerWriter) -> list[str]:
+    """Statements that deliver a message of a packet."""
+    deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
+    if not w.layer.bundled:
+        return [deliver]
+    held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
+    return [
+        f"const uint64_t before = box->base.created + {held};",
+        deliver,
+        f"box->base.bundled += SL_BUNDLE_MORE * (uint32_t)(box->base.created + {held} - before);",
     ]
 
 
@@ -52,13 +74,13 @@ def _of_streams(w: LayerWriter) -> list[str]:
     lose = "sl_messages_lose(messages, &box->base.pool, "
     return [
         "",
-        "/* What the stream of one side brings, message by message; what is not whole is kept. */",
+        "/* Cuts the messages out of the stream of a side. The bytes of an incomplete message are held. */",
         head,
         "{",
         "    if (messages->state == SL_MESSAGES_OVER)",
         "        return;",
         f"    messages->taker = {w.index + 1};",
-        "    sdu.length = sdu.captured;   /* what the snap length took is a gap, for the caller to tell */",
+        "    sdu.length = sdu.captured;   /* bytes cut by the snap length are a gap, which the caller reports */",
         "    messages->seen = sl_max(offset, messages->seen) + sdu.captured;",
         "    if (messages->used && messages->used + sdu.captured < messages->want) {",
         "        if (!sl_messages_store(messages, &box->base.pool, sdu))",
@@ -105,7 +127,7 @@ def _of_streams(w: LayerWriter) -> list[str]:
         f"        {lose}SL_LOSS_LIMIT);",
         "}",
         "",
-        "/* The stream of one side ends. */",
+        "/* The stream of a side ends. */",
         close_head,
         "{",
         f"    if (sl_messages_end(messages, &box->base.pool, {w.index}))",

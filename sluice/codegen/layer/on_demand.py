@@ -11,7 +11,7 @@ def find_instance(names: StackNames) -> list[str]:
         return []
     out = [
         "",
-        "/* The instance of a layer in a slot of its table, if it is still the one of that number. */",
+        "/* The instance in a slot of a table, if it still has this number; otherwise NULL. */",
         "static struct sl_instance *find_instance(struct sl_box *base, uint32_t layer, uint32_t slot, uint64_t number)",
         "{",
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
@@ -35,7 +35,7 @@ def watch(names: StackNames) -> list[str]:
     )
     return [
         "",
-        "/* Registers a handler, or not any more: for an instance, or, where number is 0, for all. */",
+        "/* Registers or unregisters a handler for an instance, or for all instances if number is 0. */",
         head + ";",
         head,
         "{",

@@ -7,7 +7,7 @@ from sluice.passes.analysis.packet_bytes import PacketBytes
 
 GIVEN = "direct"
 NONE = "(struct sl_packet_data[2]){{.present = false}, {.present = false}}"
-BEGINS = ["direct[0] = direct[1] = (struct sl_packet_data){.present = false};"]
+INIT = ["direct[0] = direct[1] = (struct sl_packet_data){.present = false};"]
 
 
 class Direct:
@@ -16,14 +16,10 @@ class Direct:
     def __init__(self, graph: Graph) -> None:
         self._bytes = PacketBytes(graph)
 
-    def at_once(self) -> list[str]:
-        """Statements that initialise `direct` before the graph."""
-        return BEGINS if self._bytes.begins_at_once() else []
+    def at_entry(self) -> list[str]:
+        """Statements that initialise `direct` before the graph, if no instruction of the graph does."""
+        return INIT if self._bytes.initialised_at_entry() else []
 
-    def begins(self, block: Block, at: int) -> list[str]:
-        """Statements that initialise `direct` before instruction number `at` of a block."""
-        return BEGINS if self._bytes.begins(block, at) else []
-
-    def handed(self, block: Block, at: int) -> str:
+    def argument(self, block: Block, at: int) -> str:
         """The C argument that an instruction gets for the bytes of the packet."""
-        return GIVEN if self._bytes.may_be_given(block, at) else NONE
+        return GIVEN if self._bytes.may_be_inserted(block, at) else NONE

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sluice.codegen.burst.stages import IN_HAND, prefetches_following
+from sluice.codegen.burst.stages import CURRENT, prefetches_following
 from sluice.codegen.c.expressions import emit, number
 from sluice.codegen.c.names import variable
 from sluice.codegen.c.writer import LayerWriter, writes
 from sluice.codegen.events.control import stream_on_demand, stream_wanted
 from sluice.codegen.events.dispatch import watched_variable, watched_words
+from sluice.codegen.layer.packet_data import INIT
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Const, Expr, Flip
 from sluice.ir.graph import given_up_name
@@ -230,11 +231,16 @@ def _prefetch_following(w: LayerWriter, i: ir.InsertSeq) -> list[str]:
     given = f"&box->base.lookahead, &box->{w.table.variable}, &inst->head"
     return [
         f"if ({emit(i.data)}.captured > SL_NEXT_FROM && sl_position_before(({sequence_of(w, i.side)})->next, {emit(i.position)})) {{",
-        f"    const struct sl_pending *here = &{IN_HAND};",
+        f"    const struct sl_pending *here = &{CURRENT};",
         f"    if (sl_lookahead_next({given}, 1, here[1].at, here[1].captured))",
         f"        (void)sl_lookahead_next({given}, 2, here[2].at, here[2].captured);",
         "}",
     ]
+
+
+@writes(ir.InitPacketData)
+def init_packet_data(w: LayerWriter, i: ir.InitPacketData) -> list[str]:
+    return list(INIT)
 
 
 @writes(ir.CutSeq)

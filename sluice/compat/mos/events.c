@@ -219,7 +219,7 @@ int mtcp_raise_event(mctx_t mctx, event_t event)
 {
     struct mos_context *context = mos_context_of(mctx);
     if (!context || !context->filtering) {
-        errno = EPERM;
+        errno = context ? EPERM : EACCES;
         return -1;
     }
     if (!is_event(event) || (event & built_in) || defined[number_of(event)].filter) {

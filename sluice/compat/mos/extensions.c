@@ -300,3 +300,5 @@ int mos_ext_reset(mctx_t mctx, int sock)
     flow->end[0].state = flow->end[1].state = MOS_CLOSED;
     return 0;
 }
+
+int mtcp_reset_conn(mctx_t mctx, int sock) { return mos_ext_reset(mctx, sock); }

@@ -93,7 +93,8 @@ static inline const struct mos_registrations *mos_socket_registrations(const str
 }
 
 struct mos_socket *mos_socket_of(mctx_t mctx, int id);
-struct mos_socket *mos_socket_get(mctx_t mctx, int id);   /* for a call of the program's: NULL, EBADF, or EPERM in another thread */
+struct mos_socket *mos_socket_get(mctx_t mctx, int id);   /* for a call of the program's. NULL: EBADF,
+    EACCES without a context, EPERM in another thread */
 bool mos_is_foreign(const struct mos_context *context);   /* do its callbacks run in another thread than this one? */
 
 /* Raises events of one set for one socket: built-in ones in the order of their bits, each with what happens with it. */

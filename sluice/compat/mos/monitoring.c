@@ -91,7 +91,7 @@ int mtcp_bind_monitor_filter(mctx_t mctx, int sock, monitor_filter_t filter)
     if (!socket)
         return -1;
     if (socket->type == MOS_SOCK_MONITOR_STREAM_ACTIVE)
-        return failed(EINVAL);
+        return failed(ENOPROTOOPT);
     if (!filter)
         return 0;   /* nothing is to be left out */
     bool raw = socket->type == MOS_SOCK_MONITOR_RAW;

@@ -184,10 +184,11 @@ static uint8_t *part(struct mos_packet *packet, int option, uint32_t *length)
     }
 }
 
-/* Puts `added` bytes in place of `removed` ones at `at`; lengths go along. */
+/* Puts `added` bytes in place of `removed` ones at `at`. The IP packet's length follows from what there is, not from its
+ * header, in which programs may have set the later length before (mOS's manual page of mtcp_setlastpkt). */
 static int splice(struct mos_packet *packet, uint8_t *at, const uint8_t *added, uint32_t count, uint32_t removed)
 {
-    uint32_t total = mos_ip_of(packet->ip).total + count - removed;
+    uint32_t total = (uint32_t)(packet->tcp - packet->ip) + packet->tcp_wire + count - removed;
     if (packet->frame.captured < packet->frame.length)
         return failed(EINVAL);
     if (packet->inner)

@@ -267,6 +267,7 @@ bool mos_segment_append(struct mos_flow *flow, unsigned from, const struct sl_fr
         !mos_packet_pass(flow->context, frame))
         return false;
     flow->sender = from;
+    flow->received = 0;   /* no set of the receiver is pending */
     flow->next = mos_buffer_next(buffer);
     mos_buffer_append(buffer, length, segment.at + header);
     return true;

@@ -54,7 +54,7 @@ struct mos_socket *mos_socket_get(mctx_t mctx, int id)
     const bool foreign = context && mos_is_foreign(context);
     struct mos_socket *socket = foreign ? NULL : mos_socket_of(mctx, id);
     if (!socket)
-        errno = foreign ? EPERM : EBADF;
+        errno = foreign ? EPERM : context ? EBADF : EACCES;
     return socket;
 }
 

@@ -20,7 +20,11 @@ static void swap_timers(struct mos_timer *a, struct mos_timer *b)
 int mtcp_settimer(mctx_t mctx, int id, struct timeval *timeout, callback_t callback)
 {
     struct mos_context *context = mos_context_of(mctx);
-    if (!context || !timeout || !callback || timeout->tv_sec < 0 || timeout->tv_usec < 0) {
+    if (!context) {
+        errno = EACCES;
+        return -1;
+    }
+    if (!timeout || !callback || timeout->tv_sec < 0 || timeout->tv_usec < 0) {
         errno = EINVAL;
         return -1;
     }
@@ -63,7 +67,14 @@ static struct mos_timer take_timer(struct mos_context *context)
     return first;
 }
 
-uint32_t mtcp_cb_get_ts(mctx_t mctx) { return (uint32_t)(mos_context_of(mctx)->time / 1000); }
+uint32_t mtcp_cb_get_ts(mctx_t mctx)
+{
+    const struct mos_context *context = mos_context_of(mctx);
+    if (context && !mos_is_foreign(context))
+        return (uint32_t)(context->time / 1000);
+    errno = context ? EPERM : EACCES;
+    return 0;
+}
 
 static uint64_t due(const struct mos_queue *queue) { return queue->first ? queue->first->deadline : SL_NEVER; }
 

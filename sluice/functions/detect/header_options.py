@@ -8,6 +8,8 @@ from collections.abc import Callable
 from sluice.functions.detect.errors import RuleError
 from sluice.functions.detect.lines import Option
 from sluice.functions.detect.model import ICMP, STREAMS, TCP, Compare, Flags, Rule
+from sluice.functions.ip_protocols import PROTOCOLS
+from sluice.lang.errors import did_you_mean
 
 _MOST = {
     "dsize": 65535, "ttl": 255, "itype": 255, "icode": 255, "tos": 255, "id": 65535, "window": 65535,
@@ -52,10 +54,23 @@ def _compare(rule: Rule, option: Option) -> None:
         raise _error(option, f"the rule's protocol is not {'icmp' if _PROTOCOLS[name] == ICMP else 'tcp'}")
     negated = value.startswith("!")
     value = value[negated:].strip()
+    if name == "ip_proto":
+        value = _protocol_number(option, value)
     low, high = _read(option, value, most)
     if low > high or high > most:
         raise _error(option, f"'{option.value}' has no number from 0 to {most}", "it would never match.")
     rule.compares.append(Compare(name, low, high, negated))
+
+
+def _protocol_number(option: Option, value: str) -> str:
+    """The value with a number in place of a protocol's name: of `>tcp`, `>6`."""
+    named = re.fullmatch(r"([<>=]*\s*)([a-zA-Z][\w.-]*)", value)
+    if named is None:
+        return value
+    number = PROTOCOLS.get(named[2].lower())
+    if number is None:
+        raise _error(option, f"there is no protocol '{named[2][:40]}'", did_you_mean(named[2].lower(), PROTOCOLS))
+    return f"{named[1]}{number}"
 
 
 def _read(option: Option, value: str, most: int) -> tuple[int, int]:

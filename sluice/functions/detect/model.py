@@ -132,9 +132,10 @@ Match = Content | Pcre | Bytes | Size | Version
 
 FLOW_BITS = {
     "to_server": 1, "from_client": 1, "to_client": 2, "from_server": 2, "established": 4, "not_established": 8,
-    "stateless": 0, "only_stream": 16, "no_stream": 32,
+    "stateless": 0, "only_stream": 16, "no_stream": 32, "no_frag": 64, "only_frag": 128,
 }  # fmt: skip
 TO_SERVER, TO_CLIENT, ESTABLISHED, NOT_ESTABLISHED, ONLY_STREAM, NO_STREAM = 1, 2, 4, 8, 16, 32
+NO_FRAG, ONLY_FRAG = 64, 128
 
 FLOWBIT_ACTIONS = ("set", "isset", "isnotset", "unset", "toggle")
 
@@ -159,9 +160,11 @@ class Flowbit:
 
 NUMBERS = (
     "dsize", "ttl", "tos", "id", "seq", "ack", "window", "itype", "icode", "icmp_id", "icmp_seq", "fragoffset",
-    "fragbits", "ipopts", "ip_proto",
+    "fragbits", "ipopts", "ip_proto", "rebuilt",
 )  # fmt: skip
-"""Fields of headers that are compared. The order is that of enum ids_field."""
+"""Fields of headers that are compared. The order is that of enum ids_field. rebuilt: 1 where the packet was reassembled
+from fragments of IP, else 0.
+"""
 OF_FRAGMENTS = frozenset({"fragbits", "fragoffset"})
 """Fields of IP's header that rules compare in each packet, also where it is a fragment of a datagram."""
 

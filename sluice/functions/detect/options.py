@@ -16,13 +16,16 @@ from sluice.functions.detect.model import (
     ESTABLISHED,
     FLOW_BITS,
     FLOWBIT_ACTIONS,
+    NO_FRAG,
     NO_STREAM,
     NOT_ESTABLISHED,
+    ONLY_FRAG,
     ONLY_STREAM,
     STREAMS,
     TO_CLIENT,
     TO_SERVER,
     UDP,
+    Compare,
     Flowbit,
     Pcre,
     Rule,
@@ -103,9 +106,13 @@ def _flow(rule: Rule, option: Option) -> None:
         if word not in FLOW_BITS:
             raise _error(option, f"'{word[:40]}' is unknown", did_you_mean(word, FLOW_BITS))
         rule.flow |= FLOW_BITS[word]
-    for one, other in ((TO_SERVER, TO_CLIENT), (ESTABLISHED, NOT_ESTABLISHED), (ONLY_STREAM, NO_STREAM)):
+    pairs = ((TO_SERVER, TO_CLIENT), (ESTABLISHED, NOT_ESTABLISHED), (ONLY_STREAM, NO_STREAM), (NO_FRAG, ONLY_FRAG))
+    for one, other in (*pairs, (ONLY_STREAM, NO_FRAG), (ONLY_STREAM, ONLY_FRAG)):
         if rule.flow & one and rule.flow & other:
             raise _error(option, f"'{option.value}' contradicts itself", "it would never match.")
+    if rule.flow & (NO_FRAG | ONLY_FRAG):
+        rebuilt = int(bool(rule.flow & ONLY_FRAG))
+        rule.compares.append(Compare("rebuilt", rebuilt, rebuilt))
 
 
 def _flowbits(rule: Rule, option: Option) -> None:

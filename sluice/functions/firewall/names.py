@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from sluice.functions.ip_protocols import PROTOCOLS
+
 FIELD_NUMBERS = (
     "nfproto",
     "l4proto",
@@ -29,22 +31,6 @@ FIELD_NUMBERS = (
 )
 """The fields of a packet, in the order of enum firewall_field (functions/ready/firewall_table.h)."""
 
-PROTOCOLS = {
-    "icmp": 1,
-    "igmp": 2,
-    "ipencap": 4,
-    "tcp": 6,
-    "udp": 17,
-    "dccp": 33,
-    "ipv6": 41,
-    "gre": 47,
-    "esp": 50,
-    "ah": 51,
-    "icmpv6": 58,
-    "ipv6-icmp": 58,
-    "sctp": 132,
-    "udplite": 136,
-}
 SERVICES = {
     "ftp-data": 20,
     "ftp": 21,

@@ -15,14 +15,15 @@ SLUICE_COUNTER(data_segments, "segments with data")
 SLUICE_COUNTER(retransmitted_segments, "of these with bytes that were sent before")
 SLUICE_COUNTER(reordered_segments, "of these with new bytes that come late")
 
-struct abacus_way {
+struct abacus_direction {
     uint64_t segments, retransmitted, retransmitted_bytes, reordered;
     uint32_t farthest, extent;   /* highest sequence number sent, plus 1; largest extent of a reordered segment */
-    bool heard;                  /* a segment was seen, so `farthest` is valid */
+    bool seen;                   /* a segment was seen, so `farthest` is valid */
 };
 
-struct abacus_ways { struct abacus_way way[2]; };
-SLUICE_STATE(struct abacus_ways)
+struct abacus_directions { struct abacus_direction direction[2]; };
+SLUICE_STATE(struct abacus_directions)
+SLUICE_STORED(zero, "what each side of a connection has sent") { SL_STORED(stored, *state); }
 
 struct abacus {
     FILE *out;
@@ -41,19 +42,19 @@ SLUICE_ON(tcp, rexmit) {
 enum { ABACUS_FIN = 1, ABACUS_SYN = 2, ABACUS_RST = 4 };   /* RFC 9293, 3.1 */
 
 /* Counts a segment of `length` bytes at sequence number `number`, `known` of which were sent before. */
-static void abacus_count(const struct sl_event *event, struct abacus_way *way, uint32_t number, uint32_t length, uint32_t known)
+static void abacus_count(const struct sl_event *event, struct abacus_direction *direction, uint32_t number, uint32_t length, uint32_t known)
 {
-    way->segments++;
+    direction->segments++;
     SLUICE_COUNTER_OF(event->box, data_segments)++;
     if (known) {
-        way->retransmitted++;
-        way->retransmitted_bytes += known;
+        direction->retransmitted++;
+        direction->retransmitted_bytes += known;
         SLUICE_COUNTER_OF(event->box, retransmitted_segments)++;
     }
-    uint32_t late = way->farthest - number;
-    if (way->heard && known < length && (int32_t)late > 0) {
-        way->reordered++;
-        way->extent = late > way->extent ? late : way->extent;
+    uint32_t distance = direction->farthest - number;
+    if (direction->seen && known < length && (int32_t)distance > 0) {
+        direction->reordered++;
+        direction->extent = distance > direction->extent ? distance : direction->extent;
         SLUICE_COUNTER_OF(event->box, reordered_segments)++;
     }
 }
@@ -65,16 +66,16 @@ SLUICE_ON(tcp, packet) {
     if (!event->instance || event->unit.captured < 14 || event->unit.at[13] & ABACUS_RST)
         return;
     uint8_t flags = event->unit.at[13];
-    struct abacus_way *way = &SLUICE_STATE_OF(event)->way[event->side];
+    struct abacus_direction *direction = &SLUICE_STATE_OF(event)->direction[event->side];
     uint32_t number = (uint32_t)sl_load_be32(event->unit.at + 4) + (flags & ABACUS_SYN ? 1 : 0), length = (uint32_t)data->length;
     if (length)
-        abacus_count(event, way, number, length, known);
+        abacus_count(event, direction, number, length, known);
     if (!length && !(flags & (ABACUS_SYN | ABACUS_FIN)))
         return;   /* an acknowledgement, whose number may be far off (RFC 5961, 3) */
-    uint32_t behind = number + length + (flags & ABACUS_FIN);
-    if (!way->heard || (int32_t)(behind - way->farthest) > 0)
-        way->farthest = behind;
-    way->heard = true;
+    uint32_t next = number + length + (flags & ABACUS_FIN);
+    if (!direction->seen || (int32_t)(next - direction->farthest) > 0)
+        direction->farthest = next;
+    direction->seen = true;
 }
 
 SLUICE_ON(tcp, end) {
@@ -82,14 +83,14 @@ SLUICE_ON(tcp, end) {
         return;
     FILE *out = SLUICE_WORKER_OF(event->box)->out;
     for (unsigned side = 0; side < 2; side++) {
-        const struct abacus_way *way = &SLUICE_STATE_OF(event)->way[side];
-        if (!way->retransmitted && !way->reordered)
+        const struct abacus_direction *direction = &SLUICE_STATE_OF(event)->direction[side];
+        if (!direction->retransmitted && !direction->reordered)
             continue;
         fputc('{', out);
         sl_write_endpoints(out, event->owner, sl_event_half(event, side), sl_event_half(event, side ^ 1));
         fprintf(out, ",\"segments\":%llu,\"retransmitted\":%llu,\"retransmitted_bytes\":%llu,\"reordered\":%llu,"
-                "\"extent\":%u}\n", (unsigned long long)way->segments, (unsigned long long)way->retransmitted,
-                (unsigned long long)way->retransmitted_bytes, (unsigned long long)way->reordered, way->extent);
+                "\"extent\":%u}\n", (unsigned long long)direction->segments, (unsigned long long)direction->retransmitted,
+                (unsigned long long)direction->retransmitted_bytes, (unsigned long long)direction->reordered, direction->extent);
     }
 }
 

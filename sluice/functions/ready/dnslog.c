@@ -488,6 +488,47 @@ SLUICE_DESTROY {
     free(state->sides);
 }
 
+/* A message that comes in pieces, of one side of a connection. */
+static void dnslog_side_stored(struct sl_stored *stored, struct dnslog *dns, struct dnslog_side *side)
+{
+    uint32_t used = side->used;
+    SL_STORED(stored, side->lost);
+    SL_STORED(stored, used);
+    if (stored->reads && used && (used > DNSLOG_TCP_MOST || !dnslog_room(dns, side, used))) {
+        stored->failed = true;
+        return;
+    }
+    if (used)
+        sl_stored_bytes(stored, side->bytes, used);
+    side->used = used;
+}
+
+SLUICE_STORED(zero, "messages that wait for their counterparts, or for their ends") {
+    struct dnslog *dns = SLUICE_WORKER_OF(box);
+    log_path_stored(stored, &dns->log, box, &state->path);
+    for (struct dnslog_query **at = &state->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        uint32_t length = *at ? (*at)->length : 0;
+        SL_STORED(stored, length);
+        stored->failed |= length < DNS_HEADER;
+        if (!(*at = sl_stored_block(stored, *at, sizeof **at + (size_t)length, offsetof(struct dnslog_query, time))))
+            return;
+        (*at)->length = length;
+        if (stored->reads) {
+            state->count++;
+            dns->waiting++;
+            dns->budget.used += sizeof **at + length;
+        }
+    }
+    if (!sl_stored_more(stored, state->sides != NULL))
+        return;
+    if (stored->reads && !(state->sides = calloc(2, sizeof *state->sides))) {
+        stored->failed = true;
+        return;
+    }
+    for (unsigned side = 0; side < 2; side++)
+        dnslog_side_stored(stored, dns, &state->sides[side]);
+}
+
 SLUICE_OPEN {
     struct dnslog *dns = SLUICE_WORKER_OF(box);
     dns->budget.most = SLUICE_PARAMETER_OF(box, memory);

@@ -28,6 +28,7 @@ SLUICE_COUNTER(found, "places where the pattern was found")
 SLUICE_COUNTER(edited, "edits that were made, of the pattern and of the framing of HTTP")
 SLUICE_COUNTER(not_edited, "places that were found in a connection or body that cannot be edited")
 SLUICE_COUNTER(closed, "connections that were reset")
+SLUICE_COUNTER(reset_again, "packets of connections that were reset, whose senders got another reset")
 SLUICE_COUNTER(waited, "times that bytes waited too long and left without the rest of the pattern")
 SLUICE_COUNTER(unable_tunnel, "connections in a tunnel or with a checksum that forbids edits")
 SLUICE_COUNTER(unable_fragment, "connections whose segments are in fragments")
@@ -105,6 +106,7 @@ static void edit_count(struct sl_box *box, const struct edit *edit) {
     SLUICE_COUNTER_OF(box, no_room) = edit->box.no_room;
     SLUICE_COUNTER_OF(box, not_mapped) = edit->box.not_mapped;
     SLUICE_COUNTER_OF(box, acknowledged) = edit->box.acknowledged;
+    SLUICE_COUNTER_OF(box, reset_again) = edit->box.reset_again;
 }
 
 SLUICE_TIMER(tcp, edit_wait) {
@@ -147,8 +149,11 @@ SLUICE_ON(tcp, packet) {
     bool closing = flow->closed;
     sl_edits_packet(event, &flow->edits, &edit->box);
     edit_count(event->box, edit);
-    if (closing && !sl_edits_resets(&flow->edits, event->box))
+    if (closing && !sl_edits_resets(&flow->edits, event->box)) {
+        if (!flow->edits.open && event->unit.captured >= 20 && !(event->unit.at[13] & (SL_TCP_SYN | SL_TCP_RST)))
+            edit->box.reset_again += SLUICE_RESET(event->box);   /* else sl_edit_reset_again does it */
         SLUICE_DROP(event->box);
+    }
 }
 
 SLUICE_ON(tcp, data) {

@@ -42,6 +42,7 @@ struct fakereset_side {
 };
 struct fakereset_flow { struct fakereset_side side[2]; };
 SLUICE_STATE(struct fakereset_flow)
+SLUICE_STORED(zero, "what each side of a connection has sent, and the resets in its name") { SL_STORED(stored, *state); }
 
 struct fakereset { FILE *out; };
 SLUICE_WORKER(struct fakereset)

@@ -46,7 +46,7 @@ struct file_box {
     const char *folder;               /* for copies; empty: none */
     uint64_t copy_most;               /* maximum bytes of a copy */
     uint64_t open, most, number;      /* files that are read at once; the number of the last one */
-    uint64_t left_out, no_memory, copies_cut, gaps, sides_ended;
+    uint64_t left_out, no_memory, copies_cut, gaps, sides_ended, streams_ended;
     struct file_body *first;          /* all files that are read */
 };
 

@@ -73,9 +73,7 @@ static inline bool file_http_two(struct file_http *http) {
         return false;
     }
     http->two->library = http->library;
-    http->two->box = http->box;
-    http->two->files = http->files;
-    http->two->flow = http->flow;
+    http->two->streams = (struct file_streams){.box = http->box, .files = http->files, .flow = http->flow};
     return true;
 }
 

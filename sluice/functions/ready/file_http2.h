@@ -1,87 +1,25 @@
-/* Bodies of HTTP/2 as files: each stream has a request, whose path names the file, and a response. Frames are parsed by
- * http2_side.h. */
+/* Bodies of HTTP/2 as files. Frames are parsed by http2_side.h. */
 #ifndef FILE_HTTP2_H
 #define FILE_HTTP2_H
 
-#include "file_body.h"
+#include "file_streams.h"
 #include "http2_side.h"
-
-enum {
-    FILE_STREAMS = 256,   /* open streams of a connection, at most */
-    FILE_INDEX = 32,
-    FILE_TEXTS = 5,       /* texts of a stream, each of at most FILE_NAME bytes */
-};
-
-/* One side of a stream. */
-struct file_part {
-    bool headed, over;
-    bool interim;                           /* the current block is that of an interim response (RFC 9110, 15.2) */
-    bool has_length;
-    uint64_t length;                        /* Content-Length */
-    struct log_text disposition, declared;  /* Content-Disposition, Content-Type */
-    struct file_body *file;
-};
-
-struct file_stream {
-    struct file_stream *next;               /* in its list of the index */
-    uint32_t number;
-    struct log_text path;
-    struct file_part part[2];               /* the request, the response */
-};
 
 struct file_http2 {
     struct http2_side side[2];
     struct http2_library *library;
-    struct file_stream *index[FILE_INDEX];
+    struct file_streams streams;
     struct file_stream *current[2];         /* of the header block or body that each side sends */
     bool promising[2];                      /* the block is the request of a pushed response */
     uint32_t highest[2];                    /* the highest stream that had a request: promised by the server, of the client */
-    uint32_t count;
-    struct sl_box *box;
-    struct file_box *files;
-    const struct log_flow *flow;
 };
 
 static inline unsigned file_2_side(const struct file_http2 *http, const struct http2_side *side) { return side == &http->side[1]; }
 
-static inline struct file_stream **file_2_place(struct file_http2 *http, uint32_t number) {
-    uint64_t hash = number * ((uintptr_t)http >> 4 | 1) * UINT64_C(0x9e3779b97f4a7c15);
-    struct file_stream **at = &http->index[hash >> 32 & (FILE_INDEX - 1)];
-    while (*at && (*at)->number != number)
-        at = &(*at)->next;
-    return at;
-}
-
-static inline uint64_t file_2_cost(void) { return sizeof(struct file_stream) + (uint64_t)FILE_TEXTS * FILE_NAME; }
-
-static inline void file_2_file_end(struct file_http2 *http, struct file_stream *stream, bool response, bool complete) {
-    struct file_part *part = &stream->part[response];
-    struct file_body *file = part->file;
-    char text[FILE_NAME + 1];
-    if (!file)
-        return;
-    part->file = NULL;
-    size_t length =
-        part->disposition.used ? mime_parameter(part->disposition.at, part->disposition.used, "filename", text, sizeof text) : 0;
-    if (length)
-        file_name(&file->name, (const uint8_t *)text, length);
-    else
-        file_name_of_path(&file->name, (const uint8_t *)stream->path.at, stream->path.used);
-    file_end(http->box, http->files, file, "http", complete);
-}
-
 static inline void file_2_remove(struct file_http2 *http, struct file_stream *stream) {
-    *file_2_place(http, stream->number) = stream->next;
-    for (unsigned i = 0; i < 2; i++) {
-        file_2_file_end(http, stream, i, false);
-        free(stream->part[i].disposition.at);
-        free(stream->part[i].declared.at);
+    for (unsigned i = 0; i < 2; i++)
         http->current[i] = http->current[i] == stream ? NULL : http->current[i];
-    }
-    free(stream->path.at);
-    free(stream);
-    http->count--;
-    log_give(&http->files->budget, file_2_cost());
+    file_stream_remove(&http->streams, stream);
 }
 
 /* The part of the stream that a side currently sends; NULL: it is not read. */
@@ -95,24 +33,12 @@ static inline struct file_part *file_2_part(struct http2_side *side) {
 /* Returns a stream, a new one if the frame may begin it; `asks`: the frame begins its request. NULL: the stream is over, as
  * frames may follow its reset (RFC 9113, 5.1), or a bound was reached. */
 static inline struct file_stream *file_2_stream(struct file_http2 *http, uint32_t number, bool asks) {
-    struct file_stream **place = file_2_place(http, number);
+    struct file_stream *stream = *file_stream_place(&http->streams, number);
     uint32_t *highest = &http->highest[number % 2];
     bool is_new = number > *highest;
     if (asks)
         *highest = (uint32_t)sl_max(*highest, number);
-    if (*place || !is_new)
-        return *place;
-    bool room = http->count < FILE_STREAMS && log_take(&http->files->budget, file_2_cost());
-    *place = room ? calloc(1, sizeof **place) : NULL;
-    if (!*place) {
-        if (room)
-            log_give(&http->files->budget, file_2_cost());
-        http->files->left_out++;
-        return NULL;
-    }
-    (*place)->number = number;
-    http->count++;
-    return *place;
+    return stream || !is_new ? stream : file_stream_new(&http->streams, number);
 }
 
 static inline void file_2_headers(struct http2_side *side, uint32_t number, bool promised) {
@@ -125,25 +51,8 @@ static inline void file_2_headers(struct http2_side *side, uint32_t number, bool
 static inline void file_2_field(struct http2_side *side, const struct http2_field *field) {
     struct file_http2 *http = side->user;
     struct file_part *part = file_2_part(side);
-    struct file_stream *stream = http->current[file_2_side(http, side)];
-    if (!part || part->headed)   /* trailers */
-        return;
-    if (http2_field_is(field, ":path") && !stream->path.used) {
-        file_name(&stream->path, field->value, field->value_length);
-    } else if (http2_field_is(field, "content-disposition") && !part->disposition.used) {
-        file_name(&part->disposition, field->value, field->value_length);
-    } else if (http2_field_is(field, "content-type") && !part->declared.used) {
-        file_name(&part->declared, field->value, field->value_length);
-    } else if (http2_field_is(field, "content-length") && field->value_length <= 19) {
-        part->has_length = field->value_length > 0;
-        part->length = 0;
-        for (size_t i = 0; i < field->value_length && part->has_length; i++) {
-            part->has_length = field->value[i] >= '0' && field->value[i] <= '9';
-            part->length = part->length * 10 + (field->value[i] - '0');
-        }
-    } else if (http2_field_is(field, ":status") && field->value_length && field->value[0] == '1') {
-        part->interim = true;
-    }
+    if (part)
+        file_stream_field(http->current[file_2_side(http, side)], part, field);
 }
 
 static inline void file_2_headed(struct http2_side *side) {
@@ -151,11 +60,7 @@ static inline void file_2_headed(struct http2_side *side) {
     struct file_part *part = file_2_part(side);
     if (!part)
         return;
-    part->headed |= !part->interim;
-    if (part->interim) {         /* its fields are not those of the final response */
-        part->disposition.used = part->declared.used = 0;
-        part->has_length = part->interim = false;
-    }
+    file_stream_headed(part);
     if (http->promising[file_2_side(http, side)])
         part->over = true;       /* a promised request has no body (RFC 9113, 8.4.1) */
 }
@@ -164,28 +69,14 @@ static inline void file_2_body(struct http2_side *side, uint32_t number) {
     struct file_http2 *http = side->user;
     unsigned from = file_2_side(http, side);
     http->promising[from] = false;
-    http->current[from] = *file_2_place(http, number);
+    http->current[from] = *file_stream_place(&http->streams, number);
 }
 
 static inline void file_2_bytes(struct http2_side *side, const uint8_t *at, size_t length, uint64_t missing) {
     struct file_http2 *http = side->user;
     struct file_part *part = file_2_part(side);
-    if (!part || !part->headed || part->over)
-        return;
-    if (!part->file) {
-        part->file = file_begin(http->box, http->files, http->flow, file_2_side(http, side), "http");
-        if (part->file) {
-            file_name(&part->file->declared, (const uint8_t *)part->declared.at, part->declared.used);
-            part->file->has_expected = part->has_length;
-            part->file->expected = part->length;
-        }
-    }
-    part->over = !part->file;    /* it is left out */
-    if (!part->file)
-        return;
-    part->file->missing += missing;
-    if (length)
-        file_bytes(http->box, http->files, part->file, at, length);
+    if (part && part->headed)
+        file_stream_bytes(&http->streams, part, file_2_side(http, side), at, length, missing);
 }
 
 static inline void file_2_data(struct http2_side *side, uint64_t length, uint64_t missing) {
@@ -205,17 +96,18 @@ static inline void file_2_complete(struct http2_side *side) {
     struct file_stream *stream = http->current[file_2_side(http, side)];
     if (!part)
         return;
-    file_2_file_end(http, stream, side->response, true);
+    file_stream_file_end(&http->streams, stream, side->response, true);
     part->over = true;
-    if (stream->part[1].over && (stream->part[0].over || !stream->part[0].headed))
+    if (file_stream_is_over(stream))
         file_2_remove(http, stream);
 }
 
 static inline void file_2_reset(struct http2_side *side, uint32_t number, uint32_t code) {
     (void)code;
-    struct file_stream *stream = *file_2_place(side->user, number);
+    struct file_http2 *http = side->user;
+    struct file_stream *stream = *file_stream_place(&http->streams, number);
     if (stream)
-        file_2_remove(side->user, stream);
+        file_2_remove(http, stream);
 }
 
 static const struct http2_owner file_2_owner = {file_2_headers, file_2_field, file_2_headed, file_2_body, file_2_data,
@@ -237,17 +129,15 @@ static inline bool file_2_read(struct file_http2 *http, unsigned number, bool re
 
 /* No more of a side is read: its files are not complete. */
 static inline void file_2_side_end(struct file_http2 *http, unsigned number) {
-    http->files->sides_ended++;
+    http->streams.files->sides_ended++;
     for (unsigned i = 0; i < FILE_INDEX; i++)
-        for (struct file_stream *stream = http->index[i]; stream; stream = stream->next)
-            file_2_file_end(http, stream, http->side[number].response, false);
+        for (struct file_stream *stream = http->streams.index[i]; stream; stream = stream->next)
+            file_stream_file_end(&http->streams, stream, http->side[number].response, false);
     http->current[number] = NULL;
 }
 
 static inline void file_2_close(struct file_http2 *http) {
-    for (unsigned i = 0; i < FILE_INDEX; i++)
-        while (http->index[i])
-            file_2_remove(http, http->index[i]);
+    file_streams_close(&http->streams);
     for (unsigned i = 0; i < 2; i++)
         http2_side_free(&http->side[i]);
 }

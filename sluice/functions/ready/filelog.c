@@ -2,20 +2,21 @@
  * of each file.
  *
  * Files are the bodies of HTTP messages, what RETR, STOR, STOU and APPE transfer, and the attachments of mails. They are
- * hashed as they are transferred: a content encoding, such as gzip, is not removed. TLS with HTTP or SMTP in it is opened by the
- * secrets of a key log. */
+ * hashed as they are transferred: a content encoding, such as gzip, is not removed. TLS with HTTP, SMTP or FTP in it is opened by
+ * the secrets of a key log; HTTP/3 is read where the stack decrypts QUIC. */
 #include "sluice.h"
 
 #include "log_stream.h"
 #include "file_mime.h"
 #include "file_http.h"
-#include "ftp_session.h"
+#include "file_http3.h"
+#include "ftp_connection.h"
 #include "smtp_session.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(extract, text, "", "existing folder that gets a copy of each file; without one nothing is copied")
 SLUICE_PARAMETER(extract_bytes, number, 104857600, "bytes of a file that are copied, at most")
-SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which HTTP and SMTP in TLS are read")
+SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which HTTP, SMTP and FTP in TLS are read")
 SLUICE_PARAMETER(search, number, 4096, "bytes of each side of a connection in which a first message of HTTP may begin")
 SLUICE_PARAMETER(files, number, 65536, "files that are read at once, at most")
 SLUICE_PARAMETER(connections, number, 65536, "connections that are read at once, at most")
@@ -23,10 +24,11 @@ SLUICE_PARAMETER(memory, number, 1073741824, "bytes that all of them store toget
 
 SLUICE_COUNTER(file_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(file_no_memory, "connections that are not read for want of memory, or of the bound's")
+SLUICE_COUNTER(file_http_3_not_read, "connections with HTTP/3 that are not read: without libnghttp3")
 
 SLUICE_COUNTER(file_tls_opened, "connections of TLS whose application data are read")
 SLUICE_COUNTER(file_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
-SLUICE_COUNTER(file_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CBC or ChaCha20-Poly1305")
+SLUICE_COUNTER(file_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
 SLUICE_COUNTER(file_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(file_tls_gaps, "sides of TLS connections that are not read further after a gap")
 
@@ -47,11 +49,13 @@ struct filelog_connection {
     bool from_syn, secured;           /* its SYN was captured; TLS has begun */
     bool started;                     /* by STARTTLS */
     struct tls_connection *tls;       /* NULL without secrets */
+    const struct sl_event *event;     /* that is processed */
 };
 
 struct filelog_state {
     struct filelog_connection *connection;
     struct ftp_connection ftp;
+    struct http3_state quic;          /* of a connection of QUIC, or of one of its streams */
     uint32_t path;
     bool over;
 };
@@ -61,6 +65,8 @@ struct filelog {
     struct file_box files;
     struct ftp_transfers transfers;
     struct http2_library hpack;
+    struct http3_library qpack;
+    struct log_quic quic;
     struct tls_secrets secrets;
     uint64_t open;
 };
@@ -94,21 +100,49 @@ static void filelog_transfer(struct sl_box *box, struct ftp_transfer *transfer)
     if (path->used > begin)
         file_name(&file->name, (const uint8_t *)path->at + begin, path->used - begin);
     file->missing = transfer->missing;
-    file_end(box, &SLUICE_WORKER_OF(box)->files, file, "ftp", transfer->code / 100 == 2 || !transfer->code);
+    file_end(box, &SLUICE_WORKER_OF(box)->files, file, "ftp", (transfer->code / 100 == 2 || !transfer->code) && !transfer->cut);
 }
 
-static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer};
-
 /* Handles bytes of a data connection. */
-static void filelog_transferred(const struct sl_event *event, struct ftp_transfer *transfer, sl_bytes bytes)
+static void filelog_transferred(const struct sl_event *event, struct ftp_transfer *transfer, unsigned side, const uint8_t *at,
+                                uint32_t length)
 {
     struct file_box *files = &SLUICE_WORKER_OF(event->box)->files;
     if (!transfer->user) {
         struct log_flow flow = log_flow_of(event, SLUICE_STATE_OF(event)->path);
-        transfer->user = transfer->bytes == bytes.captured ? file_begin(event->box, files, &flow, event->side, "ftp") : NULL;
+        transfer->user = transfer->bytes == length ? file_begin(event->box, files, &flow, side, "ftp") : NULL;
     }
     if (transfer->user)
-        file_bytes(event->box, files, transfer->user, bytes.at, bytes.captured);
+        file_bytes(event->box, files, transfer->user, at, length);
+}
+
+/* Counts what became of a connection in TLS. */
+static void filelog_opened(struct sl_box *box, enum tls_shut why)
+{
+    SLUICE_COUNTER_OF(box, file_tls_opened) += why == TLS_OPENED;
+    SLUICE_COUNTER_OF(box, file_tls_without_key) += why == TLS_SHUT_NO_KEY;
+    SLUICE_COUNTER_OF(box, file_tls_ciphers) += why == TLS_SHUT_CIPHER;
+    SLUICE_COUNTER_OF(box, file_tls_refused) += why == TLS_SHUT_REFUSED;
+    SLUICE_COUNTER_OF(box, file_tls_gaps) += why == TLS_SHUT_GAP;
+    SLUICE_COUNTER_OF(box, file_no_memory) += why == TLS_SHUT_NO_MEMORY;
+}
+
+static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer, filelog_transferred, filelog_opened, NULL};
+
+/* Handles bytes of a connection that may be a control connection. */
+static void filelog_control(const struct sl_event *event, unsigned side, sl_bytes bytes)
+{
+    bool no_memory = false;
+    ftp_connection_bytes(&SLUICE_WORKER_OF(event->box)->transfers, &SLUICE_STATE_OF(event)->ftp, event, side, bytes.at, bytes.captured,
+                         &filelog_ftp, &no_memory);
+    SLUICE_COUNTER_OF(event->box, file_no_memory) += no_memory;
+}
+
+static void filelog_control_gap(const struct sl_event *event)
+{
+    struct ftp_session *session = SLUICE_STATE_OF(event)->ftp.session;
+    if (session)
+        dialogue_gap(&session->dialogue);
 }
 
 /* --- SMTP --- */
@@ -202,11 +236,12 @@ static void filelog_free(struct sl_box *box, struct filelog_state *state)
     log->open--;
 }
 
-/* Bytes of HTTP, SMTP, or another protocol, of a side. */
+/* Bytes of HTTP, SMTP, FTP, or another protocol, of a side. */
 static void filelog_bytes(struct filelog_connection *connection, unsigned number, sl_bytes bytes)
 {
     bool first = !connection->seen[number];
     connection->seen[number] = true;
+    filelog_control(connection->event, number, bytes);
     if (!connection->smtp_over)
         filelog_smtp(connection, number, bytes, first);
     if (!connection->http_over) {
@@ -218,6 +253,7 @@ static void filelog_bytes(struct filelog_connection *connection, unsigned number
 /* Such bytes are missing. */
 static void filelog_missing(struct filelog_connection *connection, unsigned number, uint64_t length)
 {
+    filelog_control_gap(connection->event);
     if (connection->smtp) {
         if (connection->smtp->mime.file)
             connection->smtp->mime.file->missing += length;
@@ -233,6 +269,8 @@ static struct filelog_connection *filelog_connection(const struct sl_event *even
 {
     struct filelog *log = SLUICE_WORKER_OF(event->box);
     struct filelog_state *state = SLUICE_STATE_OF(event);
+    if (state->connection)
+        state->connection->event = event;
     if (state->connection || state->over)
         return state->connection;
     bool many = log->open >= SLUICE_PARAMETER_OF(event->box, connections) || !log_take(&log->files.budget, sizeof(struct file_http));
@@ -250,6 +288,7 @@ static struct filelog_connection *filelog_connection(const struct sl_event *even
     log->open++;
     state->connection = connection;
     connection->box = event->box;
+    connection->event = event;
     connection->http = http;
     connection->flow = log_flow_of(event, state->path);
     connection->port = smtp_port(log_stream_port(event, 0), log_stream_port(event, 1));
@@ -266,6 +305,7 @@ SLUICE_ON(tcp, created) {
     struct filelog *log = SLUICE_WORKER_OF(event->box);
     struct filelog_state *state = SLUICE_STATE_OF(event);
     state->path = state->ftp.path = log_path_of(&log->files.log, event->box);
+    log->transfers.secrets = tls_secrets_exist(&log->secrets) ? &log->secrets : NULL;   /* a capture may bring some */
     ftp_connection_created(&log->transfers, &state->ftp, event);
 }
 
@@ -274,18 +314,18 @@ SLUICE_ON(tcp, data) {
         return;
     struct filelog *log = SLUICE_WORKER_OF(event->box);
     struct filelog_state *state = SLUICE_STATE_OF(event);
-    bool no_memory = false;
-    if (!state->ftp.over || state->ftp.data) {
-        struct ftp_transfer *transfer = ftp_connection_data(&log->transfers, &state->ftp, event, data->bytes, &filelog_ftp, &no_memory);
+    struct ftp_transfer *transfer = ftp_connection_transfer(&log->transfers, &state->ftp, event);
+    if (transfer) {
+        bool no_memory = false;
+        ftp_transfer_bytes(&log->transfers, transfer, event, data->bytes, &filelog_ftp, &no_memory);
         SLUICE_COUNTER_OF(event->box, file_no_memory) += no_memory;
-        if (transfer) {
-            filelog_transferred(event, transfer, data->bytes);
-            return;
-        }
+        return;
     }
     struct filelog_connection *connection = filelog_connection(event);
-    if (!connection)
+    if (!connection) {
+        filelog_control(event, event->side & 1, data->bytes);
         return;
+    }
     if (connection->tls)
         tls_connection_bytes(connection->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
     else
@@ -300,13 +340,14 @@ SLUICE_ON(tcp, gap) {
     struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!state)
         return;
-    if (state->ftp.data)
-        state->ftp.data->missing += data->length;
-    if (state->ftp.session)
-        dialogue_gap(&state->ftp.session->dialogue);
-    struct filelog_connection *connection = state->connection;
-    if (!connection)
+    if (ftp_connection_gap(&state->ftp, event, data->length))
         return;
+    struct filelog_connection *connection = state->connection;
+    if (!connection) {
+        filelog_control_gap(event);
+        return;
+    }
+    connection->event = event;
     if (connection->tls)
         tls_connection_missing(connection->tls, event->side & 1, data->length);
     else
@@ -318,19 +359,26 @@ SLUICE_ON(tcp, end) {
     struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!state)
         return;
-    ftp_connection_end(event->box, &SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, &filelog_ftp);
     struct filelog_connection *connection = state->connection;
+    if (connection) {
+        connection->event = event;
+        if (connection->tls)
+            tls_connection_end(connection->tls);
+    }
+    ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, &filelog_ftp);
     if (!connection)
         return;
-    if (connection->tls)
-        tls_connection_end(connection->tls);
     if (!connection->http_over)
         file_http_end(connection->http);
     if (connection->smtp)
         smtp_session_end(&connection->smtp->session, sl_packet_time(event));
 }
 
+#include "filelog_quic.h"
+
 SLUICE_DESTROY {
+    http3_stream_free(&state->quic);
+    http3_session_end(&state->quic);
     ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->ftp);
     filelog_free(box, state);
 }
@@ -357,6 +405,7 @@ SLUICE_OPEN {
     if (tls_secrets_open(&log->secrets, box, SLUICE_PARAMETER_OF(box, keylog), &files->budget))
         return -1;
     http2_library_open(&log->hpack, &files->budget);
+    http3_library_open(&log->qpack, &files->budget);
     if (!file_magic_open(&files->magic))
         fputs("sluice: note: filelog: libmagic (Debian, Ubuntu: apt install libmagic1) cannot be loaded: rows have no `type` and `magic`\n",
               stderr);
@@ -379,5 +428,6 @@ SLUICE_CLOSE {
     sl_report(box, "files not read for want of memory", files->no_memory);
     sl_report(box, "copies of files cut at extract_bytes", files->copies_cut);
     sl_report(box, "sides of HTTP/2 not read further after a gap, an error, or at a bound", files->sides_ended);
+    sl_report(box, "streams of HTTP/3 not read further after a gap, an error, or at a bound", files->streams_ended);
     log_close(&files->log, box, "filelog rows", "filelog rows lost for want of memory", "filelog flows without layers");
 }

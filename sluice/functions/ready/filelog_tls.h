@@ -1,5 +1,5 @@
-/* Files within TLS whose secrets are known: application data go where clear bytes go, to HTTP and SMTP. After STARTTLS, a new
- * session of SMTP begins, without a greeting (RFC 3207, 4.2). Part of filelog.c. */
+/* Files within TLS whose secrets are known: application data go where clear bytes go, to HTTP, SMTP and FTP. After STARTTLS, a new
+ * session of SMTP begins, without a greeting (RFC 3207, 4.2); that of FTP continues. Part of filelog.c. */
 #ifndef FILELOG_TLS_H
 #define FILELOG_TLS_H
 
@@ -15,6 +15,7 @@ static void filelog_tls_begins(void *user, unsigned number)
 {
     struct filelog_connection *connection = user;
     http_side_begin(&connection->http->side[number]);
+    ftp_connection_secured(&SLUICE_STATE_OF(connection->event)->ftp);
     if (!connection->secured)
         filelog_smtp_free(connection);
     connection->secured = true;
@@ -24,7 +25,8 @@ static void filelog_tls_begins(void *user, unsigned number)
 static void filelog_tls_data(void *user, unsigned number, const uint8_t *at, uint32_t length, bool opened)
 {
     struct filelog_connection *connection = user;
-    SLUICE_COUNTER_OF(connection->box, file_tls_opened) += opened && !connection->tls->read;
+    if (opened && !connection->tls->read)
+        filelog_opened(connection->box, TLS_OPENED);
     filelog_bytes(connection, number, (sl_bytes){at, length, length});
 }
 
@@ -38,12 +40,8 @@ static void filelog_tls_gap(void *user, unsigned number, uint64_t length, bool o
 static void filelog_tls_shut(void *user, unsigned number, enum tls_shut why)
 {
     struct filelog_connection *connection = user;
-    struct sl_box *box = connection->box;
-    SLUICE_COUNTER_OF(box, file_tls_without_key) += why == TLS_SHUT_NO_KEY;
-    SLUICE_COUNTER_OF(box, file_tls_ciphers) += why == TLS_SHUT_CIPHER;
-    SLUICE_COUNTER_OF(box, file_tls_refused) += why == TLS_SHUT_REFUSED;
-    SLUICE_COUNTER_OF(box, file_tls_gaps) += why == TLS_SHUT_GAP;
-    SLUICE_COUNTER_OF(box, file_no_memory) += why == TLS_SHUT_NO_MEMORY;
+    filelog_opened(connection->box, why);
+    ftp_connection_stop(&SLUICE_WORKER_OF(connection->box)->transfers, &SLUICE_STATE_OF(connection->event)->ftp);
     file_http_side_stop(connection->http, number);
     filelog_smtp_free(connection);
 }

@@ -1,4 +1,4 @@
-/* Control connections of FTP (RFC 959, 2428), and the data connections that they announce.
+/* Control connections of FTP (RFC 959, 2428, 4217), and the data connections that they announce.
  *
  * A command or reply that names an end (PORT, EPRT, 227, 229) makes a transfer, which waits for a TCP connection to this
  * end, and for the command whose data it carries. */
@@ -8,12 +8,14 @@
 #include "ftp_announce.h"
 #include "log_dialogue.h"
 #include "log_row.h"
+#include "tls_connection.h"
 
 #include <strings.h>
 
-enum { FTP_CONTROL = 21, FTP_BUCKETS = 1024, FTP_TEXT = 2048 };
+enum { FTP_CONTROL = 21, FTP_CONTROL_TLS = 990, FTP_BUCKETS = 1024, FTP_TEXT = 2048 };
 
 struct ftp_session;
+struct ftp_owner;
 
 struct ftp_transfer {
     struct ftp_transfer *next;        /* in its bucket */
@@ -23,6 +25,7 @@ struct ftp_transfer {
     uint8_t size[2];
     uint16_t port, code;
     bool passive, used, replied, connected, closed, upload;
+    bool secured;                     /* the control connection is in TLS */
     uint64_t time, reply_time;        /* of the command and its last reply */
     uint64_t flow, bytes, missing;    /* the data connection */
     uint64_t stored;
@@ -30,6 +33,11 @@ struct ftp_transfer {
     struct log_flow control;          /* for its row, which may follow the end of the control connection */
     uint8_t client;
     void *user;                       /* the owner's */
+    bool may_be_secured;              /* the data connection may be in TLS (PROT P of RFC 4217, 9) */
+    bool cut;                         /* the rest of it was not opened */
+    struct tls_connection *tls;       /* of the data connection; NULL: it is in the clear, or there are no secrets */
+    const struct ftp_owner *owner;    /* of `tls` */
+    const struct sl_event *event;     /* that is processed, for callbacks of `tls` */
 };
 
 /* All transfers of a box by port. */
@@ -37,6 +45,7 @@ struct ftp_transfers {
     struct ftp_transfer *bucket[FTP_BUCKETS];
     uint64_t count, most;
     struct log_budget budget;
+    struct tls_secrets *secrets;      /* NULL: TLS is not opened */
 };
 
 /* The callbacks of a session's owner. */
@@ -45,6 +54,12 @@ struct ftp_owner {
     void (*exchange)(struct ftp_session *session, const struct dialogue_message *command, const struct dialogue_message *reply);
     /* A transfer is complete, as far as it was captured. It is freed after the call. */
     void (*transfer)(struct sl_box *box, struct ftp_transfer *transfer);
+    /* Bytes of a data connection, which `transfer->bytes` has counted. NULL: they are not needed. */
+    void (*bytes)(const struct sl_event *event, struct ftp_transfer *transfer, unsigned side, const uint8_t *at, uint32_t length);
+    /* The first bytes of a data connection in TLS were opened (TLS_OPENED), or its rest is not. */
+    void (*opened)(struct sl_box *box, enum tls_shut why);
+    /* A control connection is not read further. NULL: not needed. */
+    void (*ended)(const struct ftp_session *session);
 };
 
 struct ftp_session {
@@ -54,7 +69,10 @@ struct ftp_session {
     struct sl_box *box;
     struct log_flow flow;
     uint8_t client;                   /* side */
-    bool known, tls, no_room;
+    bool known, no_room;
+    bool secured;                     /* it is in TLS */
+    bool auth;                        /* AUTH was accepted: TLS follows */
+    bool clear_data;                  /* data connections are not (PROT C) */
     struct log_text user;
     uint64_t stored;
     struct ftp_transfer *own, *current;   /* of this session; the last one that was announced and has no command */
@@ -90,6 +108,7 @@ static inline void ftp_transfer_free(struct ftp_transfers *transfers, struct ftp
     free(transfer->command.at);
     free(transfer->argument.at);
     free(transfer->reply.at);
+    tls_connection_free(transfer->tls);
     free(transfer);
     transfers->count--;
 }
@@ -129,6 +148,8 @@ static inline void ftp_announce(struct ftp_session *session, bool passive, const
     transfer->size[1] = (uint8_t)log_address(sl_address_part(session->flow.layer), session->flow.half[passive ? session->client ^ 1 : session->client],
                                              transfer->address[1]);
     transfer->control = session->flow;
+    transfer->secured = session->secured;
+    transfer->may_be_secured = session->secured && !session->clear_data;
     transfer->client = session->client;
     transfer->next = transfers->bucket[port % FTP_BUCKETS];
     transfers->bucket[port % FTP_BUCKETS] = transfer;
@@ -240,10 +261,12 @@ static inline void ftp_exchange(struct dialogue *dialogue, const struct dialogue
         ftp_port(session, true, reply->text, reply->length);
     if (reply && reply->code == 229)
         ftp_extended(session, true, reply->text, reply->length);
-    if (command && reply && reply->code / 100 != 1 && dialogue_is(command->text, command->length, "AUTH", NULL, NULL)) {
-        session->tls = reply->code == 234;
-        dialogue->stopped = session->tls;
+    if (command && reply && reply->code == 234 && dialogue_is(command->text, command->length, "AUTH", NULL, NULL)) {
+        session->auth = true;
+        dialogue->stopped = !session->transfers->secrets;
     }
+    if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left))
+        session->clear_data = left && (*rest | 0x20) == 'c';
     if (command && dialogue_is(command->text, command->length, "USER", &rest, &left) && left && (!reply || reply->code / 100 != 1)) {
         uint32_t take = (uint32_t)sl_min(left, FTP_TEXT);
         session->user.used = 0;
@@ -280,7 +303,10 @@ static inline bool ftp_may_begin(uint8_t first, bool server) {
     return server ? first == '2' || first == '1' : (first | 0x20) >= 'a' && (first | 0x20) <= 'z';
 }
 
+/* No more of a control connection, which is known, is read. */
 static inline void ftp_session_end(struct ftp_session *session) {
+    if (session->owner->ended)
+        session->owner->ended(session);
     dialogue_end(&session->dialogue, sl_box_time(session->box));
     while (session->own) {
         struct ftp_transfer *transfer = session->own;
@@ -301,111 +327,6 @@ static inline void ftp_session_close(struct ftp_session *session) {
     free(session->user.at);
     log_give(session->dialogue.budget, session->stored);
     dialogue_close(&session->dialogue);
-}
-
-/* --- connections, by events --- */
-
-/* A TCP connection: a control connection, the data connection of a transfer, or neither. */
-struct ftp_connection {
-    struct ftp_session *session;
-    struct ftp_transfer *data;
-    uint32_t path;
-    bool over, seen[2], searched;
-};
-
-static inline void ftp_connection_created(struct ftp_transfers *transfers, struct ftp_connection *connection, const struct sl_event *event) {
-    connection->data = ftp_data_connection(transfers, event);
-    connection->over = connection->data != NULL;
-}
-
-/* Begins to read a connection that may be a control connection. Returns NULL if it is none. */
-static inline struct ftp_session *ftp_connection_session(struct ftp_transfers *transfers, struct ftp_connection *connection,
-                                                         const struct sl_event *event, uint8_t first, const struct ftp_owner *owner,
-                                                         bool *no_memory) {
-    unsigned side = event->side & 1;
-    bool port = log_stream_port(event, 0) == FTP_CONTROL || log_stream_port(event, 1) == FTP_CONTROL;
-    uint8_t client = (uint8_t)log_client(event, FTP_CONTROL);
-    if (!connection->seen[side] && !ftp_may_begin(first, side != client))
-        connection->over = true;
-    connection->seen[side] = true;
-    if (connection->session || connection->over)
-        return connection->over ? NULL : connection->session;
-    struct ftp_session *session = log_allocate(&transfers->budget, sizeof *session);
-    if (!session) {
-        connection->over = *no_memory = true;
-        return NULL;
-    }
-    connection->session = session;
-    session->owner = owner;
-    session->transfers = transfers;
-    session->box = event->box;
-    session->flow = log_flow_of(event, connection->path);
-    session->client = client;
-    session->known = port;
-    session->dialogue.owner = &ftp_dialogue;
-    session->dialogue.user = session;
-    session->dialogue.budget = &transfers->budget;
-    session->dialogue.from_start = log_from_syn(event);
-    session->dialogue.greeted = !session->dialogue.from_start;
-    return session;
-}
-
-static inline void ftp_connection_free(struct ftp_transfers *transfers, struct ftp_connection *connection) {
-    if (!connection->session)
-        return;
-    ftp_session_close(connection->session);
-    log_give(&transfers->budget, sizeof *connection->session);
-    free(connection->session);
-    connection->session = NULL;
-}
-
-/* Handles bytes of a connection. Returns the transfer that they belong to; NULL if they are none of a data connection. */
-static inline struct ftp_transfer *ftp_connection_data(struct ftp_transfers *transfers, struct ftp_connection *connection,
-                                                       const struct sl_event *event, sl_bytes bytes, const struct ftp_owner *owner,
-                                                       bool *no_memory) {
-    if (!connection->searched && !connection->data && !connection->session)
-        ftp_connection_created(transfers, connection, event);   /* the announcement may have been delivered since */
-    connection->searched = true;
-    if (connection->data) {
-        connection->data->bytes += bytes.captured;
-        return connection->data;
-    }
-    struct ftp_session *session =
-        connection->over ? NULL : ftp_connection_session(transfers, connection, event, bytes.at[0], owner, no_memory);
-    if (!session) {
-        ftp_connection_free(transfers, connection);
-        return NULL;
-    }
-    uint64_t now = sl_packet_time(event);
-    if ((event->side & 1) == session->client)
-        dialogue_client(&session->dialogue, bytes.at, bytes.captured, now);
-    else
-        dialogue_server(&session->dialogue, bytes.at, bytes.captured, now);
-    if (session->dialogue.stopped) {
-        if (session->known)
-            ftp_session_end(session);
-        ftp_connection_free(transfers, connection);
-        connection->over = true;
-    }
-    return NULL;
-}
-
-static inline void ftp_connection_end(struct sl_box *box, struct ftp_transfers *transfers, struct ftp_connection *connection,
-                                      const struct ftp_owner *owner) {
-    if (connection->session && connection->session->known)
-        ftp_session_end(connection->session);
-    if (connection->data) {
-        connection->data->closed = true;
-        ftp_transfer_settle(box, owner, transfers, connection->data);
-        connection->data = NULL;
-    }
-}
-
-/* Frees all transfers, at the end of a box. */
-static inline void ftp_transfers_close(struct ftp_transfers *transfers) {
-    for (unsigned i = 0; i < FTP_BUCKETS; i++)
-        while (transfers->bucket[i])
-            ftp_transfer_free(transfers, transfers->bucket[i]);
 }
 
 #endif

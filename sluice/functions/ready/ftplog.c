@@ -1,14 +1,16 @@
 /* Writes a row for each command of FTP (RFC 959) with its reply, and for each transfer with its data connection.
  *
- * FTP is read on port 21, and on any port where the client's first command is one of FTP. The row of a transfer is written
- * when its last reply is there and its data connection has ended. After AUTH TLS nothing is read. */
+ * FTP is read on port 21, in TLS on port 990, and on any port where the client's first command is one of FTP. The row of a transfer
+ * is written when its last reply is there and its data connection has ended. What follows AUTH TLS (RFC 4217) is read with the secrets
+ * of a key log. */
 #include "sluice.h"
 
 #include "log_reader.h"
 #include "log_stream.h"
-#include "ftp_session.h"
+#include "ftp_connection.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which FTP in TLS is read")
 SLUICE_PARAMETER(passwords, flag, "no", "whether rows have the arguments of PASS")
 SLUICE_PARAMETER(transfers, number, 65536, "data connections that are announced at once, at most")
 SLUICE_PARAMETER(memory, number, 67108864, "bytes that all connections store together, at most")
@@ -19,16 +21,32 @@ SLUICE_COUNTER(ftp_bad_replies, "lines of servers that are no replies")
 SLUICE_COUNTER(ftp_too_many, "control connections that are not read further, as too many commands or replies had no counterpart")
 SLUICE_COUNTER(ftp_transfers_left_out, "control connections that announced more data connections than the bound")
 SLUICE_COUNTER(ftp_no_memory, "connections that are not read for want of memory, or of the bound's")
+SLUICE_COUNTER(ftp_tls_unread, "control connections that are not read after AUTH, as there are no secrets of TLS")
+SLUICE_COUNTER(ftp_tls_opened, "control and data connections in TLS that are read")
+SLUICE_COUNTER(ftp_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
+SLUICE_COUNTER(ftp_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
+SLUICE_COUNTER(ftp_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
+SLUICE_COUNTER(ftp_tls_gaps, "sides of TLS connections that are not read further after a gap")
 
-struct ftplog_state { struct ftp_connection connection; };
+/* A connection that may be a control connection in TLS. */
+struct ftplog_tls {
+    struct tls_connection *tls;
+    struct ftp_connection *connection;
+    const struct sl_event *event;     /* that is processed */
+};
+
+struct ftplog_state {
+    struct ftp_connection connection;
+    struct ftplog_tls *tls;           /* NULL: without secrets, or not FTP */
+};
 SLUICE_STATE(struct ftplog_state)
 
-struct ftplog { struct log_output log; struct ftp_transfers transfers; };
+struct ftplog { struct log_output log; struct ftp_transfers transfers; struct tls_secrets secrets; };
 SLUICE_WORKER(struct ftplog)
 
 /* Writes the members of the reply and the transfer, and ends the row. */
 static void ftplog_rest(struct sl_box *box, struct log_text *row, uint16_t code, const uint8_t *reply, uint32_t length, uint64_t from,
-                        uint64_t to, const struct ftp_transfer *transfer)
+                        uint64_t to, bool secured, const struct ftp_transfer *transfer)
 {
     log_number_if(row, "reply_code", code, code);
     log_octets(row, "reply", reply, length);
@@ -42,8 +60,14 @@ static void ftplog_rest(struct sl_box *box, struct log_text *row, uint16_t code,
     log_number_if(row, "data_port", transfer, transfer ? transfer->port : 0);
     bool connected = transfer && transfer->connected;
     log_number_if(row, "data_flow", connected, connected ? transfer->flow : 0);
-    log_number_if(row, "data_bytes", connected, connected ? transfer->bytes : 0);
+    bool read = connected && !(transfer->cut && !transfer->bytes);
+    log_number_if(row, "data_bytes", read, read ? transfer->bytes : 0);
     log_number_if(row, "data_missing", connected, connected ? transfer->missing : 0);
+    log_flag(row, "tls", secured);
+    if (connected)
+        log_flag(row, "data_tls", transfer->tls && tls_connection_has_begun(transfer->tls, 0));
+    else
+        log_word(row, "data_tls", NULL);
     log_finish(&SLUICE_WORKER_OF(box)->log);
 }
 
@@ -71,7 +95,7 @@ static void ftplog_exchange(struct ftp_session *session, const struct dialogue_m
     log_octets(row, "command", line, verb);
     log_octets(row, "argument", rest, left);
     ftplog_rest(session->box, row, reply ? reply->code : 0, reply ? reply->text : NULL, reply ? reply->length : 0,
-                command ? command->time : 0, reply ? reply->time : 0, NULL);
+                command ? command->time : 0, reply ? reply->time : 0, session->secured, NULL);
 }
 
 static void ftplog_transfer(struct sl_box *box, struct ftp_transfer *transfer)
@@ -82,21 +106,124 @@ static void ftplog_transfer(struct sl_box *box, struct ftp_transfer *transfer)
     log_octets(row, "command", (const uint8_t *)transfer->command.at, (uint32_t)transfer->command.used);
     log_octets(row, "argument", (const uint8_t *)transfer->argument.at, (uint32_t)transfer->argument.used);
     ftplog_rest(box, row, transfer->code, (const uint8_t *)transfer->reply.at, (uint32_t)transfer->reply.used, transfer->time,
-                transfer->reply_time, transfer);
+                transfer->reply_time, transfer->secured, transfer);
 }
 
-static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer};
+/* Counts what became of a connection in TLS. */
+static void ftplog_opened(struct sl_box *box, enum tls_shut why)
+{
+    SLUICE_COUNTER_OF(box, ftp_tls_opened) += why == TLS_OPENED;
+    SLUICE_COUNTER_OF(box, ftp_tls_without_key) += why == TLS_SHUT_NO_KEY;
+    SLUICE_COUNTER_OF(box, ftp_tls_ciphers) += why == TLS_SHUT_CIPHER;
+    SLUICE_COUNTER_OF(box, ftp_tls_refused) += why == TLS_SHUT_REFUSED;
+    SLUICE_COUNTER_OF(box, ftp_tls_gaps) += why == TLS_SHUT_GAP;
+    SLUICE_COUNTER_OF(box, ftp_no_memory) += why == TLS_SHUT_NO_MEMORY;
+}
 
 /* Counts the outcome of a control connection. */
-static void ftplog_count(struct sl_box *box, const struct ftp_session *session)
+static void ftplog_ended(const struct ftp_session *session)
 {
-    if (!session || !session->known)
-        return;
+    struct sl_box *box = session->box;
     SLUICE_COUNTER_OF(box, ftp_cut_lines) += session->dialogue.cut_lines;
     SLUICE_COUNTER_OF(box, ftp_bad_replies) += session->dialogue.bad_lines;
     SLUICE_COUNTER_OF(box, ftp_too_many) += session->dialogue.dropped;
     SLUICE_COUNTER_OF(box, ftp_transfers_left_out) += session->no_room;
+    SLUICE_COUNTER_OF(box, ftp_tls_unread) += session->auth && !session->transfers->secrets;
 }
+
+static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended};
+
+/* --- control connections, in the clear or in TLS --- */
+
+static void ftplog_bytes(struct ftp_connection *connection, const struct sl_event *event, unsigned side, const uint8_t *at, uint32_t length)
+{
+    bool no_memory = false;
+    ftp_connection_bytes(&SLUICE_WORKER_OF(event->box)->transfers, connection, event, side, at, length, &ftplog_owner, &no_memory);
+    SLUICE_COUNTER_OF(event->box, ftp_no_memory) += no_memory;
+}
+
+static void ftplog_gap(struct ftp_connection *connection, const struct sl_event *event)
+{
+    if (!connection->session)
+        return;
+    SLUICE_COUNTER_OF(event->box, ftp_gaps) += connection->session->known;
+    dialogue_gap(&connection->session->dialogue);
+}
+
+static bool ftplog_tls_may_begin(void *user, unsigned side)
+{
+    (void)side;
+    return !((struct ftplog_tls *)user)->connection->over;
+}
+
+static void ftplog_tls_begins(void *user, unsigned side)
+{
+    (void)side;
+    ftp_connection_secured(((struct ftplog_tls *)user)->connection);
+}
+
+static void ftplog_tls_data(void *user, unsigned side, const uint8_t *at, uint32_t length, bool opened)
+{
+    struct ftplog_tls *tls = user;
+    if (opened && !tls->tls->read)
+        ftplog_opened(tls->event->box, TLS_OPENED);
+    ftplog_bytes(tls->connection, tls->event, side, at, length);
+}
+
+static void ftplog_tls_gap(void *user, unsigned side, uint64_t length, bool opened)
+{
+    struct ftplog_tls *tls = user;
+    (void)side, (void)length, (void)opened;
+    ftplog_gap(tls->connection, tls->event);
+}
+
+/* The rest of a side is not read, so that commands and replies no longer correspond. */
+static void ftplog_tls_shut(void *user, unsigned side, enum tls_shut why)
+{
+    struct ftplog_tls *tls = user;
+    (void)side;
+    ftplog_opened(tls->event->box, why);
+    ftp_connection_stop(&SLUICE_WORKER_OF(tls->event->box)->transfers, tls->connection);
+}
+
+static const struct tls_connection_owner ftplog_tls_owner = {ftplog_tls_may_begin, ftplog_tls_begins, ftplog_tls_data, ftplog_tls_gap,
+                                                             ftplog_tls_shut};
+
+static void ftplog_tls_free(struct sl_box *box, struct ftplog_state *state)
+{
+    if (!state->tls)
+        return;
+    tls_connection_free(state->tls->tls);
+    log_give(&SLUICE_WORKER_OF(box)->transfers.budget, sizeof *state->tls);
+    free(state->tls);
+    state->tls = NULL;
+}
+
+/* The TLS of a connection that may be a control connection; NULL: it is read as it was sent. */
+static struct ftplog_tls *ftplog_tls(const struct sl_event *event, struct ftplog_state *state, uint8_t first)
+{
+    struct ftplog *ftp = SLUICE_WORKER_OF(event->box);
+    struct ftp_connection *connection = &state->connection;
+    struct log_budget *budget = &ftp->transfers.budget;
+    bool port = log_stream_port(event, 0) == FTP_CONTROL_TLS || log_stream_port(event, 1) == FTP_CONTROL_TLS;
+    bool is_first = !connection->seen[0] && !connection->seen[1];
+    bool may_be = port || ftp_may_begin(first, false) || ftp_may_begin(first, true);
+    if (!state->tls && !connection->over && is_first && may_be && tls_secrets_exist(&ftp->secrets)) {
+        state->tls = log_allocate(budget, sizeof *state->tls);
+        if (state->tls)
+            state->tls->tls = tls_connection_new(&ftplog_tls_owner, state->tls, &ftp->secrets, budget, UINT64_MAX);
+        SLUICE_COUNTER_OF(event->box, ftp_no_memory) += !state->tls || !state->tls->tls;
+        if (state->tls && !state->tls->tls)
+            ftplog_tls_free(event->box, state);
+    }
+    if (state->tls) {
+        state->tls->connection = connection;
+        state->tls->event = event;
+    }
+    return state->tls;
+}
+
+/* --- events --- */
 
 SLUICE_ON(tcp, created) {
     if (!event->instance)
@@ -104,48 +231,76 @@ SLUICE_ON(tcp, created) {
     struct ftplog *ftp = SLUICE_WORKER_OF(event->box);
     struct ftp_connection *connection = &SLUICE_STATE_OF(event)->connection;
     connection->path = log_path_of(&ftp->log, event->box);
+    ftp->transfers.secrets = tls_secrets_exist(&ftp->secrets) ? &ftp->secrets : NULL;   /* a capture may bring some */
     ftp_connection_created(&ftp->transfers, connection, event);
 }
 
 SLUICE_ON(tcp, data) {
     if (!event->instance || !data->bytes.captured)
         return;
-    bool no_memory = false;
-    ftp_connection_data(&SLUICE_WORKER_OF(event->box)->transfers, &SLUICE_STATE_OF(event)->connection, event, data->bytes, &ftplog_owner,
-                        &no_memory);
-    SLUICE_COUNTER_OF(event->box, ftp_no_memory) += no_memory;
+    struct ftplog_state *state = SLUICE_STATE_OF(event);
+    struct ftp_transfers *transfers = &SLUICE_WORKER_OF(event->box)->transfers;
+    struct ftp_transfer *transfer = ftp_connection_transfer(transfers, &state->connection, event);
+    if (transfer) {
+        bool no_memory = false;
+        ftp_transfer_bytes(transfers, transfer, event, data->bytes, &ftplog_owner, &no_memory);
+        SLUICE_COUNTER_OF(event->box, ftp_no_memory) += no_memory;
+        return;
+    }
+    struct ftplog_tls *tls = ftplog_tls(event, state, data->bytes.at[0]);
+    if (tls)
+        tls_connection_bytes(tls->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
+    else
+        ftplog_bytes(&state->connection, event, event->side & 1, data->bytes.at, data->bytes.captured);
+    if (state->connection.over)
+        ftplog_tls_free(event->box, state);
 }
 
 SLUICE_ON(tcp, gap) {
-    struct ftp_connection *connection = event->instance ? &SLUICE_STATE_OF(event)->connection : NULL;
-    if (connection && connection->data)
-        connection->data->missing += data->length;
-    if (!connection || !connection->session)
+    struct ftplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state || ftp_connection_gap(&state->connection, event, data->length))
         return;
-    SLUICE_COUNTER_OF(event->box, ftp_gaps) += connection->session->known;
-    dialogue_gap(&connection->session->dialogue);
+    if (state->tls) {
+        state->tls->event = event;
+        tls_connection_missing(state->tls->tls, event->side & 1, data->length);
+    } else {
+        ftplog_gap(&state->connection, event);
+    }
 }
 
 SLUICE_ON(tcp, end) {
     (void)data;
-    if (!event->instance)
+    struct ftplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state)
         return;
-    struct ftp_connection *connection = &SLUICE_STATE_OF(event)->connection;
-    ftplog_count(event->box, connection->session);
-    ftp_connection_end(event->box, &SLUICE_WORKER_OF(event->box)->transfers, connection, &ftplog_owner);
+    if (state->tls) {
+        state->tls->event = event;
+        tls_connection_end(state->tls->tls);
+    }
+    ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->connection, &ftplog_owner);
 }
 
-SLUICE_DESTROY { ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->connection); }
+SLUICE_DESTROY {
+    ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->connection);
+    ftplog_tls_free(box, state);
+}
 
 SLUICE_OPEN {
     struct ftplog *ftp = SLUICE_WORKER_OF(box);
     ftp->transfers.budget.most = SLUICE_PARAMETER_OF(box, memory);
     ftp->transfers.most = SLUICE_PARAMETER_OF(box, transfers);
-    return log_open(&ftp->log, box, "ftp", SLUICE_PARAMETER_OF(box, out));
+    if (tls_secrets_open(&ftp->secrets, box, SLUICE_PARAMETER_OF(box, keylog), &ftp->transfers.budget))
+        return -1;
+    if (log_open(&ftp->log, box, "ftp", SLUICE_PARAMETER_OF(box, out))) {
+        tls_secrets_close(&ftp->secrets, box);
+        return -1;
+    }
+    return 0;
 }
 
 SLUICE_CLOSE {
     ftp_transfers_close(&SLUICE_WORKER_OF(box)->transfers);
+    tls_secrets_close(&SLUICE_WORKER_OF(box)->secrets, box);
     log_close(&SLUICE_WORKER_OF(box)->log, box, "ftplog rows", "ftplog rows lost for want of memory",
               "ftplog flows without layers");
 }

@@ -455,6 +455,26 @@ SLUICE_DESTROY {
         gtplog_remove(SLUICE_WORKER_OF(box), state);
 }
 
+SLUICE_STORED(zero, "tunnels, and what they have carried") {
+    struct gtplog *gtp = SLUICE_WORKER_OF(box);
+    size_t size = sizeof *state->first + gtp->contents * sizeof *state->first->pair;
+    log_path_stored(stored, &gtp->log, box, &state->path);
+    for (struct gtplog_tunnel **at = &state->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next_own) {
+        struct gtplog_tunnel *tunnel = sl_stored_block(stored, *at, size, offsetof(struct gtplog_tunnel, flow));
+        if (!tunnel || !stored->reads) {
+            if (!tunnel)
+                return;
+            continue;
+        }
+        struct gtplog_tunnel **bucket = &gtp->bucket[gtplog_bucket(tunnel->flow, tunnel->side, tunnel->teid)];
+        stored->failed |= tunnel->count > gtp->contents;
+        tunnel->count = (uint32_t)sl_min(tunnel->count, gtp->contents);
+        tunnel->next = *bucket;
+        *bucket = *at = state->last = tunnel;
+        gtp->open++;
+    }
+}
+
 SLUICE_OPEN {
     struct gtplog *gtp = SLUICE_WORKER_OF(box);
     gtp->most = SLUICE_PARAMETER_OF(box, tunnels);

@@ -64,13 +64,15 @@ struct http3_connection {
     struct http3_side side[2];
     struct http3_stream *early;      /* streams whose bytes are stored until it is known */
     uint32_t early_count;
-    bool stored;                     /* there were such bytes */
+    bool stored;                     /* there were such bytes, or streams that were not read before it was known */
     uint64_t early_lost;             /* streams that were not stored completely */
+    uint64_t early_refused;          /* streams with a frame, or of a type, that must not be */
 };
 
 /* One side of a stream. */
 struct http3_stream {
     struct http3_connection *connection;
+    void *user;                      /* the owner's */
     struct http3_stream *next, **place;   /* in a list */
     uint64_t number, key;
     uint64_t time;                   /* of its last packet, or of the first one if its bytes are stored */
@@ -133,6 +135,15 @@ static inline void http3_over(struct http3_stream *stream) {
 
 static inline void http3_side_lost(struct http3_connection *connection, unsigned number, const char *why);
 
+/* Counts a stream that is not read further before the connection is known to be HTTP/3. */
+static inline void http3_break_early(struct http3_stream *stream, uint8_t kind, const char *why) {
+    struct http3_connection *connection = stream->connection;
+    bool lost = kind == HTTP3_MESSAGE || stream->was_reset || !strcmp(why, "GAP") || !strcmp(why, "NO_MEMORY") || !strcmp(why, "BLOCKED");
+    connection->stored = true;
+    connection->early_lost += lost;
+    connection->early_refused += !lost;
+}
+
 static inline void http3_break(struct http3_stream *stream, const char *why) {
     struct http3_connection *connection = stream->connection;
     uint8_t kind = stream->kind, sender = stream->sender;
@@ -142,7 +153,7 @@ static inline void http3_break(struct http3_stream *stream, const char *why) {
     if (connection->known)
         connection->owner->broken(stream, why);
     else
-        connection->early_lost += kind == HTTP3_MESSAGE;
+        http3_break_early(stream, kind, why);
     if (kind == HTTP3_CONTROL && !connection->side[sender].settled)
         http3_side_lost(connection, !sender, why);
     else if (kind == HTTP3_ENCODER)

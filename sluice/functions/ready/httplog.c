@@ -175,7 +175,7 @@ static void httplog_go_on(struct httplog_connection *connection)
 /* --- events --- */
 
 /* Begins a connection. Returns NULL at a bound, or without memory. */
-static struct httplog_connection *httplog_connection_begin(struct sl_box *box, struct httplog_state *state)
+static struct httplog_connection *httplog_connection_begin(struct sl_box *box)
 {
     struct httplog *http = SLUICE_WORKER_OF(box);
     bool many = http->open >= SLUICE_PARAMETER_OF(box, connections);
@@ -183,11 +183,9 @@ static struct httplog_connection *httplog_connection_begin(struct sl_box *box, s
     if (!connection) {
         SLUICE_COUNTER_OF(box, http_connections_left_out) += many;
         SLUICE_COUNTER_OF(box, http_no_memory) += !many;
-        state->over = true;
         return NULL;
     }
     http->open++;
-    state->connection = connection;
     connection->box = box;
     for (unsigned i = 0; i < 2; i++) {
         connection->side[i].user = connection;
@@ -202,7 +200,8 @@ static struct httplog_connection *httplog_connection(const struct sl_event *even
     struct httplog_state *state = SLUICE_STATE_OF(event);
     if (state->connection || state->over)
         return state->connection;
-    struct httplog_connection *connection = httplog_connection_begin(event->box, state);
+    struct httplog_connection *connection = state->connection = httplog_connection_begin(event->box);
+    state->over = !connection;
     if (!connection)
         return NULL;
     connection->flow = log_flow_of(event, state->path);
@@ -219,7 +218,6 @@ static void httplog_connection_free(struct httplog_connection *connection)
         http_held_free(&connection->side[i]);
     httplog_streams_free(connection);
     tls_connection_free(connection->tls);
-    httplog_quic_free(connection);
     free(connection);
     SLUICE_WORKER_OF(box)->open--;
 }
@@ -305,12 +303,10 @@ SLUICE_ON(tcp, end) {
 #include "httplog_quic.h"
 
 SLUICE_DESTROY {
-    httplog_quic_stream_free(box, state);
-    if (state->connection && state->connection->quic)
-        httplog_quic_release(state->connection);
-    else
-        httplog_free(state);
-    state->connection = NULL;
+    (void)box;
+    http3_stream_free(&state->quic);
+    http3_session_end(&state->quic);
+    httplog_free(state);
 }
 
 SLUICE_OPEN {

@@ -1,5 +1,4 @@
-/* The exchanges of an HTTP/3 connection: a row for each request stream, and for each push. QUIC delivers the bytes of its streams in
- * the clear if it has the keys. */
+/* The exchanges of an HTTP/3 connection: a row for each request stream, and for each push. */
 #ifndef HTTPLOG_HTTP3_H
 #define HTTPLOG_HTTP3_H
 
@@ -105,10 +104,10 @@ static void httplog_3_broken(struct http3_stream *stream, const char *why)
 {
     struct httplog_connection *connection = stream->connection->user;
     struct sl_box *box = connection->box;
-    bool message = stream->kind == HTTP3_MESSAGE, reset = stream->was_reset;
+    bool message = stream->kind == HTTP3_MESSAGE, reset = message && stream->was_reset;
     bool gap = !strcmp(why, "GAP"), head = !strcmp(why, "HEAD_TOO_LONG"), memory = !strcmp(why, "NO_MEMORY"), end = !strcmp(why, "EOF");
     bool block = !strcmp(why, "COMPRESSION_ERROR"), blocked = !strcmp(why, "BLOCKED"), table = !strcmp(why, "TABLE_TOO_LARGE");
-    SLUICE_COUNTER_OF(box, http_3_resets) += message && reset;
+    SLUICE_COUNTER_OF(box, http_3_resets) += reset;
     SLUICE_COUNTER_OF(box, http_3_gaps) += gap;
     SLUICE_COUNTER_OF(box, http_3_long_heads) += head;
     SLUICE_COUNTER_OF(box, http_no_memory) += memory;
@@ -127,50 +126,5 @@ static void httplog_3_broken(struct http3_stream *stream, const char *why)
 
 static const struct http3_owner httplog_3_owner = {httplog_3_known, httplog_3_begin, httplog_3_field, httplog_3_headed,
                                                    httplog_3_data, NULL, httplog_3_complete, httplog_3_broken};
-
-/* --- connections and streams of QUIC --- */
-
-/* Allocates the state of a connection for QUIC. Returns false without memory. */
-static bool httplog_quic_begin(struct httplog_connection *connection, uint64_t attempt)
-{
-    struct httplog *http = SLUICE_WORKER_OF(connection->box);
-    connection->quic = log_allocate(&http->budget, sizeof *connection->quic);
-    if (!connection->quic) {
-        SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
-        return false;
-    }
-    connection->quic->attempt = attempt;
-    connection->quic->references = 1;
-    connection->quic->http = (struct http3_connection){
-        .owner = &httplog_3_owner, .qpack = &http->qpack, .budget = &http->budget, .user = connection};
-    connection->from_its_beginning = true;   /* without its beginning, there are no keys */
-    return true;
-}
-
-static void httplog_quic_free(struct httplog_connection *connection)
-{
-    if (!connection->quic)
-        return;
-    struct http3_connection *http = &connection->quic->http;
-    SLUICE_COUNTER_OF(connection->box, http_3_unknown) += http->stored && !http->known;
-    SLUICE_COUNTER_OF(connection->box, http_3_streams_left_out) += http->known && !http->unread ? http->early_lost : 0;
-    http3_close(http);
-    log_give(httplog_budget(connection->box), sizeof *connection->quic);
-    free(connection->quic);
-    connection->quic = NULL;
-}
-
-/* Begins a direction of a stream. Without memory, it is not read. */
-static void httplog_quic_stream(const struct sl_event *event, struct httplog_connection *connection)
-{
-    struct http3_stream *stream = log_allocate(httplog_budget(connection->box), sizeof *stream);
-    if (!stream) {
-        SLUICE_COUNTER_OF(connection->box, http_no_memory)++;
-        return;
-    }
-    SLUICE_STATE_OF(event)->stream = stream;
-    connection->quic->references++;
-    http3_begin(stream, &connection->quic->http, log_quic_part(event, "stream"), log_quic_sender(event));
-}
 
 #endif

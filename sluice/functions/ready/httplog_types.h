@@ -3,9 +3,8 @@
 #define HTTPLOG_TYPES_H
 
 #include "http2_side.h"
-#include "http3_stream.h"
+#include "http3_quic.h"
 #include "http_side.h"
-#include "log_quic.h"
 #include "log_row.h"
 #include "tls_connection.h"
 
@@ -48,7 +47,7 @@ SLUICE_COUNTER(http_tunnels, "connections that went on with another protocol aft
 SLUICE_COUNTER(http_connections_left_out, "connections that are not read, as too many were open")
 SLUICE_COUNTER(http_tls_opened, "connections of TLS whose application data are read")
 SLUICE_COUNTER(http_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
-SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CBC or ChaCha20-Poly1305")
+SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
 SLUICE_COUNTER(http_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(http_tls_gaps, "sides of TLS connections that are not read further after a gap")
 SLUICE_COUNTER(http_no_memory, "connections that are not read further for want of memory")
@@ -78,14 +77,6 @@ struct httplog_streams {
     bool counted;                              /* it is HTTP/2 for certain, and counted */
 };
 
-/* State of a connection of QUIC. */
-struct httplog_quic {
-    struct http3_connection http;
-    uint64_t attempt;          /* of its handshake */
-    bool discarded;            /* the handshake has restarted, and its earlier data is sent again (RFC 9000, 17.2.5.2) */
-    uint32_t references;       /* its instance, and those of its streams */
-};
-
 struct httplog_connection {
     struct log_flow flow;
     struct sl_box *box;
@@ -97,12 +88,11 @@ struct httplog_connection {
     bool given_up;
     struct httplog_streams *streams;
     struct tls_connection *tls;   /* NULL: without secrets */
-    struct httplog_quic *quic;    /* NULL: of TCP */
 };
 
 struct httplog_state {
     struct httplog_connection *connection;
-    struct http3_stream *stream;   /* of a stream of QUIC */
+    struct http3_state quic;       /* of a connection of QUIC, or of one of its streams */
     uint32_t path;
     bool over;
 };

@@ -214,6 +214,17 @@ SLUICE_DESTROY {
         icmplog_remove(SLUICE_WORKER_OF(box), state, &state->first);
 }
 
+SLUICE_STORED(zero, "echo requests that wait for their replies") {
+    struct icmplog *icmp = SLUICE_WORKER_OF(box);
+    for (struct icmplog_echo **at = &state->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        if (!(*at = sl_stored_block(stored, *at, sizeof **at, offsetof(struct icmplog_echo, time))))
+            return;
+        log_path_stored(stored, &icmp->log, box, &(*at)->path);
+        state->count += stored->reads;
+        icmp->waiting += stored->reads;
+    }
+}
+
 SLUICE_OPEN { return log_open(&SLUICE_WORKER_OF(box)->log, box, "icmp", SLUICE_PARAMETER_OF(box, out)); }
 
 SLUICE_CLOSE {

@@ -2,8 +2,8 @@
  * streams, on HTTP messages and on packets, and writes the alerts.
  *
  * ids_table.h reads the table into what ids_types.h describes. ids_match.h, ids_bytes.h and ids_rule.h evaluate one rule;
- * ids_stream.h, ids_whole.h, ids_message.h, ids_http.h, ids_http2.h, ids_opened.h, ids_tls.h, ids_dns.h and ids_packet.h say on
- * what. ids_flow.h carries out what it decides, ids_alert.h writes the alert, ids_frames.h its packets. */
+ * ids_stream.h, ids_whole.h, ids_message.h, ids_http.h, ids_http2.h, ids_http3.h, ids_opened.h, ids_tls.h, ids_dns.h and
+ * ids_packet.h say on what. ids_flow.h carries out what it decides, ids_alert.h writes the alert, ids_frames.h its packets. */
 #include "sluice.h"
 
 SLUICE_INLINE
@@ -49,10 +49,12 @@ SLUICE_COUNTER(ids_dns_cut, "DNS messages over TCP that are longer than the 2048
 SLUICE_COUNTER(ids_http_messages, "HTTP messages that were inspected")
 SLUICE_COUNTER(ids_http_incomplete, "HTTP messages that were not read to their end")
 SLUICE_COUNTER(ids_http_2_ended, "sides of HTTP/2 connections that are not read further after a gap, an error, or at a bound")
+SLUICE_COUNTER(ids_http_3_ended, "streams of HTTP/3 that are not read further after a gap, an error, or at a bound")
+SLUICE_COUNTER(ids_http_3_not_read, "connections with HTTP/3 whose messages are not inspected: without libnghttp3")
 SLUICE_COUNTER(ids_http_streams_left_out, "requests of HTTP/2 of which only the head was inspected, as too many were open")
 SLUICE_COUNTER(ids_tls_opened, "connections of TLS whose application data are inspected")
 SLUICE_COUNTER(ids_tls_without_key, "sides of TLS connections that are not opened: their secrets are not in the key log")
-SLUICE_COUNTER(ids_tls_ciphers, "sides of TLS connections that are not opened: their version is below 1.2, or their cipher none with AES-GCM, AES-CBC or ChaCha20-Poly1305")
+SLUICE_COUNTER(ids_tls_ciphers, "sides of TLS connections that are not opened: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
 SLUICE_COUNTER(ids_tls_refused, "sides of TLS connections that are not opened further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(ids_tls_gaps, "sides of TLS connections that are not opened further after a gap")
 SLUICE_COUNTER(ids_http_cut, "HTTP messages of which a path, a header or a body is longer than what is inspected")
@@ -63,17 +65,16 @@ SLUICE_COUNTER(ids_http_cut, "HTTP messages of which a path, a header or a body 
 
 /* --- flows --- */
 
-/* The flow of an event, made when it is needed first, of these ends; NULL beyond the bounds. */
-static struct ids_flow *ids_flow_made(const struct sl_event *event, struct log_flow ends)
+/* The flow of a state, made when it is needed first, of these ends; NULL beyond the bounds. `own_bits`: it is not one of a
+ * connection's streams. */
+static struct ids_flow *ids_flow_made(struct sl_box *box, struct ids_state *state, struct log_flow ends, bool own_bits)
 {
-    struct sl_box *box = event->box;
-    struct ids_state *state = SLUICE_STATE_OF(event);
     struct ids *ids = SLUICE_WORKER_OF(box);
     if (state->flow || state->left_out)
         return state->flow;
     bool many = ids->flows >= SLUICE_PARAMETER_OF(box, flows);
     struct ids_flow *flow = many ? NULL : ids_take(box, sizeof *flow);
-    uint64_t *bits = flow && ids->table.bit_count ? ids_take(box, ids_bits_size(ids)) : NULL;
+    uint64_t *bits = flow && own_bits && ids->table.bit_count ? ids_take(box, ids_bits_size(ids)) : NULL;
     if (!flow) {
         SLUICE_COUNTER_OF(box, ids_flows_left_out)++;
         state->left_out = true;
@@ -89,7 +90,7 @@ static struct ids_flow *ids_flow_made(const struct sl_event *event, struct log_f
 static struct ids_flow *ids_flow_of(const struct sl_event *event)
 {
     struct ids_state *state = SLUICE_STATE_OF(event);
-    return state->flow || state->left_out ? state->flow : ids_flow_made(event, log_flow_of(event, state->path));
+    return state->flow || state->left_out ? state->flow : ids_flow_made(event->box, state, log_flow_of(event, state->path), true);
 }
 
 static void ids_flow_free(struct sl_box *box, struct ids_state *state)
@@ -103,6 +104,8 @@ static void ids_flow_free(struct sl_box *box, struct ids_state *state)
     if (flow->http)
         ids_http_free(flow->http);
     ids_opened_free(box, flow);
+    if (flow->message)
+        ids_message_free(flow->message);
     ids_tls_free(box, flow->tls);
     ids_give(box, flow->dns, sizeof *flow->dns);
     ids_give(box, flow->bits, ids_bits_size(ids));
@@ -158,7 +161,7 @@ static struct ids_flow *ids_stream_flow(const struct sl_event *event)
     struct ids_flow *flow = ids_flow_of(event);
     if (flow && table->http && !flow->http)
         flow->http = ids_http_open(box, flow, sl_field_value(event->instance, sl_layer_field(event->owner, "syn")) & 1);
-    if (flow && !flow->opened && (table->http || ids_has(box, IDS_STREAM)))
+    if (flow && !flow->opened && !flow->unopened && (table->http || ids_has(box, IDS_STREAM)))
         ids_opened_prepare(box, flow);
     return flow;
 }
@@ -184,7 +187,7 @@ SLUICE_ON(tcp, data) {
     ids_pass_bytes(flow, &seen, data->bytes.at, data->bytes.captured);
     seen.http = flow->http && (flow->http->side[0].known || flow->http->side[1].known);
     if (table->tls)
-        ids_tls_bytes(box, flow, &seen, data->bytes.at, data->bytes.captured);
+        ids_tls_bytes(box, flow, &seen, data->bytes.at, data->bytes.captured, false);
     if (table->dns && ids_is_dns(&seen))
         ids_dns_bytes(box, flow, &seen, data->bytes.at, data->bytes.captured);
     if (ids_has(box, IDS_STREAM) && ids_open_to(&seen))
@@ -292,6 +295,11 @@ SLUICE_ON(udp, packet) { ids_on_packet(event, IDS_UDP_BIT, IDS_UDP); }
 SLUICE_ON(icmp, packet) { ids_on_packet(event, IDS_ICMP_BIT, IDS_ICMP); }
 SLUICE_ON(icmp6, packet) { ids_on_packet(event, IDS_ICMP_BIT, IDS_ICMP); }
 
-SLUICE_DESTROY { ids_flow_free(box, state); }
-
 #include "ids_carried.h"
+#include "ids_quic.h"
+
+SLUICE_DESTROY {
+    http3_stream_free(&state->quic);
+    http3_session_end(&state->quic);
+    ids_flow_free(box, state);
+}

@@ -78,8 +78,10 @@ SLUICE_OPEN {
     }
     if (tls_secrets_open(&ids->secrets, box, SLUICE_PARAMETER_OF(box, keylog), &ids->budget))
         return -1;
-    if (ids->table.http)
+    if (ids->table.http) {
         http2_library_open(&ids->hpack, &ids->budget);
+        http3_library_open(&ids->qpack, &ids->budget);
+    }
     return log_open(&ids->log, box, "ids", SLUICE_PARAMETER_OF(box, out));
 }
 

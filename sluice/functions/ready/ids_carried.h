@@ -1,5 +1,5 @@
-/* Streams of QUIC and messages of SCTP, which the rules on TCP are evaluated on as well. Their ends are those of the
- * connection, whose event precedes theirs in a packet. Part of ids.c. */
+/* Messages of SCTP, which the rules on TCP are evaluated on as well, as on the streams of QUIC (ids_quic.h). Their ends, and their
+ * flowbits, are those of the connection, whose event precedes theirs in a packet. Part of ids.c. */
 #ifndef IDS_CARRIED_H
 #define IDS_CARRIED_H
 
@@ -16,70 +16,33 @@ static void ids_carrier(const struct sl_event *event)
         SLUICE_COUNTER_OF(event->box, ids_blocked)++;
 }
 
-SLUICE_ON(quic, packet) { ids_carrier(event); }
 SLUICE_ON(sctp, packet) { ids_carrier(event); }
 
-/* The connection of an event of a layer above it, where rules on streams, or, `http`, on HTTP, are evaluated there; NULL: they
- * are not. */
-static const struct ids_carrier *ids_carrier_of(const struct sl_event *event, bool http)
+/* The connection of an event of a layer above it, where rules are evaluated there; NULL: none are. */
+static const struct ids_carrier *ids_carrier_of(const struct sl_event *event)
 {
     const struct ids *ids = SLUICE_WORKER_OF(event->box);
     bool known = ids->carrier.state && ids->carrier.packet == sl_packet_number(event) && sl_packet_frame(event);
-    bool rules = ids_has(event->box, IDS_STREAM) || (http && ids->table.http);
+    bool rules = ids_has(event->box, IDS_STREAM) || ids->table.http || ids->table.tls || ids->table.dns;
     return known && rules && SLUICE_PARAMETER_OF(event->box, streams) ? &ids->carrier : NULL;
 }
 
-static void ids_carried_seen(struct ids_seen *seen, const struct ids_carrier *carrier, unsigned side)
+/* The flowbits of a connection; NULL where no rule has any. */
+static uint64_t *ids_carrier_bits(struct sl_box *box, const struct ids_carrier *carrier)
 {
+    if (!SLUICE_WORKER_OF(box)->table.bit_count)
+        return NULL;
+    const struct ids_flow *flow = ids_flow_made(box, carrier->state, carrier->flow, true);
+    return flow ? flow->bits : NULL;
+}
+
+static void ids_carried_seen(struct sl_box *box, struct ids_seen *seen, const struct ids_carrier *carrier, unsigned side)
+{
+    seen->bits = ids_carrier_bits(box, carrier);
     seen->side = side;
     seen->established = true;
     seen->passed = &carrier->state->passed;
     seen->blocked = &carrier->state->blocked;
-}
-
-SLUICE_ON(quic_stream, data) {
-    const struct ids_carrier *carrier = event->instance ? ids_carrier_of(event, false) : NULL;
-    if (carrier && log_quic_part(event, "connection") != carrier->flow.number)
-        return;               /* a stream of another connection, whose end delivers bytes */
-    struct ids_flow *flow = carrier ? ids_flow_made(event, carrier->flow) : NULL;
-    if (!flow || carrier->state->passed || carrier->state->blocked)
-        return;
-    struct ids_seen seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
-    ids_carried_seen(&seen, carrier, log_quic_sender(event));
-    ids_stream_bytes(event->box, &flow->side[seen.side], &seen, data->bytes.at, data->bytes.captured);
-}
-
-/* The flow of a stream that rules have seen bytes of, and its side; NULL if there is none. */
-static struct ids_flow *ids_quic_flow(const struct sl_event *event, struct ids_seen *seen)
-{
-    struct ids_flow *flow = event->instance ? SLUICE_STATE_OF(event)->flow : NULL;
-    if (!flow)
-        return NULL;
-    *seen = ids_seen_of(event, flow, IDS_QUIC_BIT);
-    seen->side = log_quic_sender(event);
-    seen->established = true;
-    return flow;
-}
-
-SLUICE_ON(quic_stream, gap) {
-    struct ids_seen seen;
-    struct ids_flow *flow = ids_quic_flow(event, &seen);
-    if (!flow)
-        return;
-    SLUICE_COUNTER_OF(event->box, ids_gaps)++;
-    ids_stream_gap(event->box, &flow->side[seen.side], &seen, data->offset + data->length);
-}
-
-SLUICE_ON(quic_stream, end) {
-    struct ids_seen seen;
-    struct ids_flow *flow = ids_quic_flow(event, &seen);
-    if (!flow)
-        return;
-    struct ids_side *side = &flow->side[seen.side];
-    seen.time = side->time;
-    seen.number = side->number;
-    if (!side->over)
-        ids_block_end(event->box, side, &seen, true);
 }
 
 /* HTTP that begins with a message. */
@@ -98,7 +61,7 @@ static void ids_message_http(struct sl_box *box, const struct ids_seen *seen, sl
 /* A whole message: the rules on streams are evaluated on each, for itself. */
 static void ids_message_seen(const struct sl_event *event, sl_bytes bytes)
 {
-    const struct ids_carrier *carrier = ids_carrier_of(event, true);
+    const struct ids_carrier *carrier = ids_carrier_of(event);
     if (!carrier || carrier->state->passed || carrier->state->blocked)
         return;
     struct sl_box *box = event->box;
@@ -107,11 +70,17 @@ static void ids_message_seen(const struct sl_event *event, sl_bytes bytes)
     struct ids_seen seen = {.flow = &carrier->flow, .ends = &ends, .time = sl_packet_time(event), .protocol = IDS_SCTP_BIT,
                             .number = sl_packet_number(event), .event = event};
     struct ids_view views[IDS_BUFFERS] = {{0}};
-    ids_carried_seen(&seen, carrier, carrier->side);
+    ids_carried_seen(box, &seen, carrier, carrier->side);
     ids_set_view(&views[IDS_PAYLOAD], bytes.at, bytes.captured);
     SLUICE_WORKER_OF(box)->work.left = IDS_SCAN_MOST;
     if (SLUICE_WORKER_OF(box)->table.http)
         ids_message_http(box, &seen, bytes);
+    if (SLUICE_WORKER_OF(box)->table.tls && ids_open_to(&seen))
+        ids_tls_whole(box, &seen, bytes);
+    if (SLUICE_WORKER_OF(box)->table.dns && ids_open_to(&seen) && ids_is_dns(&seen)) {
+        struct ids_view named[IDS_BUFFERS] = {{0}};
+        ids_dns_inspect(box, NULL, &seen, bytes, named);
+    }
     if (!ids_open_to(&seen) || !ids_has(box, IDS_STREAM))
         return;
     ids_scan_begin(box);

@@ -1,5 +1,5 @@
-/* The names that DNS messages query (RFC 1035, 4.1.2), for rules with dns.query: of UDP's packets and of TCP's streams from or
- * to the ports of DNS, multicast DNS and LLMNR. */
+/* The names that DNS messages query (RFC 1035, 4.1.2), for rules with dns.query: of UDP's packets, of SCTP's messages, and of the
+ * streams of TCP and QUIC (RFC 9250), from or to the ports of DNS, multicast DNS and LLMNR, or over QUIC. */
 #ifndef IDS_DNS_H
 #define IDS_DNS_H
 
@@ -20,7 +20,7 @@ struct ids_dns { struct ids_dns_side side[2]; };
 static inline bool ids_is_dns(const struct ids_seen *seen) {
     for (unsigned side = 0; side < 2; side++) {
         uint16_t port = seen->ends->port[side];
-        if (port == 53 || port == 5353 || port == 5355)
+        if (port == 53 || port == 5353 || port == 5355 || (port == 853 && seen->protocol == IDS_QUIC_BIT))
             return true;
     }
     return false;

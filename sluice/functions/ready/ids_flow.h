@@ -4,6 +4,7 @@
 
 #include "reject.h"
 #include "http2_hpack.h"
+#include "http3_quic.h"
 #include "ids_rule.h"
 #include "tls_connection.h"
 
@@ -55,6 +56,8 @@ struct ids_flow {
     struct ids_tls *tls;
     struct ids_dns *dns;
     struct ids_opened *opened;
+    bool unopened;                 /* there was no memory for `opened` */
+    struct ids_message *message;   /* of HTTP/3: of the stream, that is not complete */
     uint64_t *bits;
 };
 
@@ -68,6 +71,7 @@ struct ids_state {
     uint32_t path;
     bool established, sent[2], left_out;
     bool passed, blocked;     /* a rule lets the rest of the flow pass, or blocks it */
+    struct http3_state quic;  /* of a connection of QUIC, or of one of its streams */
 };
 SLUICE_STATE(struct ids_state)
 
@@ -85,6 +89,7 @@ struct ids {
     struct ids_counts counts;
     struct tls_secrets secrets;
     struct http2_library hpack;
+    struct http3_library qpack;
     hs_scratch_t *scratch;
     uint64_t *alerts;         /* by rule */
     struct ids_cost *costs;   /* by rule; NULL without `profile` */

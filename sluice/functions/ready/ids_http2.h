@@ -3,7 +3,7 @@
 #ifndef IDS_HTTP2_H
 #define IDS_HTTP2_H
 
-#include "ids_message.h"
+#include "ids_fields.h"
 #include "http2_side.h"
 
 enum { IDS_STREAMS = 256 /* requests of a connection whose bodies are read at once; of more, only the heads are inspected */ };
@@ -13,6 +13,7 @@ struct ids_http2 {
     struct ids_message *current[2];   /* of the block or body that each side sends; NULL: it is not read */
     struct ids_message *first;        /* requests that have not ended */
     uint32_t count;
+    uint32_t highest;                 /* stream that the client has begun */
 };
 
 static unsigned ids_2_number(const struct http2_side *side) { return side == &((struct ids_http *)side->user)->two->side[1]; }
@@ -50,9 +51,11 @@ static void ids_2_headers(struct http2_side *side, uint32_t stream, bool promise
     struct ids_http *http = side->user;
     struct ids_http2 *two = http->two;
     struct ids_message **current = &two->current[ids_2_number(side)];
+    bool later = !side->response && stream <= two->highest;
     *current = NULL;
-    if (promised || (!side->response && *ids_2_find(two, stream)))   /* a server's promise is no request; trailers */
+    if (promised || later)   /* a server's promise is no request; trailers, also of a request that is not read further */
         return;
+    two->highest = side->response ? two->highest : stream;
     *current = ids_take(http->box, sizeof **current);
     if (!*current)
         return;
@@ -61,60 +64,10 @@ static void ids_2_headers(struct http2_side *side, uint32_t stream, bool promise
     (*current)->message = (struct http_message){.begun = true, .major = 2, .time = http->seen->time};
 }
 
-/* Adds a line to a text; `titled`: with the name as in HTTP/1, which has capital letters at the beginning of words. */
-static void ids_2_line(struct sl_box *box, struct log_text *text, const char *name, size_t length, const struct http2_field *field,
-                       bool titled) {
-    size_t begin = text->used;
-    ids_text(box, text, name, length, HTTP_HEAD_MOST);
-    for (size_t i = begin; titled && i < text->used; i++)
-        if ((i == begin || text->at[i - 1] == '-') && text->at[i] >= 'a' && text->at[i] <= 'z')
-            text->at[i] = (char)(text->at[i] & ~0x20);
-    ids_text(box, text, ": ", 2, HTTP_HEAD_MOST);
-    ids_text(box, text, (const char *)field->value, field->value_length, HTTP_HEAD_MOST);
-    ids_text(box, text, "\r\n", 2, HTTP_HEAD_MOST);
-}
-
-static void ids_2_store(struct sl_box *box, struct ids_message *message, struct log_text *text, const struct http2_field *field,
-                        size_t most) {
-    if (!text->used)   /* of several fields, the first is stored */
-        http_message_append(&message->message, &SLUICE_WORKER_OF(box)->budget, text, (const char *)field->value, field->value_length, most);
-}
-
-static void ids_2_pseudo(struct sl_box *box, struct ids_message *message, const struct http2_field *field) {
-    struct http_message *http = &message->message;
-    if (http2_field_is(field, ":method")) {
-        ids_2_store(box, message, &http->verb, field, HTTP_VALUE_MOST);
-    } else if (http2_field_is(field, ":path")) {
-        ids_2_store(box, message, &http->path, field, HTTP_PATH_MOST);
-    } else if (http2_field_is(field, ":authority")) {   /* which HTTP/1 has in Host (RFC 9113, 8.3.1) */
-        ids_2_store(box, message, &http->header[HTTP_HOST], field, HTTP_VALUE_MOST);
-        ids_2_line(box, &message->header, "Host", 4, field, false);
-    } else if (http2_field_is(field, ":status")) {
-        for (size_t i = 0; i < field->value_length && i < 3 && http_is_digit(field->value[i]); i++)
-            http->status = (uint16_t)(http->status * 10 + (field->value[i] - '0'));
-    }
-}
-
 static void ids_2_field(struct http2_side *side, const struct http2_field *field) {
-    struct sl_box *box = ((struct ids_http *)side->user)->box;
     struct ids_message *message = ids_2_current(side);
-    if (!message || message->decided)
-        return;
-    ids_2_line(box, &message->raw_header, (const char *)field->name, field->name_length, field, false);
-    if (field->name_length && field->name[0] == ':') {
-        ids_2_pseudo(box, message, field);
-        return;
-    }
-    if (http2_field_is(field, side->response ? "set-cookie" : "cookie")) {
-        if (message->cookie.used)   /* the parts of a request's are one (RFC 9113, 8.2.3) */
-            ids_text(box, &message->cookie, side->response ? "\n" : "; ", side->response ? 1 : 2, HTTP_HEAD_MOST);
-        ids_text(box, &message->cookie, (const char *)field->value, field->value_length, HTTP_HEAD_MOST);
-        return;
-    }
-    ids_2_line(box, &message->header, (const char *)field->name, field->name_length, field, true);
-    for (unsigned i = 0; i < HTTP_UPGRADE; i++)
-        if (http2_field_is(field, http_header_names[i]))
-            ids_2_store(box, message, &message->message.header[i], field, HTTP_VALUE_MOST);
+    if (message && !message->decided)
+        ids_field(message, side->response, field);
 }
 
 /* A header block is complete. One of a response without a status is that of its trailers. */

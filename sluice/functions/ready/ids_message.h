@@ -16,6 +16,7 @@ struct ids_message {
     struct sl_box *box;
     uint32_t stream;          /* of HTTP/2 */
     struct ids_message *next; /* of the requests of HTTP/2 that have not ended */
+    struct ids_side *side;    /* of HTTP/3: of its stream */
 };
 
 struct ids_http2;
@@ -24,7 +25,7 @@ struct ids_http {
     struct http_side side[2];
     struct ids_message *open[2];
     struct sl_box *box;
-    struct ids_flow *flow;    /* NULL: a message of SCTP, for itself */
+    struct ids_flow *flow;    /* NULL: a message of SCTP, for itself, or a connection of QUIC */
     const struct ids_seen *seen;   /* the packet that is processed */
     uint8_t method[IDS_METHODS];
     uint32_t first, asked;    /* of the requests without response so far */
@@ -142,7 +143,7 @@ static void ids_http_inspect(struct ids_http *http, struct ids_message *message,
     struct ids_seen seen = *http->seen;
     seen.message = &message->message;
     seen.side = number;       /* a response that waited for its request is read after that request */
-    struct ids_side *side = http->flow ? ids_side_of(http->flow, number) : NULL;
+    struct ids_side *side = message->side ? message->side : http->flow ? ids_side_of(http->flow, number) : NULL;
     seen.frames = seen.frames && side ? &side->frames : NULL;
     struct ids_view views[IDS_BUFFERS] = {{0}};
     ids_http_views(message, response, views);

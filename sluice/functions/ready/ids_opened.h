@@ -73,13 +73,17 @@ static const struct tls_connection_owner ids_opened_owner = {ids_opened_may_begi
 /* Prepares a flow for TLS, if there are secrets. */
 static void ids_opened_prepare(struct sl_box *box, struct ids_flow *flow) {
     struct ids *ids = SLUICE_WORKER_OF(box);
-    struct ids_opened *opened = tls_secrets_exist(&ids->secrets) ? ids_take(box, sizeof *opened) : NULL;
+    if (!tls_secrets_exist(&ids->secrets))
+        return;
+    struct ids_opened *opened = ids_take(box, sizeof *opened);
+    flow->unopened = !opened;
     if (!opened)
         return;
     opened->tls = tls_connection_new(&ids_opened_owner, opened, &ids->secrets, &ids->budget, SLUICE_PARAMETER_OF(box, search));
     if (!opened->tls) {
         SLUICE_COUNTER_OF(box, ids_no_room)++;
         ids_give(box, opened, sizeof *opened);
+        flow->unopened = true;
         return;
     }
     opened->box = box;

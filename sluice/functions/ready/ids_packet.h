@@ -38,15 +38,20 @@ static void ids_ip4_headers(sl_bytes unit, struct ids_headers *headers) {
     ids_set_field(headers, IDS_IPOPTS, ids_ip_options(unit));
 }
 
-/* The fields of the IP header that the layer of an event lies in: the innermost one. */
+/* The fields of the IP header that the layer of an event lies in: the innermost one. Of a datagram that was reassembled it is
+ * that of the fragment that completed it. */
 static void ids_ip_headers(const struct sl_event *event, struct ids_headers *headers) {
+    ids_set_field(headers, IDS_REBUILT, 0);
     for (uint32_t depth = sl_path_depth(event); depth--;) {
         sl_bytes unit = sl_layer_unit(event->box, depth);
         const char *name = sl_path_layer(event, depth)->prototype;
         if (strcmp(name, "ipv4") == 0 && unit.captured >= 20) {
             ids_ip4_headers(unit, headers);
+            ids_set_field(headers, IDS_REBUILT, (sl_load_be16(unit.at + 6) & 0x3fff) != 0);
             return;
         }
+        if (strcmp(name, "frag") == 0 && unit.captured >= 4)   /* the header of RFC 8200, 4.5 */
+            ids_set_field(headers, IDS_REBUILT, (sl_load_be16(unit.at + 2) & 0xfff9) != 0);
         if (strcmp(name, "ipv6") == 0 && unit.captured >= 40) {
             ids_set_field(headers, IDS_TOS, (uint32_t)sl_load_be16(unit.at) >> 4 & 255);
             ids_set_field(headers, IDS_TTL, unit.at[7]);
@@ -75,6 +80,7 @@ static void ids_ip_packet(const struct sl_event *event) {
     }
     ids_ip4_headers(unit, &headers);
     ids_set_field(&headers, IDS_DSIZE, payload.length);
+    ids_set_field(&headers, IDS_REBUILT, 0);
     uint8_t protocol = unit.at[9];
     struct ids_seen seen = {
         .flow = &flow, .ends = &ends, .time = sl_packet_time(event), .number = sl_packet_number(event), .event = event,

@@ -1,5 +1,5 @@
-/* The hellos of TLS over TCP, for rules with tls.sni and ssl_version: read by tlslog's parser, on any port, also after other
- * bytes. A ClientHello has the name of the server, and the highest of the versions in VERSIONS that it offers; a ServerHello the
+/* The hellos of TLS over TCP, SCTP (RFC 3436) and QUIC, for rules with tls.sni and ssl_version: read by tlslog's parser, on any port,
+ * also after other bytes. A ClientHello has the name of the server, and the highest of the versions in VERSIONS that it offers; a ServerHello the
  * version that was chosen. A hello of SSL 2.0 is known by its first bytes (RFC 6101, E). */
 #ifndef IDS_TLS_H
 #define IDS_TLS_H
@@ -17,8 +17,9 @@ struct ids_tls {
 
 struct ids_tls_reading {
     struct sl_box *box;
-    struct ids_flow *flow;
+    struct ids_side *side;    /* those of the flow; NULL: a message of SCTP */
     const struct ids_seen *seen;
+    char transport;           /* of tls_hello_read */
 };
 
 /* The place of a version in VERSIONS of detect/model.py; 255: none. Drafts of TLS 1.3 are 1.3. */
@@ -41,7 +42,8 @@ static void ids_tls_inspect(const struct ids_tls_reading *reading, uint16_t vers
     ids_scan_begin(box);
     ids_scan_group(box, IDS_TLS_NAME, &views[IDS_TLS_SNI]);
     ids_scan_group(box, IDS_TLS_ALWAYS, &views[IDS_PAYLOAD]);
-    ids_found_evaluate(box, &reading->flow->side[reading->seen->side], reading->seen, views, 3, false);
+    struct ids_side *side = reading->side ? &reading->side[reading->seen->side] : NULL;
+    ids_found_evaluate(box, side, reading->seen, views, 3, false);
 }
 
 static bool ids_tls_wanted(void *user, uint8_t type) {
@@ -55,7 +57,7 @@ static void ids_tls_message(void *user, uint8_t type, const uint8_t *body, uint3
     bool client = type == TLS_CLIENT_HELLO;
     /* one that is malformed is inspected as far as it was read */
     SLUICE_COUNTER_OF(reading->box, ids_tls_malformed) +=
-        !tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, 't');
+        !tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, reading->transport);
     ids_tls_inspect(reading, hello.known, client ? &hello.name : NULL);
     tls_hello_free(&hello);
 }
@@ -63,28 +65,49 @@ static void ids_tls_message(void *user, uint8_t type, const uint8_t *body, uint3
 static void ids_tls_nothing(void *user) { (void)user; }
 static void ids_tls_no_alert(void *user, uint8_t level, uint8_t description) { (void)user, (void)level, (void)description; }
 
+static struct tls_reading ids_tls_callbacks(struct ids_tls_reading *reading) {
+    return (struct tls_reading){
+        .user = reading, .wanted = ids_tls_wanted, .message = ids_tls_message, .alert = ids_tls_no_alert,
+        .begun = ids_tls_nothing, .budget = &SLUICE_WORKER_OF(reading->box)->budget, .search_most = IDS_TLS_SEARCH,
+    };
+}
+
+/* Bytes of a side, in order: of a stream with records, or, `messages`, of one with handshake messages alone, as QUIC has. */
+static void ids_tls_side(struct tls_side *side, struct ids_tls_reading *reading, const uint8_t *at, uint32_t length, bool messages) {
+    struct tls_reading callbacks = ids_tls_callbacks(reading);
+    if (side->state == TLS_STOPPED)
+        return;
+    if (messages)
+        tls_messages(side, &callbacks, at, length);
+    else
+        tls_side_bytes(side, &callbacks, at, length);
+    SLUICE_COUNTER_OF(reading->box, ids_no_room) += side->stop == TLS_NO_MEMORY;
+}
+
 /* Bytes of a stream, in order. */
 static void ids_tls_bytes(struct sl_box *box, struct ids_flow *flow, const struct ids_seen *seen, const uint8_t *at,
-                          uint32_t length) {
+                          uint32_t length, bool messages) {
     if (!flow->tls && !(flow->tls = ids_take(box, sizeof *flow->tls)))
         return;
     struct ids_tls *tls = flow->tls;
-    struct ids_tls_reading reading = {box, flow, seen};
+    struct ids_tls_reading reading = {box, flow->side, seen, messages ? 'q' : 't'};
     uint8_t *head = tls->head[seen->side], *used = &tls->head_used[seen->side];
-    for (uint32_t i = 0; i < length && *used < IDS_SSL2_HEAD; i++) {
+    for (uint32_t i = 0; i < length && *used < IDS_SSL2_HEAD && !messages; i++) {
         head[(*used)++] = at[i];
         if (*used == IDS_SSL2_HEAD && head[0] & 0x80 && head[2] == TLS_CLIENT_HELLO && sl_load_be16(head + 3) == 2)
             ids_tls_inspect(&reading, 2, NULL);
     }
-    struct tls_reading callbacks = {
-        .user = &reading, .wanted = ids_tls_wanted, .message = ids_tls_message, .alert = ids_tls_no_alert,
-        .begun = ids_tls_nothing, .budget = &SLUICE_WORKER_OF(box)->budget, .search_most = IDS_TLS_SEARCH,
-    };
-    struct tls_side *side = &tls->side[seen->side];
-    bool stopped = side->state == TLS_STOPPED;
-    if (!stopped)
-        tls_side_bytes(side, &callbacks, at, length);
-    SLUICE_COUNTER_OF(box, ids_no_room) += !stopped && side->stop == TLS_NO_MEMORY;
+    ids_tls_side(&tls->side[seen->side], &reading, at, length, messages);
+}
+
+/* A whole message of SCTP, which has whole records (RFC 3436, 3). */
+static void ids_tls_whole(struct sl_box *box, const struct ids_seen *seen, sl_bytes bytes) {
+    struct ids_tls_reading reading = {box, NULL, seen, 't'};
+    struct tls_side side = {0};
+    if (!bytes.captured || bytes.at[0] != TLS_HANDSHAKE)
+        return;
+    ids_tls_side(&side, &reading, bytes.at, bytes.captured, false);
+    tls_message_drop(&side.message);
 }
 
 static void ids_tls_free(struct sl_box *box, struct ids_tls *tls) {

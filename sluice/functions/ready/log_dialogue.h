@@ -268,6 +268,41 @@ static inline void dialogue_close(struct dialogue *dialogue) {
     log_held_free(&dialogue->held, dialogue->budget);
 }
 
+/* Messages in the state of a connection. */
+__attribute__((unused)) static inline void dialogue_list_stored(struct sl_stored *stored, struct dialogue *dialogue,
+                                                                struct dialogue_message **list, uint32_t *count) {
+    for (struct dialogue_message **at = list; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        uint32_t length = *at ? (*at)->length : 0;
+        SL_STORED(stored, length);
+        size_t size = sizeof **at + (size_t)length;
+        if (!(*at = sl_stored_block(stored, *at, size, offsetof(struct dialogue_message, time))))
+            return;
+        (*at)->length = length;
+        if (stored->reads) {
+            dialogue->budget->used += size;
+            ++*count;
+        }
+    }
+}
+
+/* The state of a dialogue in that of a connection; it was opened as it was at first. What it counts is that of a process. */
+__attribute__((unused)) static inline void dialogue_stored(struct sl_stored *stored, struct dialogue *dialogue) {
+    SL_STORED(stored, dialogue->from_start);
+    SL_STORED(stored, dialogue->content);
+    SL_STORED(stored, dialogue->waiting);
+    SL_STORED(stored, dialogue->stopped);
+    SL_STORED(stored, dialogue->is_cut);
+    SL_STORED(stored, dialogue->greeted);
+    dialogue_list_stored(stored, dialogue, &dialogue->commands, &dialogue->command_count);
+    dialogue_list_stored(stored, dialogue, &dialogue->replies, &dialogue->reply_count);
+    log_held_stored(stored, &dialogue->line[0], dialogue->budget, DIALOGUE_LINE);
+    log_held_stored(stored, &dialogue->line[1], dialogue->budget, DIALOGUE_LINE);
+    log_held_stored(stored, &dialogue->reply, dialogue->budget, DIALOGUE_REPLY);
+    log_held_stored(stored, &dialogue->held, dialogue->budget, DIALOGUE_HELD);
+    SL_STORED(stored, dialogue->code);
+    SL_STORED(stored, dialogue->reply_time);
+}
+
 /* Whether a command's line begins with a verb, in any case. `rest`: the text after it, without leading spaces. */
 static inline bool dialogue_is(const uint8_t *line, uint32_t length, const char *verb, const uint8_t **rest, uint32_t *left) {
     uint32_t size = (uint32_t)strlen(verb);

@@ -4,6 +4,8 @@
 
 #include "log_text.h"
 
+#include "function/stored.h"
+
 struct log_held {
     uint8_t *at;
     uint32_t used, room;
@@ -35,6 +37,23 @@ static inline bool log_held_add(struct log_held *held, struct log_budget *budget
         memcpy(held->at + held->used, at, length);
     held->used += length;
     return true;
+}
+
+/* The bytes in the state of a connection, of which there are at most `most`. */
+__attribute__((unused)) static inline void log_held_stored(struct sl_stored *stored, struct log_held *held, struct log_budget *budget,
+                                                           uint32_t most) {
+    uint32_t used = held->used;
+    SL_STORED(stored, used);
+    if (!stored->reads) {
+        if (used)
+            sl_stored_bytes(stored, held->at, used);
+        return;
+    }
+    bool fits = !stored->failed && used <= most && used <= stored->size - stored->used;
+    if (!fits || (used && !log_held_add(held, budget, stored->at + stored->used, used, most)))
+        stored->failed = true;
+    else
+        stored->used += used;
 }
 
 /* Removes the first bytes. */

@@ -43,12 +43,10 @@ struct log_flow {
     uint64_t half[2][LOG_HALF_MOST];   /* the key halves of the active and the passive side */
 };
 
-/* Stores the path of the current packet. Returns its number, plus 1; 0 beyond the bound. */
-SL_COLD uint32_t log_path_of(struct log_output *log, const struct sl_box *box) {
-    uint32_t hash = sl_path(box);
+/* Stores a path. Returns its number, plus 1; 0 beyond the bound. */
+SL_COLD uint32_t log_path_number(struct log_output *log, uint32_t hash, const uint8_t *layers, uint32_t depth) {
     for (uint32_t i = 0; i < log->path_count; i++)
-        if (log->paths[i].hash == hash && log->paths[i].depth == sl_box_depth(box) &&
-            memcmp(log->paths[i].path, sl_box_path(box), sl_box_depth(box)) == 0)
+        if (log->paths[i].hash == hash && log->paths[i].depth == depth && memcmp(log->paths[i].path, layers, depth) == 0)
             return i + 1;
     if (log->path_count < LOG_PATHS_MOST && !log->paths)
         log->paths = calloc(LOG_PATHS_MOST, sizeof *log->paths);
@@ -58,9 +56,29 @@ SL_COLD uint32_t log_path_of(struct log_output *log, const struct sl_box *box) {
     }
     struct log_path *path = &log->paths[log->path_count];
     path->hash = hash;
-    path->depth = sl_box_depth(box);
-    memcpy(path->path, sl_box_path(box), sl_box_depth(box));
+    path->depth = depth;
+    memcpy(path->path, layers, depth);
     return ++log->path_count;
+}
+
+/* The same of the path of the current packet. */
+SL_COLD uint32_t log_path_of(struct log_output *log, const struct sl_box *box) {
+    return log_path_number(log, sl_path(box), sl_box_path(box), sl_box_depth(box));
+}
+
+/* The path of a number, plus 1, in the state of a connection: numbers are those of a process. */
+SL_COLD void log_path_stored(struct sl_stored *stored, struct log_output *log, const struct sl_box *box, uint32_t *number) {
+    struct log_path path = {0};
+    if (!stored->reads && *number)
+        path = log->paths[*number - 1];
+    SL_STORED(stored, path);
+    if (!stored->reads)
+        return;
+    bool known = path.depth <= SL_DEPTH_MOST;
+    for (uint32_t i = 0; known && i < path.depth; i++)
+        known = path.path[i] < box->layer_count;
+    stored->failed |= !known;
+    *number = known && path.depth ? log_path_number(log, path.hash, path.path, path.depth) : 0;
 }
 
 /* Copies the flow of an event. The event must have an instance; `path` was stored when the flow began. */
@@ -70,6 +88,20 @@ static inline struct log_flow log_flow_of(const struct sl_event *event, uint32_t
     for (unsigned side = 0; side < 2; side++)
         memcpy(flow.half[side], sl_event_half(event, side), 8 * words);
     return flow;
+}
+
+/* The same of a flow. */
+SL_COLD void log_flow_stored(struct sl_stored *stored, struct log_output *log, const struct sl_box *box, struct log_flow *flow) {
+    uint32_t layer = stored->reads ? 0 : flow->layer->index, path = flow->path;
+    SL_STORED(stored, layer);
+    SL_STORED(stored, flow->number);
+    SL_STORED(stored, flow->icmp_type);
+    SL_STORED(stored, flow->icmp_code);
+    SL_STORED(stored, flow->half);
+    log_path_stored(stored, log, box, &path);
+    flow->path = path;
+    stored->failed |= layer >= box->layer_count;
+    flow->layer = &box->layers[stored->failed ? 0 : layer];
 }
 
 /* Whether a key part is within the stored words of a half. */

@@ -202,6 +202,57 @@ SLUICE_ON(sctp, end) {
 
 SLUICE_DESTROY { sctplog_free(box, state); }
 
+/* The streams that a side has used: the words of its bits that are not 0, each with its place. */
+static void sctplog_streams_stored(struct sl_stored *stored, struct sctplog_side *side)
+{
+    uint32_t place = 0;
+    if (!sl_stored_more(stored, side->streams != NULL))
+        return;
+    if (stored->reads && !(side->streams = calloc(SCTPLOG_STREAMS, sizeof *side->streams))) {
+        stored->failed = true;
+        return;
+    }
+    while (true) {
+        while (!stored->reads && place < SCTPLOG_STREAMS && !side->streams[place])
+            place++;
+        if (!sl_stored_more(stored, place < SCTPLOG_STREAMS))
+            return;
+        SL_STORED(stored, place);
+        if (place >= SCTPLOG_STREAMS) {
+            stored->failed = true;
+            return;
+        }
+        SL_STORED(stored, side->streams[place]);
+        place++;
+    }
+}
+
+SLUICE_STORED(zero, "an association, and what each side has sent") {
+    struct sctplog *sctp = SLUICE_WORKER_OF(box);
+    SL_STORED(stored, state->over);
+    if (!sl_stored_more(stored, state->association != NULL))
+        return;
+    struct sctplog_association *association = stored->reads ? calloc(1, sizeof *association) : state->association;
+    if (!association) {
+        stored->failed = true;
+        return;
+    }
+    state->association = association;
+    sctp->open += stored->reads;
+    log_flow_stored(stored, &sctp->log, box, &association->flow);
+    SL_STORED(stored, association->first);
+    SL_STORED(stored, association->last);
+    for (unsigned i = 0; i < 2; i++) {
+        sl_stored_bytes(stored, &association->side[i], offsetof(struct sctplog_side, streams));
+        sctplog_streams_stored(stored, &association->side[i]);
+    }
+    sl_stored_bytes(stored, association->ppid, sizeof *association - offsetof(struct sctplog_association, ppid));
+    if (association->ppids > SCTPLOG_PPIDS) {
+        association->ppids = 0;
+        stored->failed = true;
+    }
+}
+
 SLUICE_OPEN { return log_open(&SLUICE_WORKER_OF(box)->log, box, "sctp", SLUICE_PARAMETER_OF(box, out)); }
 
 SLUICE_CLOSE {

@@ -182,6 +182,30 @@ SLUICE_ON(tcp, end) {
 
 SLUICE_DESTROY { smtplog_free(box, state); }
 
+SLUICE_STORED(zero, "a session of SMTP: its dialogue, and the current message") {
+    struct smtplog *smtp = SLUICE_WORKER_OF(box);
+    log_path_stored(stored, &smtp->log, box, &state->path);
+    SL_STORED(stored, state->over);
+    SL_STORED(stored, state->seen);
+    if (!sl_stored_more(stored, state->connection != NULL))
+        return;
+    struct smtplog_connection *connection = stored->reads ? calloc(1, sizeof *connection) : state->connection;
+    if (!connection) {
+        stored->failed = true;
+        return;
+    }
+    if (stored->reads) {
+        connection->box = box;
+        smtp_session_open(&connection->session, &smtplog_owner, connection, &smtp->budget, false, false);
+        state->connection = connection;
+        smtp->open++;
+    }
+    log_flow_stored(stored, &smtp->log, box, &connection->flow);
+    SL_STORED(stored, connection->client);
+    connection->client &= 1;
+    smtp_session_stored(stored, &connection->session);
+}
+
 SLUICE_OPEN {
     SLUICE_WORKER_OF(box)->budget.most = SLUICE_PARAMETER_OF(box, memory);
     return log_open(&SLUICE_WORKER_OF(box)->log, box, "smtp", SLUICE_PARAMETER_OF(box, out));

@@ -97,8 +97,10 @@ SLUICE_ON(tcp, packet) {
         return;
     }
     struct splice_connection *c = splice_find(splice, destination, place.at + 2, source, place.at);
-    if (c)
+    if (c) {
         splice_from_server(box, c, &place);
+        sl_flow_changed(box, &c->of);
+    }
 }
 
 #include "splice_icmp.h"
@@ -162,6 +164,53 @@ SLUICE_TIMER(tcp, splice) {
         return;
     }
     SLUICE_ARM(event, tcp, splice, next);
+}
+
+/* The bytes of a client that are held. */
+static void splice_held_stored(struct sl_stored *stored, struct splice *splice, struct splice_connection *c, uint64_t most) {
+    uint32_t count = c->count, room = c->room;
+    if (!sl_stored_more(stored, c->held != NULL))
+        return;
+    SL_STORED(stored, room);
+    if (stored->reads && (room < count || room > 2 * most || !(c->held = malloc(room)))) {
+        stored->failed = true;
+        return;
+    }
+    c->room = room;
+    splice->held += stored->reads ? room : 0;
+    sl_stored_bytes(stored, c->held, count);
+}
+
+SLUICE_STORED(recover, "the connections that are joined: numbers, options, and the client's bytes that the server has not acknowledged") {
+    struct splice *splice = SLUICE_WORKER_OF(box);
+    SL_STORED(stored, state->answered);
+    if (!sl_stored_more(stored, state->c != NULL))
+        return;
+    struct splice_connection *c = stored->reads ? splice_new(splice) : state->c;
+    if (!c) {
+        stored->failed = true;
+        return;
+    }
+    SL_STORED(stored, c->of);
+    sl_stored_bytes(stored, &c->number_shift, offsetof(struct splice_connection, held) - offsetof(struct splice_connection, number_shift));
+    SL_STORED(stored, c->count);
+    SL_STORED(stored, c->passed);
+    sl_stored_bytes(stored, &c->link_type, sizeof *c - offsetof(struct splice_connection, link_type));
+    splice_held_stored(stored, splice, c, SLUICE_PARAMETER_OF(box, waiting));
+    if (!stored->reads)
+        return;
+    bool listed = c->listed;
+    c->listed = false;
+    splice->half_open += c->phase == SPLICE_ANSWERED;
+    stored->failed |= c->phase > SPLICE_REFUSED || c->server >= splice->servers.count || c->version != splice->servers.version ||
+                      c->link > TCP_LINK_MOST || c->passed > c->count;
+    if (stored->failed) {
+        splice_free(splice, c);
+        return;
+    }
+    if (listed)
+        splice_list(splice, c);
+    state->c = c;
 }
 
 SLUICE_DESTROY {

@@ -23,6 +23,7 @@ enum { SPLICE_MSS_LEAST = 64, SPLICE_MSS_MOST = 65535 - 40 - 60 };
 struct splice_connection {
     struct splice_connection *next;   /* of its bucket, or among the free ones */
     uint64_t hash;
+    struct sl_flow_place of;          /* the flow of the client */
     /* The fields that a joined packet needs: */
     uint32_t number_shift;            /* number for the client, minus that of the server */
     uint32_t stamp_shift;             /* time stamp for the client, minus that of the server */

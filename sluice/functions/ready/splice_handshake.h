@@ -66,6 +66,7 @@ static void splice_answer(const struct sl_event *event, struct splice_flow *flow
     flow->c = c;
     flow->answered = !store;
     c = c ? c : &forgotten;
+    c->of = sl_flow_place_of(event);
     splice_read_head(c, frame, place);
     splice_read_syn(c, place, splice_offered(splice, sl_now(box)));
     c->cookie = syn_cookie(splice->key, place, frame->at, c->client, sl_now(box) / SYN_COOKIE_TICK, syn_cookie_size(c->mss));
@@ -110,6 +111,7 @@ static struct splice_connection *splice_recognise(const struct sl_event *event, 
         c->options = (uint8_t)(SPLICE_STAMPS | (bits & 16 ? SPLICE_SACK : 0) | (c->client_scale != SPLICE_NO_SCALE ? SPLICE_SCALE : 0));
     }
     c->phase = SPLICE_REQUEST;
+    c->of = sl_flow_place_of(event);
     flow->c = c;
     return c;
 }

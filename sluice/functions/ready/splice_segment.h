@@ -21,7 +21,7 @@ static inline bool splice_send(struct sl_box *box, struct splice *splice, const 
     struct sl_frame frame = {.at = head, .time = box->now, .link_type = c->link_type, .port = c->port};
     struct tcp_place place = {.ip = {.ip = ip, .version = c->version}, .at = head + tcp};
     uint32_t length = tcp_segment_with(&frame, &place, to_client, fields, splice->segment);
-    return sl_edit_queue(box, &frame, splice->segment, length, NULL, 0, to_client, true) != NULL;
+    return sl_send_apart(box, &frame, splice->segment, length, to_client);
 }
 
 /* Appends a time stamp option to others; returns their length. */

@@ -30,9 +30,13 @@ enum sshlog_list { SSHLOG_KEX, SSHLOG_HOST_KEY, SSHLOG_CIPHER, SSHLOG_MAC = 4, S
 
 enum sshlog_step { SSHLOG_SEARCHING, SSHLOG_PACKETS_STEP, SSHLOG_OFFERED, SSHLOG_STOPPED };
 
+enum sshlog_error { SSHLOG_NONE, SSHLOG_LENGTH, SSHLOG_MEMORY, SSHLOG_PADDING, SSHLOG_NO_OFFER, SSHLOG_LONG, SSHLOG_VERSION_1, SSHLOG_GAP };
+static const char *const sshlog_errors[] = {NULL,       "packet length", "no memory", "padding",
+                                            "no offer", "line too long", "version 1", "gap"};
+
 struct sshlog_side {
     enum sshlog_step step;
-    const char *error;
+    uint8_t error;                  /* enum sshlog_error */
     uint64_t searched;
     uint32_t packets;
     bool cut;
@@ -150,18 +154,18 @@ static void sshlog_row(struct sl_box *box, struct sshlog_connection *connection)
     sshlog_agreed(box, row, "client_mac", connection, SSHLOG_MAC);
     sshlog_agreed(box, row, "server_mac", connection, SSHLOG_MAC + 1);
     sshlog_agreed(box, row, "compression", connection, SSHLOG_COMPRESSION);
-    log_word(row, "client_error", client->error);
-    log_word(row, "server_error", server->error);
+    log_word(row, "client_error", sshlog_errors[client->error]);
+    log_word(row, "server_error", sshlog_errors[server->error]);
     log_finish(&ssh->log);
     connection->time = 0;
 }
 
 /* --- reading --- */
 
-static void sshlog_stop(struct sshlog_side *side, const char *why)
+static void sshlog_stop(struct sshlog_side *side, enum sshlog_error why)
 {
     side->step = SSHLOG_STOPPED;
-    side->error = why;
+    side->error = (uint8_t)why;
 }
 
 /* Reads packets that are not encrypted, up to the offer (RFC 4253, 6). */
@@ -172,13 +176,13 @@ static void sshlog_packets(struct sl_box *box, struct sshlog_side *side, const u
         uint64_t whole = side->packet.used < 4 ? 4 : 4 + sl_load_be32(side->packet.at);
         if (side->packet.used >= 4 && (whole < 4 + 2 || whole > SSHLOG_PACKET)) {
             SLUICE_COUNTER_OF(box, ssh_bad_packets)++;
-            sshlog_stop(side, "packet length");
+            sshlog_stop(side, SSHLOG_LENGTH);
             return;
         }
         uint32_t take = (uint32_t)sl_min(whole - side->packet.used, length);
         if (!log_held_add(&side->packet, &ssh->budget, at, take, SSHLOG_PACKET)) {
             SLUICE_COUNTER_OF(box, ssh_no_memory)++;
-            sshlog_stop(side, "no memory");
+            sshlog_stop(side, SSHLOG_MEMORY);
             return;
         }
         at += take;
@@ -189,7 +193,7 @@ static void sshlog_packets(struct sl_box *box, struct sshlog_side *side, const u
         uint32_t payload = side->packet.used - 5;
         if (padding >= payload) {
             SLUICE_COUNTER_OF(box, ssh_bad_packets)++;
-            sshlog_stop(side, "padding");
+            sshlog_stop(side, SSHLOG_PADDING);
             return;
         }
         uint8_t type = side->packet.at[5];
@@ -198,7 +202,7 @@ static void sshlog_packets(struct sl_box *box, struct sshlog_side *side, const u
             side->packet.used -= padding;
             side->step = SSHLOG_OFFERED;
         } else if (type == SSHLOG_NEWKEYS || ++side->packets >= SSHLOG_PACKETS) {
-            sshlog_stop(side, "no offer");
+            sshlog_stop(side, SSHLOG_NO_OFFER);
         } else {
             side->packet.used = 0;
         }
@@ -224,14 +228,14 @@ static void sshlog_search(struct sl_box *box, struct sshlog_connection *connecti
             side->step = SSHLOG_STOPPED;
         } else if (begins && side->cut && side->searched > 2 * SSHLOG_LINE) {
             SLUICE_COUNTER_OF(box, ssh_too_long)++;
-            sshlog_stop(side, "line too long");
+            sshlog_stop(side, SSHLOG_LONG);
         } else if (line) {
             side->line.used = 0;
             side->cut = false;
         }
     }
     if (length && side->step == SSHLOG_PACKETS_STEP && side->line.used >= 8 && !memcmp(side->line.at, "SSH-1.5", 7))
-        sshlog_stop(side, "version 1");
+        sshlog_stop(side, SSHLOG_VERSION_1);
     if (length && side->step == SSHLOG_PACKETS_STEP)
         sshlog_packets(box, side, at, length);
 }
@@ -307,7 +311,7 @@ SLUICE_ON(tcp, gap) {
     if (side->step >= SSHLOG_OFFERED)
         return;
     SLUICE_COUNTER_OF(event->box, ssh_gaps) += state->connection->time != 0;
-    sshlog_stop(side, "gap");
+    sshlog_stop(side, SSHLOG_GAP);
     sshlog_settle(event->box, state);
 }
 
@@ -317,6 +321,35 @@ SLUICE_ON(tcp, end) {
 }
 
 SLUICE_DESTROY { sshlog_free(box, state); }
+
+SLUICE_STORED(zero, "what both sides have said before they encrypt") {
+    struct sshlog *ssh = SLUICE_WORKER_OF(box);
+    log_path_stored(stored, &ssh->log, box, &state->path);
+    SL_STORED(stored, state->over);
+    if (!sl_stored_more(stored, state->connection != NULL))
+        return;
+    struct sshlog_connection *connection = stored->reads ? calloc(1, sizeof *connection) : state->connection;
+    if (!connection) {
+        stored->failed = true;
+        return;
+    }
+    state->connection = connection;
+    ssh->open += stored->reads;
+    log_flow_stored(stored, &ssh->log, box, &connection->flow);
+    SL_STORED(stored, connection->time);
+    SL_STORED(stored, connection->client);
+    connection->client &= 1;
+    for (unsigned i = 0; i < 2; i++) {
+        struct sshlog_side *side = &connection->side[i];
+        sl_stored_bytes(stored, side, offsetof(struct sshlog_side, line));
+        log_held_stored(stored, &side->line, &ssh->budget, SSHLOG_LINE);
+        log_held_stored(stored, &side->packet, &ssh->budget, SSHLOG_PACKET);
+        if (side->step > SSHLOG_STOPPED || side->error >= sizeof sshlog_errors / sizeof *sshlog_errors) {
+            *side = (struct sshlog_side){.step = SSHLOG_STOPPED, .line = side->line, .packet = side->packet};
+            stored->failed = true;
+        }
+    }
+}
 
 SLUICE_OPEN {
     SLUICE_WORKER_OF(box)->budget.most = SLUICE_PARAMETER_OF(box, memory);

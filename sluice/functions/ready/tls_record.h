@@ -1,5 +1,5 @@
-/* Opens records of TLS with the secrets of a key log: the ciphers with AES-GCM and ChaCha20-Poly1305 of TLS 1.3 (RFC 8446,
- * 5.2) and TLS 1.2 (RFC 5246, 6.2.3.3; RFC 5288; RFC 7905), and those with AES-CBC of TLS 1.2 (tls_cbc.h). */
+/* Opens records of TLS with the secrets of a key log: the ciphers with AES-GCM, AES-CCM and ChaCha20-Poly1305 of TLS 1.3 (RFC 8446,
+ * 5.2) and TLS 1.2 (RFC 5246, 6.2.3.3; RFC 5288; RFC 6655; RFC 7905), and those with AES-CBC of TLS 1.2 (tls_cbc.h). */
 #ifndef TLS_RECORD_H
 #define TLS_RECORD_H
 
@@ -7,13 +7,14 @@
 #include "tls_cbc.h"
 #include "tls_ciphers.h"
 
-enum { TLS_RECORD_HEAD = 5, TLS_EXPLICIT = 8 /* bytes of the nonce that a record of TLS 1.2 has with AES-GCM */ };
+enum { TLS_RECORD_HEAD = 5, TLS_EXPLICIT = 8 /* bytes of the nonce that a record of TLS 1.2 has with AES-GCM or AES-CCM */ };
 
 /* State of both directions. */
 struct tls_suite {
     enum tls_kind kind;
     bool sha384;              /* the hash of the key derivation; else SHA-256 */
-    uint8_t mac;              /* bytes of the authentication code of AES-CBC: 20, 32 or 48, by SHA-1, SHA-256 or SHA-384 */
+    uint8_t tag;              /* bytes of the authentication code of others: 8 with AES-CCM-8, else 16 */
+    uint8_t mac;              /* bytes of the authentication code of AES-CBC: 20, 32 or 48, by SHA-1, SHA-256 or SHA-384; else 0 */
     bool encrypted_first;     /* AES-CBC with encrypt_then_mac */
     bool is_13;
 };
@@ -26,7 +27,7 @@ struct tls_record_keys {
 };
 
 static inline uint8_t tls_key_size(const struct tls_suite *suite) {
-    return suite->kind == TLS_AES_128_GCM || suite->kind == TLS_AES_128_CBC ? 16 : 32;
+    return suite->kind == TLS_AES_128_GCM || suite->kind == TLS_AES_128_CBC || suite->kind == TLS_AES_128_CCM ? 16 : 32;
 }
 
 /* Whether records with a cipher suite can be opened. `version`: 0x0303 or 0x0304; those before derive keys with other hashes. */
@@ -40,9 +41,12 @@ static inline bool tls_suite_of(struct tls_suite *suite, uint16_t number, uint16
                   : strstr(name, "CHACHA20_POLY1305")  ? TLS_CHACHA20_POLY1305
                   : strstr(name, "AES_128_CBC")        ? TLS_AES_128_CBC
                   : strstr(name, "AES_256_CBC")        ? TLS_AES_256_CBC
+                  : strstr(name, "AES_128_CCM")        ? TLS_AES_128_CCM
+                  : strstr(name, "AES_256_CCM")        ? TLS_AES_256_CCM
                                                        : TLS_AEAD_UNKNOWN;
     suite->sha384 = strstr(name, "SHA384");
-    if (suite->kind >= TLS_AEADS)
+    suite->tag = strstr(name, "CCM_8") ? TLS_TAG / 2 : TLS_TAG;
+    if (suite->kind == TLS_AES_128_CBC || suite->kind == TLS_AES_256_CBC)
         suite->mac = suite->sha384 ? 48 : strstr(name, "SHA256") ? 32 : 20;
     return suite->kind != TLS_AEAD_UNKNOWN && !(suite->is_13 && suite->mac);
 }
@@ -95,7 +99,7 @@ static inline bool tls_keys_12(struct tls_crypto *crypto, const struct tls_suite
 
 /* The bytes by which a record is longer than its content; of TLS 1.3 without padding. Not of AES-CBC, which always has some. */
 static inline uint32_t tls_record_extra(const struct tls_suite *suite) {
-    return TLS_TAG + (suite->is_13 ? 1 : suite->kind == TLS_CHACHA20_POLY1305 ? 0 : TLS_EXPLICIT);
+    return suite->tag + (suite->is_13 ? 1 : suite->kind == TLS_CHACHA20_POLY1305 ? 0 : TLS_EXPLICIT);
 }
 
 /* The same as tls_record_open, of AES-CBC. */
@@ -120,13 +124,32 @@ static inline int64_t tls_record_open_cbc(struct tls_crypto *crypto, const struc
     return size;
 }
 
+/* Decrypts `size` bytes, which the tag follows, into `out`, and tests that they and those of `with` are authentic. */
+static inline bool tls_aead_open(struct tls_crypto *crypto, const struct tls_suite *suite, const uint8_t *key, const uint8_t *nonce,
+                                 const uint8_t *with, int with_size, const uint8_t *at, uint32_t size, uint8_t *out) {
+    uint8_t tag[TLS_TAG];
+    int more = 0, some = 0;
+    void *context = crypto->cipher[suite->kind];
+    memcpy(tag, at + size, suite->tag);
+    if (suite->kind == TLS_AES_128_CCM || suite->kind == TLS_AES_256_CCM)   /* EVP has the lengths first, and one call for all bytes */
+        return crypto->control(context, EVP_SET_IV_LENGTH, TLS_IV, NULL) == 1 &&
+               crypto->control(context, EVP_SET_TAG, suite->tag, tag) == 1 &&
+               crypto->decrypt_init(context, NULL, NULL, key, nonce) == 1 &&
+               crypto->decrypt_update(context, NULL, &more, NULL, (int)size) == 1 &&
+               crypto->decrypt_update(context, NULL, &more, with, with_size) == 1 &&
+               crypto->decrypt_update(context, out, &some, at, (int)size) == 1;
+    return crypto->decrypt_init(context, NULL, NULL, key, nonce) == 1 &&
+           crypto->decrypt_update(context, NULL, &more, with, with_size) == 1 &&
+           (!size || crypto->decrypt_update(context, out, &some, at, (int)size) == 1) &&
+           crypto->control(context, EVP_SET_TAG, TLS_TAG, tag) == 1 && crypto->decrypt_final(context, out + some, &more) == 1;
+}
+
 /* Opens a record into `out`, which has room for `length` bytes, and sets `type` to that of its content. Returns the length of
  * the content; -1: it is not authentic. `head` is followed by `length` bytes. */
 static inline int64_t tls_record_open(struct tls_crypto *crypto, const struct tls_suite *suite, struct tls_record_keys *keys,
                                       const uint8_t *head, uint32_t length, uint8_t *out, uint8_t *type) {
     const uint8_t *at = head + TLS_RECORD_HEAD;
-    uint8_t nonce[TLS_IV], with[13], tag[TLS_TAG];
-    int more = 0, some = 0;
+    uint8_t nonce[TLS_IV], with[13];
     bool is_explicit = !suite->is_13 && suite->kind != TLS_CHACHA20_POLY1305;
     *type = head[0];
     if (suite->mac)
@@ -137,7 +160,7 @@ static inline int64_t tls_record_open(struct tls_crypto *crypto, const struct tl
     if (is_explicit)
         memcpy(nonce + TLS_IV - TLS_EXPLICIT, at, TLS_EXPLICIT);
     at += is_explicit ? TLS_EXPLICIT : 0;
-    uint32_t size = (uint32_t)(head + TLS_RECORD_HEAD + length - at) - TLS_TAG;
+    uint32_t size = (uint32_t)(head + TLS_RECORD_HEAD + length - at) - suite->tag;
     for (unsigned i = 0; i < 8; i++) {
         with[i] = (uint8_t)(keys->sequence >> 8 * (7 - i));
         nonce[TLS_IV - 8 + i] ^= is_explicit ? 0 : with[i];
@@ -145,12 +168,8 @@ static inline int64_t tls_record_open(struct tls_crypto *crypto, const struct tl
     memcpy(with + 8, head, TLS_RECORD_HEAD);
     with[11] = (uint8_t)(size >> 8);
     with[12] = (uint8_t)size;
-    memcpy(tag, at + size, TLS_TAG);
-    void *context = crypto->cipher[suite->kind];
-    if (crypto->decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
-        crypto->decrypt_update(context, NULL, &more, suite->is_13 ? head : with, suite->is_13 ? TLS_RECORD_HEAD : (int)sizeof with) != 1 ||
-        (size && crypto->decrypt_update(context, out, &some, at, (int)size) != 1) ||
-        crypto->control(context, EVP_SET_TAG, TLS_TAG, tag) != 1 || crypto->decrypt_final(context, out + some, &more) != 1)
+    if (!tls_aead_open(crypto, suite, keys->key, nonce, suite->is_13 ? head : with, suite->is_13 ? TLS_RECORD_HEAD : (int)sizeof with, at,
+                       size, out))
         return -1;
     keys->sequence++;
     if (!suite->is_13)

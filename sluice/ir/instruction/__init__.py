@@ -60,6 +60,7 @@ from sluice.ir.instruction.sequences import (
     ForwardSeq,
     FullSeq,
     GiveUpSeq,
+    InitPacketData,
     InOrder,
     InsertNext,
     InsertSeq,
@@ -92,9 +93,16 @@ from sluice.ir.instruction.terminators import (
     Terminator,
 )
 
+INSERTS_PACKET = (InsertNext, InsertSeq)
+"""Instructions that insert the bytes of the current packet into a sequence."""
+USES_PACKET = (WaitingSeq, Assemble, SettleSeq, Drain, EndInst, DestroyInst)
+"""Instructions that use these bytes, if they were inserted."""
+
 __all__ = [
     "GRAPHS",
+    "INSERTS_PACKET",
     "INSTRUCTIONS",
+    "USES_PACKET",
     "AcknowledgeSeq",
     "AddAlias",
     "Again",
@@ -126,6 +134,7 @@ __all__ = [
     "Goto",
     "InOrder",
     "InWindow",
+    "InitPacketData",
     "InsertNext",
     "InsertSeq",
     "Instruction",

@@ -24,11 +24,12 @@ class Dropped(Instruction):
 
 @effects(reads=(R.CONTEXT,))
 class TooDeep(Instruction):
-    """Whether the maximum number of layers is nested. A packet for the next layer is then counted and goes no
+    """Whether the maximum number of layers is nested for one of `layer`. A packet for it is then counted and goes no
     further.
     """
 
     target: Reg = write()
+    layer: str
 
 
 @effects(reads=(R.PACKET, R.CONTEXT))

@@ -116,6 +116,13 @@ class ForwardSeq(Instruction):
     units: Expr = read()
 
 
+@effects(writes=(R.SEQUENCE,), sequence=True)
+class InitPacketData(Instruction):
+    """Initialise the record of the current packet's bytes, which InsertNext and InsertSeq set: nothing is inserted yet.
+    Without this instruction, the record is initialised before the graph. Only in main graphs.
+    """
+
+
 @effects(writes=(R.SEQUENCE, R.COUNTERS), instance=True, sequence=True)
 class InsertSeq(Instruction):
     """Insert `data` at `position`. It takes `units` of sequence space."""

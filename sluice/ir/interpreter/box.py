@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from sluice.ir.graph import GAVE_UP, INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
 from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
 from sluice.ir.interpreter.holders import Holders
-from sluice.ir.interpreter.messages import MEMORY, Messages
+from sluice.ir.interpreter.messages import BUNDLE, MEMORY, WORK, Messages
 from sluice.ir.interpreter.native import NativeWorker, OfContext
 from sluice.ir.interpreter.observer import Observer
 from sluice.ir.interpreter.sequence import Sequence
@@ -50,14 +50,19 @@ class LayerState:
     lost: Code | None = None
 
 
-WORK = 2048
+WORK_MOST = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
+BUNDLE_MOST = 12
+"""The same of messages that are bundled."""
+BUNDLE_MORE = 4
+"""As many of these does a message count more if it is held, and for each instance that it begins."""
 
 
 @dataclass(slots=True)
 class Box:
     """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table. `time`:
-    of the packet being processed. work: messages that were cut from it, at most `work_most`.
+    of the packet being processed. work: messages that were cut from it, at most `work_most`; bundled: those of them
+    that are, at most `bundle_most`.
     """
 
     program: Program
@@ -71,9 +76,12 @@ class Box:
     now: int = 0
     time: int = 0
     work: int = 0
-    work_most: int = WORK
+    work_most: int = WORK_MOST
+    bundled: int = 0
+    bundle_most: int = BUNDLE_MOST
     created: int = 0
     too_deep: int = 0
+    too_many_records: int = 0
     contexts_gave_up: int = 0
     holders: Holders = field(default_factory=Holders)
     events: list[Event] = field(default_factory=lambda: [])
@@ -83,10 +91,9 @@ class Box:
 
     def enter(self, name: str, unit: Bytes, context: Context, depth: int, stream: Stream | None = None) -> None:
         """Run a layer on a unit, a message of `stream` where it takes such, unless layers are nested too deep."""
-        if depth > self.program.depth:
-            self.too_deep += 1
-            return
         layer = self.layers[name]
+        if not self.may_enter(layer, depth):
+            return
         layer.counters["packets"] += 1
         layer.counters["bytes"] += unit[1]
         frame = Frame(unit, context, depth, stream)
@@ -101,6 +108,20 @@ class Box:
         if self.observer is not None:
             self.observer.left(layer)
         self.path.pop()
+
+    def is_too_deep(self, layer: LayerState, depth: int) -> bool:
+        """Whether a layer may not be the one at `depth`, from 1, of a packet."""
+        return depth > (self.program.deepest if layer.program.record else self.program.depth)
+
+    def may_enter(self, layer: LayerState, depth: int) -> bool:
+        """Whether a packet may enter a layer as its layer number `depth`, from 1; counts it if not."""
+        if not self.is_too_deep(layer, depth):
+            return True
+        if layer.program.record:
+            self.too_many_records += 1
+        else:
+            self.too_deep += 1
+        return False
 
     def enter_again(self, layer: LayerState, unit: Bytes, frame: Frame) -> None:
         """Run a layer again, on another unit, in place of the pass that `frame` is of."""
@@ -273,14 +294,25 @@ class Box:
         lifetime = layer.lifetimes[timeout]
         instance.deadline = min(self.now + lifetime, NEVER) if lifetime else NEVER
 
-    def may_work(self) -> bool:
-        """Whether one more message may be cut from the current packet."""
+    def exceeded(self, layer: LayerState) -> int | None:
+        """The cause why no other message for a layer may be cut from the current packet; None if one may."""
+        if self.work >= self.work_most:
+            return WORK
         self.work += 1
-        return self.work <= self.work_most
+        if not layer.program.bundled:
+            return None
+        if self.bundled >= self.bundle_most:
+            return BUNDLE
+        self.bundled += 1
+        return None
+
+    def begin_work(self) -> None:
+        """A packet, or what takes the place of one, has caused no messages yet."""
+        self.work = self.bundled = 0
 
     def give_up(self) -> None:
         """The longest holder gives up what it holds, between two packets."""
-        self.work = 0
+        self.begin_work()
         holder = self.holders.oldest
         if isinstance(holder, Messages):
             self.layers[holder.taker].counters[GAVE_UP] += 1
@@ -318,7 +350,7 @@ class Box:
         users = {name: self._user(name) for name in self.tables}
         rounds = 0
         while any(table.live for table in self.tables.values()):
-            depth = 0 if rounds < self.program.depth else self.program.depth
+            depth = 0 if rounds < self.program.depth else self.program.deepest
             rounds += 1
             for name, table in self.tables.items():
                 slot = 0
@@ -326,7 +358,7 @@ class Box:
                     instance = table.slots[slot]
                     if instance is not None:
                         reason = TIMEOUT if instance.expired(self.now) else EOF
-                        self.work = 0
+                        self.begin_work()
                         self.end_other(users[name], instance, reason, depth)
                     slot += 1
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from sluice.ir import instruction as ir
-from sluice.ir.interpreter.box import Box, Event
+from sluice.ir.graph import HELD
+from sluice.ir.interpreter.box import BUNDLE_MORE, Box, Event
 from sluice.ir.interpreter.compiler import Compiler, makes
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string, value
 from sluice.ir.interpreter.frame import Frame, Operation, Stream
 from sluice.ir.interpreter.messages import Taker, cut_packet
+from sluice.ir.interpreter.value import Bytes
 
 
 @makes(ir.Call)
@@ -59,8 +63,8 @@ def _dropped(instruction: ir.Dropped, compiler: Compiler) -> Operation:
 
 @makes(ir.TooDeep)
 def _too_deep(instruction: ir.TooDeep, compiler: Compiler) -> Operation:
-    box, put = compiler.box, set_number(instruction.target)
-    return lambda frame: put(frame, frame.depth >= box.program.depth)
+    box, name, put = compiler.box, instruction.layer, set_number(instruction.target)
+    return lambda frame: put(frame, box.is_too_deep(box.layers[name], frame.depth + 1))
 
 
 @makes(ir.NextMessages)
@@ -70,10 +74,8 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
 
     def operation(frame: Frame) -> None:
         messages, (data, length), at = frame.current.messages[side(frame)], sdu(frame), offset(frame)
-        deep = frame.depth >= box.program.depth
-        if deep:
-            box.too_deep += 1
-        else:
+        deep = not box.may_enter(box.layers[name], frame.depth + 1)
+        if not deep:
             messages.take(data, at, _taker(box, name, frame, side(frame)))
         if deep or len(data) < length:
             messages.gap(at + length)
@@ -86,13 +88,27 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
     box, name, sdu, side = compiler.box, cut.layer, string(cut.sdu), number(cut.side)
 
     def operation(frame: Frame) -> None:
-        if frame.depth >= box.program.depth:
-            box.too_deep += 1
+        layer = box.layers[name]
+        if not box.may_enter(layer, frame.depth + 1):
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
-        cut_packet(sdu(frame), box.layers[name].counters, _sender(box, name, frame, stream), box.may_work)
+        cut_packet(sdu(frame), layer.counters, _bundled(box, name, frame, stream), lambda: box.exceeded(layer))
 
     return operation
+
+
+def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
+    """The same as _sender. Messages that are bundled, and are held or begin instances, count for more."""
+    taker, layer = _sender(box, name, frame, stream), box.layers[name]
+    if not layer.program.bundled:
+        return taker
+
+    def deliver(unit: Bytes) -> None:
+        before = box.created + layer.counters.get(HELD, 0)
+        taker.deliver(unit)
+        box.bundled += BUNDLE_MORE * (box.created + layer.counters.get(HELD, 0) - before)
+
+    return dataclasses.replace(taker, deliver=deliver)
 
 
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:

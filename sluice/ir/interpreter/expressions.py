@@ -120,6 +120,10 @@ def _binary(expression: Binary) -> Number:
         if operator == "|":
             return lambda frame: (left(frame) | right(frame)) & mask
         return lambda frame: (left(frame) ^ right(frame)) & mask
+    if operator == "&&":
+        return lambda frame: 1 if left(frame) and right(frame) else 0
+    if operator == "||":
+        return lambda frame: 1 if left(frame) or right(frame) else 0
     if operator in _COMPARE and not serial:
         apply = _COMPARE[operator]
         if isinstance(expression.right, Const):

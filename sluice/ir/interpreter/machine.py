@@ -5,8 +5,16 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from sluice.ir.graph import CONTEXTS_GAVE_UP, GATHERED, LayerProgram, Program, alias_tables
-from sluice.ir.interpreter.box import WORK, Box, Event, LayerState
+from sluice.ir.graph import (
+    CONTEXTS_GAVE_UP,
+    GATHERED,
+    TOO_DEEP,
+    TOO_MANY_RECORDS,
+    LayerProgram,
+    Program,
+    alias_tables,
+)
+from sluice.ir.interpreter.box import BUNDLE_MOST, WORK_MOST, Box, Event, LayerState
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
 from sluice.ir.interpreter.native import native_workers
@@ -39,14 +47,15 @@ class Interpreter:
         idle: float | None = None,
         lifetime: float | None = None,
         max_instances: int = 1 << 20,
-        work: int = WORK,
+        work: int = WORK_MOST,
+        bundle: int = BUNDLE_MOST,
         library: Path | None = None,
         natives: dict[str, str] | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.program = program
         workers = native_workers(program.natives, library, natives or {})
-        self._box = Box(program, natives=workers, observer=observer, work_most=work)
+        self._box = Box(program, natives=workers, observer=observer, work_most=work, bundle_most=bundle)
         for worker in workers.values():
             worker.holders = self._box.holders
         for layer in program.layers.values():
@@ -77,7 +86,7 @@ class Interpreter:
         self._roots = dict(program.roots)
         self._gathered = {slot.name: 0 for slot in program.slots if slot.name.startswith(GATHERED)}
         self._counts = {"packets": 0, "bytes": 0, "unknown link type": 0}
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + CALLS_PER_LAYER * program.depth))
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + CALLS_PER_LAYER * program.deepest))
 
     @property
     def events(self) -> list[Event]:
@@ -93,14 +102,15 @@ class Interpreter:
     def box(self) -> dict[str, int]:
         """The counters of the whole."""
         natives = {CONTEXTS_GAVE_UP: self._box.contexts_gave_up} if self._box.natives else {}
-        return {**self._counts, "too deep": self._box.too_deep, **natives}
+        records = {TOO_MANY_RECORDS: self._box.too_many_records} if self.program.records else {}
+        return {**self._counts, TOO_DEEP: self._box.too_deep, **records, **natives}
 
     def packet(self, data: bytes, time_ns: int, link_type: int = 1, length: int | None = None) -> None:
         """A packet of `length` bytes on the wire, of which `data` was captured, arrives at `time_ns`."""
         length = len(data) if length is None else length
         self._box.now = max(self._box.now, time_ns)
         self._box.time = time_ns
-        self._box.work = 0
+        self._box.begin_work()
         self._counts["packets"] += 1
         self._counts["bytes"] += length
         root = self._roots.get(link_type, self._roots.get(None))

@@ -10,7 +10,7 @@ from sluice.ir.interpreter.holders import Holders
 from sluice.ir.interpreter.value import Bytes
 
 FOUND, LOST, SEARCHING, OVER = range(4)
-LIMIT, GAP, MALFORMED_CAUSE, CLOSE, SHORT, SNAPLEN, MEMORY, WORK = range(8)
+LIMIT, GAP, MALFORMED_CAUSE, CLOSE, SHORT, SNAPLEN, MEMORY, WORK, BUNDLE = range(9)
 
 INCOMPLETE = 0
 MALFORMED, TOO_LONG, CUT = ((1 << 64) - number for number in (1, 2, 3))
@@ -32,17 +32,18 @@ class Taker:
     resyncs: bool
 
 
-def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker, may_go_on: Callable[[], bool]) -> None:
-    """Cut what a packet brings into messages; nothing is kept. `may_go_on`: whether the packet may have another one."""
+def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker, exceeded: Callable[[], int | None]) -> None:
+    """Cut what a packet brings into messages; nothing is kept. `exceeded`: why the packet may have no other one."""
     whole, lost = CUT_BYTES
     data, length = sdu
     counters[whole] += length
     at = 0
     while at < length:
         rest = data[at:], length - at
-        if not may_go_on():
+        cause = exceeded()
+        if cause is not None:
             counters[lost] += rest[1]
-            taker.lost(at, rest[1], WORK)
+            taker.lost(at, rest[1], cause)
             return
         found = taker.frame(rest, 0)
         if not 1 <= found <= rest[1]:

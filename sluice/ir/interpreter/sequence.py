@@ -117,7 +117,7 @@ class Sequence(SequencePlace):
         """
         if self.rules.limit:
             return self.rules.limit
-        return min(HOLD, max(self.window, HOLD_LEAST)) if self.heard else HOLD
+        return min(HOLD, max(self.window, HOLD_LEAST)) if self.has_edge else HOLD
 
     def full(self, position: int) -> bool:
         """Whether `position` is beyond `next`, and there are as many records as there may be."""

@@ -106,6 +106,11 @@ def _insert(insert: ir.InsertSeq, compiler: Compiler) -> Operation:
     return operation
 
 
+@makes(ir.InitPacketData)
+def _init_packet_data(_: ir.InitPacketData, __: Compiler) -> Operation:
+    return lambda _: None  # a sequence of the interpreter copies what is inserted
+
+
 @makes(ir.InsertNext)
 def _insert_next(insert: ir.InsertNext, compiler: Compiler) -> Operation:
     sequence, position, put = sequence_of(insert.side), number(insert.position), set_number(insert.target)

@@ -22,7 +22,7 @@ def holding(operation: Callable[Concatenate[Own, P], R]) -> Callable[Concatenate
     """An operation after which the sequence may hold memory that it did not hold before, or none any more."""
 
     @wraps(operation)
-    def noted(self: Own, *arguments: P.args, **named: P.kwargs) -> R:
+    def registered(self: Own, *arguments: P.args, **named: P.kwargs) -> R:
         result = operation(self, *arguments, **named)
         if self.holds:
             self.holders.enter(self)
@@ -30,7 +30,7 @@ def holding(operation: Callable[Concatenate[Own, P], R]) -> Callable[Concatenate
             self.holders.leave(self)
         return result
 
-    return noted
+    return registered
 
 
 class SequencePlace:
@@ -56,7 +56,7 @@ class SequencePlace:
         self.records: list[Record] = []  # by position, then arrival
         self.history: bytearray = bytearray()  # the last delivered bytes of an unbroken run
         self.history_end: int = 0
-        self.heard = False  # what the receiver says is known
+        self.has_edge = False  # what the receiver says is known
         self.edge: int = 0  # the farthest position that it has offered to take
         self.window: int = 0  # the largest window that it has offered
         self.received: int = 0  # the farthest position before which it has received everything
@@ -75,7 +75,7 @@ class SequencePlace:
     def _unhold(self) -> None:
         """What the receiver says is forgotten with the last of what is held, and so is how long it has waited."""
         if not self.holds:
-            self.heard = self.armed = False
+            self.has_edge = self.armed = False
             self.moments = []
 
     @property
@@ -191,12 +191,12 @@ class SequencePlace:
             return False
         window = (edge - received) & ((1 << self.rules.width) - 1)
         to = self.position(received)
-        if not self.heard or signed(self.edge - (to + window)) < 0:
+        if not self.has_edge or signed(self.edge - (to + window)) < 0:
             self.edge = (to + window) & MASK
-        self.window = max(self.window, window) if self.heard else window
-        if not self.heard or signed(self.received - to) < 0:
+        self.window = max(self.window, window) if self.has_edge else window
+        if not self.has_edge or signed(self.received - to) < 0:
             self.received = to
-        self.heard = True
+        self.has_edge = True
         beyond = self._beyond()
         if beyond is None or beyond.position == self.next or signed(self.received - self.next) <= 0:
             self.armed = False
@@ -233,8 +233,8 @@ class SequencePlace:
         if not self.holds:
             return 0, 0, 0
         if self.delivered == self.next and self.rules.bounded:
-            most = self._distance(self.next) + (self.window if self.heard else FAR)
-            if self.heard:
+            most = self._distance(self.next) + (self.window if self.has_edge else FAR)
+            if self.has_edge:
                 most = max(most, signed(self.edge - self.delivered))
             if self.pieces and self._distance(self.pieces[0].position) > most:
                 self.unplaced[2] += self.held_bytes

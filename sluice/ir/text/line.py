@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from sluice.ir.expression import ARITHMETIC, COMPARISONS, Reg
+from sluice.ir.expression import ARITHMETIC, COMPARISONS, LOGICAL, Reg
 from sluice.lang.where import NOWHERE, Where
 
 _WORD = r"""[^\s,:;'"\\()]+"""
@@ -17,9 +17,9 @@ STRING = r"'(?:[^'\\]|\\.)*'"
 
 _TOKEN = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>\d+)|(?P<name>[^\W\d][\w.*#@]*)"
-    r"|(?P<operator><<|>>|==|!=|<=|>=|[-+*/%&|^<>])(?:\.(?P<serial>\d+))?|(?P<mark>[()\[\],:#=]))"
+    r"|(?P<operator><<|>>|==|!=|<=|>=|&&|\|\||[-+*/%&|^<>])(?:\.(?P<serial>\d+))?|(?P<mark>[()\[\],:#=]))"
 )
-OPERATORS = frozenset(ARITHMETIC + COMPARISONS)
+OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
 _REST = re.compile(r"\s*(?:; ?(?P<comment>.*))?")
 _FLOAT = re.compile(r"\s*((?:\d+\.?\d*(?:e[-+]?\d+)?)|inf)")
 

@@ -9,6 +9,7 @@ from typing import cast
 
 from sluice.ir.expression import NAME, Expr, Reg, quote, show
 from sluice.ir.graph import (
+    PREFETCH_MOST,
     EventShape,
     Graph,
     InstanceLayout,
@@ -111,6 +112,7 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
         out.append("  carried")
     if layer.resyncs:
         out.append("  resyncs")
+    out += [f"  {word}" for word, holds in (("record", layer.record), ("bundled", layer.bundled)) if holds]
     out += [_event(shape, lines) for shape in layer.events.values()]
     graphs = [
         ("" if kind == MAIN else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()
@@ -189,8 +191,13 @@ def _native_shape(shape: NativeShape) -> str:
 def print_program(program: Program, lines: bool = True) -> str:
     """A whole program."""
     roots = ", ".join(f"{'any' if kind is None else kind} -> {_name(name)}" for kind, name in program.roots)
-    head = f"program {_name(program.name)} ({roots}), at most {program.depth} layers\n"
+    head = f"program {_name(program.name)} ({roots}), at most {program.depth} layers"
+    head += f" and {program.records} records\n" if program.records else "\n"
     if program.slots:
         head += f"  slots ({', '.join(map(_type, program.slots))})\n"
+    if program.prefetch != PREFETCH_MOST:
+        head += f"  prefetch {program.prefetch} bytes\n"
+    if program.pending_lazily:
+        head += "  pending lazily\n"
     head += "".join(f"{line}\n" for module in program.natives for line in _native(module))
     return head + "\n" + "\n".join(print_layer(layer, lines) for layer in program.layers.values())

@@ -74,6 +74,9 @@ def _program(lines: Lines) -> Program:
         line.words(",", "at", "most")
         program = Program(name, {}, tuple(roots), (), line.number())
         line.expect("layers")
+        if line.take("and"):
+            program.records = line.number()
+            line.expect("records")
         line.end()
     for number, text in lines[1:]:
         with in_line(number):
@@ -85,9 +88,16 @@ def _program(lines: Lines) -> Program:
             elif text.startswith(" ") and line.take("slots") and not program.slots:
                 line.expect("(")
                 program.slots = tuple(line.registers(")"))
+            elif text.startswith(" ") and line.take("prefetch"):
+                program.prefetch = line.number()
+                line.expect("bytes")
+            elif text.startswith(" ") and line.take("pending"):
+                line.expect("lazily")
+                program.pending_lazily = True
             else:
                 raise IrSyntaxError(
-                    "expected one line 'slots (REGISTERS)', lines 'native NAME of PATH', then layers, "
+                    "expected one line 'slots (REGISTERS)', 'prefetch NUMBER bytes' or 'pending lazily', lines 'native "
+                    "NAME of PATH', then layers, "
                     f"not '{text.strip()}'"
                 )
             line.end()
@@ -330,6 +340,14 @@ def _resyncs(layer: LayerProgram, line: Line) -> None:
     layer.resyncs = True
 
 
+def _record(layer: LayerProgram, line: Line) -> None:
+    layer.record = True
+
+
+def _bundled(layer: LayerProgram, line: Line) -> None:
+    layer.bundled = True
+
+
 def _carried(layer: LayerProgram, line: Line) -> None:
     layer.carried = True
 
@@ -364,6 +382,8 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "messages": _messages,
     "carried": _carried,
     "resyncs": _resyncs,
+    "record": _record,
+    "bundled": _bundled,
     "event": _event,
 }
 """The properties of a layer, by the first word of their line."""

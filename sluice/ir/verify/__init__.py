@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sluice.ir.graph import Program
+from sluice.ir.graph import PREFETCH_MOST, Program
 from sluice.ir.verify import definitions, instance, kinds, native, paths, reads, sequence, slots, structure, traces
 from sluice.ir.verify.subject import Subject, VerifyError, Whole
 
@@ -28,6 +28,9 @@ def verify(program: Program, before: Program | None = None) -> None:
     for _, name in program.roots:
         if name not in program.layers:
             raise VerifyError("structure", f"packets enter at layer '{name}', which does not exist", program.name)
+    if not 0 < program.prefetch <= PREFETCH_MOST:
+        reason = f"prefetches {program.prefetch} bytes of a packet, it must be 1 to {PREFETCH_MOST}"
+        raise VerifyError("structure", reason, program.name)
     if program is before:
         return
     known = set[int]() if before is None else _taken_over(program, before)

@@ -8,6 +8,7 @@ from typing import Any
 from sluice.ir.expression import (
     ARITHMETIC,
     COMPARISONS,
+    LOGICAL,
     MASK,
     STORED,
     Binary,
@@ -20,6 +21,7 @@ from sluice.ir.expression import (
     Reg,
     Slice,
     Sum,
+    is_bit,
     is_bytes,
 )
 from sluice.ir.instruction import Assign, Call, Instruction, Load, LoadBytes, LoadVarint, RecallKey
@@ -28,7 +30,7 @@ from sluice.ir.verify.subject import Subject
 RULE = "kinds"
 
 SPACES = ("header", "v", "temp", "local", "mark", *STORED, "slot")
-OPERATORS = frozenset(ARITHMETIC + COMPARISONS)
+OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
 
 # Operands that are bytes, not numbers.
 BYTES = {
@@ -175,6 +177,8 @@ def _expression(expression: Expr) -> str | None:
                 return f"unknown operator '{operator}'"
             if not 0 <= serial <= 64:
                 return f"serial numbers of {serial} bits"
+            if operator in LOGICAL and not (is_bit(left) and is_bit(right)):
+                return f"the operands of '{operator}' must be bits"
             return _operands((left, right))
         case Flip(operand, bits):
             if not 1 <= bits <= 64:

@@ -142,22 +142,22 @@ def twin(graph: Graph, start: str) -> str:
     return twins[start]
 
 
-def is_told(instruction: Instruction, untold: set[str]) -> bool:
+def is_determined(instruction: Instruction, undetermined: set[str]) -> bool:
     """Whether the packet alone determines what an instruction sets or decides. It does not determine registers in
-    `untold`.
+    `undetermined`.
     """
     if not isinstance(instruction, (*PURE, Terminator)):
         return False
-    return not any(reg.name in untold or reg.space in ("inst", "perm") for reg in instruction.read_registers())
+    return not any(reg.name in undetermined or reg.space in ("inst", "perm") for reg in instruction.read_registers())
 
 
-def untold(graph: Graph) -> set[str]:
+def undetermined(graph: Graph) -> set[str]:
     """The registers that the packet, with what layers below have set, does not determine."""
     found: set[str] = set()
     size = -1
     while len(found) > size:
         size = len(found)
-        found |= {reg.name for i in graph.instructions() if not is_told(i, found) for reg in i.written()}
+        found |= {reg.name for i in graph.instructions() if not is_determined(i, found) for reg in i.written()}
     return found
 
 

@@ -20,7 +20,7 @@ from typing import TypeVar
 from sluice.ir.expression import Expr, Reg, registers
 from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.instruction import Assign, Lookup, NextLayer
-from sluice.passes.analysis.blocks import untold
+from sluice.passes.analysis.blocks import undetermined
 
 T = TypeVar("T")
 
@@ -71,20 +71,20 @@ class _Sharing:
 
     def _follow(self, below: str) -> None:
         """Find what the layers above share with a layer, up to the next layer with instances on each path."""
-        told = self._told(below)
+        filled = self._filled(below)
         waiting = [(name, frozenset[str]()) for name in _above(self.layers[below])]
         seen = set(waiting)
         while waiting:
             name, overwritten = waiting.pop()
             if name in self.keys:
-                self._link(name, {slot: place for slot, place in told.items() if slot not in overwritten})
+                self._link(name, {slot: place for slot, place in filled.items() if slot not in overwritten})
                 continue
             now = overwritten | _overwritten(self.layers[name])
             more = {(above, now) for above in _above(self.layers[name])} - seen
             seen |= more
             waiting += more
 
-    def _told(self, layer: str) -> dict[str, Place]:
+    def _filled(self, layer: str) -> dict[str, Place]:
         """By slot, the places of a layer's key whose values the slots hold for the layers above."""
         filled: dict[str, list[Expr]] = defaultdict(list)
         for reg, value in _slots(self.layers[layer]):
@@ -98,9 +98,11 @@ class _Sharing:
                     found[slot] = place
         return found
 
-    def _link(self, layer: str, told: dict[str, Place]) -> None:
+    def _link(self, layer: str, filled: dict[str, Place]) -> None:
         """Join the places of a layer's key with those below that the slots on a path to it hold."""
-        linked = {p: told[part.name] for p, part in self._places(layer) if isinstance(part, Reg) and part.name in told}
+        linked = {
+            p: filled[part.name] for p, part in self._places(layer) if isinstance(part, Reg) and part.name in filled
+        }
         if not linked:
             return  # a tunnel, or an instance for each instance below
         for place, other in linked.items():
@@ -144,7 +146,7 @@ class _Sharing:
         share are omitted, and so are parts that the packet alone does not determine, such as the path that it took.
         """
         apart = {_root(self.same, place) for place in self.apart}
-        unknown = untold(self.layers[layer].main)
+        unknown = undetermined(self.layers[layer].main)
         found: dict[Place, set[Expr]] = defaultdict(set)
         for place, part in self._places(layer):
             found[_root(self.same, place)].add(part)

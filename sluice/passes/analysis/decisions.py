@@ -169,10 +169,10 @@ class Decisions:
             if isinstance(last := block.terminator, Branch):
                 found |= {reg.name for reg in registers(last.condition) if not reg.is_bytes}
         assigned = [i for i in self.graph.instructions() if isinstance(i, Assign) and not i.target.is_bytes]
-        told = [
+        known = [
             new_instance.without_sequence(layer, i) or new_instance.placed(layer, i) for i in self.graph.instructions()
         ]
-        values = [(i.target, i.value) for i in assigned] + [pair for pair in told if pair is not None]
+        values = [(i.target, i.value) for i in assigned] + [pair for pair in known if pair is not None]
         found |= {new_instance.UNSTORED.name, new_instance.EMPTY.name}
         while True:
             more = {
@@ -193,13 +193,13 @@ class Decisions:
             if not unknown and not forgets:
                 continue
             begun = [(reg, Const(value)) for reg, value in new_instance.begun(layer, instruction)]
-            told = new_instance.placed(layer, instruction)
+            placed = new_instance.placed(layer, instruction)
             empty = new_instance.without_sequence(layer, instruction)
             match instruction:
                 case Assign(target, value) if not target.is_bytes:
                     sets: list[tuple[Reg, Expr]] = [(target, value)]
                 case _:
-                    sets = [*begun] if told is None else [told]
+                    sets = [*begun] if placed is None else [placed]
             yield Step(
                 forgets,
                 new_instance.forgotten(type(instruction), True),
@@ -242,8 +242,8 @@ class Decisions:
             return
         for target, holds in ((last.yes, True), (last.no, False)):
             learned = constants.learn(last.condition, holds)
-            told = {reg: number.value for reg, number in learned.items() if isinstance(number, Const)}
-            yield target, holds, {reg: value for reg, value in told.items() if reg in self.live[target]}
+            learned_values = {reg: number.value for reg, number in learned.items() if isinstance(number, Const)}
+            yield target, holds, {reg: value for reg, value in learned_values.items() if reg in self.live[target]}
 
     def _concern(self, name: str) -> set[str]:
         """The registers that a block reads, sets or forgets, and those that are no longer live after it."""
@@ -255,8 +255,8 @@ class Decisions:
                 found |= {reg.name, *(other.name for other in registers(value))}
         if isinstance(last := self.graph.blocks[name].terminator, Branch):
             found |= {reg.name for reg in registers(last.condition)}
-        for target, _, told in self.exits[name]:
-            found |= told.keys()
+        for target, _, learned_values in self.exits[name]:
+            found |= learned_values.keys()
             found |= self.live[name] - self.live[target]
         return found
 
@@ -275,11 +275,11 @@ class Decisions:
         last = self.graph.blocks[name].terminator
         value = value_of(last.condition, now) if isinstance(last, Branch) else None
         found: list[tuple[int, Facts]] = []
-        for target, holds, told in self.exits[name]:
+        for target, holds, learned_values in self.exits[name]:
             if value is None or bool(value) == holds:
                 live = self.live[target]
-                there = {reg: held for reg, held in now.items() if reg in live} | told
-                found.append((self.number[target], self.bits(there)))
+                later = {reg: held for reg, held in now.items() if reg in live} | learned_values
+                found.append((self.number[target], self.bits(later)))
         keeps = ~self.concerning[number]  # after `bits`, which may add facts to the mask
         return [Exit(target, keeps, brings) for target, brings in found]
 

@@ -31,8 +31,8 @@ def lead(layer: LayerProgram) -> NextStateless:
 
 def fast_path_stage(program: Program) -> LayerProgram | None:
     """The layer that the last template forwards to. Packets become pending there, unless it has a stateless graph."""
-    led = templates(program)
-    return program.layers[lead(led[-1]).layer] if led else None
+    covered = templates(program)
+    return program.layers[lead(covered[-1]).layer] if covered else None
 
 
 def first_root(program: Program) -> str | None:
@@ -56,7 +56,7 @@ def is_path_implicit(program: Program) -> bool:
     """Whether the path is stored only where it is read: each template is entered by one path, and no layer defers to
     stage 2, as the deferred work would read the path before that.
     """
-    led = templates(program)
-    return len(counted_per_burst(program)) == len(led) and all(
+    covered = templates(program)
+    return len(counted_per_burst(program)) == len(covered) and all(
         layer.deferred is None for layer in program.layers.values()
     )

@@ -1,4 +1,4 @@
-"""The state of a packet that is pending for stage 2: when it is initialised, and what of it lookahead changes."""
+"""The state of a packet that is pending for stage 2: when it may be initialised, and what of it lookahead changes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def fills_slots(program: Program, layer: LayerProgram) -> bool:
     return any(reg.space == "slot" for graph in graphs for i in graph.instructions() for reg in i.written())
 
 
-def is_lazy(program: Program) -> bool:
-    """Whether the pending state is initialised lazily: only for packets that leave the fast path.
+def may_be_lazy(program: Program) -> bool:
+    """Whether the pending state may be initialised lazily: only for packets that leave the fast path.
 
     On the fast path, the end of the templates sets the layer that the packet is pending for. The stack must have no
     slots that layers add to. Its templates must not access byte slots, and lookahead after them must not read byte

@@ -110,7 +110,9 @@ class Dns:
 
 
 BROKEN_2 = frozenset({"HEAD_TOO_LONG", "TABLE_TOO_LARGE"})
-"""Errors of HTTP/2 for hostile heads. Others are those of captures, and codes with which an end resets a stream."""
+"""Errors of HTTP/2 and HTTP/3 for hostile heads. Others are those of captures, and codes of streams that are reset."""
+CAPTURED = frozenset({"GAP", "EOF", "TLS"})
+"""Errors of HTTP/1 that the capture or its key log is the reason of."""
 
 
 class Http:
@@ -151,7 +153,7 @@ class Http:
                 )
         for side in ("request", "response"):
             error = row[f"{side}_error"]
-            if error and (error in BROKEN_2 if row[f"{side}_version"] == "2" else error not in ("GAP", "EOF")):
+            if error and (error in BROKEN_2 if row[f"{side}_version"] in ("2", "3") else error not in CAPTURED):
                 self._findings.add("smuggling", f"{_ends(row)}: {side}: {error}", f"#{row['flow']}")
 
     def facts(self) -> dict[str, Any]:

@@ -109,6 +109,13 @@ class Facts:
         return facts
 
 
+class Row(dict[str, Any]):
+    """A row. Members that it lacks are null, as those of a question in a DNS message without one."""
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+
 class Rows:
     """Accepts whole lines of JSON, and forwards each row."""
 
@@ -118,7 +125,7 @@ class Rows:
     def write(self, lines: bytes) -> None:
         """Accept whole lines."""
         for line in lines.splitlines():
-            self._take(json.loads(line))
+            self._take(Row(json.loads(line)))
 
     def close(self) -> None:
         """The last row was taken."""
@@ -143,8 +150,8 @@ def _layers(counters: Mapping[str, Mapping[str, int]]) -> list[dict[str, Any]]:
 BOUNDS = {
     "connections_left_out": "connections that a log left out, as too many were open",
     "streams_left_out": "exchanges that a log left out, as too many were open",
-    "not_read": "connections with HTTP/2 that were not read",
-    "undecodable": "sides of HTTP/2 connections that were not read after a head that could not be decoded",
+    "not_read": "connections with HTTP/2 or HTTP/3 that were not read",
+    "undecodable": "sides of HTTP/2 connections, or streams of HTTP/3, not read after a head without a meaning",
     "no_memory": "events that a log left out for want of memory",
     "too_many": "messages that a log left out, as too many waited",
     "malformed": "messages that could not be read to their end",

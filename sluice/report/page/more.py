@@ -97,7 +97,7 @@ class Others:
         if row["command"]:
             self._texts["ftp"].add(visible(f"{row['command']} {row['argument'] or ''}".strip()), 1)
         anonymous = (row["user"] or "").lower() in ("anonymous", "ftp")
-        if row["command"] == "PASS" and row["reply_code"] == 230 and not anonymous:
+        if row["command"] == "PASS" and row["reply_code"] == 230 and not anonymous and not row["tls"]:
             text = f"FTP {row['src']} → {end(row['dst'], row['dport'])}: user {visible(row['user'] or '?', 60)}"
             self._findings.add("cleartext", text, f"#{row['flow']}")
 

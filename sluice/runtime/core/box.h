@@ -41,7 +41,8 @@ struct sl_box {
     const struct sl_frame *frame;   /* the packet being processed; NULL if there is none, as at the end of input */
     uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
     uint32_t max_instances;      /* of each table */
-    uint32_t work, work_most;    /* messages that were cut from the current packet, and their maximum */
+    uint32_t work, bundled;      /* messages that were cut from the current packet; those of them that are bundled */
+    uint32_t work_most, bundle_most;   /* the same at most */
     bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
     uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
@@ -54,7 +55,8 @@ struct sl_box {
     uint32_t layer_count;
     uint32_t depth;              /* number of layers that the packet is in; the current one is included only if a
                                   * function may read it */
-    uint32_t depth_most;         /* the same at most */
+    uint32_t depth_most;         /* the same at most, */
+    uint32_t deepest;            /* and at most with records */
     uint8_t path[SL_DEPTH_MOST]; /* their indices */
     struct sl_batch batch;
     const char *reporter;        /* the function of a chain that reports; NULL: figures have no function's name */
@@ -397,10 +399,15 @@ SL_COLD bool sl_options_fit(const struct sl_options *options) {
     return false;
 }
 
-/* The number of layers that one packet of a stack may pass, whose own limit is `most`. */
-SL_COLD uint32_t sl_depth(const struct sl_options *options, uint32_t most) {
-    uint64_t depth = options->depth > SL_DEPTH_LEAST ? options->depth : SL_DEPTH_LEAST;
-    return options->depth ? (uint32_t)sl_min(depth, most) : most;
+/* Sets the numbers of layers, and of records besides, that one packet may pass; `depth` and `records` are those of the
+ * stack. */
+SL_COLD void sl_bound_depth(struct sl_box *box, const struct sl_options *options, uint32_t depth, uint32_t records) {
+    if (options->depth)
+        depth = (uint32_t)sl_min(sl_max(options->depth, SL_DEPTH_LEAST), SL_DEPTH_MOST - 1);
+    if (options->records && records)
+        records = (uint32_t)sl_min(options->records, SL_DEPTH_MOST - 1);
+    box->depth_most = depth;
+    box->deepest = (uint32_t)sl_min(depth + records, SL_DEPTH_MOST - 1);
 }
 
 /* Allocates the memory of a box; its counters and timeouts belong to the stack. Returns 0, or -1 if there is not enough
@@ -437,6 +444,7 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     }
     box->pool.hold = options->hold ? options->hold : SL_HOLD;
     box->work_most = options->work ? options->work : SL_WORK;
+    box->bundle_most = options->bundle ? options->bundle : SL_BUNDLE;
     box->seed = options->seed;
     return 0;
 }

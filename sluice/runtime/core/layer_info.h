@@ -8,7 +8,7 @@
 /* Why an instance ended, why bytes are not forwarded to the next layer, and why they were given up: the numbers of
  * END_REASONS, DROP_REASONS and GAP_CAUSES in the language. */
 enum sl_end_reason { SL_END_ACCEPT, SL_END_TIMEOUT, SL_END_REUSED, SL_END_EVICTED, SL_END_EOF, SL_END_LIMIT };
-enum sl_drop_reason { SL_DROP_TOO_DEEP, SL_DROP_NESTED_IN_ITSELF, SL_DROP_NO_INSTANCE };
+enum sl_drop_reason { SL_DROP_TOO_DEEP, SL_DROP_NESTED_IN_ITSELF, SL_DROP_NO_INSTANCE, SL_DROP_RECORDS };
 enum sl_gap_cause {
     SL_GAP_LIMIT, SL_GAP_TIMEOUT, SL_GAP_CLOSE, SL_GAP_SNAPLEN, SL_GAP_SKIPPED, SL_GAP_ACKNOWLEDGED, SL_GAP_MEMORY
 };

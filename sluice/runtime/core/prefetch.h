@@ -53,7 +53,7 @@ struct sl_lookahead {
                         * the next group */
     uint32_t others;   /* so many first packets of the group need other prefetches besides those for `each` */
     uint32_t count;    /* entries of `wanted` */
-    const struct sl_wanted *predicted, *held, *led;   /* the first entry whose instance has not been prefetched; whose
+    const struct sl_wanted *predicted, *held, *indexed;   /* the first entry whose instance has not been prefetched; whose
                                                       * held data; and what that points to */
     struct sl_wanted wanted[SL_WANTED_MAX + 1];     /* in the order of packets; a sentinel for no packet follows the
                                                      * last one */
@@ -131,7 +131,7 @@ SL_PREFETCH void sl_lookahead_group(struct sl_lookahead *lookahead, const struct
 /* Stage 1 of the group is finished: no more look-ups are recorded. `held_much`: see struct sl_lookahead. */
 static inline void sl_lookahead_stage2(struct sl_lookahead *lookahead, bool held_much) {
     lookahead->wanted[lookahead->count].packet = UINT32_MAX;
-    lookahead->predicted = lookahead->held = lookahead->led = lookahead->wanted;
+    lookahead->predicted = lookahead->held = lookahead->indexed = lookahead->wanted;
     lookahead->held_much = held_much;
     lookahead->others = held_much || lookahead->count ? SL_GROUP : lookahead->headers;
     lookahead->plain = held_much || lookahead->count || lookahead->apart ? 0 : lookahead->headers;
@@ -187,8 +187,8 @@ static inline void sl_lookahead_lead(const struct sl_table *table, size_t packet
 SL_COLD void sl_lookahead_held(struct sl_lookahead *lookahead, size_t i) {
     for (; lookahead->held < lookahead->predicted && lookahead->held->packet <= i + SL_HELD_LEAD; lookahead->held++)
         sl_lookahead_hold(lookahead->held->table, lookahead->held->packet);
-    for (; lookahead->led < lookahead->held && lookahead->led->packet <= i + SL_INDEX_LEAD; lookahead->led++)
-        sl_lookahead_lead(lookahead->led->table, lookahead->led->packet);
+    for (; lookahead->indexed < lookahead->held && lookahead->indexed->packet <= i + SL_INDEX_LEAD; lookahead->indexed++)
+        sl_lookahead_lead(lookahead->indexed->table, lookahead->indexed->packet);
 }
 
 /* The same for the table of `each`. */

@@ -1,6 +1,6 @@
-/* What is done to all tables of a box alike, while no packet is processed: they are opened and closed, a tick ends what
- * has expired, and the end of input ends all instances. Generated code describes its tables and timeouts by constants;
- * for the sweep and eviction of one table it names the description, so that the C compiler knows what is in it. */
+/* Operations on all tables of a box, while no packet is processed: open, close, end expired instances in a tick, and end
+ * all instances at the end of input. Generated code describes its tables and timeouts by constant descriptors. For the
+ * sweep and the eviction of one table it passes the descriptor by name, so that the C compiler folds its members. */
 #ifndef SL_TABLES_H
 #define SL_TABLES_H
 
@@ -9,23 +9,23 @@
 
 /* A table of instances. Offsets are in the stack's box. */
 struct sl_table_info {
-    const char *no_space;        /* why the box does not open, where there is no address space for it */
+    const char *no_space;        /* the error text if there is no address space for it */
     size_t table;                /* offset of the struct sl_table */
-    size_t sweep, hand;          /* offsets of its struct sl_sweep, and of the slot (uint32_t) where eviction goes on */
+    size_t sweep, hand;          /* offsets of its struct sl_sweep, and of the slot (uint32_t) where eviction continues */
     size_t messages;             /* offset of the struct sl_messages_array; 0: no layer takes messages from it */
     uint32_t instance_bytes, key_words;
-    uint32_t most;               /* instances at most, whatever the options say; 0: no such bound */
+    uint32_t most;               /* maximum number of instances, besides that of the options; 0: none */
     uint32_t sides;              /* of its streams, each with a struct sl_sequence; 0: it has none */
     uint32_t sequences_at;       /* offset of the first of these in an instance, if stage 1 prefetches them; else 0 */
     uint32_t busy;               /* offset in an instance of a byte that is set while it must not end; 0: there is none */
-    /* Ends an instance that is not the current packet's, and removes it. */
+    /* Ends and removes an instance other than that of the current packet. */
     void (*end)(struct sl_box *box, struct sl_instance *instance, uint64_t reason);
 };
 
 enum sl_timeout_kind {
-    SL_TIMEOUT_OWN,        /* of a state, as the description says */
-    SL_TIMEOUT_GENERAL,    /* of a layer: options may set another one for all layers (idle) */
-    SL_TIMEOUT_LIFETIME,   /* of an instance from its creation on, which options may set */
+    SL_TIMEOUT_OWN,        /* of a state, from the description */
+    SL_TIMEOUT_GENERAL,    /* of a layer; the option `idle` replaces it in all layers */
+    SL_TIMEOUT_LIFETIME,   /* of an instance, counted from its creation; options may replace it */
 };
 
 /* A timeout of a layer. */
@@ -47,7 +47,7 @@ static inline struct sl_messages_array *sl_messages_of(struct sl_box *box, const
     return (struct sl_messages_array *)(void *)((char *)box + info->messages);
 }
 
-/* Opens all tables. Returns NULL, or why that is not possible; what is open then is left to sl_tables_close. */
+/* Opens all tables. Returns NULL, or an error text; then sl_tables_close closes those that are open. */
 SL_COLD const char *sl_tables_open(struct sl_box *box, const struct sl_table_info *infos, uint32_t count,
                                    const struct sl_options *options) {
     for (const struct sl_table_info *info = infos; info < infos + count; info++) {
@@ -80,7 +80,7 @@ SL_COLD void sl_timeouts_set(struct sl_box *box, const struct sl_timeout_info *i
     }
 }
 
-/* Populates the memory of all tables. Returns 0, or -1 where there is not enough. */
+/* Populates the memory of all tables. Returns 0, or -1 if memory runs out. */
 SL_COLD int sl_tables_prefault(struct sl_box *box, const struct sl_table_info *infos, uint32_t count) {
     for (const struct sl_table_info *info = infos; info < infos + count; info++) {
         if (sl_table_prefault(sl_table_of(box, info)))
@@ -113,7 +113,7 @@ SL_INLINED void sl_table_sweep(struct sl_box *box, const struct sl_table_info *i
     sl_sweep_prefetch(box, table, sweep->slot);
 }
 
-/* Of the next live instances of a table, ends the one that would time out first. `info` is a constant at the call. */
+/* Ends the one of the next live instances of a table that would time out first. `info` is a constant at the call. */
 SL_INLINED void sl_table_evict(struct sl_box *box, const struct sl_table_info *info) {
     struct sl_table *table = sl_table_of(box, info);
     uint32_t *hand = (uint32_t *)(void *)((char *)box + info->hand);
@@ -124,8 +124,8 @@ SL_INLINED void sl_table_evict(struct sl_box *box, const struct sl_table_info *i
     info->end(box, victim, SL_END_EVICTED);
 }
 
-/* Ends expired instances of all tables while no packet arrives, a bounded number at a time. Returns when that is due
- * again. */
+/* Ends expired instances of all tables while no packet arrives, a bounded number per call. Returns the time of the next
+ * call. */
 SL_COLD uint64_t sl_tables_tick(struct sl_box *box, const struct sl_table_info *infos, uint32_t count) {
     uint64_t due = SL_NEVER;
     for (const struct sl_table_info *info = infos; info < infos + count; info++) {
@@ -137,7 +137,7 @@ SL_COLD uint64_t sl_tables_tick(struct sl_box *box, const struct sl_table_info *
         struct sl_instance *instance;
         while ((instance = sl_sweep_next(box, table, sweep, &left))) {
             box->scratch.used = 0;
-            box->work = 0;
+            box->work = box->bundled = 0;
             info->end(box, instance, SL_END_TIMEOUT);
         }
         due = sl_min(due, sl_sweep_due(box, sweep));
@@ -145,16 +145,16 @@ SL_COLD uint64_t sl_tables_tick(struct sl_box *box, const struct sl_table_info *
     return due;
 }
 
-/* Ends all instances, at the end of input, of at most `slots` slots; true while there is more to do.
+/* At the end of input: ends the instances in at most `slots` slots. Returns true while there is more to do.
  *
  * Data delivered at the end of an instance may create instances of the layers above, so ending takes several rounds. The
  * rounds are limited to the nesting depth, as a layer that forwards everything to itself would never finish. */
 SL_COLD bool sl_tables_finish(struct sl_box *box, const struct sl_table_info *infos, uint32_t count, uint32_t slots) {
     struct sl_finish *finish = &box->finish;
-    bool again;   /* this round has ended instances */
+    bool again;   /* whether this round has ended instances */
     do {
         /* so deep that nothing is forwarded to a layer above */
-        box->depth = finish->round < box->depth_most ? 0 : box->depth_most;
+        box->depth = finish->round < box->depth_most ? 0 : box->deepest;
         for (; finish->table < count; finish->table++, finish->slot = 0) {
             const struct sl_table_info *info = &infos[finish->table];
             struct sl_table *table = sl_table_of(box, info);
@@ -165,7 +165,7 @@ SL_COLD bool sl_tables_finish(struct sl_box *box, const struct sl_table_info *in
                 if (!instance)
                     continue;
                 box->scratch.used = 0;
-                box->work = 0;
+                box->work = box->bundled = 0;
                 finish->again = true;
                 /* the sweep may not have reached it yet */
                 info->end(box, instance, sl_expired(box, instance) ? SL_END_TIMEOUT : SL_END_EOF);

@@ -229,7 +229,10 @@ static bool report(struct sl_drive *drive, struct pace *pace)
     if (!drive->progress || (now < pace->time && drive->packets < pace->packets))
         return false;
     pace->packets = drive->packets + PROGRESS_PACKETS;   /* with 1000 files, a query takes 1000 calls */
-    sl_source_progress(drive->in, &position, &size);
+    if (drive->workers && drive->workers->sources)   /* which their threads use */
+        position = size = 0;
+    else
+        sl_source_progress(drive->in, &position, &size);
     if (now < pace->time && position < pace->bytes)
         return false;
     pace->bytes = position + PROGRESS_BYTES;

@@ -18,7 +18,7 @@
 
 enum {
     SL_RING_ENTRIES = 4096,
-    SL_RING_BYTES = 1 << 22,   /* of copies; more for a packet that is larger */
+    SL_RING_BYTES = 1 << 22,   /* of copies, unless the ring says otherwise; more for a packet that is larger */
     SL_RING_SHARED_BYTES = 1 << 24,   /* at most, in a ring between processes */
     SL_RING_ALIGNED = 16,
     SL_RING_LINE_BYTES = 64,
@@ -58,6 +58,7 @@ struct sl_packet_ring {
     uint32_t ended;            /* copy of `ended` */
     uint8_t *bytes;
     uint64_t room, bytes_written;
+    uint64_t room_least;       /* of `bytes`; 0: SL_RING_BYTES */
     bool shared;               /* `bytes` follow `common`, and have a bound */
     uint64_t byte_ends[SL_RING_ENTRIES];  /* position in `bytes` after those of the entry */
     uint8_t kinds[SL_RING_ENTRIES];       /* copy of `kinds` */
@@ -125,7 +126,7 @@ static inline bool sl_ring_has_bytes(struct sl_packet_ring *ring, uint64_t size,
     if (size > ring->room / 4) {
         if (sl_ring_waiting(ring))
             return false;
-        uint64_t room = SL_RING_BYTES;
+        uint64_t room = ring->room_least ? ring->room_least : SL_RING_BYTES;
         while (room / 4 < size)
             room *= 2;
         uint8_t *larger = ring->shared ? ring->bytes : malloc(room);

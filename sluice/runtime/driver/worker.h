@@ -8,8 +8,10 @@
 #include <pthread.h>
 #include <sys/types.h>
 
-/* A box and its ring. A thread has one or several, or a process has a copy of one: what it changes there, the caller does
- * not see. */
+enum { SL_CHOSEN_TOGETHER = 32 };   /* packets whose workers are chosen together, so that memory for keys is prefetched */
+
+/* A box and its ring; one that receives packets itself has rings from the others. A thread has one or several, or a process
+ * has a copy of one: what it changes there, the caller does not see. */
 struct sl_worker {
     struct sl_workers *workers;
     struct sl_packet_ring *ring;
@@ -28,6 +30,8 @@ struct sl_worker {
     uint64_t received;
     uint32_t source_failed;
     uint32_t drained;      /* it receives no more */
+    uint32_t handed_all;   /* it hands over no more packets */
+    struct sl_packet_ring **from;   /* by worker, what that one has handed over; NULL: nothing so far */
     /* Of a process; 0 of a thread: */
     pid_t process;
     uint32_t crashes;
@@ -53,6 +57,11 @@ void *sl_worker_process(void *of);
 
 /* The same for a thread that receives packets itself (own_source.c), with one box. */
 void *sl_worker_receives(void *of);
+bool sl_worker_open_rings(struct sl_worker *w);
+void sl_worker_close_rings(struct sl_worker *w);
+
+/* The workers of at most SL_CHOSEN_TOGETHER packets. */
+void sl_workers_choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen);
 
 /* Processes what the worker's ring has, at most a burst; ends the box once the ring has ended. False if there was nothing to
  * do. thread: the number of the calling thread. */

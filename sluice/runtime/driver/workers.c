@@ -4,12 +4,12 @@
 #include "driver/worker.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
 
 enum {
-    TOGETHER = 32,           /* packets whose workers are chosen together, so that the memory for their keys is prefetched */
     READ_AHEAD = 8,          /* packets between the one whose headers are prefetched and the one that is passed */
     TIME_EVERY = 1024,       /* packets between two times that workers without packets are given the time */
     SPINS = 64,              /* looks at a full ring before the reader sleeps */
@@ -44,8 +44,10 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i < workers->count && !result; i++) {
         struct sl_worker *w = &workers->threads[i];
-        *w = (struct sl_worker){.workers = workers, .ring = isolation ? sl_isolation_ring() : sl_packet_ring_open(),
-                                .box = workers->boxes[i], .number = i, .state = isolation ? isolation->states[i] : NULL};
+        *w = (struct sl_worker){.workers = workers, .box = workers->boxes[i], .number = i,
+                                .state = isolation ? isolation->states[i] : NULL};
+        bool memory = workers->sources ? sl_worker_open_rings(w)
+                                       : (w->ring = isolation ? sl_isolation_ring() : sl_packet_ring_open()) != NULL;
         w->drive = (struct sl_drive){.process = drive->process, .tick = drive->tick, .finish_step = drive->finish_step,
                                      .box = w->box};
         if (workers->ports) {
@@ -56,7 +58,7 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
         }
         w->owner = w->wanted = i % threads;
         w->source = workers->sources ? workers->sources[i] : NULL;
-        result = !w->ring ? ENOMEM : isolation ? sl_isolation_start(w, sl_worker_process) : 0;
+        result = !memory ? ENOMEM : isolation ? sl_isolation_start(w, sl_worker_process) : 0;
         w->runs = !result;
     }
     for (uint32_t i = 0; i < threads && !isolation && !result; i++) {
@@ -168,10 +170,9 @@ static void put_time(struct sl_workers *workers, struct sl_worker *w)
         w->time = workers->clock;
 }
 
-/* The workers of at most TOGETHER packets. */
-static void choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen)
+void sl_workers_choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen)
 {
-    struct sl_path_keys keys[TOGETHER];
+    struct sl_path_keys keys[SL_CHOSEN_TOGETHER];
     for (size_t i = 0; i < count; i++) {
         if (i + READ_AHEAD < count) {   /* the choice of a worker reads the headers, and nothing has read them before */
             __builtin_prefetch(frames[i + READ_AHEAD].at);
@@ -183,8 +184,13 @@ static void choose(struct sl_workers *workers, const struct sl_frame *frames, si
             sl_homes_prefetch(&workers->homes, &keys[i]);
         }
     }
-    for (size_t i = 0; i < count && workers->path; i++)
+    if (!workers->path)
+        return;
+    while (workers->all_hand_over && __atomic_exchange_n(&workers->choosing, 1, __ATOMIC_ACQUIRE))
+        sched_yield();
+    for (size_t i = 0; i < count; i++)
         chosen[i] = sl_homes_choose(&workers->homes, &keys[i], chosen[i]);
+    __atomic_store_n(&workers->choosing, 0, __ATOMIC_RELEASE);
 }
 
 /* A box's time is the largest of all packets so far, also of those that other boxes got. Where packets are in order, that
@@ -212,10 +218,11 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame,
 
 void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count)
 {
+    enum { TOGETHER = SL_CHOSEN_TOGETHER };
     unsigned chosen[TOGETHER];
     for (size_t i = 0; i < count && workers->threads; i++) {
         if (i % TOGETHER == 0)
-            choose(workers, frames + i, count - i < TOGETHER ? count - i : TOGETHER, chosen);
+            sl_workers_choose(workers, frames + i, count - i < TOGETHER ? count - i : TOGETHER, chosen);
         put_packet(workers, &frames[i], chosen[i % TOGETHER]);
         /* by number of packets: the same capture gives the same times */
         if (++workers->passed % TIME_EVERY == 0)
@@ -311,6 +318,7 @@ static void join(struct sl_workers *workers)
         if (workers->isolation)
             continue;   /* what the driver has allocated was in its process */
         sl_packet_ring_close(w->ring);
+        sl_worker_close_rings(w);
         sl_drive_close(&w->drive);
     }
     free(workers->threads);

@@ -71,14 +71,17 @@ struct sl_workers {
     /* The caller's: packets of other boxes than number `only` - 1 only advance the time, as other processes have these boxes, with
      * the same seed. 0: all are processed. */
     uint32_t only;
-    /* The caller's, by worker: where it receives packets itself, as the kernel divides them by the same hash (io/fanout.h). The
-     * first one hands over those on which the kernel cannot decide. No groups of boxes, no processes. NULL: the reader passes
-     * all packets to them. */
+    /* The caller's, by worker: where it receives packets itself. They are divided by the kernel, by the same hash (io/fanout.h):
+     * the first worker hands over those on which the kernel cannot decide. Or, if `all_hand_over`, by another hash, as of
+     * cards (io/queues.h): each worker hands over packets of others. No groups of boxes, no processes. NULL: the reader
+     * passes all packets to them. */
     struct sl_source *const *sources;
     struct sl_drive *reader;       /* the driver's own, with `sources` */
     uint64_t received;             /* by workers that have ended */
     uint64_t handed_over;          /* packets */
     uint32_t stopping;             /* enum sl_ring_ended */
+    bool all_hand_over;
+    uint32_t choosing;             /* a worker uses `homes`, which they share then */
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

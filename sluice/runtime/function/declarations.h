@@ -18,6 +18,7 @@
 #define SLUICE_CONTROL(layer) SLUICE_DECLARED("control", #layer)
 #define SLUICE_TIMER(layer, name) SLUICE_DECLARED("timer", #layer, #name)
 #define SLUICE_STATE(type) SLUICE_DECLARED("state", #type)
+#define SLUICE_STORED(loss, help) SLUICE_DECLARED("stored", #loss, help)
 #define SLUICE_WORKER(type) SLUICE_DECLARED("worker", #type)
 #define SLUICE_COMMON(type) SLUICE_DECLARED("common", #type)
 #define SLUICE_PARAMETER(name, kind, value, help) SLUICE_DECLARED("parameter", #name, #kind, value, help)

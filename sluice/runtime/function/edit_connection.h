@@ -43,6 +43,7 @@ struct sl_edit_box {
     uint64_t unable[5];          /* connections whose segments cannot be made, by enum sl_edit_obstacle */
     uint64_t no_room;            /* edits that were not made, and connections that are not edited, at a bound */
     uint64_t not_mapped;         /* packets of edited connections that were dropped, as their numbers cannot be changed */
+    uint64_t reset_again;        /* packets of connections that were reset, whose senders got another reset */
 };
 
 struct sl_edit_connection {
@@ -54,6 +55,7 @@ struct sl_edit_connection {
     uint8_t obstacle;            /* enum sl_edit_obstacle */
     uint64_t counted;            /* bytes of it in own->held */
     bool resets;                 /* the next packet is replaced by resets to both ends */
+    bool closed;                 /* they were sent */
 };
 
 /* Bytes that all connections of a box may hold. */
@@ -106,6 +108,12 @@ static inline uint8_t *sl_edit_queue(struct sl_box *box, const struct sl_frame *
     output->sent_used += length;
     output->sends++;
     return at;
+}
+
+/* Sends a whole packet that is not about the current one, with the time, the link type and the port of `frame`. back: as
+ * above. False without room. */
+static inline bool sl_send_apart(struct sl_box *box, const struct sl_frame *frame, const void *bytes, uint32_t length, bool back) {
+    return sl_edit_queue(box, frame, bytes, length, NULL, 0, back, true) != NULL;
 }
 
 /* Makes the header of a segment of a side without a received one: `at` has room for SL_EDIT_HEAD_MOST + 40 bytes. block:

@@ -175,7 +175,25 @@ static inline void sl_edit_reset(struct sl_box *box, struct sl_edit_connection *
         sl_edit_queue(box, &frame, head, length, NULL, 0, back, false);
     }
     c->resets = false;
+    c->closed = true;
     sl_drop_by(box, 0);
+}
+
+/* Drops the current packet of a connection that was reset, and answers with a reset as an end without the connection does
+ * (RFC 9293, 3.10.7.1): of an end that still sends, the first reset was lost, or had a number that it did not expect any more as
+ * packets were on their way to it. */
+static inline void sl_edit_reset_again(struct sl_box *box, struct sl_edit_connection *c, unsigned which, const uint8_t *tcp) {
+    const struct sl_edit_side *from = &c->side[which ^ 1];
+    uint8_t head[SL_EDIT_HEAD_MOST + 40];
+    sl_drop_by(box, 0);
+    if ((tcp[13] & (SL_TCP_RST | SL_TCP_ACK)) != SL_TCP_ACK)
+        return;
+    uint32_t length = sl_edit_header_of(from, SL_TCP_RST, (uint32_t)sl_load_be32(tcp + 8), 0, 0, NULL, head);
+    if (!length)
+        return;
+    const struct sl_frame frame = {.time = box->now, .link_type = from->link_type, .port = box->frame->port};
+    sl_edit_seal(&from->places, head, length, 0, false, 0);
+    c->own->reset_again += sl_edit_queue(box, &frame, head, length, NULL, 0, true, false) != NULL;
 }
 
 /* Decides how the current packet leaves, at the end of its processing. */
@@ -194,6 +212,10 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
     const uint8_t *tcp = at + c->places.tcp;
     if (tcp[13] & SL_TCP_SYN) {
         sl_edit_note(c, mine, frame, at, (uint32_t)sl_load_be32(tcp + 8));
+        return;
+    }
+    if (c->closed) {
+        sl_edit_reset_again(box, c, which, tcp);
         return;
     }
     if (c->resets) {

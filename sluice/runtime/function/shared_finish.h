@@ -132,7 +132,7 @@ SL_COLD void sl_shared_leave(struct sl_shared_state *state, const uint8_t *parts
 /* The end of input: updates are acknowledged, what was counted is reported, the final state is written. */
 SL_COLD void sl_shared_finish(struct sl_shared_state *state) {
     struct sl_box *box = state->box;
-    uint64_t refused = 0;
+    uint64_t refused = state->refused;
     for (uint32_t i = 0; i < state->functions; i++)
         for (uint32_t k = 0; k < state->count[i]; k++)
             refused += state->of[i][k].refused;

@@ -56,6 +56,7 @@ struct sl_shared_state {
     uint32_t functions;
     uint64_t last_id;
     uint64_t failed;            /* operations without a result, as the store did not reply */
+    uint64_t refused;           /* states of connections that did not fit (stored.h) */
     struct sl_object **vacant;  /* objects that were dropped in this batch; some may be in use again */
     size_t vacated, vacant_room;
 };

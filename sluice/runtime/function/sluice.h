@@ -50,6 +50,7 @@
  *                                   SLUICE_CUSTOM(object, name, argument, other, result) calls it.
  * SLUICE_STATE(type)                Every instance of the layers that the function subscribes to has one, zeroed when
  *                                   the instance begins; SLUICE_STATE_OF(event) points to it.
+ * SLUICE_STORED(loss, help) { ... } How a store outside the box holds `state`, see stored.h.
  * SLUICE_DESTROY { ... }            `state` is destroyed together with its instance: after the end of the instance,
  *                                   whether or not the function has subscribed to that.
  * SLUICE_TIMER(layer, name) { ... }   A timer of each instance of the layer, or of the box if `layer` is box.
@@ -103,6 +104,7 @@
 #include "function/peek.h"
 #include "function/random.h"
 #include "function/shared.h"
+#include "function/stored.h"
 #include "function/timers.h"
 
 #include <stdio.h>
@@ -204,6 +206,11 @@
                                 event->owner->function_state[SL_JOIN(SLUICE_FUNCTION, index)]);           \
     }
 #define SLUICE_STATE_OF(event) SL_JOIN(SLUICE_FUNCTION, state)(event)
+
+#define SLUICE_STORED(loss, help)                                                                         \
+    SL_UNUSED SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, stored_state)(SL_UNUSED struct sl_box *box,                \
+                                                             SL_JOIN(SLUICE_FUNCTION, state_type) *state, \
+                                                             struct sl_stored *stored)
 
 #define SLUICE_DESTROY                                                                                    \
     SL_ENTRY void SL_JOIN(SLUICE_FUNCTION, destroy)(__attribute__((unused)) struct sl_box *box,      \

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Of kernels that are newer than the headers. */
-enum { FANOUT_EBPF = 7, FANOUT_UNIQUE = 0x2000, FANOUT_DATA = 22 };
+enum { FANOUT_HASH = 0, FANOUT_EBPF = 7, FANOUT_UNIQUE = 0x2000, FANOUT_DATA = 22 };
 
 int sl_fanout_load(const void *code, uint32_t count, char *why, size_t why_size)
 {
@@ -47,7 +47,7 @@ struct sl_fanout_group *sl_fanout_group_of(struct sl_fanout *fanout, unsigned in
 
 int sl_fanout_join(struct sl_fanout *fanout, struct sl_fanout_group *group, int socket)
 {
-    uint32_t type = FANOUT_EBPF | (group->joined ? 0 : FANOUT_UNIQUE), joins = group->id | type << 16;
+    uint32_t type = (fanout->program < 0 ? FANOUT_HASH : FANOUT_EBPF) | (group->joined ? 0 : FANOUT_UNIQUE), joins = group->id | type << 16;
     if (setsockopt(socket, SOL_PACKET, PACKET_FANOUT, &joins, sizeof joins))
         return -1;
     socklen_t size = sizeof joins;
@@ -57,7 +57,7 @@ int sl_fanout_join(struct sl_fanout *fanout, struct sl_fanout_group *group, int 
         group->id = (uint16_t)joins;
         group->first = socket;
     }
-    if (++group->joined < fanout->members)
+    if (++group->joined < fanout->members || fanout->program < 0)
         return 0;
     return setsockopt(socket, SOL_PACKET, FANOUT_DATA, &fanout->program, sizeof fanout->program);
 }

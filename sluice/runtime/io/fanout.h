@@ -1,11 +1,12 @@
-/* Several sockets that divide the packets of an interface among themselves (AF_PACKET, PACKET_FANOUT_EBPF), for workers that
- * receive themselves.
+/* Several sockets that divide the packets of an interface among themselves (AF_PACKET, PACKET_FANOUT_EBPF and
+ * PACKET_FANOUT_HASH), for workers that receive themselves.
  *
  *     struct sl_fanout fanout = {.members = 2, .program = sl_fanout_load(code, count, why, sizeof why)};
  *     struct sl_source_options options = {.fanout = &fanout};
  *     ...open the source of each worker, in the order of workers...
  *
- * The program gives the number of the worker for each packet. No packet comes before the last member has joined, so that
+ * The program gives the number of the worker for each packet. Without one, the kernel divides packets by a hash of their
+ * addresses and ports, which is the same for both directions, and workers hand over packets of others. No packet comes before the last member has joined, so that
  * none goes to another worker than those after it. */
 #ifndef SL_IO_FANOUT_H
 #define SL_IO_FANOUT_H
@@ -28,7 +29,7 @@ struct sl_fanout_group {
 };
 
 struct sl_fanout {
-    int program;          /* descriptor of the program */
+    int program;          /* its descriptor; -1: none */
     uint32_t members;     /* of each group */
     uint32_t count;       /* of groups */
     struct sl_fanout_group groups[SL_FANOUT_INTERFACES];

@@ -44,6 +44,17 @@ static inline uint64_t sl_read_counter(const char *interface, const char *counte
     return value;
 }
 
+/* Whether an interface is down. control: any socket. */
+static inline bool sl_is_down(int control, const char *interface)
+{
+    struct ifreq request = {0};
+    size_t length = strlen(interface);
+    if (length >= sizeof request.ifr_name)
+        return false;
+    memcpy(request.ifr_name, interface, length);
+    return ioctl(control, SIOCGIFFLAGS, &request) == 0 && !(request.ifr_flags & IFF_UP);
+}
+
 /* Whether an interface is an end of a veth pair: its peer is on this machine, and leaves checksums to a card that does not
  * exist. control: any socket. */
 static inline bool sl_is_veth(int control, const char *interface)

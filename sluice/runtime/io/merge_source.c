@@ -212,6 +212,7 @@ static void statistics(struct sl_source *source, struct sl_source_statistics *ou
         out->vlan_restored += one.vlan_restored;
         out->filtered += one.filtered;
         out->freezes += one.freezes;
+        out->link_downs += one.link_downs;
     }
     out->packets = s->packets;
 }

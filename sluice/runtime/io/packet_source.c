@@ -53,7 +53,7 @@ struct packet_source {
     unsigned blocks, block, held;    /* total number; the current one; the number before it that are not released */
     uint32_t left;                   /* packets of the current block that are not received yet */
     struct tpacket3_hdr *next;       /* the first of these packets */
-    uint64_t packets, sent, refused, restored, missed_before;
+    uint64_t packets, sent, refused, restored, missed_before, downs;
     struct tpacket_stats_v3 total;   /* accumulated, because reading resets the kernel's counters */
     unsigned ports[INTERFACES], port_count;   /* with `any`: the interface index of each port */
 };
@@ -144,9 +144,12 @@ static int32_t check_interface(struct packet_source *s)
     int number = 0;
     socklen_t size = sizeof number;
     char name[IF_NAMESIZE];
-    if (!s->gone_at && (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number ||
-                        if_indextoname(s->index, name)))
+    if (!s->gone_at && (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number))
         return 0;
+    if (!s->gone_at && if_indextoname(s->index, name)) {
+        __atomic_store_n(&s->downs, s->downs + (number == ENETDOWN), __ATOMIC_RELAXED);
+        return 0;
+    }
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     const uint64_t now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
@@ -276,6 +279,7 @@ static void packet_statistics(struct sl_source *source, struct sl_source_statist
     out->refused = s->refused;
     out->vlan_restored = s->restored;
     out->freezes = s->total.tp_freeze_q_cnt;
+    out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
 }
 
 static int packet_close(struct sl_source *source)

@@ -39,6 +39,7 @@ enum {
 
 struct sl_source;
 struct sl_fanout;
+struct sl_queues;
 struct sl_filter;
 struct pollfd;
 
@@ -58,6 +59,7 @@ struct sl_source_options {
     const char *dpdk_options;   /* dpdk: options of its environment abstraction layer, in place of the default ones; NULL:
                                  * these, which need no hugepages */
     struct sl_fanout *fanout;   /* af_packet: the source gets a part of the interface's packets (fanout.h); NULL: all */
+    struct sl_queues *queues;   /* xdp: it gets a part of the interface's receive queues (queues.h); NULL: all */
 };
 
 /* The counters of a source. */
@@ -70,6 +72,7 @@ struct sl_source_statistics {
     uint64_t vlan_restored;      /* packets whose VLAN tag was re-inserted */
     uint64_t filtered;           /* packets that the filter rejected here; those that it rejected in the kernel do not count */
     uint64_t freezes;            /* how often the ring was full */
+    uint64_t link_downs;         /* how often an interface was found to be down; it is received from again when it is up */
 };
 
 /* Opens a source of packets:

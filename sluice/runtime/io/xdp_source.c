@@ -14,6 +14,7 @@
 
 #include "function/checksum_fix.h"
 #include "io/interface.h"
+#include "io/queues.h"
 #include "io/xdp_library.h"
 
 #include <errno.h>
@@ -43,10 +44,12 @@ enum {
     RING_MOST = 1 << 15,        /* entries of a ring; a power of two */
     QUEUES = 64,
     ATTEMPTS = 50,              /* at opening a socket */
+    EXAMINED = 100 * 1000 * 1000,   /* nanoseconds between two looks whether the interface is up, without packets */
     KICKS = 256,                /* attempts to make the kernel send before a packet is refused */
 };
 
 struct queue {
+    unsigned number;                 /* the driver's */
     struct xsk_socket *socket;
     int descriptor;
     struct sl_xsk_ring rx, fill;
@@ -66,13 +69,16 @@ struct xdp_source {
     uint8_t *memory;
     size_t size;
     struct xsk_umem *umem;
-    struct sl_xsk_ring first_fill, completion, tx;   /* of the memory, which are those of queue 0 */
+    struct sl_xsk_ring first_fill, completion, tx;   /* of the memory, which are those of the first queue */
     uint32_t entries;                /* of each receive and fill ring */
     struct queue queues[QUEUES];
     unsigned queue_count, next;      /* next: the queue that is looked at first */
+    struct sl_rss rss;               /* to set when it is closed */
     uint64_t free[SEND_FRAMES];      /* frames for sending */
     uint32_t free_count;
-    uint64_t packets, sent, refused;
+    uint64_t packets, sent, refused, downs;
+    bool down;
+    uint64_t examined;               /* when the interface was, the last time */
 };
 
 static struct xdp_source *of(struct sl_source *source) { return (struct xdp_source *)(void *)source; }
@@ -107,9 +113,9 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static uint32_t receive_queue(struct xdp_source *s, unsigned number, struct sl_frame *frames, uint32_t most, uint64_t time)
+static uint32_t receive_queue(struct xdp_source *s, unsigned which, struct sl_frame *frames, uint32_t most, uint64_t time)
 {
-    struct queue *queue = &s->queues[number];
+    struct queue *queue = &s->queues[which];
     uint32_t consumer = *queue->rx.consumer, count = available(&queue->rx, consumer);
     count = count < most ? count : most;
     count = count < s->entries - queue->held ? count : s->entries - queue->held;
@@ -123,7 +129,7 @@ static uint32_t receive_queue(struct xdp_source *s, unsigned number, struct sl_f
             .length = descriptor->len,
             .time = time,
             .link_type = 1,
-            .queue = (uint8_t)number,
+            .queue = (uint8_t)queue->number,
             .number = ++s->packets,
         };
         /* an XDP program cannot see the mark of the kernel that the checksum is incomplete */
@@ -135,12 +141,19 @@ static uint32_t receive_queue(struct xdp_source *s, unsigned number, struct sl_f
     return count;
 }
 
-/* As in packet_source.c: a link that is down may recover, one that no longer exists is a fault. */
-static int32_t check_interface(struct xdp_source *s)
+/* As in packet_source.c: a link that is down may recover, one that no longer exists is a fault. The sockets have no error while
+ * it is down. */
+static int32_t check_interface(struct xdp_source *s, uint64_t time)
 {
     char name[IF_NAMESIZE];
     int number = 0;
     socklen_t size = sizeof number;
+    if (time - s->examined >= EXAMINED) {
+        const bool down = sl_is_down(s->control, s->base.name);
+        __atomic_store_n(&s->downs, s->downs + (down && !s->down), __ATOMIC_RELAXED);
+        s->down = down;
+        s->examined = time;
+    }
     if (getsockopt(s->queues[0].descriptor, SOL_SOCKET, SO_ERROR, &number, &size) || !number || if_indextoname(s->index, name))
         return 0;
     s->gone = true;
@@ -158,7 +171,7 @@ static int32_t xdp_receive(struct sl_source *source, struct sl_frame *frames, ui
     for (unsigned i = 0; i < s->queue_count && count < most; i++)
         count += receive_queue(s, (s->next + i) % s->queue_count, frames + count, most - count, time);
     s->next = (s->next + 1) % s->queue_count;
-    return count ? (int32_t)count : check_interface(s);
+    return count ? (int32_t)count : check_interface(s, time);
 }
 
 static void xdp_release(struct sl_source *source)
@@ -271,6 +284,7 @@ static void xdp_statistics(struct sl_source *source, struct sl_source_statistics
     out->packets = s->packets;
     out->sent = s->sent;
     out->refused = s->refused;
+    out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
     for (unsigned i = 0; i < s->queue_count; i++) {
         struct xdp_statistics one = {0};
         socklen_t size = sizeof one;
@@ -293,6 +307,7 @@ static int xdp_close(struct sl_source *source)
         s->library.umem_delete(s->umem);
     if (s->memory)
         munmap(s->memory, s->size);
+    sl_rss_restore(s->control, s->base.name, &s->rss);
     if (s->control >= 0)
         close(s->control);
     if (s->library.handle)
@@ -319,16 +334,46 @@ static int refuse(struct xdp_source *s, const char *what, int number)
     return sl_source_fail(&s->base, "%s: %s", what, strerror(number < 0 ? -number : number));
 }
 
-/* The number of receive queues: at least 1. */
-static unsigned count_queues(struct xdp_source *s)
+/* The number of receive queues: at least 1. combined: whether they are those for sending as well. */
+static unsigned count_queues(struct xdp_source *s, bool *combined)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
+    *combined = true;
     struct ifreq request = {.ifr_data = (void *)&channels};
     memcpy(request.ifr_name, s->base.name, strlen(s->base.name));
     if (ioctl(s->control, SIOCETHTOOL, &request))
         return 1;
     unsigned count = channels.combined_count + channels.rx_count;
+    *combined = channels.max_combined || !channels.max_rx;
     return count < 1 ? 1 : count;
+}
+
+/* Finds the queues of this source, and makes the card divide packets symmetrically. */
+static int find_queues(struct xdp_source *s, struct sl_queues *queues)
+{
+    const unsigned members = queues ? queues->members : 1, first = queues ? queues->member : 0;
+    bool combined;
+    unsigned all = count_queues(s, &combined), count = all > first ? (all - first + members - 1) / members : 0;
+    const unsigned wanted = all < members ? members : (unsigned)QUEUES;
+    char more[64];
+    if (combined)
+        snprintf(more, sizeof more, "combined %u", wanted);
+    else
+        snprintf(more, sizeof more, "rx %u tx %u", wanted, wanted);
+    if (all < members)
+        return sl_source_fail(&s->base, "it has %u receive queue%s for %u workers (`ethtool -L %s %s`)", all, all == 1 ? "" : "s",
+                              members, s->base.name, more);
+    if (count > QUEUES)
+        return sl_source_fail(&s->base, "it has %u queues, and at most %d can be received from (`ethtool -L %s %s`)", all, QUEUES,
+                              s->base.name, more);
+    s->queue_count = count;
+    for (unsigned i = 0; i < count; i++)
+        s->queues[i].number = first + i * members;
+    const char *why = queues && !first ? sl_rss_make_symmetric(s->control, s->base.name, &s->rss) : NULL;
+    size_t used = why ? strlen(queues->note) : 0;
+    if (why)
+        snprintf(queues->note + used, sizeof queues->note - used, "%s%s: %s", used ? "; " : "", s->base.name, why);
+    return 0;
 }
 
 static int find_interface(struct xdp_source *s, const struct sl_source_options *options)
@@ -354,12 +399,7 @@ static int find_interface(struct xdp_source *s, const struct sl_source_options *
         setsockopt(s->control, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return refuse(s, "cannot be made promiscuous", errno);
     s->virtual = sl_is_veth(s->control, s->base.name);
-    if ((s->queue_count = count_queues(s)) <= QUEUES)
-        return 0;
-    unsigned count = s->queue_count;
-    s->queue_count = 0;
-    return sl_source_fail(&s->base, "it has %u queues, and at most %d can be received from (`ethtool -L %s combined %d`)",
-                          count, QUEUES, s->base.name, QUEUES);
+    return find_queues(s, options->queues);
 }
 
 /* The memory, and its rings. */
@@ -383,9 +423,9 @@ static int set_up_memory(struct xdp_source *s, const struct sl_source_options *o
     return 0;
 }
 
-static int open_queue(struct xdp_source *s, unsigned number)
+static int open_queue(struct xdp_source *s, unsigned which)
 {
-    struct queue *queue = &s->queues[number];
+    struct queue *queue = &s->queues[which];
     struct sl_xsk_socket_config config = {.rx_size = s->entries, .tx_size = SEND_FRAMES, .bind_flags = XDP_USE_NEED_WAKEUP};
     queue->addresses = malloc(s->entries * sizeof *queue->addresses);
     if (!queue->addresses)
@@ -394,19 +434,19 @@ static int open_queue(struct xdp_source *s, unsigned number)
     for (unsigned attempt = 0; attempt < ATTEMPTS && result == -EBUSY; attempt++) {
         if (attempt)
             nanosleep(&(struct timespec){0, 20 * 1000 * 1000}, NULL);
-        result = s->library.socket_create(&queue->socket, s->base.name, number, s->umem, &queue->rx,
-                                          number ? NULL : &s->tx, number ? &queue->fill : &s->first_fill,
-                                          number ? &queue->completion : &s->completion, &config);
+        result = s->library.socket_create(&queue->socket, s->base.name, queue->number, s->umem, &queue->rx,
+                                          which ? NULL : &s->tx, which ? &queue->fill : &s->first_fill,
+                                          which ? &queue->completion : &s->completion, &config);
     }
     if (result == -EBUSY)
-        return sl_source_fail(&s->base, "another program receives from queue %u by AF_XDP", number);
+        return sl_source_fail(&s->base, "another program receives from queue %u by AF_XDP", queue->number);
     if (result)
         return refuse(s, "the kernel gives no AF_XDP socket", result);
-    if (!number)
+    if (!which)
         queue->fill = s->first_fill;
     queue->descriptor = s->library.socket_fd(queue->socket);
     for (uint32_t i = 0; i < s->entries; i++)
-        queue->addresses[i] = ((uint64_t)number * s->entries + i) * FRAME;
+        queue->addresses[i] = ((uint64_t)which * s->entries + i) * FRAME;
     fill(queue, queue->addresses, s->entries);
     return 0;
 }

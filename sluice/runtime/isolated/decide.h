@@ -5,6 +5,7 @@
 #ifndef SL_ISOLATED_DECIDE_H
 #define SL_ISOLATED_DECIDE_H
 
+#include "function/edit_connection.h"
 #include "isolated/order.h"
 #include "isolated/send.h"
 
@@ -32,8 +33,8 @@ static int sl_iso_compare_decisions(const void *one, const void *other) {
 
 /* Does the copy of an entry make sense? */
 static inline bool sl_iso_entry_valid(const struct sl_iso_entry *entry, const struct sl_iso_slot *slot) {
-    bool bytes = entry->action == SL_ISO_REWRITE || entry->action == SL_ISO_SEND;
-    return entry->action < SL_ISO_PUBLISH && entry->place.length <= 2 * SL_ISO_NESTED &&
+    bool apart = entry->action == SL_ISO_SEND_APART, bytes = apart || entry->action == SL_ISO_REWRITE || entry->action == SL_ISO_SEND;
+    return entry->action < SL_ISO_PUBLISH && (!apart || entry->length > sizeof(struct sl_iso_apart)) && entry->place.length <= 2 * SL_ISO_NESTED &&
            (!bytes || entry->length <= entry->size - sizeof *entry) &&
            sl_iso_in_packet(slot, entry->frame, entry->place.order, entry->current != 0);
 }
@@ -97,8 +98,15 @@ static inline void sl_iso_apply(struct sl_box *box, const struct sl_iso_decision
         (sl_reset_by)(box, function);
         break;
     case SL_ISO_SEND:
-        (sl_send)(box, decision->bytes, entry->length);
+        (sl_send_to)(box, decision->bytes, entry->length, entry->at != 0);
         break;
+    case SL_ISO_SEND_APART: {
+        struct sl_iso_apart apart;
+        memcpy(&apart, decision->bytes, sizeof apart);
+        const struct sl_frame frame = {.time = apart.time, .link_type = apart.link_type, .port = apart.port};
+        (sl_send_apart)(box, &frame, decision->bytes + sizeof apart, entry->length - (uint32_t)sizeof apart, entry->at != 0);
+        break;
+    }
     }
 }
 

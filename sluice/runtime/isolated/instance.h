@@ -8,7 +8,7 @@
 #ifndef SL_ISOLATED_INSTANCE_H
 #define SL_ISOLATED_INSTANCE_H
 
-#include "isolated/flow_timers.h"
+#include "isolated/flow_state.h"
 
 #include <sys/stat.h>
 
@@ -153,16 +153,29 @@ static inline void sl_iso_instance_open(void) {
     receiver->next_batch = control->off & SL_ISO_OFF_LOG ? sl_iso_own()->done : sl_iso_own()->settled;
 }
 
-/* The flows of this instance's traffic are noted, of which a batch may change the timers. */
-static inline bool sl_iso_stores_timers(void) {
-    return sl_iso_instance.store && sl_iso_receiver.program->timers;
+/* Does a store have the timers and the state of flows? Those that a batch may change are noted then. */
+static inline bool sl_iso_stores_flows(void) {
+    return sl_iso_instance.store && (sl_iso_receiver.program->timers || sl_iso_receiver.program->stored);
 }
 
 /* Notes an event of a flow; called before it is handled. */
 static inline void sl_iso_note_flow(const struct sl_event *event, struct sl_mirrors *mirrors) {
-    if (SL_UNLIKELY(sl_iso_stores_timers()))
+    if (SL_UNLIKELY(sl_iso_stores_flows()))
         sl_iso_touch(event, mirrors, sl_iso_instance.vertex);
 }
+
+/* As sl_flow_changed (function/stored.h): the flow is one that this batch has touched. */
+static inline void sl_iso_flow_changed(struct sl_box *box, const struct sl_flow_place *place) {
+    struct sl_iso_receiver *receiver = &sl_iso_receiver;
+    struct sl_event event = {.box = box, .owner = &box->layers[place->owner]};
+    struct sl_mirrors *mirrors = receiver->program->mirrors(box, place->owner);
+    event.instance = mirrors ? sl_mirror_at(mirrors, place->slot) : NULL;
+    if (event.instance && sl_event_number(&event) == place->number)
+        sl_iso_note_flow(&event, mirrors);
+}
+
+/* In the function's text, by the name of stored.h. */
+#define sl_flow_changed(box, place) sl_iso_flow_changed(box, place)
 
 /* Gives up the parts of the traffic that other instances have from this batch on: what the batches before updated is
  * transmitted already, and the store performs one after the other. They are marked as committed, also if they updated
@@ -218,8 +231,8 @@ static inline void sl_iso_take_parts(uint32_t version) {
         if (__atomic_load_n(&receiver->iso->control->ending, __ATOMIC_RELAXED) || instance->store->fault(instance->store)[0])
             return;
     sl_iso_own()->waits = 0;
-    if (any && receiver->program->timers)
-        sl_iso_load_timers(instance->store, parts);
+    if (any && sl_iso_stores_flows())
+        sl_iso_load_flows(instance->store, parts);
 }
 
 /* Before a batch. True if the process before this one has committed it. */
@@ -246,8 +259,8 @@ static inline bool sl_iso_instance_begin(void) {
     memset(receiver->log->committed, 0, sizeof receiver->log->committed);
     __atomic_store_n(&receiver->log->batch, slot->batch, __ATOMIC_RELEASE);
     instance->store->floor = (instance->count ? instance->waiting[instance->first].before : slot->before) + 1;
-    if (!instance->begun && receiver->program->timers)   /* of the process before this one */
-        sl_iso_load_timers(instance->store, instance->store->owned);
+    if (!instance->begun && sl_iso_stores_flows())   /* of the process before this one */
+        sl_iso_load_flows(instance->store, instance->store->owned);
     instance->begun = true;
     uint32_t version = slot->version[instance->number];
     if ((int32_t)(version - instance->version) > 0 && !(receiver->iso->control->off & SL_ISO_OFF_MARKS)) {
@@ -297,8 +310,8 @@ static inline void sl_iso_instance_end(void) {
     struct stat size;
     if (rows && fflush(NULL) == 0 && fstat(rows, &size) == 0)
         instance->store->rows = (uint64_t)size.st_size;
-    if (sl_iso_stores_timers())
-        sl_iso_store_timers(instance->store);
+    if (sl_iso_stores_flows())
+        sl_iso_store_flows(instance->store);
     instance->store->commit(instance->store, receiver->slot->last);
     sl_shared_committed(instance->shared);
     receiver->here.order = receiver->slot->last + 1;   /* of what functions update when they close */

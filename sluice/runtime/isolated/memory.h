@@ -158,6 +158,7 @@ struct sl_iso_control {
     uint64_t off;                        /* enum sl_iso_off */
     uint64_t roots;                      /* how often a process of the stack took the place of one that ended */
     uint64_t replays;                    /* that one reads the input from the beginning */
+    uint64_t polls;                      /* bits of functions that poll before they sleep: as many as have a core */
     uint64_t samples;                    /* packets are counted by part, for each vertex, and no function runs */
     uint64_t poison[SL_ISO_FUNCTIONS];   /* the event at which a function crashed again and again */
     uint64_t committed[SL_ISO_FUNCTIONS];    /* the last event of the last batch that a function before a crash committed */
@@ -189,7 +190,14 @@ struct sl_iso_log {
     uint32_t updates[SL_ISO_PACKETS + 1], committed[SL_ISO_PACKETS + 1];
 };
 
-enum sl_iso_action { SL_ISO_DROP, SL_ISO_REWRITE, SL_ISO_REDIRECT, SL_ISO_RESET, SL_ISO_SEND, SL_ISO_PUBLISH };
+enum sl_iso_action {
+    SL_ISO_DROP, SL_ISO_REWRITE, SL_ISO_REDIRECT, SL_ISO_RESET, SL_ISO_SEND,
+    SL_ISO_SEND_APART,                   /* struct sl_iso_apart, then the packet */
+    SL_ISO_PUBLISH,
+};
+
+/* Of a packet that is sent, and not about the current one. */
+struct sl_iso_apart { uint64_t time; uint32_t link_type, port; };
 
 struct sl_iso_entry {
     uint32_t size;                       /* with its bytes, a multiple of 8 */
@@ -197,7 +205,8 @@ struct sl_iso_entry {
     uint16_t event;                      /* of SL_ISO_PUBLISH: its number in the chain */
     uint32_t frame;                      /* place of the packet, from 1; 0 without one */
     uint32_t current;                    /* the packet is processed: not so for timers that fire before it */
-    uint32_t at, length;                 /* of a change: its place in the packet; of a redirection: the port */
+    /* `at`: of a change its place in the packet; of a sent packet, 1 for the reverse direction. `length`: of a redirection the port. */
+    uint32_t at, length;
     struct sl_iso_place place;
 };
 
@@ -219,6 +228,7 @@ struct sl_iso_function {
 
 /* As sluice/chain/processes/memory.py has them. */
 _Static_assert(offsetof(struct sl_iso_stack, queue) == 132160 && sizeof(struct sl_iso_queue) == 192, "see memory.py");
+_Static_assert(offsetof(struct sl_iso_slot, references) == 18584 && sizeof(struct sl_iso_log) == 4112, "see memory.py, mirror.py");
 _Static_assert(offsetof(struct sl_iso_slot, created) == 32 && offsetof(struct sl_iso_function, begun) == 16, "see memory.py");
 _Static_assert(sizeof(struct sl_iso_control) <= 1 << 18, "see memory.py");
 _Static_assert(offsetof(struct sl_iso_function, done) == 4 && offsetof(struct sl_iso_queue, batch) == 4, "see sl_iso_done");
@@ -262,6 +272,12 @@ static inline uint32_t sl_iso_first(uint64_t set) { return (uint32_t)__builtin_c
 
 enum { SL_ISO_SPINS = 2000, SL_ISO_WAIT_NANOSECONDS = 20 * 1000 * 1000 };
 
+/* How often a process tests what it waits for before it sleeps. One that polls where others need its core delays what it
+ * waits for. The stack polls where the first function does. */
+static inline uint32_t sl_iso_spins(const struct sl_iso *iso) {
+    return iso->control->polls >> iso->self & 1 ? SL_ISO_SPINS : 0;
+}
+
 /* Sleeps while *word is `seen`, for 20 ms at most: what else the caller waits for is tested then. */
 static inline void sl_iso_sleep(const uint32_t *word, uint32_t seen, uint32_t *sleeping) {
     struct timespec most = {0, SL_ISO_WAIT_NANOSECONDS};
@@ -299,11 +315,12 @@ typedef bool (*sl_iso_ready)(const struct sl_iso *iso, uint32_t function, uint32
 /* Waits until a function is ready with a batch, as `word` says. False if the chain ends before. */
 static inline bool sl_iso_wait_until(const struct sl_iso *iso, sl_iso_ready ready, const uint32_t *word,
                                      uint32_t function, uint32_t batch, uint32_t *sleeping) {
+    const uint32_t most = sl_iso_spins(iso);
     for (uint32_t spins = 0; !ready(iso, function, batch); spins++) {
         if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
             return false;
         uint32_t seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-        if (spins < SL_ISO_SPINS)
+        if (spins < most)
             sl_iso_pause();
         else if ((int32_t)(seen - batch) < 0)
             sl_iso_sleep(word, seen, sleeping);

@@ -5,7 +5,7 @@
 
 #include "isolated/memory.h"
 
-/* What a store has of the timers of an instance (flow_timers.h). */
+/* What a store has of the timers and the state of an instance (flow_state.h). */
 struct sl_mirror_record {
     uint64_t number;      /* of the instance of which that is */
     uint64_t digest;      /* of the record; 0: there is none */

@@ -4,6 +4,7 @@
 #ifndef SL_ISOLATED_NOTE_H
 #define SL_ISOLATED_NOTE_H
 
+#include "function/edit_connection.h"
 #include "function/sluice.h"
 #include "isolated/mirror.h"
 #include "isolated/order.h"
@@ -18,6 +19,9 @@ struct sl_iso_program {
     void (*fire)(struct sl_box *box);    /* fires timers that are due; NULL: there are no timers */
     /* Stores the bytes of an event, see function/keep.h; NULL: there is no need. */
     void (*keep)(struct sl_box *box, const struct sl_event *event, const struct sl_iso_message *message);
+    /* Writes or reads what the function stores of an instance of a layer (function/stored.h); NULL: it stores nothing. */
+    void (*stored)(struct sl_box *box, uint32_t owner, struct sl_instance *instance, struct sl_stored *stored);
+    bool recovered;                      /* the run fails if that does not fit */
     const uint8_t *withheld;             /* by event, whether a drop withholds it */
     const uint8_t *ends;                 /* by event, whether it ends the instance */
     const uint8_t *wants;                /* by number of a published event, whether a function subscribes to it */
@@ -127,8 +131,26 @@ static inline bool sl_iso_note_redirect(struct sl_box *box, uint16_t port) {
     return sl_redirect(box, port) && sl_iso_note(SL_ISO_REDIRECT, 0, NULL, port);
 }
 
-static inline bool sl_iso_note_send(struct sl_box *box, const void *bytes, uint32_t length) {
-    return sl_send(box, bytes, length) && sl_iso_note(SL_ISO_SEND, 0, bytes, length);
+static inline bool sl_iso_note_send(struct sl_box *box, const void *bytes, uint32_t length, bool back) {
+    return sl_send_to(box, bytes, length, back) && sl_iso_note(SL_ISO_SEND, back, bytes, length);
+}
+
+static inline bool sl_iso_note_send_apart(struct sl_box *box, const struct sl_frame *frame, const void *bytes, uint32_t length,
+                                          bool back) {
+    const struct sl_iso_apart apart = {frame->time, frame->link_type, frame->port};
+    if (SL_UNLIKELY(sl_iso_receiver.repeats))
+        return true;
+    if (!sl_send_apart(box, frame, bytes, length, back))
+        return false;
+    struct sl_iso_entry *entry = sl_iso_entry_new(SL_ISO_SEND_APART, sizeof apart + length, &sl_iso_own()->not_decided);
+    if (!entry)
+        return false;
+    entry->at = back;
+    entry->length = (uint32_t)sizeof apart + length;
+    memcpy(entry + 1, &apart, sizeof apart);
+    memcpy((uint8_t *)(entry + 1) + sizeof apart, bytes, length);
+    sl_iso_noted(entry);
+    return true;
 }
 
 static inline bool sl_iso_note_reset(struct sl_box *box) {
@@ -144,7 +166,9 @@ static inline bool sl_iso_note_reset(struct sl_box *box) {
 #define sl_drop_by(box, function) sl_iso_note_drop(box)
 #define sl_rewrite(box, at, bytes, length) sl_iso_note_rewrite(box, at, bytes, length)
 #define sl_redirect(box, port) sl_iso_note_redirect(box, port)
-#define sl_send(box, bytes, length) sl_iso_note_send(box, bytes, length)
+#define sl_send(box, bytes, length) sl_iso_note_send(box, bytes, length, false)
+#define sl_send_to(box, bytes, length, back) sl_iso_note_send(box, bytes, length, back)
+#define sl_send_apart(box, frame, bytes, length, back) sl_iso_note_send_apart(box, frame, bytes, length, back)
 #define sl_reset_by(box, function) sl_iso_note_reset(box)
 
 /* --- publishing --- */

@@ -385,6 +385,7 @@ static inline bool sl_iso_next_batch(uint32_t *place) {
     const struct sl_iso *iso = receiver->iso;
     struct sl_iso_function *own = sl_iso_own();
     const struct sl_iso_queue *queue = &iso->stack->queue[iso->self];
+    const uint32_t most = sl_iso_spins(iso);
     for (uint32_t spins = 0;; spins++) {
         uint32_t count = __atomic_load_n(&queue->count, __ATOMIC_ACQUIRE);
         if (SL_UNLIKELY(__atomic_load_n(&iso->control->leave, __ATOMIC_RELAXED) >> iso->self & 1))
@@ -395,7 +396,7 @@ static inline bool sl_iso_next_batch(uint32_t *place) {
         }
         if (__atomic_load_n(&iso->control->ending, __ATOMIC_RELAXED))
             return false;
-        if (spins < SL_ISO_SPINS)
+        if (spins < most)
             sl_iso_pause();
         else if (!sl_iso_poll_store())
             sl_iso_sleep(&queue->count, count, &own->sleeping);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 
 enum { KEY_RANDOM = 32, KEY_LOG_STEP = 1 << 20, KEY_LOG_MOST = 1 << 20, KEY_LOG_LINE = 512 };
 
@@ -120,8 +121,8 @@ static struct key_entry *key_log_entry(struct key_log *log, const uint8_t *rando
     return entry;
 }
 
-/* A line: a label, the client random, a secret. Others, and what is none, are passed over. */
-static void key_log_line(struct key_log *log, const char *line) {
+/* A line: a label, the client random, a secret. Others, and what is none, are passed over. `all`: no more of it will be written. */
+static void key_log_line(struct key_log *log, const char *line, bool all) {
     static const char *const labels[] = {"CLIENT_EARLY_TRAFFIC_SECRET ", "CLIENT_HANDSHAKE_TRAFFIC_SECRET ",
                                          "SERVER_HANDSHAKE_TRAFFIC_SECRET ", "CLIENT_TRAFFIC_SECRET_0 ",
                                          "SERVER_TRAFFIC_SECRET_0 ", "CLIENT_RANDOM "};
@@ -135,7 +136,7 @@ static void key_log_line(struct key_log *log, const char *line) {
         if (key_hex(&at, random, KEY_RANDOM) != KEY_RANDOM || *at++ != ' ')
             return;
         secret.length = (uint8_t)key_hex(&at, secret.bytes, KEY_SECRET_MOST);
-        if (secret.length != 32 && secret.length != 48)
+        if (secret.length != KEY_SECRET_MOST && (secret.length != 32 || !all))
             return;
         struct key_entry *entry = key_log_entry(log, random);
         if (!entry)
@@ -156,11 +157,18 @@ static void key_log_text(struct key_log *log, sl_bytes text) {
             continue;
         memcpy(line, begin, length);
         line[length] = 0;
-        key_log_line(log, line);
+        key_log_line(log, line, true);
     }
 }
 
-/* Reads on, `most` bytes at most, as far as lines are whole. */
+/* Has the file not been written to for a second? Its last line is complete then. */
+static bool key_log_rests(const struct key_log *log) {
+    struct stat status;
+    struct timespec now;
+    return fstat(fileno(log->file), &status) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0 && now.tv_sec > status.st_mtim.tv_sec + 1;
+}
+
+/* Reads on, `most` bytes at most. A last line without an end counts, and is read again, as the rest of it may still be written. */
 static void key_log_read(struct key_log *log, size_t most) {
     char line[KEY_LOG_LINE];
     if (!log->file)
@@ -173,10 +181,11 @@ static void key_log_read(struct key_log *log, size_t most) {
         size_t length = strlen(line);
         all += length + 1;
         if (length && line[length - 1] == '\n') {
-            key_log_line(log, line);
-        } else if (feof(log->file)) {   /* the rest of it is still to be written */
-            if (begin < 0 || fseek(log->file, begin, SEEK_SET))
-                return;
+            key_log_line(log, line, true);
+        } else if (feof(log->file)) {
+            key_log_line(log, line, key_log_rests(log));
+            if (begin >= 0)
+                fseek(log->file, begin, SEEK_SET);
             return;
         }
     }

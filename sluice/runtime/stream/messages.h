@@ -29,7 +29,7 @@ enum sl_messages_state {
 /* Why the thread was lost: the numbers of LOSS_CAUSES in the language. */
 enum sl_loss_cause {
     SL_LOSS_LIMIT, SL_LOSS_GAP, SL_LOSS_MALFORMED, SL_LOSS_CLOSE, SL_LOSS_SHORT, SL_LOSS_SNAPLEN, SL_LOSS_MEMORY,
-    SL_LOSS_WORK
+    SL_LOSS_WORK, SL_LOSS_BUNDLE
 };
 
 /* Why what is left of a packet makes no message, by what the frame graph returned for it. */

@@ -1,36 +1,36 @@
-/* The packet sequence of one side: what has arrived, in which order it is delivered, what is missing.
+/* The packet sequence of one side: the data that arrived, the order of its delivery, and what is missing.
  *
  * Positions are 64 bits wide, on a circle: meta of fewer bits is unwrapped around `next`. The order of three
  * of them is
  *
  *     start <= delivered <= next
  *
- * [delivered, next) is contiguous and waits to be delivered: either as a slice of the packet being processed
- * (struct sl_packet_data), or in held pieces. All pieces lie at or after `delivered`. While packets come in order
- * and are delivered at once, nothing is held and nothing is copied.
+ * [delivered, next) is contiguous and waits for delivery: as a slice of the current packet (struct sl_packet_data), or in
+ * held pieces. All pieces lie at or after `delivered`. If packets arrive in order and are delivered at once, nothing is
+ * held and nothing is copied.
  *
- * For each packet: begin, position, overlap, room, insert, then assemble or settle. What a function needs of
- * `rules` it takes from there each time: a stack's rules are constants, and fold away. */
+ * For each packet: begin, position, overlap, room, insert, then assemble or settle. Functions read `rules` each time: the
+ * rules of a stack are constants, which the C compiler folds. */
 #ifndef SL_SEQUENCE_H
 #define SL_SEQUENCE_H
 #include "stream/sequence_deliver.h"
 
-/* --- what the receiver says --- */
+/* --- acknowledgements --- */
 
-/* The receiver has received everything before `received`, and takes what lies before `edge` (both as meta). True when it
- * is `grace` nanoseconds since it said so of what is missing at `next`, and something is held further along: what it has
- * received was sent and not captured, and will not come any more. */
+/* The receiver has received everything before `received`, and accepts bytes before `edge` (both in the width of meta).
+ * Returns true if it acknowledged the bytes that are missing at `next` at least `grace` nanoseconds ago, and something is
+ * held after them: these bytes were sent and not captured, so they will not arrive. */
 SL_COLD bool sl_sequence_acknowledge_held(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                           uint64_t received, uint64_t edge, uint64_t now, uint64_t grace) {
     struct sl_held *held = seq->held;
     uint64_t window = (edge - received) & sl_mask(rules->width);
     uint64_t to = sl_sequence_position(seq, rules, received);
-    if (!held->heard || sl_position_before(held->edge, to + window))
+    if (!held->has_edge || sl_position_before(held->edge, to + window))
         held->edge = to + window;
-    held->window = held->heard ? sl_max(held->window, window) : window;
-    if (!held->heard || sl_position_before(held->received, to))
+    held->window = held->has_edge ? sl_max(held->window, window) : window;
+    if (!held->has_edge || sl_position_before(held->received, to))
         held->received = to;
-    held->heard = true;
+    held->has_edge = true;
     if (!held->beyond || held->beyond->node.position == seq->next || !sl_position_before(seq->next, held->received)) {
         held->armed = false;
         return false;
@@ -48,35 +48,35 @@ static inline bool sl_sequence_acknowledge(struct sl_sequence *seq, const struct
     return SL_UNLIKELY(seq->held != NULL) && sl_sequence_acknowledge_held(seq, rules, received, edge, now, grace);
 }
 
-/* What the receiver says of `next` does not count: its numbers are those of other bytes (function/edit.h). */
+/* Ignores the acknowledgement of `next`: a function changed the numbers of the bytes (function/edit.h). */
 static inline void sl_sequence_wait_on(struct sl_sequence *seq) {
     if (seq->held)
         seq->held->armed = false;
 }
 
-/* Before which position holes are to be given up, as the receiver has what was in them. */
+/* The position before which holes are given up, because the receiver has acknowledged them. */
 static inline uint64_t sl_sequence_settled(const struct sl_sequence *seq) {
     return seq->held && seq->held->armed ? seq->held->settled : seq->next;
 }
 
-/* Bytes that have no place in the stream. */
+/* Bytes without a position in the stream, by reason. */
 struct sl_left_out {
-    uint64_t before;     /* the base */
-    uint64_t repeated;   /* the same positions again */
-    uint64_t outside;    /* of what the receiver could have taken */
+    uint64_t before;     /* before the base */
+    uint64_t repeated;   /* before the base, at positions whose bytes had arrived */
+    uint64_t outside;    /* beyond what the receiver could accept */
 };
 
-/* Where what is held begins further from `next` than the receiver would take, no byte in between was sent: discards it,
- * with what lies beyond. Returns all bytes without a place since the last call; `*any` says whether there are any. Not
- * while bytes wait. */
+/* If the held data begins beyond what the receiver accepts, the bytes before it were never sent: discards this data.
+ * Sets *out to the numbers of bytes without a position since the last call. Returns whether there are any. Held data is
+ * not discarded while bytes wait for delivery. */
 SL_COLD bool sl_sequence_leave_out(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                    struct sl_left_out *out) {
     struct sl_held *held = seq->held;
     if (!held)
         return false;
     if (seq->delivered == seq->next && rules->bounded) {
-        uint64_t most = held->heard ? seq->next + held->window : seq->next + SL_FAR;
-        if (held->heard && sl_position_before(most, held->edge))
+        uint64_t most = held->has_edge ? seq->next + held->window : seq->next + SL_FAR;
+        if (held->has_edge && sl_position_before(most, held->edge))
             most = held->edge;
         if (held->beyond && sl_position_before(most, held->beyond->node.position)) {
             struct sl_piece *piece;
@@ -100,16 +100,16 @@ SL_COLD bool sl_sequence_leave_out(struct sl_sequence *seq, const struct sl_sequ
     return out->before || out->repeated || out->outside;
 }
 
-/* --- records: what conditions on virtual ordered packets will need of packets beyond `next` --- */
+/* --- records: fields of packets beyond `next`, for conditions on virtual ordered packets --- */
 
-/* Is `position` beyond `next`, and are there as many records as there may be? Then a hole is to be given up, which lets
- * records go, before one more is kept. */
+/* Whether `position` is beyond `next` while the maximum number of records is held. Then the caller gives up a hole, which
+ * releases records, before it adds another one. */
 static inline bool sl_sequence_full(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                     uint64_t position) {
     return seq->held && seq->held->records.count >= rules->limit_records && sl_position_before(seq->next, position);
 }
 
-/* Keeps rules->record_words words for `position`. False: no memory. */
+/* Stores a record of rules->record_words words at `position`. Returns false if memory runs out. */
 SL_COLD bool sl_sequence_record(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                 uint64_t position, const uint64_t *words) {
     if (!sl_sequence_hold(seq, pool))
@@ -127,8 +127,8 @@ SL_COLD void sl_sequence_release_first(struct sl_sequence *seq, const struct sl_
     sl_sequence_unhold(seq, pool);
 }
 
-/* Takes the lowest record (the earliest of equals) out into `words` when it is not beyond `next` any more.
- * False when there is none such. */
+/* Moves the lowest record (of several at one position, the earliest) into `words` if it is not beyond `next`. Returns
+ * false if there is no such record. */
 static inline bool sl_sequence_release(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                        struct sl_pool *pool, uint64_t *words) {
     if (SL_LIKELY(!seq->held) || !seq->held->records.first ||
@@ -138,10 +138,10 @@ static inline bool sl_sequence_release(struct sl_sequence *seq, const struct sl_
     return true;
 }
 
-/* --- whether bytes are wanted, where that may change --- */
+/* --- switching the buffering of bytes off and on --- */
 
-/* The bytes of what waits or is held are wanted no more: what waits is passed, of the rest the extents stay. From now on
- * rules->buffer_data is false. How many bytes that were. */
+/* Switches buffering off (rules->buffer_data becomes false): bytes that wait are passed, and of other held pieces only
+ * the extents stay. Returns the number of bytes that were held. */
 SL_COLD uint64_t sl_sequence_pass_bytes(struct sl_sequence *seq, struct sl_pool *pool) {
     struct sl_held *held = seq->held;
     struct sl_piece *piece;
@@ -161,8 +161,8 @@ SL_COLD uint64_t sl_sequence_pass_bytes(struct sl_sequence *seq, struct sl_pool 
     return bytes;
 }
 
-/* Bytes are wanted again: those of the extents held came, and are not here, as if the snap length had taken them. From now
- * on rules->buffer_data is true. */
+/* Switches buffering on (rules->buffer_data becomes true): the bytes of the held extents are unknown, like those that the
+ * snap length cut off. */
 SL_COLD void sl_sequence_forget_bytes(struct sl_sequence *seq) {
     if (!seq->held)
         return;
@@ -172,7 +172,7 @@ SL_COLD void sl_sequence_forget_bytes(struct sl_sequence *seq) {
     seq->held->bytes = 0;
 }
 
-/* All memory goes back; the positions stay. Nothing waits that was not delivered. */
+/* Frees all memory; the positions stay. No bytes wait for delivery. */
 SL_COLD void sl_sequence_release_all(struct sl_sequence *seq, struct sl_pool *pool) {
     struct sl_held *held = seq->held;
     if (!held)
@@ -187,7 +187,7 @@ SL_COLD void sl_sequence_release_all(struct sl_sequence *seq, struct sl_pool *po
     seq->held = NULL;
 }
 
-/* The end of an instance: all memory goes back, the sequence is empty. */
+/* At the end of an instance: frees all memory, and empties the sequence. */
 static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                      struct sl_pool *pool) {
     if (seq->held)
@@ -195,8 +195,8 @@ static inline void sl_sequence_clear(struct sl_sequence *seq, const struct sl_se
     sl_sequence_reset(seq, rules);
 }
 
-/* After a drain that gave up all holes, because the side is the longest holder: frees what is left, which is records,
- * history, and the ranges before the base. If bytes still wait, they stay, and the side becomes the newest holder. */
+/* After a drain that gave up all holes, because the side was the longest holder: frees records, history, and the ranges
+ * before the base. If bytes still wait for delivery, they stay, and the side becomes the newest holder. */
 static inline void sl_sequence_gave_up(struct sl_sequence *seq, struct sl_pool *pool) {
     if (seq->held && !seq->held->pieces.first)
         sl_sequence_release_all(seq, pool);

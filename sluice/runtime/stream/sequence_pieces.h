@@ -1,5 +1,4 @@
-/* What a sequence holds when it holds anything: pieces, records, history, and nothing of what they mean; that is
- * sequence.h. */
+/* The data that a sequence holds: pieces, records and history. sequence.h gives them their meaning. */
 #ifndef SL_SEQUENCE_PIECES_H
 #define SL_SEQUENCE_PIECES_H
 
@@ -8,8 +7,8 @@
 #include "core/pool.h"
 
 enum sl_piece_kind {
-    SL_PIECE_DATA,      /* bytes; or only their extent, when the sequence buffers none */
-    SL_PIECE_CUT,       /* bytes that the snap length took */
+    SL_PIECE_DATA,      /* bytes, or only their extent if the sequence buffers none */
+    SL_PIECE_CUT,       /* bytes that the snap length cut off */
     SL_PIECE_PHANTOM,   /* sequence space without bytes: SYN, FIN */
 };
 
@@ -20,14 +19,14 @@ struct sl_piece {
     uint8_t bytes[];
 };
 
-/* DATA pieces that touch are joined while they have no more bytes together: a sender of tiny or overlapping segments
- * would else have every later one walk over all of them. Ordinary segments are held as they came, and never moved. */
+/* Adjacent DATA pieces are joined up to this number of bytes. Otherwise each later segment of a sender of tiny or
+ * overlapping segments would iterate over all of them. Segments of usual size are not joined, so they are not moved. */
 #define SL_PIECE_JOINED (2048 - (uint32_t)sizeof(struct sl_piece))
 
-/* Units, fewer of which are a small piece. */
+/* A piece with fewer units is small. */
 #define SL_PIECE_SMALL 256
 
-/* A DATA piece has at most so many bytes; longer ones are held as several. */
+/* The maximum number of bytes of a DATA piece; longer ones are held as several pieces. */
 #define SL_PIECE_MOST (SL_POOL_MOST - (uint32_t)sizeof(struct sl_piece))
 
 struct sl_record {
@@ -35,7 +34,7 @@ struct sl_record {
     uint64_t words[];
 };
 
-/* Ranges of positions before the base whose bytes have come: so that each position counts once. */
+/* Ranges of positions before the base whose bytes have arrived, so that each position is counted once. */
 enum { SL_EARLIER_MOST = 7 };
 struct sl_earlier {
     uint64_t count;
@@ -44,32 +43,32 @@ struct sl_earlier {
 
 struct sl_held {
     struct sl_ordered pieces;    /* disjoint */
-    struct sl_ordered records;   /* of one position: in the order of their arrival */
-    struct sl_piece *hint;       /* where the last search ended: the first that ends after each position of    */
-    uint64_t hint_from, hint_to; /* [hint_from, hint_to), so that the next one there need not look at any piece */
+    struct sl_ordered records;   /* those of one position are in the order of arrival */
+    struct sl_piece *hint;       /* the result of the last search: the first piece that ends after each position in */
+    uint64_t hint_from, hint_to; /* [hint_from, hint_to); a search in this range examines no piece */
     struct sl_piece *beyond;     /* the first piece that does not lie before `next`, or NULL */
     uint8_t *history;                /* the last delivered bytes, the newest at history[history_used - 1] */
     uint64_t history_end;            /* the position after the newest */
     uint32_t history_used, history_size;
     uint64_t bytes;                  /* units of all DATA pieces */
-    /* What the receiver says (see sl_sequence_acknowledge): */
-    uint64_t edge;                   /* the farthest position that it has offered to take; valid while `heard` */
-    uint64_t window;                 /* the largest window that it has offered */
-    uint64_t received;               /* the farthest position before which it has received everything */
-    uint64_t settled;                /* what `received` was at `since`: holes before it are given up after the grace period */
+    /* Acknowledgements of the receiver (see sl_sequence_acknowledge): */
+    uint64_t edge;                   /* the end of the receiver's window; valid if `has_edge` */
+    uint64_t window;                 /* the largest window that the receiver has offered */
+    uint64_t received;               /* the highest position before which the receiver has received everything */
+    uint64_t settled;                /* the value of `received` at `since`; holes before it are given up after the grace period */
     uint64_t since;                  /* packet time */
-    /* Bytes that have no place in the stream, since they were last reported: */
+    /* Bytes without a position in the stream, since the last report: */
     uint64_t before, repeated, outside;
     struct sl_earlier *earlier;      /* NULL while there are none */
-    uint64_t waits_since, waits_to;  /* while `waits`: since when all that is held before this position has waited */
+    uint64_t waits_since, waits_to;  /* if `waits`: since when everything held before this position has waited */
     bool waits;
-    bool heard, armed;               /* edge, window and received are known; settled and since are */
-    struct sl_holder holder;         /* in the order in which sides began to hold pieces or records, else anything */
+    bool has_edge, armed;            /* edge, window and received are valid; settled and since are valid */
+    struct sl_holder holder;         /* ordered by the time at which sides began to hold pieces or records */
     struct sl_sequence *owner;
 };
 _Static_assert(sizeof(struct sl_held) <= 256, "a block of four cache lines");
 
-/* A piece or record is about to be added: if it is the first, the side begins to hold data. */
+/* Called before a piece or record is added: if it is the first one, the side begins to hold data. */
 static inline void sl_held_begin(struct sl_held *held, struct sl_pool *pool) {
     if (!held->pieces.first && !held->records.first)
         sl_holder_renew(pool, &held->holder);
@@ -77,7 +76,7 @@ static inline void sl_held_begin(struct sl_held *held, struct sl_pool *pool) {
 
 /* --- pieces --- */
 
-/* The node is the first member of both, so that their addresses are one, and NULL stays NULL. */
+/* The node is the first member of both, so that their addresses are equal, and NULL stays NULL. */
 static inline struct sl_piece *sl_piece_of(struct sl_node *node) { return (struct sl_piece *)(void *)node; }
 
 static inline struct sl_record *sl_record_of(struct sl_node *node) { return (struct sl_record *)(void *)node; }
@@ -92,18 +91,18 @@ static inline struct sl_piece *sl_piece_previous(const struct sl_piece *piece) {
     return sl_piece_of(piece->node.previous);
 }
 
-/* Does a piece end after `position`? */
+/* Whether a piece ends after `position`. */
 static inline bool sl_piece_reaches(const struct sl_piece *piece, uint64_t position) {
     return sl_position_before(position, piece->node.position + piece->length);
 }
 
-/* Counts a piece of the list that is small: `by` 1 when it has come in, -1 (of uint32_t) before it goes, and both around a
- * change of its length. */
+/* Counts a piece if it is small: `by` is 1 after the piece is added, -1 (of uint32_t) before it is removed; both are
+ * done around a change of its length. */
 static inline void sl_pieces_count_small(struct sl_held *held, const struct sl_piece *piece, uint32_t by) {
     held->pieces.small += piece->length < SL_PIECE_SMALL ? by : 0;
 }
 
-/* Sets the length of a piece of the list; the index is left to the caller. */
+/* Sets the length of a piece of the list. The caller updates the index. */
 static inline void sl_piece_resize(struct sl_held *held, struct sl_piece *piece, uint64_t length) {
     sl_pieces_count_small(held, piece, -1u);
     piece->length = length;
@@ -117,8 +116,8 @@ static inline struct sl_piece *sl_pieces_remember(struct sl_held *held, struct s
     return held->hint = piece;
 }
 
-/* From where on a piece is the first to reach, if that is known without a look at others but the one before it. All that
- * is asked for lies within a half of the circle. */
+/* The position from which on a piece is the first that ends later. Only the piece before it is examined. Searches use
+ * positions within half of the circle. */
 static inline uint64_t sl_piece_from(const struct sl_piece *piece) {
     const struct sl_piece *previous = sl_piece_previous(piece);
     return previous ? previous->node.position + previous->length : piece->node.position - (UINT64_C(1) << 62);
@@ -245,7 +244,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
     struct sl_piece *after = sl_piece_next(piece), *joined = piece;
     size_t size = offsetof(struct sl_piece, bytes) + (size_t)(piece->length + after->length);
     if (bytes && size > piece->node.size) {
-        /* All of its block, so that bytes which come one by one are not moved each time. */
+        /* use all of the block, so that bytes that arrive one by one are not moved each time */
         size = (size_t)SL_POOL_LEAST << sl_pool_class(size);
         if (!(joined = sl_pool_take(pool, size)))
             return NULL;
@@ -258,7 +257,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
     if (bytes)
         memcpy(joined->bytes + joined->length, after->bytes, (size_t)after->length);
     sl_piece_resize(held, joined, joined->length + after->length);
-    held->bytes += after->kind == SL_PIECE_DATA ? after->length : 0;   /* which its removal takes away */
+    held->bytes += after->kind == SL_PIECE_DATA ? after->length : 0;   /* its removal subtracts them */
     sl_pieces_remove(held, pool, after);
     sl_ordered_resize(&held->pieces, &joined->node, joined->length);
     return sl_pieces_remember(held, joined, joined->node.position);
@@ -268,7 +267,7 @@ static inline struct sl_piece *sl_pieces_join(struct sl_held *held, struct sl_po
 
 static inline size_t sl_record_size(unsigned words) { return sizeof(struct sl_record) + 8 * (size_t)words; }
 
-/* Keeps a copy of `words` after the records whose position is not beyond this one. False: no memory. */
+/* Adds a copy of `words` after the records whose position is not beyond this one. Returns false if memory runs out. */
 static inline bool sl_records_add(struct sl_held *held, struct sl_pool *pool, uint64_t position,
                                   const uint64_t *words, unsigned count) {
     struct sl_record *record = sl_pool_take(pool, sl_record_size(count));
@@ -299,13 +298,13 @@ static inline void sl_records_remove_first(struct sl_held *held, struct sl_pool 
 
 /* --- history --- */
 
-/* Appends delivered bytes that begin at `position`, so that the last `keep` of an unbroken run are known.
- * keep is bounded by half of the largest block. Without memory less is known. */
+/* Appends delivered bytes that begin at `position`. The history has the last `keep` bytes of a contiguous run, fewer if
+ * memory runs out. keep is bounded by half of the largest block. */
 SL_COLD void sl_history_append(struct sl_held *held, struct sl_pool *pool, uint32_t keep, uint64_t position,
                                const uint8_t *at, uint64_t n) {
     keep = (uint32_t)sl_min(keep, SL_POOL_MOST / 2);
     if (position != held->history_end)
-        held->history_used = 0;   /* a gap or a phantom in between: offsets into the bytes would lie */
+        held->history_used = 0;   /* after a gap or a phantom, offsets into the bytes would be wrong */
     held->history_end = position + n;
     if (n >= keep) {
         held->history_used = 0;
@@ -314,7 +313,7 @@ SL_COLD void sl_history_append(struct sl_held *held, struct sl_pool *pool, uint3
     }
     uint32_t added = (uint32_t)n;
     if (held->history_used + added > held->history_size) {
-        /* Room for twice as much, so that the bytes are moved to the front once in `keep` bytes. */
+        /* room for twice as much, so that the bytes are moved to the front once per `keep` bytes */
         uint32_t old = (uint32_t)sl_min(held->history_used, keep - added);
         const uint8_t *from = held->history ? held->history + (held->history_used - old) : NULL;
         uint32_t most = 2 * keep;
@@ -345,8 +344,8 @@ SL_COLD void sl_history_append(struct sl_held *held, struct sl_pool *pool, uint3
     held->history_used += added;
 }
 
-/* What of the delivered bytes of [position, position + n) is among the last `keep`: from `position` on, up to where the
- * unbroken run of these ends; none when not even the first is. */
+/* The delivered bytes from `position` on, at most `n`, as far as they are in the history of the last `keep` bytes. None
+ * are captured if the first one is not. */
 static inline sl_bytes sl_history_find(const struct sl_held *held, uint32_t keep, uint64_t position, uint32_t n) {
     uint64_t known = sl_min(held->history_used, sl_min(keep, SL_POOL_MOST / 2));
     uint64_t back = held->history_end - position;

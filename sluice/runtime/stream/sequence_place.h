@@ -1,4 +1,5 @@
-/* Where a packet lies in the sequence of its side, and which of its bytes are known already. Part of stream/sequence.h. */
+/* The position of a packet in the sequence of its side, and which of its bytes are already known. Part of
+ * stream/sequence.h. */
 #ifndef SL_SEQUENCE_PLACE_H
 #define SL_SEQUENCE_PLACE_H
 
@@ -6,7 +7,7 @@
 #include "stream/sequence_state.h"
 #include "stream/sequence_wait.h"
 
-/* In-order bytes of the packet being processed, not copied: on the C stack, zeroed for each packet. */
+/* In-order bytes of the current packet, which are not copied. On the C stack; initialised for each packet. */
 struct sl_packet_data {
     sl_bytes data;
     uint64_t position;
@@ -17,20 +18,20 @@ struct sl_overlap {
     uint64_t offset;   /* in the stream */
     uint32_t length;
     sl_bytes arrived;  /* the copy that has just arrived */
-    sl_bytes old;      /* the one known before, as much of its beginning as is in memory; at == NULL: none */
+    sl_bytes old;      /* the known copy, as far as its beginning is in memory; at == NULL: none */
 };
 
 struct sl_gap {
     uint64_t offset;   /* in the stream */
     uint64_t length;
-    bool cut;          /* the bytes came, but the snap length took them */
+    bool cut;          /* the bytes arrived, but the snap length cut them off */
 };
 
 enum {
-    SL_BLOCKS_MANY = 1 << 16,   /* blocks of the pool in use, from which on each side may hold fewer small pieces: an eighth */
-    SL_SMALL_LEAST = 8,         /* of SL_SMALL_MOST, and another eighth of that for each doubling, down to so many */
+    SL_BLOCKS_MANY = 1 << 16,   /* with this number of used blocks of the pool, the bound on small pieces of a side is an eighth */
+    SL_SMALL_LEAST = 8,         /* of SL_SMALL_MOST; each doubling divides it by 8 again, down to this number */
     SL_SMALL_MOST = 1024,       /* small pieces of a side while few blocks are in use */
-    SL_HOLD_LEAST = 1 << 20,    /* bytes that a side may hold, however small the window is that its receiver offers */
+    SL_HOLD_LEAST = 1 << 20,    /* bytes that a side may hold even if the receiver offers a smaller window */
 };
 
 struct sl_holding {
@@ -38,7 +39,7 @@ struct sl_holding {
     uint32_t pieces, records;
 };
 
-/* The position that `meta` of this packet means. */
+/* The position of `meta`. */
 static inline uint64_t sl_sequence_position(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                             uint64_t meta) {
     if (rules->linear)
@@ -49,8 +50,8 @@ static inline uint64_t sl_sequence_position(const struct sl_sequence *seq, const
     return seq->next + (uint64_t)((int64_t)((meta - seq->next) << unused) >> unused);
 }
 
-/* Does any of the positions [meta, meta + max(length, 1)) lie in [low, high)? All modulo 2^width; low == high
- * is an empty window. */
+/* Whether any of the positions [meta, meta + max(length, 1)) lies in [low, high), modulo 2^width. low == high is an empty
+ * window. */
 static inline bool sl_sequence_in_window(const struct sl_sequence_rules *rules, uint64_t meta, uint64_t length,
                                          uint64_t low, uint64_t high) {
     const uint64_t mask = sl_mask(rules->width);
@@ -58,23 +59,23 @@ static inline bool sl_sequence_in_window(const struct sl_sequence_rules *rules, 
     return size != 0 && (((meta - low) & mask) < size || ((low - meta) & mask) < sl_max(length, 1));
 }
 
-/* Has everything before this position come? */
+/* Whether everything before this position has arrived. */
 static inline bool sl_sequence_in_order(const struct sl_sequence *seq, uint64_t position) {
     return !seq->based || !sl_position_before(seq->next, position);
 }
 
-/* Do undelivered contiguous bytes exist? */
+/* Whether contiguous bytes wait for delivery. */
 static inline bool sl_sequence_waiting(const struct sl_sequence *seq, const struct sl_packet_data *direct) {
     (void)direct;
     return seq->delivered != seq->next;
 }
 
-/* Is there nothing to deliver, and nothing held, so that there is no hole either? */
+/* Whether nothing waits for delivery and nothing is held, so that there is no hole either. */
 static inline bool sl_sequence_idle(const struct sl_sequence *seq) {
     return !seq->held && seq->delivered == seq->next;
 }
 
-/* Does `next` stand before bytes that the snap length took? */
+/* Whether the bytes at `next` were cut off by the snap length. */
 static inline bool sl_sequence_cut(const struct sl_sequence *seq) {
     const struct sl_piece *piece = seq->held ? seq->held->beyond : NULL;
     return piece && piece->node.position == seq->next && piece->kind == SL_PIECE_CUT;
@@ -85,12 +86,12 @@ static inline struct sl_holding sl_sequence_holding(const struct sl_sequence *se
     return held ? (struct sl_holding){held->bytes, held->pieces.count, held->records.count} : (struct sl_holding){0, 0, 0};
 }
 
-/* Bytes of the stream that are here and were not delivered: held, or lent. */
+/* Bytes of the stream that have arrived and were not delivered: held, or lent. */
 static inline uint64_t sl_sequence_bytes(const struct sl_sequence *seq, const struct sl_packet_data *direct) {
     return (seq->held ? seq->held->bytes : 0) + (direct->present && seq->lent ? direct->data.captured : 0);
 }
 
-/* Takes all pieces before `base` out, and of one that it lies in what is before it. */
+/* Removes all pieces before `base`, and the part before `base` of a piece that contains it. */
 SL_COLD void sl_sequence_drop_before(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                      uint64_t base) {
     struct sl_held *held = seq->held;
@@ -109,7 +110,7 @@ SL_COLD void sl_sequence_drop_before(struct sl_sequence *seq, const struct sl_se
     }
 }
 
-/* Moves the base to meta while nothing was delivered or given up: what is held beyond it stays. */
+/* Moves the base to meta, if nothing was delivered or given up. Data held beyond it stays. */
 SL_COLD void sl_sequence_move(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                               uint64_t meta) {
     uint64_t base = seq->next + (uint64_t)((int64_t)((meta - seq->next) << (64 - rules->width)) >> (64 - rules->width));
@@ -126,9 +127,9 @@ SL_COLD void sl_sequence_move(struct sl_sequence *seq, const struct sl_sequence_
     }
 }
 
-/* Sets the base. Without one, meta becomes it. With one, `rebase` moves it to meta, but only while nothing was
- * delivered or given up: 1 while no bytes are held either, and records and other pieces are then discarded; with 2 what
- * is held stays where it lies. A linear sequence always begins at 0. */
+/* Sets the base to meta if there is none. Otherwise `rebase` moves it to meta, if nothing was delivered or given up. With
+ * 1, no bytes may be held either, and records and other pieces are discarded; with 2, held data stays at its positions. A
+ * linear sequence always begins at 0. */
 static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                      struct sl_pool *pool, uint64_t meta, uint64_t rebase) {
     if (SL_LIKELY(seq->based && !rebase) || rules->linear)
@@ -148,10 +149,9 @@ static inline void sl_sequence_begin(struct sl_sequence *seq, const struct sl_se
     seq->skipped = seq->trailing = 0;
 }
 
-/* Iterates over the ranges of the captured bytes of `data` that are known already, in ascending order: first
- * what lies in [start, delivered), then each DATA piece. `*cursor` is 0 for the first call and belongs to
- * this function after it. False (and *out untouched) when there are no more. To be called before the insert;
- * the slices in *out are good until then. */
+/* Iterates over the ranges of the captured bytes of `data` that are already known, in ascending order: first the range in
+ * [start, delivered), then each DATA piece. The caller sets `*cursor` to 0 before the first call. Returns false, and leaves
+ * *out unchanged, if there are no more. Called before the insertion; the slices in *out are valid until then. */
 SL_COLD bool sl_sequence_overlap_more(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                       uint64_t position, sl_bytes data, uint64_t *cursor, struct sl_overlap *out) {
     /* As distances from `delivered`; what lies before it is negative. */

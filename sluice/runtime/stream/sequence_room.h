@@ -49,7 +49,7 @@ static inline uint64_t sl_sequence_small_most(const struct sl_sequence_rules *ru
 static inline uint64_t sl_sequence_limit(const struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                          const struct sl_pool *pool) {
     uint64_t limit = rules->limit_bytes ? rules->limit_bytes : pool->hold;
-    if (!rules->limit_bytes && seq->held && seq->held->heard)
+    if (!rules->limit_bytes && seq->held && seq->held->has_edge)
         limit = sl_min(limit, sl_max(seq->held->window, SL_HOLD_LEAST));
     return limit;
 }

@@ -1,4 +1,4 @@
-/* What a sequence is made of, and the moves that keep it whole: between any two of them that sequence.h makes,
+/* The state of a sequence, and the operations that maintain its invariants. Between two operations of sequence.h:
  *
  *     - the pieces are ascending and disjoint, none is empty, and none lies before `delivered`;
  *     - those before `next` leave no hole in [delivered, next), are no CUT, and the first is DATA;
@@ -19,9 +19,9 @@ struct sl_sequence_rules {
     bool linear;              /* meta counts from 0 and never wraps */
     uint8_t policy;           /* enum sl_policy */
     bool whole;               /* for the caller: a gap ends the instance */
-    bool buffer_data;         /* false: the bytes have no subscriber; only their extents are kept */
-    bool accounts;            /* bytes without a place in the stream are counted: before the base, or outside */
-    bool bounded;             /* what the receiver would not take has no place in the stream */
+    bool buffer_data;         /* false: the bytes have no subscriber; only their extents are held */
+    bool accounts;            /* bytes without a position in the stream are counted: before the base, or outside */
+    bool bounded;             /* bytes that the receiver would not accept have no position in the stream */
     uint32_t limit_bytes;     /* of the pieces held; 0: the box's, see struct sl_pool */
     uint32_t limit_pieces;
     uint32_t limit_records;
@@ -41,22 +41,22 @@ struct sl_sequence {
 };
 _Static_assert(sizeof(struct sl_sequence) == 40, "two of them and an instance's head share two cache lines");
 
-/* The sequence of a side. Its address is calculated once for all that is done with it: gcc 12 otherwise does so again for
- * nearly every field, from the instance and the side, and has no registers left for both. */
+/* The sequence of a side. The address is calculated once: gcc 12 otherwise calculates it again for nearly every field,
+ * from the instance and the side, and runs out of registers. */
 static inline struct sl_sequence *sl_sequence_of(struct sl_sequence *sequences, uint64_t side) {
     struct sl_sequence *seq = &sequences[side];
     __asm__("" : "+r"(seq));
     return seq;
 }
 
-/* The farthest position of a linear sequence, and the farthest ahead that any piece may end: beyond it,
- * "before" and "after" could not be told apart. */
+/* The highest position of a linear sequence, and the maximum distance of the end of a piece: beyond it, "before" and
+ * "after" are ambiguous. */
 #define SL_FARTHEST ((uint64_t)INT64_MAX)
 
-/* Bytes so far from all that is known of a stream belong to another one: a quarter of TCP's numbers. */
+/* Bytes at this distance from all known positions belong to another stream: a quarter of TCP's number space. */
 #define SL_FAR (UINT64_C(1) << 30)
 
-/* An empty sequence in memory with any content (what it held is forgotten, not freed). */
+/* Initialises an empty sequence. Memory that it held before is not freed. */
 static inline void sl_sequence_reset(struct sl_sequence *seq, const struct sl_sequence_rules *rules) {
     *seq = (struct sl_sequence){.based = rules->linear};
 }
@@ -66,8 +66,8 @@ static inline uint64_t sl_sequence_offset(const struct sl_sequence *seq, uint64_
     return position - seq->start - seq->skipped;
 }
 
-/* The stream offset of a position in [start, delivered): exact when the phantoms among them lie at the end
- * (a FIN), else as if they lay at the beginning. */
+/* The stream offset of a position in [start, delivered). It is exact if the phantoms in this range lie at its end (a FIN);
+ * otherwise they are assumed to lie at its beginning. */
 static inline uint64_t sl_sequence_old_offset(const struct sl_sequence *seq, uint64_t position) {
     uint64_t units = sl_min(position - seq->start, seq->delivered - seq->trailing - seq->start);
     uint64_t inner = seq->skipped - seq->trailing;
@@ -76,7 +76,7 @@ static inline uint64_t sl_sequence_old_offset(const struct sl_sequence *seq, uin
 
 /* --- memory --- */
 
-/* Makes seq->held exist; false without memory. sl_sequence_unhold frees it when nothing is in it. */
+/* Allocates seq->held if needed. Returns false if memory runs out. sl_sequence_unhold frees it if it is empty. */
 static inline bool sl_sequence_hold(struct sl_sequence *seq, struct sl_pool *pool) {
     if (!seq->held && (seq->held = sl_pool_take(pool, sizeof(struct sl_held)))) {
         *seq->held = (struct sl_held){.owner = seq, .holder = {.kind = SL_HOLDER_SIDE}};
@@ -94,8 +94,9 @@ static inline void sl_sequence_unhold(struct sl_sequence *seq, struct sl_pool *p
     }
 }
 
-/* Counts n bytes at `position`, before the base: as such where no other copy has come, else as repeated. Too far before
- * it they belong to no stream of this base, and count as outside. Without memory for the ranges all are repeated. */
+/* Counts n bytes at `position`, before the base: as `before` where no other copy has arrived, otherwise as `repeated`.
+ * Bytes too far before the base belong to another stream, and count as `outside`, as do all if memory for the ranges runs
+ * out. */
 SL_COLD void sl_sequence_count_earlier(struct sl_sequence *seq, struct sl_pool *pool, uint64_t position, uint64_t n) {
     if (!n || !sl_sequence_hold(seq, pool))
         return;
@@ -126,7 +127,7 @@ SL_COLD void sl_sequence_count_earlier(struct sl_sequence *seq, struct sl_pool *
         low = sl_position_before(from, low) ? from : low;
         high = sl_position_before(high, to) ? to : high;
     }
-    if (kept == SL_EARLIER_MOST) {   /* from now on what lies between two of them counts as known */
+    if (kept == SL_EARLIER_MOST) {   /* the space between the last two ranges counts as known */
         kept--;
         low = sl_position_before(earlier->range[kept].low, low) ? earlier->range[kept].low : low;
         high = sl_position_before(high, earlier->range[kept].high) ? earlier->range[kept].high : high;
@@ -147,9 +148,9 @@ SL_COLD void sl_sequence_discard(struct sl_sequence *seq, struct sl_pool *pool) 
         sl_records_remove_first(seq->held, pool);
 }
 
-/* --- moves --- */
+/* --- operations --- */
 
-/* Passes n phantom units at `delivered`, after which nothing waits yet. */
+/* Passes n phantom units at `delivered`. No bytes wait after it. */
 static inline void sl_sequence_skip(struct sl_sequence *seq, uint64_t n) {
     bool delivered_any = seq->delivered - seq->start != seq->skipped;
     seq->next = seq->delivered += n;
@@ -161,14 +162,14 @@ static inline void sl_sequence_skip(struct sl_sequence *seq, uint64_t n) {
     }
 }
 
-/* Moves `delivered` over units that are in the stream. */
+/* Moves `delivered` over units of the stream. */
 static inline void sl_sequence_pass(struct sl_sequence *seq, uint64_t n) {
     seq->delivered += n;
     seq->trailing = 0;
 }
 
-/* Moves `next` over every contiguous piece up to a CUT, which a datagram in fragments goes over, too: its headers say how
- * long it is. What is not waited for is passed at once. */
+/* Moves `next` over contiguous pieces up to a CUT. A fragmented datagram continues over a CUT, because its headers give the
+ * length. Phantoms, and pieces without bytes, are passed at once. */
 static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                        struct sl_pool *pool) {
     struct sl_held *held = seq->held;
@@ -189,7 +190,7 @@ static inline void sl_sequence_advance(struct sl_sequence *seq, const struct sl_
     }
 }
 
-/* There is nothing any more from `position` to the piece `after`: if `next` was past it, it comes back. */
+/* Called when the range from `position` to the piece `after` is empty: moves `next` back to it. */
 static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t position, struct sl_piece *after) {
     if (position - seq->delivered < seq->next - seq->delivered) {
         seq->next = position;
@@ -197,7 +198,7 @@ static inline void sl_sequence_retreat(struct sl_sequence *seq, uint64_t positio
     }
 }
 
-/* Adds a piece of this kind in front of `after`; data longer than a block as several. */
+/* Adds a piece of this kind in front of `after`; several pieces if the data is longer than a block. */
 static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool, struct sl_piece *after, uint8_t kind,
                                    uint64_t position, uint64_t length, const uint8_t *bytes) {
     struct sl_held *held = seq->held;
@@ -218,7 +219,7 @@ static inline bool sl_sequence_add(struct sl_sequence *seq, struct sl_pool *pool
     return true;
 }
 
-/* Takes what is not DATA out of [lo, hi), where bytes have come. That may be a phantom that already waits. */
+/* Removes pieces other than DATA from [lo, hi), whose bytes have arrived. One may be a phantom that waits. */
 static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *pool, uint64_t lo, uint64_t hi) {
     const uint64_t origin = seq->delivered;
     struct sl_piece *piece = sl_pieces_reach(seq->held, lo), *next;
@@ -246,8 +247,8 @@ static inline bool sl_sequence_uncover(struct sl_sequence *seq, struct sl_pool *
     return true;
 }
 
-/* Joins pieces of one kind that touch at any place of [lo, hi], all ahead of `next`, as far as they may be. Bytes are
- * not where a policy asks where the segments began that brought them. */
+/* Joins adjacent pieces of one kind in [lo, hi], all after `next`. DATA pieces are joined only under a policy that does not
+ * depend on where their segments began. */
 static inline void sl_sequence_join(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                                     uint64_t lo, uint64_t hi) {
     const bool first_or_last = rules->policy == SL_POLICY_FIRST || rules->policy == SL_POLICY_LAST;
@@ -264,9 +265,9 @@ static inline void sl_sequence_join(struct sl_sequence *seq, const struct sl_seq
     }
 }
 
-/* Makes [from, hi) known: new pieces of this kind where there are none; where there are, they stay, except
- * that the policy may let bytes replace bytes. They are the end of a segment that begins at lo (its bytes: `data`).
- * False when memory ran out; all that did not need any is done. */
+/* Fills [from, hi), the end of a segment that begins at lo and has the bytes `data`: adds pieces of this kind where there
+ * are none. Existing pieces stay, but their bytes are replaced if the policy says so. Returns false if memory ran out;
+ * what needed no memory is done. */
 SL_COLD bool sl_sequence_fill(struct sl_sequence *seq, const struct sl_sequence_rules *rules, struct sl_pool *pool,
                               uint8_t kind, uint64_t lo, uint64_t from, uint64_t hi, const uint8_t *data) {
     const uint64_t origin = seq->delivered, start = lo - origin, end = hi - origin;

@@ -9,7 +9,7 @@ from typing import Any
 from sluice.service.interpreter.values import EndError, FaultError, Record, Value, hashed, texts
 from sluice.service.interpreter.world import Channel
 from sluice.service.lang import tree
-from sluice.service.lang.check.calls import RINGS
+from sluice.service.lang.check.calls import RINGS, TALLIES
 from sluice.service.lang.types import NOTHING, ChannelOf, Named, Type
 from sluice.service.load import Service
 from sluice.service.lower.writer import ARENA
@@ -97,7 +97,7 @@ class ChannelEvaluator:
         if node.function == "src_address":
             yield from ()
             return ADDRESS
-        if node.function in ("src_port", "load"):
+        if node.function in ("src_port", "load", *TALLIES):
             yield from self.channel(node.ordered[0])
             return 0
         if node.function == "up":

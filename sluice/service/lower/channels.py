@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 
 from sluice.service.lang import tree
-from sluice.service.lang.check.calls import RINGS
+from sluice.service.lang.check.calls import RINGS, TALLIES
 from sluice.service.lang.errors import Place
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf, ListOf, Named, Type
 from sluice.service.lower.expressions import RANGE, ExpressionWriter
@@ -332,7 +332,7 @@ class StatementWriter(ExpressionWriter):
         return found
 
     def of_channel(self, node: tree.Call) -> str:
-        """src_address(c), src_port(c), load(c), up(c), ketama(cs, key), bind(c, address)."""
+        """src_address(c), load(c), up(c), ketama(cs, key), bind(c, address), and others."""
         port = self.port(node.ordered[0])
         if node.function == "src_address":
             return f"(int64_t){port.pointer}->address"
@@ -340,6 +340,9 @@ class StatementWriter(ExpressionWriter):
             return f"(int64_t){port.pointer}->peer_port"
         if node.function == "load":
             return f"service_load_of({port.pointer})"
+        if node.function in TALLIES:
+            self.states.tallied = True
+            return f"service_tallied({port.pointer}, offsetof(struct service_tally, {node.function}))"
         if node.function == "up":
             return f"service_up({port.pointer})"
         if node.function == "first_ready":
@@ -372,7 +375,7 @@ class StatementWriter(ExpressionWriter):
             f"service_glance({pointer}, {parse}, SERVICE_WHOLE, &{scratch}.m);"
         )
         with self.block("if (outcome == SERVICE_WAIT)"):
-            self.put(f"goto resume_{number}; /* only a part of it is there: another channel may have more */")
+            self.put(f"goto resume_{number}; /* only a part has arrived: another channel may have more */")
         with self.block("if (outcome == SERVICE_FAULT)"):
             self.put(f"{pointer}->broken = self->fault;")
             self.put("self->fault = 0;")
@@ -437,7 +440,7 @@ class StatementWriter(ExpressionWriter):
             self.put("return over ? SERVICE_END : SERVICE_WAIT;")
         self.put(f"outcome = service_receive({pointer}, {parse}, {self.whole(node)}, &{found}.m);")
         with self.block("if (outcome == SERVICE_WAIT)"):
-            self.put(f"goto {label}; /* only a part of it is there: another channel may have more */")
+            self.put(f"goto {label}; /* only a part has arrived: another channel may have more */")
         with self.block("if (outcome != SERVICE_STEP)"):
             self.stop()
         self.site(pointer)

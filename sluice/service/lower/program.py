@@ -233,6 +233,7 @@ def _tables(process: Signature, rules: list[HandlerWriter], states: States, serv
         "    .frame_size = sizeof(struct frame),",
         f"    .handles = {handles:#x},",
         f"    .rings = {{{', '.join(map(hex, states.rings))}}},",
+        f"    .tallied = {str(states.tallied).lower()},",
         f"    .shared_size = {'sizeof(struct shared)' if states.shared else '0'},",
         f"    .begin = {'begin' if own else 'NULL'},",
         f"    .begin_shared = {'begin_shared' if shared else 'NULL'},",

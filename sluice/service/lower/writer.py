@@ -52,6 +52,7 @@ class States:
         self.shared: list[str] = []
         """Fields of the two structs."""
         self.rings = [0] * len(RINGS)
+        self.tallied = False
         """Bits of the ports from which each of RINGS chooses."""
         self.kept: dict[tree.Binding, Kept] = {}
         self.starts: list[tuple[tree.StateDeclaration, bool]] = []

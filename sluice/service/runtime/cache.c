@@ -48,7 +48,7 @@ void service_cache_end(struct service_channel *c, struct service_cached *s)
         if (s->page)
             service_cache_leave(cache, s->page);
         if (s->phase == SERVICE_CACHE_WAITS)
-            service_cache_unlink(&cache->waiting, s);
+            service_cache_end_wait(cache, s);
         service_cache_end_lead(cache, s);
         pthread_mutex_unlock(&cache->lock);
     }
@@ -179,8 +179,10 @@ static bool send_request(struct service_channel *c, struct service_cached *s, bo
 
     *blocked = true;
     if (s->pass == 0) {
-        enum service_parsed found = service_next_part(&s->tail, c->out->bytes + c->out->start, there, &s->pass, &need);
+        enum service_parsed found;
 
+        s->tail.allowed = UINT32_MAX; /* of each part: there may be any number */
+        found = service_next_part(&s->tail, c->out->bytes + c->out->start, there, &s->pass, &need);
         if (found == SERVICE_MALFORMED)
             service_fail(self, SERVICE_BAD_MESSAGE);
         if (found == SERVICE_MORE && c->out->start)
@@ -354,4 +356,14 @@ bool service_cache_fill(struct service_channel *c)
                 return true;
         }
     }
+}
+
+bool service_cache_rescue(struct service_channel *c)
+{
+    struct service_cached *s = service_cache_state(c);
+
+    if (s->phase != SERVICE_CACHE_HEAD || s->interim || !s->page || !service_cache_survives(c, s))
+        return false;
+    service_cache_use_stale(c, s);
+    return true;
 }

@@ -12,7 +12,7 @@
 
 enum service_cache_phase {
     SERVICE_CACHE_IDLE,   /* no request is on its way */
-    SERVICE_CACHE_WAITS,  /* for the response to the same request of another channel: it is in the cache's list `waiting` */
+    SERVICE_CACHE_WAITS,  /* for the response to the same request of another channel: it is in the cache's lists of these */
     SERVICE_CACHE_HEAD,   /* the head of a response is due */
     SERVICE_CACHE_BODY,   /* its body is */
     SERVICE_CACHE_SERVES, /* a stored response is copied */
@@ -45,7 +45,8 @@ struct service_cached {
     struct service_page *page;    /* that is copied, or validated */
     struct service_page *made;    /* that the response is stored in */
     struct service_cursor cursor;
-    struct service_cached *next, *before; /* in a list */
+    struct service_cached *next, *before; /* in the cache's list of its hash, of leaders or of those that wait */
+    struct service_cached *lane_next, *lane_before; /* of those that wait at its lane */
     struct service_channel *channel;
 };
 
@@ -57,6 +58,9 @@ void service_cache_open(struct service_channel *c);
 bool service_cache_fill(struct service_channel *c);
 bool service_cache_flush(struct service_channel *c);
 void service_cache_close(struct service_channel *c);
+
+/* The backend of a channel has failed: whether a stored response that is not fresh is used instead (RFC 5861, section 4). */
+bool service_cache_rescue(struct service_channel *c);
 
 /* A connection of the channel counts among those to its backend; whether one does. */
 void service_cache_join(struct service_channel *c);

@@ -58,28 +58,31 @@ void service_cache_look_up(struct service_channel *c, struct service_cached *s, 
     uint32_t now = self->core->now;
     struct service_freshness known;
     struct service_page *page;
-    bool usable;
+    bool usable, led, stale;
 
     pthread_mutex_lock(&cache->lock);
     page = service_cache_find(cache, key, wish->headers);
     if (page && page->chunked && wish->old)
         page = NULL;
     usable = page && service_usable(&page->freshness, age_of(page, now), wish);
+    led = service_cache_has_leader(cache, key->hash);
+    stale = !usable && led && page && service_usable_while_asked(&page->freshness, age_of(page, now), wish);
+    usable = usable || stale;
     s->stores = !wish->head && !wish->no_store;
     if (usable || wish->stored) {
         s->page = usable ? page : NULL;
         s->phase = SERVICE_CACHE_SERVES;
     } else if (s->stores && !s->alone && !service_cache_passes(cache, key->hash, now) &&
-               service_cache_has_leader(cache, key->hash)) {
+               led) {
         s->phase = SERVICE_CACHE_WAITS;
-        service_cache_link(&cache->waiting, s);
+        service_cache_wait(cache, s);
     } else {
         s->phase = SERVICE_CACHE_HEAD;
         if (s->stores) {
             s->leads = true;
             service_cache_link(service_cache_leaders(cache, key->hash), s);
         }
-        if (page && s->stores && service_has_validator(&page->freshness))
+        if (page && s->stores && (service_has_validator(&page->freshness) || page->freshness.survives >= 0))
             s->page = page;
     }
     if (s->page) {
@@ -88,13 +91,32 @@ void service_cache_look_up(struct service_channel *c, struct service_cached *s, 
     }
     pthread_mutex_unlock(&cache->lock);
     if (s->phase == SERVICE_CACHE_HEAD) {
-        s->validates = s->page && add_conditions(c, s, &known);
+        s->validates = s->page && service_has_validator(&known) && add_conditions(c, s, &known);
         service_count(self, page ? SERVICE_CACHE_STALE : SERVICE_CACHE_MISSES, 1);
     } else if (s->phase == SERVICE_CACHE_SERVES) {
-        service_count(self, usable ? SERVICE_CACHE_HITS : SERVICE_CACHE_MISSES, 1);
+        service_count(self, stale ? SERVICE_CACHE_USED_STALE : usable ? SERVICE_CACHE_HITS : SERVICE_CACHE_MISSES, 1);
     } else if (s->since == 0) {
         service_count(self, SERVICE_CACHE_WAITED, 1);
     }
+}
+
+bool service_cache_survives(struct service_channel *c, const struct service_cached *s)
+{
+    struct service_wish wish;
+
+    service_cache_asked(s, &wish);
+    return service_usable_after_error(&s->page->freshness, age_of(s->page, c->instance->core->now), &wish);
+}
+
+void service_cache_use_stale(struct service_channel *c, struct service_cached *s)
+{
+    service_cache_forget(c, s, true);
+    service_cache_give(c, &s->raw);
+    service_cache_disconnect(c, s);
+    s->phase = SERVICE_CACHE_SERVES;
+    c->in_ended = c->hung_up = false;
+    c->readable = c->instance->progressed = true;
+    service_count(c->instance, SERVICE_CACHE_USED_STALE, 1);
 }
 
 /* Writes the head of a stored response, or of a 304 in its place. False if there is no buffer for it. */

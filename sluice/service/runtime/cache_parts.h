@@ -64,6 +64,10 @@ void service_cache_disconnect(struct service_channel *c, struct service_cached *
 /* The list in which the leader of a hash is. */
 struct service_cached **service_cache_leaders(struct service_cache *cache, uint64_t hash);
 
+/* Adds a request to those that wait, and removes it. Only its own worker does so. */
+void service_cache_wait(struct service_cache *cache, struct service_cached *s);
+void service_cache_end_wait(struct service_cache *cache, struct service_cached *s);
+
 /* Adds to a list, and removes from it. */
 void service_cache_link(struct service_cached **list, struct service_cached *s);
 void service_cache_unlink(struct service_cached **list, struct service_cached *s);
@@ -90,6 +94,10 @@ void service_cache_resume(struct service_channel *c, struct service_cached *s);
 /* Decides how to answer a request, from the cache or the backend. */
 void service_cache_look_up(struct service_channel *c, struct service_cached *s, const struct service_wish *wish,
                            const struct service_cache_key *key);
+
+/* Whether the stored response of a request may be used after the backend has failed; it is used. */
+bool service_cache_survives(struct service_channel *c, const struct service_cached *s);
+void service_cache_use_stale(struct service_channel *c, struct service_cached *s);
 
 /* Moves `most` bytes of `raw` at most to `in`; how many. */
 uint32_t service_cache_move(struct service_channel *c, struct service_cached *s, uint64_t most);

@@ -148,8 +148,13 @@ bool service_cache_read_head(struct service_channel *c, struct service_cached *s
     }
     if (!s->interim) {
         bool bad = false;
+        uint32_t code = (uint32_t)service_decimal(status, &bad);
 
-        store(c, s, (uint32_t)service_decimal(status, &bad), line, headers);
+        if (s->page && (code == 500 || (code >= 502 && code <= 504)) && service_cache_survives(c, s)) {
+            service_cache_use_stale(c, s);
+            return true;
+        }
+        store(c, s, code, line, headers);
     }
     s->left += size;
     s->head = size;
@@ -210,8 +215,10 @@ bool service_cache_pass(struct service_channel *c, struct service_cached *s)
         }
         if (s->left == 0) {
             uint64_t need;
-            enum service_parsed found =
-                service_next_part(&s->rest, s->raw->bytes + s->raw->start, held, &s->left, &need);
+            enum service_parsed found;
+
+            s->rest.allowed = UINT32_MAX; /* of each part: there may be any number */
+            found = service_next_part(&s->rest, s->raw->bytes + s->raw->start, held, &s->left, &need);
 
             if (found == SERVICE_MORE && held < c->instance->core->buffers.size)
                 return false;

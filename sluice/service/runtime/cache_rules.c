@@ -10,7 +10,7 @@ enum {
 
 /* Directives of Cache-Control; -1: it has none with a number. */
 struct directives {
-    int64_t max_age, shared_age, min_fresh;
+    int64_t max_age, shared_age, min_fresh, survives, updates;
     bool no_store, no_cache, personal, open, strict, stored, any;
 };
 
@@ -88,11 +88,15 @@ static void read_directive(struct service_text member, struct directives *out)
         set_seconds(&out->shared_age, value);
     else if (named(name, "min-fresh"))
         set_seconds(&out->min_fresh, value);
+    else if (named(name, "stale-if-error"))
+        set_seconds(&out->survives, value);
+    else if (named(name, "stale-while-revalidate"))
+        set_seconds(&out->updates, value);
 }
 
 static struct directives directives_of(struct service_text headers)
 {
-    struct directives found = {.max_age = -1, .shared_age = -1, .min_fresh = -1};
+    struct directives found = {.max_age = -1, .shared_age = -1, .min_fresh = -1, .survives = -1, .updates = -1};
     struct service_text value, member;
 
     for (uint32_t at = 0; service_next_header(headers, service_literal("cache-control"), &at, &value);)
@@ -209,6 +213,12 @@ static void set_times(struct service_text headers, const struct directives *said
     struct service_text expires = field(headers, "expires");
     int64_t until = expires.length ? service_date_of(expires) : -1;
 
+    if (said->no_cache || said->strict || said->shared_age >= 0) /* s-maxage is strict, too (RFC 9111, section 5.2.2.10) */
+        out->survives = out->updates = -1;
+    else {
+        out->survives = said->survives;
+        out->updates = said->updates;
+    }
     if (date < 0) {
         date = now;
         service_date_text((time_t)now, out->date);
@@ -237,7 +247,7 @@ bool service_read_freshness(uint32_t status, struct service_text headers, int64_
     struct service_text expires = field(headers, "expires"), date = field(headers, "date");
     bool explicitly = said.max_age >= 0 || said.shared_age >= 0 || expires.length || said.open;
 
-    *found = (struct service_freshness){.status = (uint16_t)status, .modified = -1};
+    *found = (struct service_freshness){.status = (uint16_t)status, .modified = -1, .survives = -1, .updates = -1};
     if (said.no_store || said.personal || !understood(status, explicitly) || has_field(headers, "set-cookie") ||
         !copy_control(headers, found) || !copy(found->expires, sizeof found->expires, expires))
         return false;
@@ -280,6 +290,10 @@ bool service_read_refreshed(struct service_text headers, int64_t now, int64_t de
         return false;
     if (!said.any && !field(headers, "expires").length) /* it has no lifetime: the previous one applies */
         next.lifetime = before.lifetime;
+    if (!said.any) {
+        next.survives = before.survives;
+        next.updates = before.updates;
+    }
     *found = next;
     return true;
 }
@@ -289,6 +303,23 @@ bool service_usable(const struct service_freshness *found, int64_t age, const st
     if (wish->validated || age >= found->lifetime || (wish->max_age >= 0 && age > wish->max_age))
         return false;
     return wish->min_fresh < 0 || found->lifetime - age >= wish->min_fresh;
+}
+
+/* Whether one that was fresh for `more` seconds longer may be used. A request that limits the age accepts none that is not
+ * fresh (section 5.2.1.1). */
+static bool usable_stale(const struct service_freshness *found, int64_t age, int64_t more, const struct service_wish *wish)
+{
+    return more >= 0 && !wish->validated && wish->max_age < 0 && wish->min_fresh < 0 && age - found->lifetime <= more;
+}
+
+bool service_usable_after_error(const struct service_freshness *found, int64_t age, const struct service_wish *wish)
+{
+    return usable_stale(found, age, found->survives, wish);
+}
+
+bool service_usable_while_asked(const struct service_freshness *found, int64_t age, const struct service_wish *wish)
+{
+    return usable_stale(found, age, found->updates, wish);
 }
 
 bool service_client_has(const struct service_freshness *found, const struct service_wish *wish)

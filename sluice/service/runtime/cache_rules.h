@@ -31,6 +31,8 @@ struct service_freshness {
     int64_t lifetime;  /* seconds for which it is fresh; 0: it has to be validated before each use */
     int64_t age;       /* seconds that it had when it was received */
     int64_t modified;  /* Last-Modified; -1: unknown */
+    int64_t survives, updates; /* seconds after its lifetime in which it is used if the backend fails, and while another request
+                                * is at the backend (RFC 5861); -1: never */
     uint16_t status, tag_size, control_size;
     char date[SERVICE_DATE], expires[SERVICE_DATE], last_modified[SERVICE_DATE];
     char tag[SERVICE_TAG], control[SERVICE_CACHE_CONTROL];
@@ -53,6 +55,10 @@ static inline bool service_has_validator(const struct service_freshness *found)
 
 /* Whether a stored response of an age may be used for a request without validation. */
 bool service_usable(const struct service_freshness *found, int64_t age, const struct service_wish *wish);
+
+/* Whether one that is not fresh may be used after the backend has failed, or while it is asked by another request. */
+bool service_usable_after_error(const struct service_freshness *found, int64_t age, const struct service_wish *wish);
+bool service_usable_while_asked(const struct service_freshness *found, int64_t age, const struct service_wish *wish);
 
 /* Whether by the condition of a request its client has the stored response already: the answer is 304. */
 bool service_client_has(const struct service_freshness *found, const struct service_wish *wish);

@@ -82,11 +82,11 @@ bool service_cache_key(const struct service_cache *cache, uint32_t port, const s
 }
 
 /* Writes the names of the fields that a response varies with, in lower case, and the request's values of each. False if they
- * are too long, or if it varies with everything. */
+ * are too long or too many, each of which is searched for at a look-up, or if it varies with everything. */
 static bool write_variant(struct service_page *page, struct service_text vary, struct service_text headers)
 {
     uint8_t *out = page->text + page->key_size;
-    uint32_t room = SERVICE_CACHE_KEY - page->key_size, names = 0, values = 0;
+    uint32_t room = SERVICE_CACHE_KEY - page->key_size, names = 0, values = 0, count = 0;
     struct service_text value;
 
     for (uint32_t at = 0; service_next_header(vary, service_literal("vary"), &at, &value);) {
@@ -104,6 +104,8 @@ static bool write_variant(struct service_page *page, struct service_text vary, s
         uint32_t size = (uint32_t)((uint8_t *)memchr(out + at, ',', names - at) - (out + at));
         struct service_text name = {out + at, size};
 
+        if (++count > SERVICE_CACHE_NAMES)
+            return false;
         for (uint32_t from = 0; size && service_next_header(headers, name, &from, &value); out[names + values++] = ',') {
             if (names + values + value.length + 2 > room)
                 return false;

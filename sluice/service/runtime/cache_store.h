@@ -16,7 +16,8 @@ enum {
     SERVICE_CACHE_KEY = 1536,     /* bytes of a key, and of the fields that a page varies with */
     SERVICE_CACHE_CHAIN = 32,     /* pages in a bucket: a longer chain loses its oldest one */
     SERVICE_CACHE_SHARE = 8,      /* a page has at most this part of all blocks */
-    SERVICE_CACHE_LEADERS = 1024, /* lists of requests that are on their way to a backend */
+    SERVICE_CACHE_LEADERS = 1024, /* lists of requests that are on their way to a backend, and of those that wait for them */
+    SERVICE_CACHE_NAMES = 16,     /* fields that a stored response varies with */
     SERVICE_CACHE_PASSES = 4096,  /* keys whose responses were not storable just now */
     SERVICE_CACHE_PASS_TIME = 10, /* seconds for which requests for such a key do not wait for each other */
     SERVICE_CACHE_NONE = UINT32_MAX,
@@ -53,7 +54,7 @@ struct service_cache {
     uint32_t blocks, unused, free, free_count, bucket_count, oldest, newest;
     uint32_t limit;            /* blocks of a page */
     uint64_t evicted;          /* pages, since it was counted last */
-    struct service_cached *leaders[SERVICE_CACHE_LEADERS], *waiting;
+    struct service_cached *leaders[SERVICE_CACHE_LEADERS], *waiting[SERVICE_CACHE_LEADERS];
     struct {
         uint64_t hash;
         uint32_t until; /* seconds */

@@ -32,6 +32,31 @@ void service_cache_unlink(struct service_cached **list, struct service_cached *s
         s->next->before = s->before;
 }
 
+static struct service_cached **waiters(struct service_cache *cache, uint64_t hash)
+{
+    return &cache->waiting[hash % SERVICE_CACHE_LEADERS];
+}
+
+void service_cache_wait(struct service_cache *cache, struct service_cached *s)
+{
+    struct service_cached **list = &service_lane_of(s->channel)->cache_waiting;
+
+    service_cache_link(waiters(cache, s->hash), s);
+    s->lane_before = NULL;
+    s->lane_next = *list;
+    if (*list)
+        (*list)->lane_before = s;
+    *list = s;
+}
+
+void service_cache_end_wait(struct service_cache *cache, struct service_cached *s)
+{
+    service_cache_unlink(waiters(cache, s->hash), s);
+    *(s->lane_before ? &s->lane_before->lane_next : &service_lane_of(s->channel)->cache_waiting) = s->lane_next;
+    if (s->lane_next)
+        s->lane_next->lane_before = s->lane_before;
+}
+
 bool service_cache_has_leader(struct service_cache *cache, uint64_t hash)
 {
     struct service_cached *each = *service_cache_leaders(cache, hash);
@@ -44,7 +69,7 @@ bool service_cache_has_leader(struct service_cache *cache, uint64_t hash)
 /* Those that wait for a response get a turn of their worker. */
 static void wake(struct service_cache *cache, uint64_t hash)
 {
-    for (struct service_cached *each = cache->waiting; each; each = each->next) {
+    for (struct service_cached *each = *waiters(cache, hash); each; each = each->next) {
         struct service_lane *lane = service_lane_of(each->channel);
 
         if (each->hash != hash || __atomic_exchange_n(&each->ready, true, __ATOMIC_RELEASE))
@@ -76,32 +101,22 @@ void service_cache_set_pass(struct service_cache *cache, uint64_t hash, uint32_t
 
 void service_cache_wake(struct service_lane *lane)
 {
-    struct service_cache *cache = lane->config->cache;
-
     if (!atomic_load_explicit(&lane->cache_woken, memory_order_relaxed) || !atomic_exchange(&lane->cache_woken, false))
         return;
-    pthread_mutex_lock(&cache->lock);
-    for (struct service_cached *each = cache->waiting; each; each = each->next)
-        if (__atomic_load_n(&each->ready, __ATOMIC_RELAXED) && service_lane_of(each->channel) == lane)
+    for (struct service_cached *each = lane->cache_waiting; each; each = each->lane_next)
+        if (__atomic_load_n(&each->ready, __ATOMIC_RELAXED))
             service_lane_queue(lane, each->channel->instance);
-    pthread_mutex_unlock(&cache->lock);
 }
 
 void service_cache_tick(struct service_lane *lane)
 {
-    struct service_cache *cache = lane->config->cache;
-
-    pthread_mutex_lock(&cache->lock);
-    for (struct service_cached *each = cache->waiting; each; each = each->next) {
-        if (service_lane_of(each->channel) != lane)
-            continue;
+    for (struct service_cached *each = lane->cache_waiting; each; each = each->lane_next) {
         each->channel->due_since = lane->core.now; /* its backend has no request yet */
         if (lane->core.now - each->since >= WAIT_MOST) {
             __atomic_store_n(&each->ready, true, __ATOMIC_RELEASE);
             service_lane_queue(lane, each->channel->instance);
         }
     }
-    pthread_mutex_unlock(&cache->lock);
 }
 
 void service_cache_resume(struct service_channel *c, struct service_cached *s)
@@ -109,7 +124,7 @@ void service_cache_resume(struct service_channel *c, struct service_cached *s)
     struct service_cache *cache = service_cache_of(c);
 
     pthread_mutex_lock(&cache->lock);
-    service_cache_unlink(&cache->waiting, s);
+    service_cache_end_wait(cache, s);
     pthread_mutex_unlock(&cache->lock);
     s->ready = false;
     s->alone = c->instance->core->now - s->since >= WAIT_MOST;

@@ -36,6 +36,7 @@
     X(CACHE_HITS, "cache: responses from the cache")                                           \
     X(CACHE_MISSES, "cache: requests for what is not stored")                                  \
     X(CACHE_STALE, "cache: requests for what is stored, but not fresh")                        \
+    X(CACHE_USED_STALE, "cache: responses from the cache that were not fresh: their backend failed, or was being asked") \
     X(CACHE_CONFIRMED, "cache: stored responses that the backend confirmed")                   \
     X(CACHE_UNCACHEABLE, "cache: requests that a cache cannot answer")                         \
     X(CACHE_WAITED, "cache: requests that waited for another one for the same")                \
@@ -53,9 +54,15 @@
     X(H2_REFUSED, "requests of HTTP/2 refused: all instances, buffers or memory were in use")  \
     X(H2_TOO_LARGE, "requests of HTTP/2 refused: their head is too large, or no head of HTTP/1.1") \
     X(H2_UNANSWERED, "streams of HTTP/2 reset: the program gave no answer, or a part of one")  \
+    X(H2_UPLINKS, "connections of HTTP/2 to backends")                                         \
+    X(H2_ASKED, "requests of HTTP/2 to backends")                                              \
+    X(H2_REPEATED, "requests of HTTP/2 sent again: the backend had not processed them")        \
+    X(H2_UNASKED, "requests that cannot be sent to a backend of HTTP/2: too many fields")      \
+    X(H2_GIVEN_UP, "streams of HTTP/2 to backends that did not end well")                      \
     X(PROXIED, "connections with a PROXY header")                                              \
     X(PROXY_MALFORMED, "faults: malformed PROXY header")                                       \
     X(H2_BROKEN, "faults: a connection of HTTP/2 that breaks its protocol")                    \
+    X(H2_UNSPOKEN, "faults: a backend of HTTP/2 does not use it")                              \
     X(H2_FLOOD, "faults: a connection of HTTP/2 with too many frames that bring nothing")      \
     X(H2_MEMORY, "faults: no memory left for HTTP/2")                                          \
     X(BAD_MESSAGE, "faults: malformed message")                                                  \
@@ -118,6 +125,7 @@ static inline enum service_exception service_class(enum service_counter fault)
     case SERVICE_HANDSHAKE_FAILED:
     case SERVICE_UNVERIFIED:
     case SERVICE_TLS_BROKEN:
+    case SERVICE_H2_UNSPOKEN:
         return SERVICE_BROKEN_CONNECTION;
     case SERVICE_BAD_MESSAGE:
     case SERVICE_PROXY_MALFORMED:

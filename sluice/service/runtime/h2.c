@@ -70,7 +70,7 @@ void service_h2_event(void *target, uint32_t events)
     if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
         stream->writable = true;
     service_h2_ready(stream);
-    service_lane_queue(service_lane_of(stream->h2->client), stream->h2->self);
+    service_lane_queue(service_lane_of(stream->h2->peer), stream->h2->self);
 }
 
 bool service_h2_begin(struct service_instance *self)
@@ -81,7 +81,7 @@ bool service_h2_begin(struct service_instance *self)
     if (!h2)
         return false;
     h2->self = self;
-    h2->client = service_port(self, lane->config->listen_port);
+    h2->peer = service_port(self, lane->config->listen_port);
     self->h2 = h2;
     if (service_h2_make_session(h2)) {
         service_count(self, SERVICE_H2_CONNECTIONS, 1);
@@ -97,6 +97,10 @@ void service_h2_end(struct service_instance *self)
     struct service_h2_stream *stream, *next;
 
     service_h2_forget_head(h2);
+    if (h2->uplink) {
+        service_h2_end_uplink(h2);
+        return;
+    }
     for (stream = h2->streams; stream; stream = next) {
         next = stream->next;
         service_h2_close_pair(stream);
@@ -115,7 +119,7 @@ void service_h2_end(struct service_instance *self)
 /* Feeds received bytes to nghttp2. False if it accepts no more. */
 static bool feed(struct service_h2 *h2)
 {
-    struct service_channel *c = h2->client;
+    struct service_channel *c = h2->peer;
     ssize_t done;
 
     if (service_buffer_held(c->in) == 0)
@@ -129,7 +133,9 @@ static bool feed(struct service_h2 *h2)
         return false;
     }
     c->in->start += (uint32_t)done;
-    h2->self->progressed = true;
+    h2->self->progressed = h2->heard = true;
+    h2->heard_at = h2->self->core->now;
+    h2->pinged = false;
     service_empty_in(c);
     return true;
 }
@@ -143,6 +149,10 @@ static void run_streams(struct service_h2 *h2)
     while ((stream = list)) {
         list = stream->ready;
         stream->queued = false;
+        if (h2->uplink) {
+            service_h2_run_pair(stream);
+            continue;
+        }
         if (stream->fd >= 0 && !stream->id) { /* an idle one: it has ended, or sends unexpected bytes */
             uint8_t byte;
 
@@ -165,7 +175,7 @@ static void run_streams(struct service_h2 *h2)
 /* Copies the output of nghttp2 to `out`. False if it cannot continue. */
 static bool draw(struct service_h2 *h2)
 {
-    struct service_channel *c = h2->client;
+    struct service_channel *c = h2->peer;
     struct service_buffers *pool = &h2->self->core->buffers;
 
     while (h2->pending_size || nghttp2_session_want_write(h2->session)) {
@@ -202,7 +212,7 @@ static bool draw(struct service_h2 *h2)
 /* Whether nothing is to be done any more. */
 static bool over(const struct service_h2 *h2)
 {
-    const struct service_channel *c = h2->client;
+    const struct service_channel *c = h2->peer;
 
     return (c->in_ended && service_buffer_held(c->in) == 0) ||
            (!nghttp2_session_want_read(h2->session) && !nghttp2_session_want_write(h2->session) && !h2->pending_size && !c->out);
@@ -211,11 +221,17 @@ static bool over(const struct service_h2 *h2)
 enum service_life service_h2_turn(struct service_instance *self)
 {
     struct service_h2 *h2 = self->h2;
-    struct service_channel *c = h2->client;
+    struct service_channel *c = h2->peer;
     struct service_lane *lane = service_lane_of(c);
     bool good = true;
 
-    if (lane->draining && !h2->goaway) {
+    if (h2->uplink && !service_h2_reached(h2)) {
+        if (!self->fault)
+            return SERVICE_ASLEEP;
+        service_count(self, self->fault, 1);
+        return SERVICE_DEAD;
+    }
+    if (lane->draining && !h2->goaway && !h2->uplink) {
         h2->goaway = true;
         nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(h2->session),
                               NGHTTP2_NO_ERROR, NULL, 0);

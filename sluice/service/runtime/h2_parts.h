@@ -11,55 +11,79 @@ enum {
     SERVICE_H2_METHOD = 32,
     SERVICE_H2_AUTHORITY = 272, /* a name of 253 bytes, and a port */
     SERVICE_H2_FIELDS = 256,    /* of a request or response */
+    SERVICE_H2_REPEATS = 16,    /* of a request that a backend has not processed */
     SERVICE_H2_USELESS = 1000,  /* useless frames, beyond the credit of answered requests */
 };
 
 enum service_h2_state { SERVICE_H2_HEAD, SERVICE_H2_BODY, SERVICE_H2_DONE };
 
-/* A stream, and the pair of sockets that the next stream of the connection uses after it. */
+/* A stream, and a pair of sockets by which it has the form of HTTP/1.1 for an instance of the program. Of a client's connection
+ * the next stream uses the pair after it; of a backend's, the pair is a channel's connection, and each request on it is a
+ * stream of any connection to that backend.
+ */
 struct service_h2_stream {
-    struct service_h2 *h2;
-    struct service_h2_stream *next;  /* of the same connection */
+    struct service_h2 *h2;           /* null: of a backend, and no request is there */
+    struct service_lane *lane;       /* whose buffers it uses */
+    struct service_h2_stream *next, *before; /* of the same client's connection; of the backends of a lane */
     struct service_h2_stream *ready; /* that have something to do */
     int32_t id;                      /* 0: none */
     int fd;                          /* of this side; -1: none */
-    struct service_buffer *head;     /* of the request, until it is sent */
-    struct service_buffer *body;     /* of the request: received bytes that are not sent yet */
-    struct service_buffer *response; /* received bytes that are not forwarded yet */
-    uint64_t left;                   /* bytes of the response's body whose end is known */
+    struct service_buffer *head;     /* received from HTTP/2: a head, as it is sent to the program */
+    struct service_buffer *body;     /* and bytes that are not sent yet */
+    struct service_buffer *input;    /* received from the program: bytes that are not forwarded yet */
+    uint64_t left;                   /* bytes of its body whose end is known */
     struct service_tail tail;        /* parts of it that follow */
-    uint32_t chunk;                  /* bytes of the request's current chunk that are not sent yet */
-    char mark[16];                   /* the frame of a chunk of the request */
+    uint32_t chunk;                  /* bytes of the current chunk to the program that are not sent yet */
+    char mark[16];                   /* the frame of that chunk */
     uint8_t mark_at, mark_size;
     uint32_t slow_since, slow_bytes; /* the second since which the client has opened no window; 0: it has; sent since then */
-    uint8_t state;                   /* enum service_h2_state, of the response */
+    uint8_t state;                   /* enum service_h2_state, of the message of the program */
     bool queued, readable, writable;
-    bool over;                       /* the request is here as a whole */
+    bool over;                       /* the message of HTTP/2 is here as a whole */
     bool sent;                       /* and was sent */
     bool chunked;
     bool bodiless;                   /* its response has no body: it is one to HEAD */
     bool ended;                      /* the program has ended its output */
-    bool closes;                     /* the program ends the connection after the response */
+    bool closes;                     /* the pair is closed after the response */
     bool informs;                    /* an interim response waits to be sent: nothing is read before that */
     bool deferred;                   /* nghttp2 waits for more of the body */
+    struct service_h2_request *request; /* of a backend: the one that is going on */
+    uint32_t backend;                   /* the number of that backend */
+};
+
+/* A request to a backend. */
+struct service_h2_request {
+    bool asked;    /* its head was sent: the backend may have processed it */
+    bool answered; /* a head has come */
+    bool old;      /* it is one of HTTP/1.0 */
+    bool shut;     /* the output to the program is shut */
+    uint8_t tries; /* how often it was sent */
+    uint32_t line, size; /* bytes of its first line, and of its fields */
+    uint8_t head[];      /* of one without a body, until it is answered; else it has no bytes */
 };
 
 /* A connection. */
 struct service_h2 {
     struct service_instance *self;
-    struct service_channel *client;
+    struct service_channel *peer; /* the client, or the backend */
     nghttp2_session *session;
-    struct service_h2_stream *streams, *ready;
+    struct service_h2_stream *streams, *ready; /* `streams`: of a client */
     const uint8_t *pending; /* output of nghttp2 for which `out` had no room */
     size_t pending_size;
-    struct service_buffer *path, *fields, *cookie; /* of the request whose head is coming */
+    struct service_buffer *path, *fields, *cookie; /* of the head that is coming */
     char method[SERVICE_H2_METHOD], authority[SERVICE_H2_AUTHORITY];
     uint32_t field_count, useless;
-    bool length;    /* that request has a Content-Length */
+    bool length;    /* that head has a Content-Length */
     bool too_large; /* it exceeds a bound */
     bool no_buffer; /* the pool had none for it */
-    bool goaway;    /* GOAWAY was sent: the client opens no more streams */
+    bool goaway;    /* GOAWAY was sent, or received of a backend: no more streams are opened */
     bool failed;    /* GOAWAY with an error code was sent */
+    bool uplink;    /* it leads to a backend */
+    bool pinged;    /* of a backend: it was sent a ping since it has sent anything */
+    bool heard;     /* it has sent something */
+    char status[4]; /* of the response whose head is coming */
+    uint32_t active, heard_at; /* streams; the second in which it has sent something last */
+    struct service_h2 *next;   /* of the same backend */
 };
 
 /* Memory within the bound, set to 0; null if there is none. */
@@ -81,10 +105,19 @@ bool service_h2_make_session(struct service_h2 *h2);
 void service_h2_give_back(struct service_h2_stream *stream);
 void service_h2_close_pair(struct service_h2_stream *stream);
 
-/* Ends a stream before its time. */
+/* Ends a stream of a client before its time. */
 void service_h2_reset(struct service_h2_stream *stream, uint32_t error, enum service_counter reason);
 
+/* A frame that brings nothing. Too many of them end the connection (RFC 9113, section 10.5). */
+void service_h2_useless(struct service_h2 *h2, uint32_t weight);
+
 /* --- h2_request.c: from frames to HTTP/1.1 */
+
+/* Appends bytes to a buffer of the pool, for the head that is coming. */
+void service_h2_append(struct service_h2 *h2, struct service_buffer **buffer, const void *bytes, uint32_t size);
+
+/* Appends `name: value`. */
+void service_h2_append_field(struct service_h2 *h2, struct service_text name, struct service_text value);
 
 /* A field of the request whose head is coming. */
 void service_h2_field(struct service_h2 *h2, struct service_text name, struct service_text value);
@@ -95,12 +128,68 @@ bool service_h2_write_head(struct service_h2_stream *stream, bool whole);
 /* Releases the memory that only the head needs. */
 void service_h2_forget_head(struct service_h2 *h2);
 
-/* Sends a request, as far as the program accepts it. False if it accepts no more. */
+/* --- h2_body.c: bytes between the sockets of a stream and its frames */
+
+/* Appends received data to the bytes that are sent to the program. False if there is no buffer. */
+bool service_h2_take(struct service_h2_stream *stream, const uint8_t *data, size_t size);
+
+/* Sends a message to the program, as far as it accepts it. False if it accepts no more. */
 bool service_h2_send(struct service_h2_stream *stream);
+
+/* Reads the program's output. False at its end. */
+bool service_h2_fill(struct service_h2_stream *stream);
+
+/* Gives the buffer of the program's output back if it is empty. */
+void service_h2_drop_input(struct service_h2_stream *stream);
+
+/* A callback of nghttp2 for the body of the program's message. */
+ssize_t service_h2_read_body(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
+                             nghttp2_data_source *source, void *argument);
+
+/* The fields of a head of HTTP/1.1 without those of the connection and, of a request, Host; their names are lower case then.
+ * They follow the first `count`: the number of all; -1 if there are more than SERVICE_H2_FIELDS. */
+int service_h2_read_fields(uint8_t *at, uint64_t size, nghttp2_nv *fields, int count, bool request);
 
 /* --- h2_response.c: from HTTP/1.1 to frames */
 
 /* Continues with the response. False if it is none, or its end is missing. */
 bool service_h2_answer(struct service_h2_stream *stream);
+
+/* --- h2_uplink.c: connections to backends, and the pairs of sockets */
+
+/* Whether the backend is connected, by TLS as HTTP/2. False also if it cannot be: the fault is set then. */
+bool service_h2_reached(struct service_h2 *h2);
+
+/* As service_h2_end(). */
+void service_h2_end_uplink(struct service_h2 *h2);
+
+/* What a stream to a backend has to do. */
+void service_h2_run_pair(struct service_h2_stream *stream);
+
+/* A response was passed: the pair waits for the next request, or for its end. */
+void service_h2_settle(struct service_h2_stream *stream);
+
+/* A stream ends before its time: the program sees a connection that ends. The stream is not used after it. */
+void service_h2_break(struct service_h2_stream *stream);
+
+/* Releases the memory of a stream, unless something refers to it yet. */
+void service_h2_free(struct service_h2_stream *stream);
+
+/* A stream that the backend has not processed: its request is sent again. False if it cannot be. */
+bool service_h2_repeat(struct service_h2_stream *stream);
+
+/* --- h2_uplink_session.c */
+
+/* The session of a connection to a backend. False if there is no memory. */
+bool service_h2_make_uplink(struct service_h2 *h2);
+
+/* Sends a request whose head is in `at`. False if it cannot be sent. */
+bool service_h2_ask(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size);
+
+static inline void service_h2_progress(struct service_h2_stream *stream)
+{
+    if (stream->h2)
+        stream->h2->self->progressed = true;
+}
 
 #endif

@@ -2,16 +2,12 @@
  * as something else by a parser of HTTP/1.1 is refused here again. */
 #include "h2_parts.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 static bool same(struct service_text text, const char *other)
 {
     return service_same(text, service_literal(other));
 }
 
-/* Appends bytes to a buffer of the pool. */
-static void append(struct service_h2 *h2, struct service_buffer **buffer, const void *bytes, uint32_t size)
+void service_h2_append(struct service_h2 *h2, struct service_buffer **buffer, const void *bytes, uint32_t size)
 {
     struct service_buffers *pool = &h2->self->core->buffers;
 
@@ -29,7 +25,17 @@ static void append(struct service_h2 *h2, struct service_buffer **buffer, const 
 
 static void append_text(struct service_h2 *h2, struct service_buffer **buffer, const char *text)
 {
-    append(h2, buffer, text, (uint32_t)strlen(text));
+    service_h2_append(h2, buffer, text, (uint32_t)strlen(text));
+}
+
+void service_h2_append_field(struct service_h2 *h2, struct service_text name, struct service_text value)
+{
+    h2->too_large |= !service_plain(value.at, value.length, true);
+    h2->length |= same(name, "content-length");
+    service_h2_append(h2, &h2->fields, name.at, name.length);
+    append_text(h2, &h2->fields, ": ");
+    service_h2_append(h2, &h2->fields, value.at, value.length);
+    append_text(h2, &h2->fields, "\r\n");
 }
 
 /* Copies a pseudo header to where a text of `room` bytes ends with 0. Control characters and spaces would end it in a line of
@@ -57,19 +63,14 @@ void service_h2_field(struct service_h2 *h2, struct service_text name, struct se
     } else if (same(name, ":path")) {
         for (uint32_t i = 0; i < value.length; i++)
             h2->too_large |= value.at[i] <= ' ' || value.at[i] == 0x7f;
-        append(h2, &h2->path, value.at, value.length);
+        service_h2_append(h2, &h2->path, value.at, value.length);
     } else if (same(name, "cookie")) { /* parts of one field (section 8.2.3) */
         h2->too_large |= !service_plain(value.at, value.length, true);
         if (h2->cookie)
             append_text(h2, &h2->cookie, "; ");
-        append(h2, &h2->cookie, value.at, value.length);
+        service_h2_append(h2, &h2->cookie, value.at, value.length);
     } else if (name.length && name.at[0] != ':' && !same(name, "host") && !same(name, "te")) {
-        h2->too_large |= !service_plain(value.at, value.length, true);
-        h2->length |= same(name, "content-length");
-        append(h2, &h2->fields, name.at, name.length);
-        append_text(h2, &h2->fields, ": ");
-        append(h2, &h2->fields, value.at, value.length);
-        append_text(h2, &h2->fields, "\r\n");
+        service_h2_append_field(h2, name, value);
     }
 }
 
@@ -83,7 +84,7 @@ void service_h2_forget_head(struct service_h2 *h2)
             service_buffer_give(pool, *all[i]);
         *all[i] = NULL;
     }
-    h2->method[0] = h2->authority[0] = 0;
+    h2->method[0] = h2->authority[0] = h2->status[0] = 0;
     h2->field_count = 0;
     h2->length = h2->too_large = h2->no_buffer = false;
 }
@@ -91,7 +92,7 @@ void service_h2_forget_head(struct service_h2 *h2)
 static void append_buffer(struct service_h2 *h2, struct service_buffer **to, const struct service_buffer *from)
 {
     if (from)
-        append(h2, to, from->bytes + from->start, service_buffer_held(from));
+        service_h2_append(h2, to, from->bytes + from->start, service_buffer_held(from));
 }
 
 /* Answers a request in the place of the program. */
@@ -140,75 +141,4 @@ bool service_h2_write_head(struct service_h2_stream *stream, bool whole)
         return false;
     }
     return true;
-}
-
-/* Sends bytes: returns their number, or -1 if the program accepts no more. */
-static ssize_t give(struct service_h2_stream *stream, const void *bytes, size_t size)
-{
-    ssize_t sent = send(stream->fd, bytes, size, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-    if (sent >= 0) {
-        stream->h2->self->progressed |= sent > 0;
-        return sent;
-    }
-    stream->writable = false;
-    return errno == EAGAIN || errno == EINTR ? 0 : -1;
-}
-
-/* Sends bytes of a buffer, and gives it back when it is empty. */
-static ssize_t give_buffer(struct service_h2_stream *stream, struct service_buffer **buffer, uint32_t most)
-{
-    uint32_t held = service_buffer_held(*buffer);
-    ssize_t sent = give(stream, (*buffer)->bytes + (*buffer)->start, held < most ? held : most);
-
-    if (sent > 0)
-        (*buffer)->start += (uint32_t)sent;
-    if (service_buffer_held(*buffer) == 0) {
-        service_buffer_give(&stream->h2->self->core->buffers, *buffer);
-        *buffer = NULL;
-    }
-    return sent;
-}
-
-static void set_mark(struct service_h2_stream *stream, const char *format, uint32_t size)
-{
-    stream->mark_at = 0;
-    stream->mark_size = (uint8_t)snprintf(stream->mark, sizeof stream->mark, format, size);
-}
-
-bool service_h2_send(struct service_h2_stream *stream)
-{
-    ssize_t sent = 1;
-
-    while (sent > 0 && stream->writable && !stream->sent) {
-        if (stream->head) {
-            sent = give_buffer(stream, &stream->head, UINT32_MAX);
-        } else if (stream->mark_at < stream->mark_size) {
-            sent = give(stream, stream->mark + stream->mark_at, (size_t)(stream->mark_size - stream->mark_at));
-            if (sent > 0)
-                stream->mark_at += (uint8_t)sent;
-        } else if (stream->chunk) {
-            sent = give_buffer(stream, &stream->body, stream->chunk);
-            if (sent > 0) {
-                stream->chunk -= (uint32_t)sent;
-                nghttp2_session_consume(stream->h2->session, stream->id, (size_t)sent);
-                if (stream->chunk == 0 && stream->chunked)
-                    set_mark(stream, "\r\n", 0);
-            }
-        } else if (stream->body) {
-            stream->chunk = service_buffer_held(stream->body);
-            if (stream->chunked)
-                set_mark(stream, "%x\r\n", stream->chunk);
-        } else if (stream->over) {
-            stream->sent = true;
-            if (stream->chunked) {
-                stream->sent = false;
-                stream->chunked = false;
-                set_mark(stream, "0\r\n\r\n", 0);
-            }
-        } else {
-            break;
-        }
-    }
-    return sent >= 0;
 }

@@ -1,4 +1,4 @@
-/* The session of a connection of HTTP/2: what nghttp2 reports, and the streams. */
+/* The session of a client's connection: what nghttp2 reports, and the streams. */
 #include "h2_parts.h"
 
 #include <unistd.h>
@@ -11,18 +11,15 @@ enum {
     FIELD = 24,        /* bytes that nghttp2 adds to its estimate of a head for each field, and more */
 };
 
-static struct service_poll *poll_of(const struct service_h2_stream *stream)
-{
-    return &service_lane_of(stream->h2->client)->worker->poll;
-}
+static struct service_poll *poll_of(const struct service_h2_stream *stream) { return &stream->lane->worker->poll; }
 
 void service_h2_give_back(struct service_h2_stream *stream)
 {
-    struct service_buffer **all[] = {&stream->head, &stream->body, &stream->response};
+    struct service_buffer **all[] = {&stream->head, &stream->body, &stream->input};
 
     for (int i = 0; i < 3; i++) {
         if (*all[i])
-            service_buffer_give(&stream->h2->self->core->buffers, *all[i]);
+            service_buffer_give(&stream->lane->core.buffers, *all[i]);
         *all[i] = NULL;
     }
 }
@@ -50,6 +47,7 @@ static struct service_h2_stream *take_place(struct service_h2 *h2)
     if (!found)
         return NULL;
     found->h2 = h2;
+    found->lane = service_lane_of(h2->peer);
     found->fd = -1;
     found->next = h2->streams;
     return h2->streams = found;
@@ -58,7 +56,6 @@ static struct service_h2_stream *take_place(struct service_h2 *h2)
 /* Connects a stream to an instance of the program. False if there is none. */
 static bool connect_stream(struct service_h2_stream *stream)
 {
-    struct service_lane *lane = service_lane_of(stream->h2->client);
     int pair[2];
 
     if (stream->fd >= 0)
@@ -71,7 +68,7 @@ static bool connect_stream(struct service_h2_stream *stream)
         return false;
     }
     stream->fd = pair[0];
-    if (service_lane_adopt(lane, pair[1], stream->h2->self))
+    if (service_lane_adopt(stream->lane, pair[1], stream->h2->self))
         return true;
     service_h2_close_pair(stream);
     return false;
@@ -85,8 +82,7 @@ void service_h2_reset(struct service_h2_stream *stream, uint32_t error, enum ser
     nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, error);
 }
 
-/* A frame that brings nothing. Too many of them end the connection (RFC 9113, section 10.5). */
-static void useless(struct service_h2 *h2, uint32_t weight)
+void service_h2_useless(struct service_h2 *h2, uint32_t weight)
 {
     h2->useless += weight;
     if (h2->useless <= SERVICE_H2_USELESS || h2->failed)
@@ -115,8 +111,9 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
         return 0;
     }
-    h2->client->waits_since = h2->self->core->now;
+    h2->peer->waits_since = h2->self->core->now;
     *stream = (struct service_h2_stream){.h2 = h2,
+                                         .lane = stream->lane,
                                          .next = stream->next,
                                          .ready = stream->ready,
                                          .queued = stream->queued,
@@ -144,7 +141,7 @@ static void begin_request(struct service_h2 *h2, struct service_h2_stream *strea
     bool good = service_h2_write_head(stream, whole);
 
     service_h2_forget_head(h2);
-    h2->client->waits_since = 0;
+    h2->peer->waits_since = 0;
     if (!good)
         return;
     if (!connect_stream(stream)) {
@@ -174,16 +171,16 @@ static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void
             stream->over = true;
             service_h2_ready(stream);
         } else if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == frame->data.padlen) {
-            useless(h2, 1);
+            service_h2_useless(h2, 1);
         }
         break;
     case NGHTTP2_RST_STREAM:
-        useless(h2, RESET_WEIGHT);
+        service_h2_useless(h2, RESET_WEIGHT);
         break;
     case NGHTTP2_PING:
     case NGHTTP2_SETTINGS:
     case NGHTTP2_PRIORITY:
-        useless(h2, 1);
+        service_h2_useless(h2, 1);
         break;
     default:
         break;
@@ -195,25 +192,16 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t id, const 
 {
     struct service_h2 *h2 = argument;
     struct service_h2_stream *stream = stream_of(h2, id);
-    struct service_buffers *pool = &h2->self->core->buffers;
 
     (void)flags;
     if (!stream || stream->state == SERVICE_H2_DONE || stream->fd < 0) {
         nghttp2_session_consume(session, id, size); /* it is discarded */
         return 0;
     }
-    if (!stream->body)
-        stream->body = service_buffer_take(pool);
-    if (stream->body && size > pool->size - stream->body->end)
-        service_buffer_compact(stream->body);
-    if (!stream->body || size > pool->size - stream->body->end) { /* the window is as large as a buffer */
+    if (!service_h2_take(stream, data, size)) {
         nghttp2_session_consume(session, id, size);
         service_h2_reset(stream, NGHTTP2_REFUSED_STREAM, SERVICE_H2_REFUSED);
-        return 0;
     }
-    memcpy(stream->body->bytes + stream->body->end, data, size);
-    stream->body->end += (uint32_t)size;
-    service_h2_ready(stream);
     return 0;
 }
 
@@ -226,9 +214,9 @@ static int frame_refused(nghttp2_session *session, const nghttp2_frame *frame, i
     (void)session, (void)error;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST) {
         service_h2_forget_head(h2);
-        h2->client->waits_since = 0;
+        h2->peer->waits_since = 0;
     }
-    useless(h2, 1);
+    service_h2_useless(h2, 1);
     return 0;
 }
 
@@ -251,7 +239,7 @@ static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void
         service_h2_ready(stream);
     }
     if (frame->hd.type == NGHTTP2_RST_STREAM && provoked(frame->rst_stream.error_code))
-        useless(h2, RESET_WEIGHT);
+        service_h2_useless(h2, RESET_WEIGHT);
     if (stream && (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
         frame->hd.flags & NGHTTP2_FLAG_END_STREAM && !stream->over) /* the rest of the request is not needed (section 8.1) */
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
@@ -270,7 +258,7 @@ static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, v
         nghttp2_session_consume_connection(session, service_buffer_held(stream->body));
     if (error == NGHTTP2_INTERNAL_ERROR && stream->state != SERVICE_H2_DONE)
         service_count(h2->self, SERVICE_H2_UNANSWERED, 1);
-    kept = stream->response ? service_buffer_held(stream->response) : 0;
+    kept = service_buffer_held(stream->input);
     if (error != NGHTTP2_NO_ERROR || stream->state != SERVICE_H2_DONE || !stream->sent || stream->closes || stream->ended || kept)
         service_h2_close_pair(stream);
     else
@@ -292,7 +280,7 @@ static bool waits_for_window(const struct service_h2_stream *stream)
 
 bool service_h2_reset_slow(struct service_instance *self)
 {
-    const struct service_config *config = service_lane_of(self->h2->client)->config;
+    const struct service_config *config = service_lane_of(self->h2->peer)->config;
     uint32_t now = self->core->now;
     bool found = false;
 
@@ -312,7 +300,7 @@ bool service_h2_reset_slow(struct service_instance *self)
 
 bool service_h2_make_session(struct service_h2 *h2)
 {
-    const struct service_config *config = service_lane_of(h2->client)->config;
+    const struct service_config *config = service_lane_of(h2->peer)->config;
     uint32_t window = config->buffer_size;
     nghttp2_mem memory = service_h2_allocator();
     nghttp2_settings_entry settings[SETTINGS] = {

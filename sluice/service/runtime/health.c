@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "backend.h"
+#include "h2.h"
 #include "proxy_header.h"
 #include "tls.h"
 
@@ -36,6 +37,7 @@ struct service_probe {
     uint64_t due;          /* milliseconds: the next check begins, or this one has to be over */
     int fd;                /* -1: no check is going on */
     struct service_probe_tls *tls;
+    struct service_probe_h2 *h2;
     bool connected;
     uint32_t size, sent, held; /* bytes of the request, and of the answer's beginning */
     uint32_t got;              /* bytes of the answer, interim responses included */
@@ -70,7 +72,10 @@ static void finish(struct service_probe *probe, const char *why)
         service_probe_tls_end(probe->tls);
     if (probe->fd >= 0)
         close(probe->fd);
+    if (probe->h2)
+        service_probe_h2_end(probe->h2);
     probe->tls = NULL;
+    probe->h2 = NULL;
     probe->fd = -1;
     count(probe, why ? SERVICE_CHECKS_FAILED : SERVICE_CHECKS_GOOD);
     probe->streak = out == !why ? probe->streak + 1 : 0;
@@ -84,6 +89,33 @@ static void finish(struct service_probe *probe, const char *why)
     report(probe, out ? "is up" : "is down", why);
 }
 
+/* Writes what a backend is sent. False if there is no memory; `size` is REQUEST at least if it is too long. */
+static bool write_request(struct service_probe *probe)
+{
+    char host[256] = "localhost", port[32] = "", authority[300];
+    bool six = probe->address->storage.ss_family == AF_INET6;
+
+    if (!probe->config->health_path || !probe->config->health_path[0])
+        return true;
+    getnameinfo((const struct sockaddr *)&probe->address->storage, probe->address->length, host, sizeof host, port,
+                sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
+    if (probe->address->name)
+        snprintf(host, sizeof host, "%s", probe->address->name);
+    six = six && strchr(host, ':');
+    snprintf(authority, sizeof authority, "%s%s%s:%s", six ? "[" : "", host, six ? "]" : "", port);
+    if (probe->h2) {
+        uint32_t size = service_probe_h2_ask(probe->h2, authority, probe->config->health_path, probe->address->name,
+                                             probe->request, REQUEST);
+
+        probe->size = size ? size : probe->size;
+        return size > 0;
+    }
+    probe->size = (uint32_t)snprintf(probe->request, REQUEST,
+                                     "GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: sluice\r\nConnection: close\r\n\r\n",
+                                     probe->config->health_path, authority);
+    return true;
+}
+
 static void begin(struct service_probe *probe, uint64_t now)
 {
     probe->due = now + (uint64_t)probe->config->health * SECOND;
@@ -95,15 +127,41 @@ static void begin(struct service_probe *probe, uint64_t now)
     else if (connect(probe->fd, (const struct sockaddr *)&probe->address->storage, probe->address->length) != 0 &&
              errno != EINPROGRESS)
         finish(probe, strerror(errno));
-    else if (probe->address->name && !(probe->tls = service_probe_tls_begin(probe->config, probe->fd, probe->address->name)))
+    else if (probe->address->name && !(probe->tls = service_probe_tls_begin(probe->config, probe->fd, probe->address)))
         finish(probe, "no memory left for TLS");
+    else if (probe->address->http2 && probe->size && (!(probe->h2 = service_probe_h2_begin()) || !write_request(probe)))
+        finish(probe, "no memory left for HTTP/2");
+}
+
+/* Evaluates a status. */
+static void judge_status(struct service_probe *probe, const char *status)
+{
+    static char why[64];
+
+    snprintf(why, sizeof why, "status %.3s", status);
+    finish(probe, status[0] == '2' || status[0] == '3' ? NULL : why);
+}
+
+/* Parses bytes of an answer of HTTP/2. Whether the check is over. */
+static bool take_frames(struct service_probe *probe, const char *bytes, uint32_t count)
+{
+    int status = service_probe_h2_take(probe->h2, bytes, count);
+    char text[16];
+
+    probe->got += count;
+    if (status > 0) {
+        snprintf(text, sizeof text, "%d", status);
+        judge_status(probe, text);
+    } else if (status < 0 || probe->got >= ANSWER) {
+        finish(probe, "its answer is not one of HTTP/2");
+    }
+    return probe->fd < 0;
 }
 
 /* Evaluates the status of an answer. Whether the check is over: an interim response (RFC 9110, section
  * 15.2) is followed by another one. */
 static bool judge(struct service_probe *probe)
 {
-    static char why[64];
     const char *a = probe->answer;
 
     if (memcmp(a, "HTTP/1.", 7) != 0 || (a[7] != '0' && a[7] != '1') || a[8] != ' ') {
@@ -112,11 +170,8 @@ static bool judge(struct service_probe *probe)
         probe->held = 0;
         probe->skips = 1;
         return false;
-    } else if (a[9] != '2' && a[9] != '3') {
-        snprintf(why, sizeof why, "status %.3s", a + 9);
-        finish(probe, why);
     } else {
-        finish(probe, NULL);
+        judge_status(probe, a + 9);
     }
     return true;
 }
@@ -200,7 +255,7 @@ static void go_on(struct service_probe *probe)
         done = probe->tls ? service_probe_tls_read(probe->tls, bytes, sizeof bytes) : read(probe->fd, bytes, sizeof bytes);
         if (!moved(probe, done, true))
             return;
-        if (take(probe, bytes, (uint32_t)done))
+        if (probe->h2 ? take_frames(probe, bytes, (uint32_t)done) : take(probe, bytes, (uint32_t)done))
             return;
     } while (true);
 }
@@ -265,23 +320,6 @@ static uint32_t add_probes(struct service_config *config, struct service_probe *
     return found;
 }
 
-static void write_request(struct service_probe *probe)
-{
-    char host[256] = "localhost", port[32] = "";
-    bool six = probe->address->storage.ss_family == AF_INET6;
-
-    if (!probe->config->health_path || !probe->config->health_path[0])
-        return;
-    getnameinfo((const struct sockaddr *)&probe->address->storage, probe->address->length, host, sizeof host, port,
-                sizeof port, NI_NUMERICHOST | NI_NUMERICSERV);
-    if (probe->address->name)
-        snprintf(host, sizeof host, "%s", probe->address->name);
-    six = six && strchr(host, ':');
-    probe->size = (uint32_t)snprintf(probe->request, REQUEST,
-                                     "GET %s HTTP/1.1\r\nHost: %s%s%s:%s\r\nUser-Agent: sluice\r\nConnection: close\r\n\r\n",
-                                     probe->config->health_path, six ? "[" : "", host, six ? "]" : "", port);
-}
-
 const char *service_health_start(struct service_health *health, struct service_config *configs, uint32_t services)
 {
     uint64_t now = milliseconds();
@@ -319,6 +357,8 @@ void service_health_stop(struct service_health *health)
     for (uint32_t i = 0; i < health->count; i++) {
         if (health->probes[i].tls)
             service_probe_tls_end(health->probes[i].tls);
+        if (health->probes[i].h2)
+            service_probe_h2_end(health->probes[i].h2);
         if (health->probes[i].fd >= 0)
             close(health->probes[i].fd);
     }

@@ -1,5 +1,6 @@
 #include "instance.h"
 
+#include "cache.h"
 #include "send.h"
 
 uint32_t service_core_channels(struct service_core *core, const uint32_t *counts)
@@ -73,6 +74,10 @@ bool service_instance_broken(struct service_instance *self, struct service_chann
         reason == SERVICE_HANDSHAKE_SLOW || reason == SERVICE_UNVERIFIED ||
         ((reason == SERVICE_BACKEND_CLOSED || reason == SERVICE_RESET) && !c->reused && c->sent > c->received))
         service_backend_failed(c);
+    if (c->cached && service_cache_rescue(c)) {
+        self->fault = 0;
+        return true;
+    }
     if (self->h2 || self->begins) /* the program has not seen the connection */
         return false;
     if (!(self->core->program->handles >> service_class(reason) & 1) || service_transit(c) || c->from)

@@ -106,10 +106,12 @@ static const char *listen_at(struct service_lane *lane)
     return NULL;
 }
 
+static uint64_t slots(const struct service_lane *lane) { return lane->capacity + lane->uplinks_most; }
+
 /* Memory of `size` bytes for each instance, which costs nothing until it is used; null if there is none. */
 static void *reserve(struct service_lane *lane, uint64_t size)
 {
-    void *found = mmap(NULL, lane->capacity * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *found = mmap(NULL, slots(lane) * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     return found == MAP_FAILED ? NULL : found;
 }
@@ -117,7 +119,7 @@ static void *reserve(struct service_lane *lane, uint64_t size)
 static void release(struct service_lane *lane, void *memory, uint64_t size)
 {
     if (memory)
-        munmap(memory, lane->capacity * size);
+        munmap(memory, slots(lane) * size);
 }
 
 const char *service_lane_make(struct service_lane *lane, struct service_worker *worker,
@@ -141,9 +143,10 @@ const char *service_lane_make(struct service_lane *lane, struct service_worker *
         return "no memory for metrics";
     lane->capacity = config->instances / workers;
     lane->stride = (service_instance_head(lane->channels) + config->program->frame_size + 15) & ~UINT64_C(15);
-    lane->memory = mmap(NULL, lane->capacity * lane->stride, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (lane->memory == MAP_FAILED || !make_pool(lane) ||
+    lane->uplinks_most = config->uplinks ? config->uplinks + SERVICE_MORE_UPLINKS : 0;
+    lane->memory = reserve(lane, lane->stride);
+    if (!lane->memory || !make_pool(lane) ||
+        (config->uplinks && !(lane->uplinks = calloc(lane->channels, sizeof *lane->uplinks))) ||
         !service_buffers_make(&lane->core.buffers, config->buffers / workers, config->buffer_size))
         return "no memory for instances and buffers";
     if ((config->folders && !(lane->readers = reserve(lane, lane->channels * sizeof *lane->readers))) ||
@@ -192,8 +195,30 @@ static struct service_instance *take_instance(struct service_lane *lane)
     return found;
 }
 
+struct service_instance *service_lane_uplink(struct service_lane *lane)
+{
+    struct service_instance *found = lane->uplinks_free;
+
+    if (found)
+        lane->uplinks_free = found->next;
+    else if (lane->uplinks_touched < lane->uplinks_most)
+        found = (struct service_instance *)(lane->memory + (lane->capacity + lane->uplinks_touched++) * lane->stride);
+    else
+        return NULL;
+    service_instance_begin(found, &lane->core);
+    found->home = lane;
+    found->active = lane->core.now;
+    service_lane_enter(lane, found);
+    return found;
+}
+
 static void take_back(struct service_lane *lane, struct service_instance *instance)
 {
+    if (service_is_uplink(instance)) { /* it is no client's, of which there are `in_use` */
+        instance->next = lane->uplinks_free;
+        lane->uplinks_free = instance;
+        return;
+    }
     instance->next = lane->free;
     lane->free = instance;
     __atomic_store_n(&lane->in_use, lane->in_use - 1, __ATOMIC_RELAXED);
@@ -336,7 +361,7 @@ void service_lane_free(struct service_lane *lane)
     if (lane->listener >= 0)
         close(lane->listener);
     service_buffers_free(&lane->core.buffers);
-    munmap(lane->memory, lane->capacity * lane->stride);
+    release(lane, lane->memory, lane->stride);
     release(lane, lane->readers, lane->channels * sizeof *lane->readers);
     release(lane, lane->cached, lane->channels * sizeof *lane->cached);
     release(lane, lane->tls, lane->channels * sizeof *lane->tls);
@@ -345,4 +370,5 @@ void service_lane_free(struct service_lane *lane)
     free(lane->core.tallies);
     free(lane->idle);
     free(lane->kept);
+    free(lane->uplinks);
 }

@@ -79,6 +79,13 @@ static uint64_t tallied(const struct service_team *team, uint32_t service, uint3
     return sum;
 }
 
+int64_t service_tallied(const struct service_channel *c, size_t offset)
+{
+    const struct service_lane *lane = service_lane_of(c);
+
+    return (int64_t)tallied(lane->worker->team, (uint32_t)(lane - lane->worker->lanes), service_backend_of(c), offset);
+}
+
 /* The metrics of a backend; `labels` name it. */
 static void write_backend(FILE *out, const struct service_team *team, uint32_t service, uint32_t channel, const char *labels)
 {

@@ -33,7 +33,7 @@ static int values_of(const char *option)
 
     if (strcmp(option, "--backend") == 0)
         return 3;
-    if (strcmp(option, "--tls-backend") == 0)
+    if (strcmp(option, "--tls-backend") == 0 || strcmp(option, "--h2-backend") == 0)
         return 4;
     for (size_t i = 0; i < sizeof two / sizeof two[0]; i++)
         if (strcmp(option, two[i]) == 0)
@@ -65,7 +65,7 @@ static uint32_t *number_of(struct service_config *config, const char *option)
 }
 
 /* A backend; one with a name is connected by TLS. */
-static const char *add_backend(struct service_config *config, char **value, const char *name)
+static const char *add_backend(struct service_config *config, char **value, const char *name, bool http2)
 {
     uint64_t number = strtoull(value[0], NULL, 10);
     struct service_address *more;
@@ -79,6 +79,8 @@ static const char *add_backend(struct service_config *config, char **value, cons
         return "no address of a backend";
     config->backends[number] = more;
     more[config->counts[number]].folder = -1;
+    more[config->counts[number]].http2 = http2;
+    config->uplinks += http2;
     more[config->counts[number]++].name = name;
     return NULL;
 }
@@ -196,9 +198,11 @@ const char *service_read_options(int count, char **arguments, struct service_con
         else if (strcmp(option, "--metrics") == 0)
             wrong = address_of(value[0], value[1], &options->metrics) ? NULL : "no address for metrics";
         else if (strcmp(option, "--backend") == 0)
-            wrong = add_backend(config, value, NULL);
+            wrong = add_backend(config, value, NULL, false);
+        else if (strcmp(option, "--h2-backend") == 0)
+            wrong = add_backend(config, value, value[3][0] ? value[3] : NULL, true);
         else if (strcmp(option, "--tls-backend") == 0)
-            wrong = add_backend(config, value, value[3]);
+            wrong = add_backend(config, value, value[3], false);
         else if (strcmp(option, "--tls") == 0) {
             wrong = service_tls_certificate(config, value[0], value[1]);
             config->accepts_tls = true;
@@ -235,8 +239,10 @@ const char *service_read_options(int count, char **arguments, struct service_con
         if (wrong)
             return wrong;
         configs[i].counts[configs[i].listen_port] = 1;
-        configs[i].tallies = options->metrics.length != 0;
-        if (configs[i].http2 && service_h2_missing())
+        configs[i].tallies = options->metrics.length != 0 || configs[i].program->tallied;
+        if (configs[i].uplinks && configs[i].sends_proxy)
+            return "a connection of HTTP/2 to a backend has requests of several clients: it has no PROXY header";
+        if ((configs[i].http2 || configs[i].uplinks) && service_h2_missing())
             return service_h2_missing();
         configs[i].ends = configs[i].ends || configs[i].sends_proxy;
     }

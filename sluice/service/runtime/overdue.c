@@ -2,6 +2,7 @@
 
 #include "cache.h"
 #include "h2.h"
+#include "linger.h"
 #include "message.h"
 #include "tls.h"
 
@@ -66,6 +67,8 @@ static enum service_counter overdue(struct service_lane *lane, struct service_in
             return SERVICE_SLOW_READER;
     }
     *where = NULL;
+    if (instance->h2 && service_h2_silent(instance))
+        return SERVICE_TIMEOUT;
     return config->idle && now - instance->active > config->idle ? SERVICE_IDLE : 0;
 }
 
@@ -105,6 +108,11 @@ void service_end_overdue(struct service_lane *lane)
         next = instance->newer;
         if (instance->queued || instance->fault)
             continue;
+        if (instance->lingers) {
+            if (service_linger_over(instance))
+                service_lane_give(lane, instance);
+            continue;
+        }
         reason = overdue(lane, instance, &where);
         if (!reason && instance->h2 && service_h2_reset_slow(instance))
             service_lane_queue(lane, instance);

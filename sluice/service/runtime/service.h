@@ -59,6 +59,7 @@ struct service_program {
     uint32_t frame_size;
     uint32_t handles;       /* bit i: `except` handles the class i of faults, enum service_exception */
     uint64_t rings[2];      /* bit i: a backend of port i is chosen by ketama(), and by ketama_weighted() */
+    bool tallied;           /* it reads the counters of backends, tally.h */
     size_t shared_size;     /* bytes of global state */
     enum service_outcome (*begin)(struct service_instance *self);        /* first values of its state; may be null */
     enum service_outcome (*begin_shared)(struct service_instance *self); /* those of global state; may be null */
@@ -119,6 +120,7 @@ struct service_channel {
     bool cut : 1;         /* TLS: the connection has ended without close_notify */
     bool awaits : 1;      /* the header of a proxy precedes its first message */
     bool cached : 1;      /* answers of its backend are stored, cache.h */
+    bool stream : 1;      /* the connection is a stream of HTTP/2 */
     bool unsent : 1;      /* the message received last was not sent to any channel yet */
     uint8_t notes_first : 3;
     uint8_t interims : 5; /* interim responses to the request whose answer is due */
@@ -169,6 +171,8 @@ struct service_instance {
     uint8_t fault;                 /* enum service_counter */
     bool queued, progressed, in_use;
     bool begins;                   /* the data before its messages is incomplete */
+    bool lingers;                  /* it only drops what its client sends, linger.h: */
+    uint32_t since, dropped;       /* from this second on; bytes */
     bool starved;                  /* waits for a buffer of the pool */
     uint32_t active;               /* the second in which it last did something */
     struct service_buffer *visits, *visits_last; /* requests that are to be in the access log, log.h */

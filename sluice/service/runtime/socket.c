@@ -1,11 +1,13 @@
 /* Connections: a channel is watched from its beginning, and reads and writes until it may not. */
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "cache.h"
 #include "folder.h"
+#include "h2.h"
 #include "message.h"
 #include "prelude.h"
 #include "tls.h"
@@ -58,45 +60,72 @@ static void leave(struct service_channel *c)
         atomic_fetch_sub_explicit(&backend->load, 1, memory_order_relaxed);
 }
 
-/* The connection of a channel: one of the pool, or one that begins. False if there is none; the fault is set. */
-static bool open_socket(struct service_channel *c)
+/* Closes the descriptor of a channel, with its TLS. */
+static void close_socket(struct service_channel *c)
 {
-    struct service_address address;
-    bool failed = false;
+    if (c->secure)
+        service_tls_end(c);
+    if (c->fd >= 0) {
+        service_poll_remove(poll_of(c), c->fd, true);
+        close(c->fd);
+    }
+    c->fd = -1;
+    c->out_since = 0;
+}
+
+/* There is no socket for a channel. */
+static bool fail_to_open(struct service_channel *c, enum service_counter reason)
+{
+    if (c->cached) /* what is stored may be used: the channel itself stays, and counts its connection when it ends */
+        close_socket(c);
+    else if (c->fd >= 0)
+        service_io_close(c);
+    else
+        leave(c);
+    if (c->cached)
+        c->link = SERVICE_OPEN;
+    service_fail(c->instance, reason);
+    return false;
+}
+
+bool service_socket_dial(struct service_channel *c)
+{
+    struct service_address address = address_of(c);
     int on = 1;
 
-    c->fd = service_kept_take(c);
-    c->reused = c->fd >= 0;
-    if (c->fd >= 0) {
-        c->link = SERVICE_OPEN;
-        c->readable = c->writable = true;
-        failed = !service_poll_change(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
-    } else {
-        address = address_of(c);
-        c->fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        if (c->fd < 0) {
-            if (!c->cached) /* else its closing does so */
-                leave(c);
-            service_fail(c->instance, SERVICE_CONNECT_FAILED);
-            return false;
-        }
-        setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-        c->link = SERVICE_CONNECTING;
-        if (address.name && !service_tls_connect(c, address.name)) {
-            service_io_close(c);
-            service_fail(c->instance, SERVICE_TLS_MEMORY);
-            return false;
-        }
-        failed = (connect(c->fd, (const struct sockaddr *)&address.storage, address.length) != 0 && errno != EINPROGRESS) ||
-                 !service_poll_add(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
-        service_count(c->instance, SERVICE_CONNECTED, 1);
-    }
-    if (failed) {
-        service_io_close(c);
-        service_fail(c->instance, SERVICE_CONNECT_FAILED);
-        return false;
-    }
+    c->fd = socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (c->fd < 0)
+        return fail_to_open(c, SERVICE_CONNECT_FAILED);
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    c->link = SERVICE_CONNECTING;
+    if (address.name && !service_tls_connect(c, &address))
+        return fail_to_open(c, SERVICE_TLS_MEMORY);
+    service_count(c->instance, SERVICE_CONNECTED, 1);
+    if ((connect(c->fd, (const struct sockaddr *)&address.storage, address.length) != 0 && errno != EINPROGRESS) ||
+        !service_poll_add(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c))
+        return fail_to_open(c, SERVICE_CONNECT_FAILED);
     return true;
+}
+
+/* The connection of a channel: one of the pool, a stream of HTTP/2, or one that begins. False if there is none; the fault is set. */
+static bool open_socket(struct service_channel *c)
+{
+    bool stream = service_lane_of(c)->config->backends[c->port][c->index].http2, watched;
+
+    c->fd = service_kept_take(c);
+    c->reused = c->fd >= 0 && !stream;
+    c->stream = stream;
+    if (c->fd >= 0) {
+        watched = service_poll_change(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
+    } else if (stream) { /* of the address that is configured, not of one that `bind` has given */
+        c->fd = c->address ? -1 : service_h2_pair(c);
+        watched = c->fd >= 0 && service_poll_add(poll_of(c), c->fd, SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)c);
+    } else {
+        return service_socket_dial(c);
+    }
+    c->link = c->fd >= 0 ? SERVICE_OPEN : SERVICE_CLOSED;
+    c->readable = c->writable = true;
+    return watched || fail_to_open(c, SERVICE_CONNECT_FAILED);
 }
 
 bool service_io_open(struct service_channel *c)
@@ -165,6 +194,15 @@ static enum service_counter failure(const struct service_channel *c)
     return c->secure && errno == ENOMEM ? SERVICE_TLS_MEMORY : SERVICE_RESET;
 }
 
+/* Whether a stream of HTTP/2 has ended before a response whose end it is (h2_uplink.c): its socket is closed, and not only
+ * shut. */
+static bool is_cut(const struct service_channel *c)
+{
+    struct pollfd found = {.fd = c->fd, .events = POLLIN};
+
+    return c->stream && c->tail.kind == SERVICE_TO_THE_END && poll(&found, 1, 0) == 1 && found.revents & (POLLHUP | POLLERR);
+}
+
 bool service_io_fill(struct service_channel *c)
 {
     struct service_instance *self = c->instance;
@@ -208,6 +246,10 @@ bool service_io_fill(struct service_channel *c)
         service_empty_in(c);
         if (got < 0 && errno != EAGAIN) {
             service_fail(self, failure(c));
+            return false;
+        }
+        if (got == 0 && is_cut(c)) {
+            service_fail(self, SERVICE_RESET);
             return false;
         }
         if (got == 0 && !c->in_ended) {
@@ -263,19 +305,6 @@ bool service_io_flush(struct service_channel *c)
     return true;
 }
 
-/* Closes the descriptor of a channel, with its TLS. */
-static void close_socket(struct service_channel *c)
-{
-    if (c->secure)
-        service_tls_end(c);
-    if (c->fd >= 0) {
-        service_poll_remove(poll_of(c), c->fd, true);
-        close(c->fd);
-    }
-    c->fd = -1;
-    c->out_since = 0;
-}
-
 void service_io_close(struct service_channel *c)
 {
     struct service_buffers *pool = &c->instance->core->buffers;
@@ -315,7 +344,7 @@ bool service_socket_connect(struct service_channel *c)
 
 void service_socket_disconnect(struct service_channel *c)
 {
-    if (c->fd >= 0)
+    if (service_cache_joined(c))
         leave(c);
     close_socket(c);
     c->link = SERVICE_OPEN;

@@ -49,7 +49,8 @@ bool service_io_splices(struct service_channel *c)
 
     if (c->pipe)
         return true;
-    if (!least || c->fd < 0 || c->copies || c->cached || !c->to || c->to->fd < 0 || c->to->cached || c->secure || c->to->secure || c->taken ||
+    if (!least || c->fd < 0 || c->copies || c->cached || !c->to || c->to->fd < 0 || c->to->cached || c->secure || c->to->secure ||
+        c->stream || c->to->stream || c->taken ||
          c->passing < (uint64_t)service_buffer_held(c->in) + least)
         return false;
     if (c->in || c->to->out || c->link != SERVICE_OPEN || c->to->link != SERVICE_OPEN)

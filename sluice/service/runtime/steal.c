@@ -47,7 +47,7 @@ static bool movable(const struct service_instance *instance)
     for (uint32_t i = 0; i < instance->channel_count; i++)
         if (instance->channels[i].pipe || (instance->channels[i].secure && service_tls_waits(&instance->channels[i])))
             return false;
-    return !instance->fault && !instance->h2 && !service_cache_waits(instance);
+    return !instance->fault && !instance->h2 && !instance->lingers && !service_cache_waits(instance);
 }
 
 static void hand(struct service_lane *lane, struct service_instance *instance, struct service_worker *to)

@@ -1,5 +1,5 @@
-/* Counters of each backend for metrics: requests, answers, failures, and how long answers took. Each worker counts for
- * itself, and only if something reads metrics: a request costs two looks at the clock then.
+/* Counters of each backend for metrics and programs: requests, answers, failures, and how long answers took. Each worker counts
+ * for itself, and only if something reads them: a request costs two looks at the clock then.
  */
 #ifndef SERVICE_TALLY_H
 #define SERVICE_TALLY_H
@@ -41,6 +41,9 @@ static inline struct service_tally *service_tally_of(const struct service_channe
 
     return core->tallies && c->reopens ? &core->tallies[core->first[c->port] + c->index] : NULL;
 }
+
+/* requests(), answers(), failures(): one of the counters of the backend of a channel, of all workers. */
+int64_t service_tallied(const struct service_channel *c, size_t offset);
 
 /* A request was sent; `alone`: no other answer is due on its connection. */
 static inline void service_tally_request(struct service_channel *c, bool alone)

@@ -106,8 +106,19 @@ bool service_tls_accept(struct service_channel *c)
     return true;
 }
 
-bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const char *name)
+/* The protocols that a backend is offered. False if there is no memory. */
+static bool offer(SSL *ssl, const struct service_tls_config *config, bool http2)
 {
+    static const uint8_t two[] = "\2h2";
+
+    if (http2)
+        return SSL_set_alpn_protos(ssl, two, sizeof two - 1) == 0;
+    return !config->offered_size || SSL_set_alpn_protos(ssl, config->offered, config->offered_size) == 0;
+}
+
+bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const struct service_address *address)
+{
+    const char *name = address->name;
     X509_VERIFY_PARAM *wanted = SSL_get0_param(ssl);
     bool good;
 
@@ -116,17 +127,17 @@ bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const
     good = X509_VERIFY_PARAM_set1_ip_asc(wanted, name) == 1; /* an address is not named to the server (RFC 6066, 3) */
     if (!good)
         good = X509_VERIFY_PARAM_set1_host(wanted, name, 0) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
-    return good && (!config->protocols_size || SSL_set_alpn_protos(ssl, config->protocols, config->protocols_size) == 0);
+    return good && offer(ssl, config, address->http2);
 }
 
-bool service_tls_connect(struct service_channel *c, const char *name)
+bool service_tls_connect(struct service_channel *c, const struct service_address *address)
 {
     const struct service_tls_config *config = service_lane_of(c)->config->tls;
     struct service_tls *tls = begin(c, config->client);
 
     if (!tls)
         return false;
-    if (service_tls_expect(tls->ssl, config, name))
+    if (service_tls_expect(tls->ssl, config, address))
         return true;
     service_tls_end(c);
     return false;

@@ -16,7 +16,8 @@ const char *service_tls_memory(uint64_t bytes);
  * server, or one that no certificate has. */
 const char *service_tls_certificate(struct service_config *config, const char *chain, const char *key);
 
-/* The protocols of ALPN (RFC 7301), separated by commas: of clients one of these is taken, and backends are offered all. */
+/* The protocols of ALPN (RFC 7301), separated by commas: of clients one of these is taken, and backends are offered all
+ * but h2, which only those that use it are. */
 const char *service_tls_protocols(struct service_config *config, const char *list);
 
 /* Backends that have a name are connected by TLS. `authorities`: a file of certificates; null: those of the system. */
@@ -31,7 +32,7 @@ bool service_tls_affords(void);
 
 /* TLS begins at a connection that was accepted, or that is made to a backend. False if there is no memory for it. */
 bool service_tls_accept(struct service_channel *c);
-bool service_tls_connect(struct service_channel *c, const char *name);
+bool service_tls_connect(struct service_channel *c, const struct service_address *address);
 
 /* Whether the handshake is done; else continues it. False also if it has failed: the fault is set then. */
 bool service_tls_ready(struct service_channel *c);
@@ -58,7 +59,8 @@ struct service_tls *service_tls_detach(struct service_channel *c);
 
 struct service_probe_tls;
 
-struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd, const char *name);
+struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd,
+                                                 const struct service_address *address);
 bool service_probe_tls_ready(struct service_probe_tls *tls);
 ssize_t service_probe_tls_read(struct service_probe_tls *tls, void *bytes, size_t size);
 ssize_t service_probe_tls_send(struct service_probe_tls *tls, const void *bytes, size_t size);

@@ -166,7 +166,7 @@ const char *service_tls_protocols(struct service_config *config, const char *lis
 
     if (!tls)
         return "TLS: no memory";
-    tls->protocols_size = 0;
+    tls->protocols_size = tls->offered_size = 0;
     while (*list) {
         size_t size = strcspn(list, ",");
 
@@ -175,6 +175,11 @@ const char *service_tls_protocols(struct service_config *config, const char *lis
         tls->protocols[tls->protocols_size++] = (uint8_t)size;
         memcpy(tls->protocols + tls->protocols_size, list, size);
         tls->protocols_size += (uint32_t)size;
+        if (size != 2 || memcmp(list, "h2", 2) != 0) {
+            tls->offered[tls->offered_size++] = (uint8_t)size;
+            memcpy(tls->offered + tls->offered_size, list, size);
+            tls->offered_size += (uint32_t)size;
+        }
         list += size + (list[size] == ',');
     }
     return NULL;

@@ -28,7 +28,10 @@ bool service_tls_affords(void) { return false; }
 
 bool service_tls_accept(struct service_channel *c) { return (void)c, false; }
 
-bool service_tls_connect(struct service_channel *c, const char *name) { return (void)c, (void)name, false; }
+bool service_tls_connect(struct service_channel *c, const struct service_address *address)
+{
+    return (void)c, (void)address, false;
+}
 
 bool service_tls_ready(struct service_channel *c) { return (void)c, false; }
 
@@ -64,9 +67,10 @@ void service_tls_end(struct service_channel *c) { (void)c; }
 
 void service_tls_drop(struct service_tls *tls) { (void)tls; }
 
-struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd, const char *name)
+struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd,
+                                                 const struct service_address *address)
 {
-    return (void)config, (void)fd, (void)name, NULL;
+    return (void)config, (void)fd, (void)address, NULL;
 }
 
 bool service_probe_tls_ready(struct service_probe_tls *tls) { return (void)tls, false; }

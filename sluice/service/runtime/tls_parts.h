@@ -13,6 +13,8 @@ struct service_tls_config {
     SSL_CTX *client;
     uint8_t protocols[256]; /* each after its length (RFC 7301, section 3.1) */
     uint32_t protocols_size;
+    uint8_t offered[256]; /* the same for backends, without h2 */
+    uint32_t offered_size;
 };
 
 /* Of a connection. */
@@ -26,8 +28,8 @@ struct service_tls {
     bool done, broken;
 };
 
-/* Makes one the client of a server whose certificate has to have a name. False if there is no memory. */
-bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const char *name);
+/* Makes one the client of a backend, whose certificate has to have its name. False if there is no memory. */
+bool service_tls_expect(SSL *ssl, const struct service_tls_config *config, const struct service_address *address);
 
 enum { SERVICE_TLS_MESSAGES = 64 }; /* of the handshake protocol in a row that are accepted after the handshake */
 

@@ -7,11 +7,12 @@
 /* It is the SSL itself. */
 static SSL *ssl_of(struct service_probe_tls *tls) { return (SSL *)tls; }
 
-struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd, const char *name)
+struct service_probe_tls *service_probe_tls_begin(struct service_config *config, int fd,
+                                                 const struct service_address *address)
 {
     SSL *ssl = service_tls_affords() ? SSL_new(config->tls->client) : NULL;
 
-    if (ssl && SSL_set_fd(ssl, fd) == 1 && service_tls_expect(ssl, config->tls, name))
+    if (ssl && SSL_set_fd(ssl, fd) == 1 && service_tls_expect(ssl, config->tls, address))
         return (struct service_probe_tls *)ssl;
     SSL_free(ssl);
     return NULL;

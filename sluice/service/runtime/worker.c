@@ -3,14 +3,13 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "cache.h"
 #include "h2.h"
-#include "http_date.h"
+#include "linger.h"
 #include "message.h"
 #include "prelude.h"
 
@@ -56,28 +55,6 @@ const char *service_worker_make(struct service_worker *worker, const struct serv
     return wrong;
 }
 
-/* A malformed request of HTTP has an answer (RFC 9112, section 3), if it is the next that is due, and there is room for it. */
-static void answer_malformed(struct service_instance *instance)
-{
-    struct service_channel *c;
-    char answer[128];
-    int size;
-
-    if (instance->h2 || instance->begins)
-        return;
-    c = service_port(instance, ((struct service_lane *)instance->core)->config->listen_port);
-    if (!instance->core->program->ports[c->port].web || c->link != SERVICE_OPEN || c->from || c->out || c->out_ending ||
-        service_transit(c))
-        return;
-    for (uint32_t i = 0; i < instance->channel_count; i++)
-        if (instance->channels[i].to == c || instance->channels[i].sent > instance->channels[i].received)
-            return;
-    size = snprintf(answer, sizeof answer,
-                    "HTTP/1.1 400 Bad Request\r\nDate: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-                    service_date_now());
-    service_socket_give(c, answer, (size_t)size);
-}
-
 /* A turn of the first instance in a lane's queue. */
 static void run_first(struct service_lane *lane)
 {
@@ -92,13 +69,16 @@ static void run_first(struct service_lane *lane)
     instance->active = lane->core.now;
     if (instance->fault)
         service_core_count(&lane->core, instance->fault, 1);
+    else if (instance->lingers)
+        life = service_linger_turn(instance);
     else if (!instance->begins || (life = service_prelude_turn(instance)) == SERVICE_AGAIN)
         life = instance->h2 ? service_h2_turn(instance) : service_instance_turn(instance);
     switch (life) {
     case SERVICE_DEAD:
-        if (instance->fault == SERVICE_BAD_MESSAGE)
-            answer_malformed(instance);
-        service_lane_give(lane, instance);
+        if (instance->fault == SERVICE_BAD_MESSAGE && service_linger_begin(instance))
+            service_lane_queue(lane, instance);
+        else
+            service_lane_give(lane, instance);
         break;
     case SERVICE_AGAIN:
         service_lane_queue(lane, instance);
@@ -179,6 +159,9 @@ static void take_event(struct service_worker *worker, const struct service_event
         return;
     case SERVICE_STREAM:
         service_h2_event(target, event->events);
+        return;
+    case SERVICE_PAIR:
+        service_h2_pair_event(target, event->events);
         return;
     default:
         break;
@@ -290,9 +273,11 @@ void service_worker_close(struct service_worker *worker)
         struct service_lane *lane = &worker->lanes[i];
 
         while (lane->oldest) {
-            service_core_count(&lane->core, SERVICE_STOPPED, 1);
+            if (!service_is_uplink(lane->oldest))
+                service_core_count(&lane->core, SERVICE_STOPPED, 1);
             service_lane_give(lane, lane->oldest);
         }
+        service_h2_close_pairs(lane);
         for (uint32_t backend = 0; lane->kept && backend < lane->channels; backend++)
             while (lane->kept[backend])
                 service_kept_close(lane->kept[backend]);

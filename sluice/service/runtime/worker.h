@@ -19,6 +19,7 @@ struct service_address {
     struct sockaddr_storage storage;
     socklen_t length; /* 0: it is a folder */
     int folder;
+    bool http2;       /* of a backend: it uses HTTP/2 */
     const char *name; /* of a backend that is connected by TLS, as its certificate has it; null: of one without */
 };
 
@@ -61,6 +62,7 @@ struct service_config {
     uint32_t share;                       /* of a core's time, compared with the other services */
     bool ends;                            /* the addresses of clients are needed: ends.h */
     uint32_t http2;                       /* streams of a connection at once; 0: clients use HTTP/1.1 only */
+    uint32_t uplinks;                     /* backends that use HTTP/2 */
     struct service_network *trusted;      /* proxies whose PROXY headers count */
     uint32_t trusted_count;
     uint32_t sends_proxy;                 /* the version of the header that backends are sent; 0: none */
@@ -82,6 +84,11 @@ struct service_idle {
     int fd;
 };
 
+enum {
+    SERVICE_UPLINKS = 8,        /* connections of HTTP/2 of a worker to a backend, of which the older ones have to end */
+    SERVICE_MORE_UPLINKS = 64,  /* of a worker to all backends of a service, besides one for each; bounds.py has the same */
+};
+
 enum { SERVICE_PIPES = 64 }; /* of a worker, through which bodies pass in the kernel */
 
 struct service_pipe {
@@ -101,6 +108,10 @@ struct service_lane {
     struct service_reader *readers; /* of each channel of each instance; null: no backend is a folder */
     struct service_cached *cached;  /* the same; null: there is no cache */
     struct service_tls **tls; /* of each channel of each instance; null: the service uses no TLS */
+    struct service_h2 **uplinks;           /* connections of HTTP/2 to each backend; null: none uses it */
+    struct service_h2_stream *pairs;       /* the streams to them */
+    struct service_instance *uplinks_free;
+    uint64_t uplinks_touched, uplinks_most; /* their instances follow those of `capacity` */
     struct service_instance *free, *oldest;
     _Atomic(struct service_instance *) returned; /* that have ended at other workers */
     struct service_instance *queue, **tail;
@@ -115,6 +126,7 @@ struct service_lane {
     bool listening;
     bool draining;           /* accepts no more than `queued` connections */
     uint32_t queued;         /* those that were waiting to be accepted when it began to drain */
+    struct service_cached *cache_waiting; /* those that wait for the request of another one */
     atomic_bool cache_woken; /* the page that an instance has waited for is in the cache */
 };
 
@@ -155,7 +167,7 @@ struct service_team {
 };
 
 /* The type of an event's data, in its low bits. */
-enum service_tag { SERVICE_CHANNEL, SERVICE_LISTENER, SERVICE_KEPT, SERVICE_STREAM, SERVICE_TAGS = 3 };
+enum service_tag { SERVICE_CHANNEL, SERVICE_LISTENER, SERVICE_KEPT, SERVICE_STREAM, SERVICE_PAIR, SERVICE_TAGS = 7 };
 
 /* Allocates all that a worker will need, and listens. `poll`: how events are reported. An error's text, or null. */
 const char *service_worker_make(struct service_worker *worker, const struct service_config *configs, uint32_t count,
@@ -187,6 +199,9 @@ static inline uint64_t service_slot(const struct service_instance *self)
     return (uint64_t)((const uint8_t *)self - self->home->memory) / self->home->stride;
 }
 
+/* Whether it is a connection of HTTP/2 to a backend. */
+static inline bool service_is_uplink(const struct service_instance *self) { return service_slot(self) >= self->home->capacity; }
+
 /* The number of a channel's backend among all of its service. */
 static inline uint32_t service_backend_of(const struct service_channel *c)
 {
@@ -203,6 +218,9 @@ void service_lane_accept(struct service_lane *lane);
 /* An instance for a connection that belongs to that of another instance, a stream of it. False if there is none; `fd` is
  * closed then. */
 bool service_lane_adopt(struct service_lane *lane, int fd, struct service_instance *of);
+
+/* An instance for a connection of HTTP/2 to a backend; null if there is none. */
+struct service_instance *service_lane_uplink(struct service_lane *lane);
 
 /* Accepts the connections that are waiting, as there are instances for them, and no more; then closes the listener. Whether
  * that is done: else it is called again. */
@@ -281,6 +299,9 @@ void service_kept_close(struct service_idle *idle);
 /* The connection of a channel was accepted; with TLS, it begins. */
 bool service_socket_adopt(struct service_channel *c, int fd, bool tls);
 bool service_socket_event(struct service_channel *c, uint32_t events);
+
+/* Begins to connect the backend of a channel. False if it cannot; the fault is set. */
+bool service_socket_dial(struct service_channel *c);
 
 /* Sends to a connection; as send(2). */
 ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);

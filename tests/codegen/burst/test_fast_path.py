@@ -1,4 +1,4 @@
-"""The fast path (sluice.passes.analysis.fast_path): what is counted once per group, and which paths are not stored."""
+"""The fast path (sluice.passes.analysis.fast_path): what is counted once per group, and which paths are stored."""
 
 import re
 from dataclasses import replace
@@ -12,7 +12,7 @@ from sluice.hooks.function import Functions
 from sluice.ir.graph import LayerProgram
 from sluice.lower.build import build
 from sluice.passes.analysis.fast_path import counted_per_burst, first_root, is_path_implicit, templates
-from sluice.passes.analysis.header_prefetch import begins_at, knows_bytes
+from sluice.passes.analysis.header_size import begins_at, knows_bytes
 from sluice.stacks.find import find_stack
 from tests.support.budget import in_matrix
 from tests.support.stacks import optimised
@@ -30,7 +30,7 @@ def names(layers: list[LayerProgram]) -> list[str]:
     return [layer.name for layer in layers]
 
 
-def test_the_layers_that_templates_lead_through() -> None:
+def test_the_layers_with_templates() -> None:
     program = optimised("tcp_ip")
     assert first_root(program) == "eth"
     assert names(templates(program)) == names(counted_per_burst(program)) == ["eth", "ipv4"]
@@ -46,7 +46,7 @@ def test_the_layers_that_templates_lead_through() -> None:
         pytest.param([(None, "eth")], ["eth", "ipv4"], id="any link type leads there"),
     ],
 )
-def test_packets_that_come_from_elsewhere_are_counted_one_by_one(
+def test_layers_with_several_entries_are_counted_per_packet(
     roots: list[tuple[int | None, str]], at_once: list[str]
 ) -> None:
     program = replace(optimised("tcp_ip"), roots=tuple(roots))
@@ -59,20 +59,20 @@ def test_without_templates_there_are_none() -> None:
     assert templates(program) == counted_per_burst(program) == []
 
 
-def test_a_layer_that_is_owed_a_turn_may_ask_for_the_way() -> None:
+def test_deferred_work_may_read_the_path() -> None:
     program = optimised("gtp")
     assert len(templates(program)) > 2 and not is_path_implicit(program)
 
 
-def test_bytes_behind_a_layer_that_cuts_some_off_are_counted_one_by_one() -> None:
-    """IPv4 ends where it says itself, which is not always where the frame does."""
+def test_bytes_above_a_layer_that_cuts_are_counted_per_packet() -> None:
+    """The length of IPv4 is in its header, and may be shorter than the frame."""
     program = optimised("gtp")
     layers = counted_per_burst(program)
     assert [begins_at(layer) for layer in layers[:2]] == [14, None]
     assert [knows_bytes(program, at) for at in range(4)] == [True, True, False, False]
 
 
-def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
+def test_the_fast_path_counts_and_stores_nothing() -> None:
     text = source("tcp_ip")
     bodies = dict(re.findall(r"^SL_INLINED bool template_(\w+)\([^;]*?\)\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL))
     assert "counters" not in bodies["eth"] and "path[" not in bodies["ipv4"]
@@ -81,8 +81,8 @@ def test_nothing_is_counted_or_noted_on_the_way_itself() -> None:
 
 
 @pytest.mark.parametrize("stack", ["tcp_ip", "gtp", in_matrix("everything")])
-def test_the_table_of_most_packets(stack: str) -> None:
-    """That of TCP over IPv4, also in a tunnel and below other layers: it is ready, with a place for each packet."""
+def test_the_table_of_nearly_all_packets(stack: str) -> None:
+    """The table of TCP over IPv4, also in a tunnel and below other layers."""
     text = source(stack)
     assert re.findall(r"sl_table_ready\(&box->table_(\w+)\)", text) == ["tcp_32_16"]
     assert set(re.findall(r"sl_lookahead_want_each\(&box->base.lookahead, &box->table_(\w+),", text)) == {"tcp_32_16"}
@@ -93,35 +93,35 @@ ASKS_WAY = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_path(
 
 
 @pytest.mark.parametrize(
-    ("stack", "functions", "enter", "noted"),
+    ("stack", "functions", "enter", "stored"),
     [
         pytest.param("tcp_ip", Functions(), "layer_tcp_over_ipv4", [], id="nobody asks by which way they came"),
         pytest.param(
             "tcp_ip", ASKS_WAY, "enter_tcp_over_ipv4", ["store_path(box, waiting);"] * 2, id="a function asks"
         ),
-        pytest.param("pptp", Functions(), "most_tcp", ["store_fast_path(box);"] * 2, id="layers above may ask"),
-        in_matrix("everything", Functions(), "most_tcp_over_ipv4", ["store_fast_path(box);"] * 2),
+        pytest.param("pptp", Functions(), "fast_tcp", ["store_fast_path(box);"] * 2, id="layers above may read it"),
+        in_matrix("everything", Functions(), "fast_tcp_over_ipv4", ["store_fast_path(box);"] * 2),
         pytest.param("gtp", Functions(), "deferred_udp", [], id="the tunnel's UDP is owed a turn"),
         pytest.param("gtp", ASKS_WAY, "", [], id="a turn, and a function that asks"),
     ],
 )
-def test_packets_that_pass_a_layer_in_a_row(stack: str, functions: Functions, enter: str, noted: list[str]) -> None:
+def test_series_of_packets(stack: str, functions: Functions, enter: str, stored: list[str]) -> None:
     text = source(stack, functions)
     assert re.findall(r"waiting->layer == (\w+)", text) == [enter] * (2 if enter else 0)
-    assert text.count(" owed_udp(box);") == (3 if enter == "deferred_udp" else 0)
-    assert re.findall(r"^ +((?:store_path\(box, waiting|store_fast_path\(box)\);)", text, re.MULTILINE) == noted
+    assert text.count(" deferred_work_udp(box);") == (3 if enter == "deferred_udp" else 0)
+    assert re.findall(r"^ +((?:store_path\(box, waiting|store_fast_path\(box)\);)", text, re.MULTILINE) == stored
 
 
 @pytest.mark.parametrize(("stack", "tcp"), [("pptp", "tcp"), in_matrix("everything", "tcp_over_ipv4")])
-def test_the_way_of_most_is_noted_with_the_layer_that_they_enter(stack: str, tcp: str) -> None:
+def test_the_path_of_the_fast_path_includes_the_layer_that_is_entered(stack: str, tcp: str) -> None:
     program = optimised(stack)
     layers = list(program.layers)
     way = [layers.index(name) for name in ("eth", "ipv4", tcp)]
     text = source(stack)
-    noted = re.search(r"void store_fast_path\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
-    assert noted is not None
+    found = re.search(r"void store_fast_path\(.*?\)\n\{(.*?)\n\}", text, re.DOTALL)
+    assert found is not None
     assert (
-        noted[1].split()
+        found[1].split()
         == " ".join(
             ["box->base.depth = 3;", *(f"box->base.path[{at}] = {index};" for at, index in enumerate(way))]
         ).split()
@@ -129,8 +129,8 @@ def test_the_way_of_most_is_noted_with_the_layer_that_they_enter(stack: str, tcp
 
 
 @pytest.mark.parametrize("stack", ["pptp", in_matrix("everything")])
-def test_which_packet_it_is_is_only_kept_for_those_that_may_ask(stack: str) -> None:
-    """Modules in C are called above UDP: packets that pass TCP in a row are not told to them."""
+def test_time_and_number_are_stored_only_for_readers(stack: str) -> None:
+    """Native modules are called above UDP, so that series of TCP packets store neither."""
     text = source(stack)
     assert re.findall(r"begin_packet\(.*(true|false)\);", text) == ["false", "true"]
     asks = Functions((read_c_function("asks", "SLUICE_ON(tcp, packet) { sl_packet_time(event); }", "asks.c"),))

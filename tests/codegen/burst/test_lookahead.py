@@ -29,7 +29,7 @@ APART = 1024  # so much that none is predicted by the processor from those befor
 
 
 def counting() -> Stack:
-    """One layer, which most packets wait for without a template."""
+    """One layer, for which nearly all packets become pending without a template."""
 
     class head(layout):
         number = UInt(32)
@@ -61,7 +61,7 @@ def tcp(host: int, sequence: int, data: bytes) -> bytes:
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, CompiledStack]]:
-    """Stacks that note what they ask for, by their name."""
+    """Stacks that record their prefetches, by name."""
     folder = tmp_path_factory.mktemp("recording")
     (folder / "record.h").write_text(RECORD)
     with pytest.MonkeyPatch.context() as patch:
@@ -78,14 +78,14 @@ def packets(recording: dict[str, CompiledStack], request: pytest.FixtureRequest)
 
 
 class Packets:
-    """Packets of an instance each, that lie one behind the other; and the box that gets them."""
+    """Packets of one instance each, adjacent in memory, and the box that processes them."""
 
     def __init__(self, stack: str, layer: str, box: Box, packet: Callable[[int], bytes], room: int) -> None:
         self.layer = layer
         self.box = box
         self.room = room
         self.far: list[bool] = []  # whether what was asked for came no nearer than the second-level cache
-        self.bytes_of: list[int] = []  # the packets of which bytes behind their headers were asked for
+        self.bytes_of: list[int] = []  # the packets of which bytes after their headers were asked for
         self.bytes = ctypes.create_string_buffer((PACKETS + BEHIND) * room)
         self.frames = (Frame * (PACKETS + BEHIND))()
         self.begin = ctypes.addressof(self.bytes)
@@ -100,7 +100,7 @@ class Packets:
 
     def process(self, bursts: Sequence[int], told: Sequence[int] = ()) -> list[int | None]:
         """Processes them in such bursts, before each of which, as far as there are, the box is `told` how many come
-        behind it: what it asked for, in order. The number of a packet where that is its beginning, and None where it is
+        after it: what it asked for, in order. The number of a packet where that is its beginning, and None where it is
         none.
         """
         library = self.box._library  # pyright: ignore[reportPrivateUsage]
@@ -131,7 +131,7 @@ BURSTS = [[PACKETS], [8, 0, 192], [32] * 6 + [8], [1] * PACKETS, [5, 40, 1, 64, 
 
 @pytest.mark.parametrize("tell", [True, False])
 @pytest.mark.parametrize("bursts", BURSTS, ids=lambda bursts: f"{len(bursts)} bursts")
-def test_each_header_is_asked_for_once(packets: Packets, bursts: list[int], tell: bool) -> None:
+def test_each_header_is_prefetched_once(packets: Packets, bursts: list[int], tell: bool) -> None:
     assert sum(bursts) == PACKETS
     asked = packets.process(bursts, [*bursts[1:], 0] if tell else [])
     assert [number for number in asked if number is not None] == list(range(PACKETS))
@@ -139,53 +139,55 @@ def test_each_header_is_asked_for_once(packets: Packets, bursts: list[int], tell
 
 
 @pytest.mark.parametrize(("bursts", "told"), [([8, 192], [8]), ([8, 0, 192], [0, 8])])
-def test_what_was_told_is_told_of_one_burst(packets: Packets, bursts: list[int], told: list[int]) -> None:
-    """Behind any other there may be no frames."""
+def test_the_number_of_coming_packets_is_that_of_one_burst(
+    packets: Packets, bursts: list[int], told: list[int]
+) -> None:
+    """After any other burst there may be no frames."""
     asked = packets.process(bursts, told)
     assert max(number for number in asked if number is not None) == PACKETS - 1
 
 
 @pytest.mark.parametrize("bursts", [[64], [32, 32]], ids=["within a burst", "from one to the next"])
-def test_those_of_the_next_group_one_at_a_packet(packets: Packets, bursts: list[int]) -> None:
-    """All of them at once fill the buffers for misses. What is asked for between them are instances."""
+def test_one_header_of_the_next_group_per_packet(packets: Packets, bursts: list[int]) -> None:
+    """All of them at once would fill the buffers for misses. Between them instances are prefetched."""
     asked = packets.process(bursts, bursts[1:])
     places = [asked.index(number) for number in range(32, 56)]
-    assert all(behind - before > 1 for before, behind in pairwise(places))
+    assert all(after - before > 1 for before, after in pairwise(places))
     assert max(asked.index(number) for number in range(32)) < min(places)
 
 
 @pytest.mark.parametrize("packets", [("counting", APART), ("tcp_ip", APART)], indirect=True)
-def test_those_that_lie_apart_come_to_the_second_level_and_nearer_with_their_group(packets: Packets) -> None:
+def test_packets_apart_are_prefetched_into_the_second_level_first(packets: Packets) -> None:
     asked = list(zip(packets.process([32, 64, 64, 32, 6, 1, 1], [64, 64, 32, 6, 1, 1, 0]), packets.far, strict=True))
     first = [(number, False) for number in range(32)]  # of which no burst was told
     assert [item for item in asked if item[0] is not None][:32] == first
     far = [asked.index((number, True)) for number in range(32, PACKETS)]
     near = [asked.index((number, False)) for number in range(32, PACKETS)]
     assert len(far) + len(near) + 32 == sum(number is not None for number, _ in asked)
-    assert all(before < behind for before, behind in zip(far, near, strict=True))
+    assert all(before < after for before, after in zip(far, near, strict=True))
     # One by one: between them are instances. And all of a group before it arrives.
-    assert all(behind - before > 1 for before, behind in pairwise(far[:24]))
+    assert all(after - before > 1 for before, after in pairwise(far[:24]))
     assert near[:32] == list(range(near[0], near[0] + 32))
 
 
 @pytest.mark.parametrize("packets", [("tcp_ip", ROOM)], indirect=True)
-def test_packets_that_lie_backwards_lie_apart(packets: Packets) -> None:
+def test_packets_in_descending_order_are_apart(packets: Packets) -> None:
     for i, frame in enumerate(packets.frames):
         frame.at = ctypes.cast(packets.begin + (len(packets.frames) - 1 - i) * ROOM, ctypes.c_char_p)
     packets.process([64])
     assert sum(packets.far) == 32
 
 
-def test_others_come_near_at_once(packets: Packets) -> None:
+def test_adjacent_packets_are_prefetched_into_the_first_level(packets: Packets) -> None:
     packets.process([32, 168])
     assert not any(packets.far)
 
 
 @pytest.mark.parametrize("packets", [("tcp_ip", APART)], indirect=True)
-def test_who_is_held_asks_for_the_bytes_of_the_two_packets_behind_it(packets: Packets) -> None:
-    """As far as they are of its connection: another one's stands in fifth place."""
+def test_a_held_packet_prefetches_the_bytes_of_the_next_two(packets: Packets) -> None:
+    """If they belong to its connection; the fifth packet belongs to another one."""
     for i, frame in enumerate(packets.frames[:8]):
-        data = tcp(2 if i == 5 else 1, 0 if i == 0 else 1000 * i, bytes(100))  # all but the first behind a hole
+        data = tcp(2 if i == 5 else 1, 0 if i == 0 else 1000 * i, bytes(100))  # all but the first after a hole
         ctypes.memmove(packets.begin + i * APART, data, len(data))
         frame.captured = frame.length = len(data)
     packets.process([1, 7])

@@ -1,4 +1,4 @@
-"""Control flow as C (sluice.codegen.c.control_flow): any graph does in C what it says, also by switches."""
+"""Control flow as C (sluice.codegen.c.control_flow): the C of any graph does the same, also with switches."""
 
 import random
 import subprocess
@@ -51,7 +51,7 @@ def finish(terminator: Terminator) -> list[str]:
 
 
 def chosen(terminator: Terminator, then: Block) -> str | None:
-    """Without a branch, where it is asked for an uneven number."""
+    """The value of a branch on an odd number, without a branch."""
     left, value = question(terminator)
     return f"steps += {len(then.body)} * ({left.name[2:]} == {value});" if value % 2 else None
 
@@ -63,7 +63,7 @@ def written(graph: Graph) -> list[str]:
 
 
 def any_graph(choose: random.Random) -> Graph:
-    """Blocks that lead to later ones; most ask the same number for a constant, and most do nothing else."""
+    """Blocks with later targets. Nearly all compare the same number with a constant, and do nothing else."""
     blocks: dict[str, Block] = {}
     count = choose.randrange(2, 40)
     for at in range(count):
@@ -88,7 +88,7 @@ def any_graph(choose: random.Random) -> Graph:
 
 
 def result(graph: Graph, asked: int, other: int) -> int:
-    """What a graph says."""
+    """The result of a graph."""
     name, steps = graph.entry, 0
     while True:
         block = graph.blocks[name]
@@ -124,7 +124,7 @@ def test_any_graph(tmp_path: Path) -> None:
 
 
 def chain(values: list[int]) -> Graph:
-    """One question after the other, which all lead to blocks of their own."""
+    """A chain of comparisons, each with a block of its own."""
     blocks: dict[str, Block] = {}
     for at, value in enumerate(values):
         asks = Branch(Binary("==", ASKED, Const(value)), f"y{at}", f"b{at + 1}")
@@ -133,12 +133,12 @@ def chain(values: list[int]) -> Graph:
     return Graph("chain", "b0", (), blocks)
 
 
-def test_few_questions_are_no_switch() -> None:
+def test_few_comparisons_are_no_switch() -> None:
     assert not any("switch" in line for line in written(chain(list(range(CASES - 1)))))
     assert sum("switch" in line for line in written(chain(list(range(CASES))))) == 1
 
 
-def test_what_is_asked_again_has_one_case() -> None:
+def test_a_repeated_comparison_has_one_case() -> None:
     lines = written(chain([*range(CASES), 0]))
     assert (
         sum(line.strip().startswith("case 0:") for line in lines) == 1 and sum("default" in line for line in lines) == 1

@@ -19,6 +19,7 @@ from sluice.engine.compiler import INCLUDES
 from sluice.ir.expression import (
     ARITHMETIC,
     COMPARISONS,
+    LOGICAL,
     MASK,
     Binary,
     Const,
@@ -100,6 +101,10 @@ def cases() -> list[Case]:
         found += [outer(inner(A)), outer(inner(BIT))]
     for operator, left, right in itertools.product(OPERATORS.values(), LEAVES.values(), LEAVES.values()):
         found.append(operator(left, right))
+    bits = [BIT, Binary("<", A, B), Binary("<=", A, B, 16), Flip(BIT, 1), Flip(Binary("<", B, C, 16), 1)]
+    inner = [pair(sign)(*both) for sign in (*LOGICAL, "&", "|", "==") for both in itertools.pairwise([*bits, BIT])]
+    for operator, bit, both in itertools.product(map(pair, (*LOGICAL, "&", "+")), bits, inner):
+        found += [operator(bit, both), operator(both, bit)]
     below_zero = [Binary("-", Const(5), Const(7)), Binary("-", Binary("<", A, B), Binary("<", B, A))]
     for operator, left, right in itertools.product(OPERATORS.values(), below_zero, (A, Const(2), BIT)):
         found += [operator(left, right), operator(right, left)]

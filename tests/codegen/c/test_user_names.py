@@ -1,4 +1,4 @@
-"""Names that a user chooses freely in the description, where C or the generated code has them already."""
+"""Names of the description that are also names of C or of the generated code."""
 
 from __future__ import annotations
 
@@ -79,10 +79,10 @@ def test_the_same_data_in_two_layers() -> None:
 
 def test_every_layer_without_an_event_of_the_users() -> None:
     text = "SLUICE_ON(any, packet) { sl_report(event->box, event->layer->name, data->length); }\n"
-    assert heard(stack_of(a=layout_of("told", "x")), text)["a"] == 2  # behind the header
+    assert heard(stack_of(a=layout_of("told", "x")), text)["a"] == 2  # after the header
 
 
-def test_a_conditional_that_several_ways_lead_to() -> None:
+def test_a_conditional_with_several_predecessors() -> None:
     """Its block, which the IR calls "do", is a label of another name in C."""
 
     class head(layout):

@@ -1,4 +1,4 @@
-"""The way of a packet through its layers, and which packet it is: noted only where somebody may ask."""
+"""The path of a packet, and its time and number: stored only where they may be read."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ SLUICE_ON(tcp, data)
 
 
 def noted(function: str) -> dict[str, bool]:
-    """By layer of tcp_ip whether it notes that a packet is in it."""
+    """By layer of tcp_ip, whether it stores the path."""
     functions = Functions(tuple(find_functions([function]).c))
     text = generate(run(build(find_stack("tcp_ip"), functions.hooks())), functions).source
     heads = r"^(?:static void layer|SL_INLINED void main)_(\w+)\([^;]*?\)"
@@ -33,7 +33,7 @@ def noted(function: str) -> dict[str, bool]:
 
 
 def test_layers_without_layers_above():
-    """Of the others those above ask, for what lies between fragments."""
+    """The layers above the others read the path of fragments."""
     found = noted("assemble")
     assert not found["tcp_over_ipv4"] and not found["udp_over_ipv6"] and not found["arp"]
     assert found["eth"] and found["ipv4"]
@@ -49,7 +49,7 @@ def test_layers_without_layers_above():
         ("(void)sl_layer_unit(event->box, 0);", True),
     ],
 )
-def test_functions_that_ask(tmp_path: Path, says: str, asks: bool):
+def test_functions_that_read_the_path(tmp_path: Path, says: str, asks: bool):
     (tmp_path / "asks.c").write_text(FUNCTION % says)
     assert noted(str(tmp_path / "asks.c"))["tcp_over_ipv4"] == asks
 
@@ -65,7 +65,7 @@ def test_a_header_of_its_own_counts(tmp_path: Path, header: str, needs: bool):
 
 
 def keeps_packet(functions: Functions, stack: str = "tcp_ip") -> bool:
-    """Whether a box notes which packet is in hand."""
+    """Whether a box stores which packet is current."""
     text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
     turn = text[text.index("void begin_packet(") :]
     noted = [f"box->base.{word} = frame" in turn[: turn.index("\n}")] for word in ("time", "number", "frame")]
@@ -84,12 +84,12 @@ def keeps_packet(functions: Functions, stack: str = "tcp_ip") -> bool:
         ("SLUICE_DROP(event->box);", True),
     ],
 )
-def test_functions_that_ask_for_the_packet(tmp_path: Path, says: str, asks: bool):
+def test_functions_that_read_the_packet(tmp_path: Path, says: str, asks: bool):
     (tmp_path / "asks.c").write_text(FUNCTION % says)
     assert keeps_packet(Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))) == asks
 
 
-def test_others_that_ask_for_the_packet():
+def test_other_readers_of_the_packet():
     """Functions in Python have it with each event, and native modules with each call."""
     assert not keeps_packet(Functions())
     assert keeps_packet(Functions(python=frozenset({Hook("tcp", "data")})))
@@ -98,12 +98,12 @@ def test_others_that_ask_for_the_packet():
 
 
 def notes_units(says: str, tmp_path: Path, stack: str = "tcp_ip") -> bool:
-    """Whether a box notes what each layer was given."""
+    """Whether a box stores the unit of each layer."""
     (tmp_path / "asks.c").write_text(FUNCTION % says)
     functions = Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))
     return "units[" in generate(run(build(find_stack(stack), functions.hooks())), functions).source
 
 
-def test_headers_of_layers_are_only_noted_for_functions_that_read_them(tmp_path: Path) -> None:
+def test_units_of_layers_are_stored_only_for_functions_that_read_them(tmp_path: Path) -> None:
     assert notes_units("(void)sl_layer_unit(event->box, 0);", tmp_path)
     assert not notes_units("(void)sl_path_layer(event, 0);", tmp_path)

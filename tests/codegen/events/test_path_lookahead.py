@@ -1,4 +1,4 @@
-"""A look-up whose key has the way of a packet is predicted as it will be: what it asks for is what is there already."""
+"""A look-up whose key contains the path of a packet is predicted with the same key."""
 
 import ctypes
 from functools import reduce
@@ -16,7 +16,7 @@ from tests.codegen.burst.test_lookahead import RECORD
 
 @pytest.fixture(scope="module")
 def recording(tmp_path_factory: pytest.TempPathFactory) -> CompiledStack:
-    """A stack that records what it asks memory for."""
+    """A stack that records its prefetches."""
     folder = tmp_path_factory.mktemp("recording")
     (folder / "record.h").write_text(RECORD)
     with pytest.MonkeyPatch.context() as patch:
@@ -49,7 +49,7 @@ def tags(count: int) -> Packet:
         pytest.param(Ether(dst="02:00:00:00:00:01") / tags(7), id="as deep as is looked ahead"),
     ],
 )
-def test_the_second_fragment_is_foreseen_with_the_first(below: Packet, recording: CompiledStack) -> None:
+def test_the_second_fragment_is_predicted_by_the_first(below: Packet, recording: CompiledStack) -> None:
     box = Box(recording, Settings())
     library, handle = box._library, box._box  # pyright: ignore[reportPrivateUsage]
     asked: list[set[int]] = []

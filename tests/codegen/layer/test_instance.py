@@ -1,4 +1,4 @@
-"""Instances in C (sluice.codegen.layer.instance): one that begins where another one ended under the same key."""
+"""Instances in C (sluice.codegen.layer.instance): one that replaces an instance with the same key."""
 
 import re
 from dataclasses import replace
@@ -16,23 +16,23 @@ from tests.support.stacks import optimised
 
 
 def begun_again(program: Program) -> list[str]:
-    """The statements behind each end of an instance whose key is used again."""
+    """The statements after each end of an instance whose key is used again."""
     return re.findall(r"/\* reused \*/.*\n *(.*)", generate(program, Functions()).source)
 
 
 @pytest.mark.parametrize(
-    ("passes", "behind"),
+    ("passes", "following"),
     [
         pytest.param("all", "inst->head.deadline = SL_NEVER;", id="one begins at once"),
         pytest.param("none", "sl_table_remove(", id="one begins where others do that take nobody's place"),
     ],
 )
-def test_it_takes_the_place_in_the_table(passes: str, behind: str) -> None:
+def test_it_uses_the_slot_of_the_table(passes: str, following: str) -> None:
     found = begun_again(run(build(find_stack("gtp")), passes))
-    assert found and all(statement.startswith(behind) for statement in found)
+    assert found and all(statement.startswith(following) for statement in found)
 
 
-def test_it_does_not_where_the_one_before_may_have_had_none() -> None:
+def test_it_does_not_if_the_previous_instance_may_have_had_no_slot() -> None:
     program = optimised("gtp")
     layer = program.layers["tcp"]
     fresh = Block("fresh", [FreshInst(), End("ended")])

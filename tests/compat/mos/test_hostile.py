@@ -75,7 +75,7 @@ def test_a_stream_is_the_same_whether_its_packets_are_looked_at(seed: int, tmp_p
 
 
 def test_ranges_out_of_order_are_bounded(tmp_path: Path) -> None:
-    """Each second byte of 2000: the first holes are given up, and reading goes on behind them."""
+    """Each second byte of 2000: the first holes are given up, and reading goes on after them."""
     client, server = pair()
     packets = handshake(client, server) + [client.at(2 * n, b"x") for n in range(1, 1000)]
     lines = rules(tmp_path, packets, "data")

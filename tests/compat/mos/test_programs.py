@@ -219,7 +219,7 @@ def test_the_firewall_drops_what_its_rules_deny(tmp_path: Path) -> None:
 
 
 def test_orphan_counts_by_filters(tmp_path: Path) -> None:
-    """By hand: 26 segments to or from port 80, one behind its flow's end; six of port 23, whose SYN no filter takes."""
+    """By hand: 26 segments to or from port 80, one after its flow's end; six of port 23, whose SYN no filter takes."""
     lines = run("orphan", ["-f", str(configuration(tmp_path, OWN)), "-p", "80"]).splitlines()
     assert lines[-1].startswith("total flows=2 foreign=0 flow_packets=25 orphans=7 syn=1 rst=2 other=4 not_tcp=0")
     assert [line.split()[-2] for line in lines if line.startswith("raw")] == ["packets=32", "packets=26", "packets=0"]

@@ -49,14 +49,14 @@ def test_rule_2_only_a_syn_makes_a_flow_and_what_has_none_is_an_orphan(tmp_path:
     assert lines == []
 
 
-def test_rule_2_packets_behind_the_end_of_a_flow_are_orphans(tmp_path: Path) -> None:
+def test_rule_2_packets_after_the_end_of_a_flow_are_orphans(tmp_path: Path) -> None:
     client, server, packets = talk()
     packets += [*goodbye(client, server), client.send("A")]
     assert rules(tmp_path, packets, "orphan") == ["NULL 0 both ORPHAN errno=88 errno=88 packet 0 0"]
 
 
 def test_rule_3_the_senders_side_first_then_the_receivers(tmp_path: Path) -> None:
-    """Each hook behind the update of its own side's state, and of that only."""
+    """Each hook after the update of its own side's state, and of that only."""
     client, server, packets = talk()
     packets += goodbye(client, server)
     lines = [line.split()[:6] for line in rules(tmp_path, packets, "snd", "rcv") if "PKT_IN" in line]
@@ -83,14 +83,16 @@ def payloads_of(capture: Path) -> list[bytes]:
     return [payload for payload in found if payload]
 
 
+@pytest.mark.parametrize("length", [(), ("length",)])
 @pytest.mark.parametrize(
     "how, sent, read", [("drop", [], []), ("chomp", [b"adef"], ["adef"]), ("insert", [b"a<>!bcdef"], ["a<>!bcdef"])]
 )
 def test_rule_3_a_packet_is_changed_at_snd_only_and_the_receiver_sees_it_so(
-    how: str, sent: list[bytes], read: list[str], tmp_path: Path
+    how: str, sent: list[bytes], read: list[str], length: tuple[str, ...], tmp_path: Path
 ) -> None:
+    """Also where the program sets the IP packet's length before, as mOS's manual says."""
     _, _, packets = talk(b"abcdef")
-    lines = rules(tmp_path, packets, "snd", "rcv", "data", how)
+    lines = rules(tmp_path, packets, "snd", "rcv", "data", how, *length)
     assert of(lines, "change") == (["change 0 errno=0"] if how == "drop" else ["change 0 errno=0", "change -1 errno=1"])
     assert [line.split()[-1] for line in of(lines, "read")] == read
     assert payloads_of(tmp_path / "out.pcap") == sent
@@ -122,7 +124,7 @@ def test_fragments_are_counted_and_a_buffer_has_sequence_numbers(tmp_path: Path)
 
 
 def test_rule_3_both_ends_close_at_once(tmp_path: Path) -> None:
-    """RFC 9293, figure 13: each end is CLOSING behind the other's FIN, and TIME_WAIT behind its acknowledgement."""
+    """RFC 9293, figure 13: each end is CLOSING after the other's FIN, and TIME_WAIT after its acknowledgement."""
     client, server, packets = talk()
     first, second = client.send("FA"), server.send("FA", ack=client.isn + 1)
     packets += [first, second, server.send("A"), client.send("A")]
@@ -164,7 +166,7 @@ def test_rule_6_some_events_may_not_be_registered_at_some_hooks(tmp_path: Path) 
     ]  # fmt: skip
 
 
-def test_rule_7_new_data_comes_behind_the_packet_and_without_one(tmp_path: Path) -> None:
+def test_rule_7_new_data_comes_after_the_packet_and_without_one(tmp_path: Path) -> None:
     """Once for a stream with something to read, not for what is out of order."""
     client, _, packets = talk()
     packets += [client.at(3, b"def"), client.at(0, b"abc")]
@@ -271,7 +273,7 @@ def test_rule_10_however_a_flow_ends(last: str, ends: list[str], tmp_path: Path)
 
 
 def test_rule_10_a_flow_that_is_quiet_times_out(tmp_path: Path) -> None:
-    """At its time, told as TIMEOUT, too; what comes behind is an orphan."""
+    """At its time, told as TIMEOUT, too; what comes after is an orphan."""
     client, _, packets = talk()
     packets.append(client.send("A"))
     times = [1000.0, 1000.1, 1000.2, 1030.3]
@@ -323,7 +325,7 @@ def test_rule_11_a_clock_that_jumps_does_not_stop_the_program(tmp_path: Path) ->
     assert 4000 < len(lines) < 5000
 
 
-def test_rule_11_a_timer_behind_the_end_of_time_never_fires(tmp_path: Path) -> None:
+def test_rule_11_a_timer_after_the_end_of_time_never_fires(tmp_path: Path) -> None:
     """pcapng has times beyond 64 bits of nanoseconds."""
     frame = talk()[2][0] + bytes(2)
     late = struct.pack("<IIIIII", 6, 88, 0, 0xFFFFFFFF, 0xFFFFFFFF, 54) + struct.pack("<I", 54) + frame[:56]
@@ -337,6 +339,12 @@ def test_rule_11_a_timer_behind_the_end_of_time_never_fires(tmp_path: Path) -> N
 
 def test_rule_11_events_are_raised_in_filters_only(tmp_path: Path) -> None:
     assert of(rules(tmp_path, [], "errors"), "raise") == ["raise -1 errno=1"]
+
+
+def test_calls_without_a_context_fail(tmp_path: Path) -> None:
+    """EACCES, in each of them."""
+    (line,) = of(rules(tmp_path, [], "errors"), "without")
+    assert line.split()[1:] == ["13"] * 31
 
 
 def test_rule_12_is_that_of_getpeername(tmp_path: Path) -> None:
@@ -355,7 +363,7 @@ def test_sockets_and_flows_are_of_the_thread_of_the_callbacks(tmp_path: Path) ->
 
 @pytest.mark.parametrize("ether", [True, False])
 def test_programs_may_write_into_what_they_get_of_a_packet(tmp_path: Path, ether: bool) -> None:
-    """It is a copy, with an Ethernet header where the capture has none, and a byte of 0 behind the payload."""
+    """It is a copy, with an Ethernet header where the capture has none, and a byte of 0 after the payload."""
     packets = [packet[0 if ether else 14 :] for packet in talk(b"abc", b"defghij")[2]]
     lines = rules(tmp_path, packets, "snd", "rcv", "null", "data", "scribble", link_type=1 if ether else 101)
     assert of(lines, "string") == ["string abc type 0800 aligned 1", "string defghij type 0800 aligned 1"]

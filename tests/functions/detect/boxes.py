@@ -79,9 +79,18 @@ def run(
     stack: str = "tcp_ip",
     variables: dict[str, str] | None = None,
     made: Callable[[RuleSet], bytes] | None = None,
+    program: CompiledStack | None = None,
+    keylog: Path | None = None,
 ) -> Alerts:
-    """The alerts of rules about what `feed` gives a box; each run is checked for what must hold after it."""
+    """The alerts of rules about what `feed` gives a box; each run is checked for what must hold after it.
+
+    program: `ids` over another stack. keylog: of the stack's layers.
+    """
     found = Alerts()
+    program = program or compiled(stack)
+    settings = Settings(
+        seed=1, timeouts=False, max_instances=1 << 16, natives={"keylog": str(keylog)} if keylog else {}
+    )
     if made is None:
         stored = _table(rules, tuple(sorted((variables or {}).items())))
     else:
@@ -91,12 +100,12 @@ def run(
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "table").write_bytes(stored)
         options = f"table={folder}/table,out={folder}/out{parameters and ',' + parameters}"
-        with Box(compiled(stack), Settings(seed=1, timeouts=False, max_instances=1 << 16), [], [options]) as box:
+        with Box(program, settings, [], [options]) as box:
             feed(box)
             box.finish()
             found.reports = box.reports()
-            check_conservation(compiled(stack).program, box.counters())
-            check_all_ended(compiled(stack).program, box.counters())
+            check_conservation(program.program, box.counters())
+            check_all_ended(program.program, box.counters())
         found.rows = [json.loads(line) for line in Path(folder, "out").read_text().splitlines()]
     return found
 

@@ -137,6 +137,10 @@ def test_streams_of_http_2_together() -> None:
     many = b"".join(request(number, "/", ends=False) for number in range(1, 601, 2))
     found = alerts([(">", CLIENT + many), ("<", SERVER)], each)
     assert found.sids == [1] * 300 and found.reports["ids_http_streams_left_out"] == 44
+    ends = [frame(1, END_HEADERS | END_STREAM, number, block([("x", "y")])) for number in range(1, 601, 2)]
+    always = each + rule('content:!"HEAD"; http_method;', sid=2)  # trailers are no requests
+    found = alerts([(">", CLIENT + many + b"".join(ends)), ("<", SERVER)], always)
+    assert found.counts == Counter({1: 300, 2: 300}) and found.reports["ids_http_messages"] == 300
 
 
 def test_http_2_that_ends_at_an_error_or_gap() -> None:
@@ -179,6 +183,16 @@ def test_hostile_frames(memory: int) -> None:
 
 
 # --- within TLS ---
+
+
+def test_a_flow_without_room_for_tls_is_counted_once(tmp_path: Path) -> None:
+    """Not with each of its segments."""
+    keys = tmp_path / "keys"
+    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    for memory in range(30000, 60000, 1000):
+        found = alerts([(">", b"x" * 900)], rule('content:"never";'), 10, f"keylog={keys},memory={memory}")
+        assert found.reports["ids_no_room"] < 5, memory
+
 
 CONTENTS = (
     rule('content:"evil body";', sid=20)

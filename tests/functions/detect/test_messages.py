@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from sluice.functions.detect.errors import RuleError
 from tests.functions.detect.boxes import connection, datagram, needs_ids, packets, rule
 from tests.functions.detect.cases import get, icmp
 from tests.functions.detect.traffic import client_hello, dns_query, server_hello
@@ -51,8 +52,41 @@ def test_fragments_are_seen_one_by_one() -> None:
 
 def test_ip_proto() -> None:
     frames = [eth(ip4(b"payload", 99)), datagram(b"x")]
-    for value, matching in (("99", [1]), ("17", [2]), (">17", [1]), ("!99", [2])):
+    for value, matching in (
+        ("99", [1]), ("17", [2]), (">17", [1]), ("!99", [2]), ("udp", [2]), ("UDP", [2]), (">udp", [1]), ("!udp", [1]),
+        ("!tcp", [1, 2]), ("<rdp", [2]),
+    ):  # fmt: skip
         assert [row["pcap_cnt"] for row in packets(frames, rule(f"ip_proto:{value};", ANY_IP)).rows] == matching
+    with pytest.raises(RuleError, match="there is no protocol 'udpx'"):
+        packets(frames, rule("ip_proto:udpx;", ANY_IP))
+
+
+def test_packets_that_were_reassembled() -> None:
+    whole, parts = ip4(udp(1, 2, b"evil" * 30), UDP), fragments4(udp(1, 2, b"evil" * 30), 48, 32, protocol=UDP)
+    six = {extended: ip6_fragments(udp(1, 2, b"evil" * 30), UDP, extended) for extended in (False, True)}
+    for header in (ANY_UDP, ANY_IP):
+        for frames, sids in (([eth(whole)], [1]), (parts[::-1], [2]), (six[False], [1]), (six[True], [2])):
+            rules = rule('content:"evil"; flow:no_frag;', header) + rule('content:"evil"; flow:only_frag;', header, 2)
+            assert packets(frames, rules).sids == sids
+    segments = connection([(">", b"evil")])
+    cut = [part for frame in segments for part in fragments4(frame[34:], 8)] if len(segments[0]) > 42 else []
+    rules = rule('content:"evil"; flow:to_server,no_frag;') + rule('content:"evil"; flow:only_frag;', sid=2)
+    assert packets(segments, rules).sids == [1] and packets(cut, rules).sids == [2]
+    for words in ("no_frag,only_frag", "only_stream,no_frag"):
+        with pytest.raises(RuleError, match="contradicts itself"):
+            packets(segments, rule(f'content:"evil"; flow:{words};'))
+
+
+def ip6_fragments(body: bytes, protocol: int, cut: bool) -> list[bytes]:
+    """A datagram of IPv6 with a fragment header: an atomic fragment (RFC 6946), or two fragments."""
+    pieces = [(0, body[:64], 1), (8, body[64:], 0)] if cut else [(0, body, 0)]
+    out: list[bytes] = []
+    for place, piece, more in pieces:
+        rest = struct.pack(">BBHI", protocol, 0, place << 3 | more, 7) + piece
+        out.append(
+            eth(struct.pack(">IHBB", 6 << 28, len(rest), 44, 64) + bytes(15) + b"\1" + bytes(15) + b"\2" + rest, 0x86DD)
+        )
+    return out
 
 
 @pytest.mark.parametrize(

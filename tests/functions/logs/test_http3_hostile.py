@@ -371,3 +371,16 @@ def test_without_the_library_http_3_is_counted(tmp_path: Path, capfd: pytest.Cap
     for _ in range(2):
         assert found().rows == [] and counted(found()) == {"http_version_3": 1, "http_3_not_read": 1}
     assert capfd.readouterr().err.count("libnghttp3 (Debian 13: apt install libnghttp3-9") == 1
+
+
+def test_streams_that_are_refused_before_settings_are_counted() -> None:
+    """Where SETTINGS follow, or come from the other side alone; and where none do."""
+    refused = [(">", 2, CONTROL + frame(GOAWAY, b"\0"), False), (">", 6, PUSH + varint(0), False)]
+    for settled in (controls()[1:], [*controls()[1:], *exchange(0, "/")]):
+        found = counted(read([*refused, *settled]))
+        assert found == {"http_version_3": 1, "http_3_refused": 2}
+    assert counted(read(refused)) == {"http_3_unknown": 1}
+    for size, why in ((10, "http_3_refused"), (1, "http_3_streams_left_out")):  # SETTINGS have begun, or have not
+        sent = packets([(">", 2, CONTROL + frame(SETTINGS, bytes(40)), False)], size)
+        found = run_packets([sent[0], packet(">", reset(2, 0x100, 40)), *packets(controls()[1:])])
+        assert counted(found) == {"http_version_3": 1, why: 1}

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
+import pickle
 import shutil
 import ssl
 import struct
+import subprocess
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -309,6 +313,69 @@ def test_a_key_log_that_grows(said: list[Talk], tmp_path: Path) -> None:
                 box.packet(data, time.time_ns() + HOUR, 1, len(data))
 
         assert lasting(run(feed, f",keylog={keys}").rows) == lasting(opened(said[number]).rows)
+
+
+def test_the_last_line_of_a_key_log_needs_no_end(said: list[Talk], tmp_path: Path) -> None:
+    """Of 48 bytes, it is complete; one of 32 may still be written, unless the file has rested."""
+    keys, lines = tmp_path / "keys", [line for line in KEYS.read_text().splitlines() if " " in line]
+    for number in (0, 7):
+        whole = opened(said[number])
+        for last in lines:
+            keys.write_text("".join(f"{line}\n" for line in lines if line != last) + last)
+            os.utime(keys, (1e9, 1e9))
+            assert lasting(opened(said[number], keys=keys).rows) == lasting(whole.rows)
+    keys.write_text("\n".join(line[:-2] for line in lines))  # none has a length that secrets have
+    os.utime(keys, (1e9, 1e9))
+    assert counted(opened(said[0], keys=keys)) == {"http_tls_without_key": 2}
+
+
+@needs_openssl
+@pytest.mark.parametrize(
+    ("version", "cipher"),
+    [
+        (ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-CCM"),
+        (ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES256-CCM"),
+        (ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-CCM8"),
+        (ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES256-CCM8"),
+        (ssl.TLSVersion.TLSv1_3, "TLS_AES_128_CCM_SHA256"),
+        (ssl.TLSVersion.TLSv1_3, "TLS_AES_128_CCM_8_SHA256"),
+    ],
+)
+def test_ciphers_with_ccm(tmp_path: Path, version: ssl.TLSVersion, cipher: str) -> None:
+    """Tags of 16 and of 8 bytes (RFC 6655; RFC 8446, B.4); and as tshark decrypts them."""
+    answers = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size for size in range(18)]
+    talk = [each for answer in answers for each in ((">", ASKED), ("<", answer))]
+    if version == ssl.TLSVersion.TLSv1_2:
+        secured, keys = secured_talk(tmp_path, version, talk, f"{cipher}:@SECLEVEL=0")
+    else:
+        secured, keys = secured_13(tmp_path, talk, cipher)
+    for cut in (7, 1460):
+        found = opened(secured, cut, keys)
+        assert counted(found) == {"http_tls_opened": 1}
+        assert [row["response_body"] for row in found.rows] == list(range(18))
+    broken = [(who, data[:-1] + bytes([data[-1] ^ 1])) if who == "<" and number > 9 else (who, data)
+              for number, (who, data) in enumerate(secured)]  # fmt: skip
+    assert counted(opened(broken, keys=keys)) == {"http_tls_opened": 1, "http_tls_refused": 1}
+    if shutil.which("tshark") is None:
+        return
+    (tmp_path / "in.pcap").write_bytes(pcap(connection(secured, port=443)))
+    theirs = fields_of(tmp_path / "in.pcap", ("http.content_length_header",), "-o", f"tls.keylog_file:{keys}")
+    assert [int(one) for packet in theirs for one in packet["http.content_length_header"]] == list(range(18))
+
+
+def secured_13(folder: Path, talk: Talk, suite: str) -> tuple[Talk, Path]:
+    """The same as secured_talk, with a cipher suite of TLS 1.3: these can be chosen only by OpenSSL's configuration."""
+    conf = folder / "openssl.cnf"
+    conf.write_text(f"openssl_conf=a\n[a]\nssl_conf=b\n[b]\nsystem_default=c\n[c]\nCiphersuites={suite}\n")
+    (folder / "talk").write_bytes(pickle.dumps(talk))
+    program = (
+        "import pathlib, pickle, ssl, sys; from tests.functions.logs.test_http_tls import secured_talk; "
+        "folder = pathlib.Path(sys.argv[1]); talk = pickle.loads((folder / 'talk').read_bytes()); "
+        "(folder / 'records').write_bytes(pickle.dumps(secured_talk(folder, ssl.TLSVersion.TLSv1_3, talk)[0]))"
+    )
+    environment = {**os.environ, "OPENSSL_CONF": str(conf), "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program, str(folder)], env=environment, check=True, timeout=300)
+    return pickle.loads((folder / "records").read_bytes()), folder / "keys"
 
 
 def test_a_side_without_a_key_holds_nothing(said: list[Talk], tmp_path: Path) -> None:

@@ -14,27 +14,27 @@ struct arp_seen {
     sl_bytes sender;
 };
 
-/* A box with nothing in it, or NULL when there is not enough memory or a function refuses. */
+/* An empty box, or NULL if memory runs out or a function refuses to open. */
 struct sl_box *arp_open(const struct sl_options *options);
-/* Processes every packet of a burst, in order. The bytes are not needed after the call. `verdicts` gets what is to happen
- * to each packet, as functions decided; NULL where nothing will: the box is passive. */
+/* Processes the packets of a burst, in order. The bytes are not read after the call. `verdicts`: an array for the verdict
+ * on each packet; NULL for a passive box. */
 void arp_process(struct sl_box *box, const struct sl_frame *frames, size_t count, struct sl_verdict *verdicts);
-/* While no packet comes: it is `now`, in the time of the packets (nanoseconds since 1970). Fires timers and ends expired
- * instances, a bounded number at a time. Returns when it is to be called again: `now` or earlier: soon, there is more to
- * do; UINT64_MAX: nothing is waiting. An earlier time than the last one changes nothing. */
+/* Advances time to `now` (packet time, nanoseconds since 1970) while no packet arrives: fires timers and ends expired
+ * instances, a bounded number per call. Returns the time of the next call; `now` or earlier: call again at once, there
+ * is more to do; UINT64_MAX: no timer is set. A time before that of the previous call changes nothing. */
 uint64_t arp_tick(struct sl_box *box, uint64_t now);
-/* For which of `workers` boxes, each on a core of its own, a packet is, from 0 on: the same for all packets of an
- * instance. `seed` is the same for all packets. It reads no box, so that any thread may call it. */
+/* The worker of a packet, from 0 to `workers` - 1: the same one for all packets of an instance. `seed` must be the same
+ * for all packets. It reads no box: any thread may call it. */
 unsigned arp_worker(const struct sl_frame *frame, unsigned workers, uint64_t seed);
-/* The end of input: every instance ends, functions report. Counters and reports can be read after it. */
+/* End of input: ends all instances, and calls the reports of functions. Counters and reports may be read afterwards. */
 void arp_finish(struct sl_box *box);
-/* The same in steps, of at most `slots` places of tables each, so that the caller can do other work in between: true
- * while there is more to do. No packet is processed after the first step. */
+/* The same in steps of at most `slots` slots of tables, so that the caller can do other work between them. Returns true
+ * while there is more to do. Process no packet after the first step. */
 bool arp_finish_step(struct sl_box *box, uint32_t slots);
 /* Frees all memory. */
 void arp_close(struct sl_box *box);
 
-extern const struct sl_counter_info arp_counters[];   /* by number, as sl_box_counters() has them */
+extern const struct sl_counter_info arp_counters[];   /* in the order of sl_box_counters() */
 extern const unsigned arp_counter_count;
 
 #ifdef __cplusplus

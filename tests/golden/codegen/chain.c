@@ -17,7 +17,7 @@
 #include "function/sluice.h"
 #include "core/reload.h"
 
-/* --- what functions publish --- */
+/* --- events that functions publish --- */
 
 struct published_odd {
     uint16_t operation;
@@ -92,7 +92,7 @@ SLUICE_ON(arp, seen) { }
 
 /* --- instances --- */
 
-/* What layers leave for those above. */
+/* Values that layers store for the layers above them. */
 struct sl_slots {
     char none;
 };
@@ -100,27 +100,27 @@ struct sl_slots {
 struct sl_stack_box;
 typedef void sl_layer(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
-/* A packet of a group: the layer that it waits for, and that one's unit; the layers that it has passed. */
+/* A pending packet of a group: the layer to enter in stage 2, the unit of this layer, and the layers that it passed. */
 struct sl_pending {
     sl_layer *layer;
     const uint8_t *at;
     uint32_t captured, length;
     uint32_t depth;
-    uint8_t path[9];   /* the last is of one that is only looked at ahead */
+    uint8_t path[9];   /* the last one: of a layer that only lookahead enters */
     struct sl_slots slots;
 };
-_Static_assert(SL_PREFETCH_DEPTH <= 8, "layers that are looked at ahead have a place in path");
+_Static_assert(SL_PREFETCH_DEPTH <= 8, "path has room for the layers that lookahead enters");
 
 struct sl_stack_box {
     struct sl_box base;
     struct sl_slots *slots;          /* of the current packet */
-    struct sl_pending waiting[SL_GROUP + 1];   /* the last waits for nothing */
-    struct { uint64_t packets, bytes; } otherwise[1];   /* packets of the group, than each template */
+    struct sl_pending waiting[SL_GROUP + 1];   /* the last one is pending for no layer */
+    struct { uint64_t packets, bytes; } otherwise[1];   /* by template: packets of the group that did not match it */
     uint64_t counters[15];
     uint64_t timeouts[2];
 };
 
-/* --- what functions may ask of layers --- */
+/* --- metadata of layers for functions --- */
 
 static const struct sl_layer_info layers[] = {
     {.name = "eth", .layer = "eth", .prototype = "eth", .index = 0},
@@ -135,7 +135,7 @@ SL_UNUSED static inline void count_packet(struct sl_stack_box *box, unsigned pac
     box->counters[outcome]++;
 }
 
-/* Whether a packet may enter one more layer; counts it if not. */
+/* Whether a packet may enter one more layer. If not, it is counted. */
 SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)
 {
     if (SL_LIKELY(box->base.depth < box->base.depth_most))
@@ -153,8 +153,8 @@ SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_pending *waiting,
 SL_UNUSED static void layer_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 SL_INLINED void main_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);
 
-/* An arriving packet waits for a layer, whatever the number of packets before it. */
-static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length)
+/* An arriving packet becomes pending for a layer that reads no path. */
+static inline void wait_without_path(struct sl_pending *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length)
 {
     waiting->layer = layer;
     waiting->at = at;
@@ -162,14 +162,14 @@ static inline void wait_quietly(struct sl_pending *waiting, sl_layer *layer, con
     waiting->length = length;
 }
 
-/* An arriving packet waits for a layer. */
+/* An arriving packet becomes pending for a layer. */
 SL_UNUSED static inline void wait_for(struct sl_pending *waiting, sl_layer *layer, const uint8_t *at, uint32_t captured, uint32_t length, unsigned depth)
 {
-    wait_quietly(waiting, layer, at, captured, length);
+    wait_without_path(waiting, layer, at, captured, length);
     waiting->depth = depth;
 }
 
-/* By which path a packet came, before it enters a layer in stage 2, where a function may read the path. */
+/* Stores the path of a pending packet in the box, before the packet enters a layer in stage 2 that may read it. */
 SL_UNUSED static inline void store_path(struct sl_stack_box *box, const struct sl_pending *waiting)
 {
     box->base.depth = waiting->depth;
@@ -189,7 +189,7 @@ static void wait_eth(SL_UNUSED struct sl_stack_box *box, struct sl_pending *wait
 
 SL_INLINED void wait_arp(SL_UNUSED struct sl_stack_box *box, struct sl_pending *waiting, const uint8_t *at, uint32_t captured, uint32_t length, SL_UNUSED unsigned depth)
 {
-    wait_quietly(waiting, layer_arp, at, captured, length);
+    wait_without_path(waiting, layer_arp, at, captured, length);
 }
 
 static const struct sl_timeout_info stack_timeouts[] = {
@@ -359,7 +359,7 @@ struct sl_box *arp_open(const struct sl_options *options)
     box->slots = &box->waiting[0].slots;
     box->base.layers = layers;
     box->base.layer_count = 2;
-    box->base.depth_most = sl_depth(options, 32);
+    sl_bound_depth(&box->base, options, 32, 0);
     box->base.counters = box->counters;
     box->base.timeouts = box->timeouts;
     if (sl_box_open(&box->base, options, 3)) {
@@ -391,7 +391,7 @@ SL_COLD void unknown_link_type(struct sl_stack_box *box, SL_UNUSED const uint8_t
     box->counters[2]++;                        /* box: unknown link type */
 }
 
-/* A packet whose layers have said nothing yet. */
+/* Initialises the pending state of a packet. */
 static inline void begin_waiting(SL_UNUSED struct sl_stack_box *box, struct sl_pending *waiting)
 {
     waiting->layer = ended;
@@ -405,7 +405,7 @@ SL_COLD void otherwise_eth(struct sl_stack_box *box, struct sl_pending *waiting,
     stateless_eth(box, waiting, at, captured, length, depth);
 }
 
-/* The first half of a packet's path, before the packets of its group before it are processed. */
+/* Stage 1 of a packet. */
 static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame, uint32_t packet)
 {
     struct sl_pending *waiting = &box->waiting[packet];
@@ -420,34 +420,34 @@ static inline void arrive(struct sl_stack_box *box, const struct sl_frame *frame
     }
 }
 
-/* The second half of the way of packet `i` of a group, in order, begins. */
+/* Begins stage 2 of packet `i` of a group. */
 SL_INLINED void begin_packet(struct sl_stack_box *box, const struct sl_frame *frames, size_t i, SL_UNUSED size_t group,
-                           SL_UNUSED bool asked)   /* which packet it is */
+                           SL_UNUSED bool observed)   /* whether anything reads its time or number */
 {
     const struct sl_frame *frame = &frames[i];
     box->base.now = sl_max(box->base.now, frame->time);
-    if (asked) { box->base.time = frame->time; box->base.number = frame->number; }
-    if (asked)
+    if (observed) { box->base.time = frame->time; box->base.number = frame->number; }
+    if (observed)
         box->base.frame = frame;
     box->base.scratch.used = 0;
     box->base.lookahead.packet = (uint32_t)i;
     box->slots = &box->waiting[i].slots;
 }
 
-/* And ends. */
+/* Ends stage 2 of a packet. */
 static inline void end_packet(SL_UNUSED struct sl_stack_box *box, SL_UNUSED const struct sl_frame *frame)
 {
     sl_output_packet(&box->base, frame);
 }
 
-/* Packet `i` of a group in its turn, and all after it that wait for the same layer, up to the first one that does
- * not; the last one's place. What a call costs is paid once for all of them. */
+/* Processes packet `i` of a group and the packets after it that are pending for the same layer, up to the first one
+ * that is not. Returns the index of the last. One call for all of them costs less than one call each. */
 static size_t series_arp(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length, const struct sl_frame *frames, size_t i, size_t group)
 {
     const size_t first = i;
     for (;;) {
         main_arp(box, at, captured, length);
-        const struct sl_pending *waiting = &box->waiting[i + 1];   /* for nothing, after the last of the group */
+        const struct sl_pending *waiting = &box->waiting[i + 1];   /* after the last of the group: pending for no layer */
         if (SL_UNLIKELY(!(waiting->layer == layer_arp))) {
             box->counters[10] += i + 1 - first;        /* arp: packets */
             return i;
@@ -512,7 +512,7 @@ uint64_t arp_tick(struct sl_box *base, uint64_t now)
     uint64_t due = SL_NEVER;
     base->now = sl_max(base->now, now);
     base->time = base->now;
-    base->frame = NULL;   /* no packet is processed */
+    base->frame = NULL;   /* no packet is current */
     base->depth = 0;
     sl_output_begin(base, NULL, NULL);
     sl_output_end(base, 0);
@@ -559,8 +559,8 @@ const unsigned arp_counter_count = 15;
 
 /* --- new versions of functions --- */
 
-/* What has to be the same for a new version, and the size of each function's state. */
-const uint64_t arp_shape[] = {3, 3, sizeof(struct sl_box), sizeof(struct sl_stack_box)};   /* the first: how many */
+/* Hashes that a new version must have too, and the size of each function's state. */
+const uint64_t arp_shape[] = {3, 3, sizeof(struct sl_box), sizeof(struct sl_stack_box)};   /* the first one: their number */
 const uint64_t arp_state_sizes[] = {0, 0, 0, 0};
 
 void arp_retire(struct sl_box *base, uint32_t function, bool states, bool closes)
@@ -579,7 +579,7 @@ void arp_retire(struct sl_box *base, uint32_t function, bool states, bool closes
     (void)closes;
 }
 
-/* Gives up what NAME_prepare has made, of which the first `count` new versions were opened. */
+/* Frees the states that NAME_prepare made. The first `count` new versions were opened. */
 static void arp_give_up(struct sl_box *base, struct sl_adoption *made, SL_UNUSED uint32_t count)
 {
     sl_adoption_swap(made, base);
@@ -588,13 +588,13 @@ static void arp_give_up(struct sl_box *base, struct sl_adoption *made, SL_UNUSED
     sl_adoption_discard(made, base);
 }
 
-/* The box keeps the versions that it has, since another box of the same group has refused the new ones. */
+/* Discards the new versions, because another box of the group refused them. */
 void arp_abandon(struct sl_box *base, struct sl_adoption *made)
 {
     arp_give_up(base, made, UINT32_MAX);
 }
 
-/* Makes what the new versions begin with. The box has it only while they open. False: one refused. */
+/* Makes the initial states of the new versions, and opens these. The box uses them only while they open. False: one refused. */
 bool arp_prepare(struct sl_box *base, const struct sl_options *options, struct sl_adoption *made)
 {
     SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;
@@ -614,7 +614,7 @@ bool arp_prepare(struct sl_box *base, const struct sl_options *options, struct s
     return done;
 }
 
-/* The box has the new versions from now on. `retire` is NAME_retire of the version before. */
+/* Replaces the versions of the box by the new ones. `retire` is NAME_retire of the version before. */
 void arp_adopt(struct sl_box *base, struct sl_adoption *made,
         void (*retire)(struct sl_box *base, uint32_t function, bool states, bool closes))
 {

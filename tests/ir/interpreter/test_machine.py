@@ -1,5 +1,6 @@
 """Programs made from small descriptions, run on packets: what happens, in which order, how it is counted."""
 
+import itertools
 import random
 import struct
 from itertools import permutations
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from sluice.ir.expression import (
     ARITHMETIC,
     COMPARISONS,
+    LOGICAL,
     MASK,
     Binary,
     Const,
@@ -94,6 +96,15 @@ def test_operators_mean_what_calculate_says(operator: str, left: int, right: int
     second: Expr = Const(right) if constant else Reg("local.b", 64)
     compute = number(Binary(operator, Reg("local.a", 64), second, serial))
     assert compute(frame(a=left, b=right)) == calculate(operator, left, right, serial)
+
+
+@pytest.mark.parametrize("operator", LOGICAL)
+def test_logical_operators_skip_what_is_decided(operator: str) -> None:
+    decided = int(operator == "||")
+    for left, right in itertools.product((0, 1), repeat=2):
+        compute = number(Binary(operator, Reg("local.a", 1), Reg("local.b", 1)))
+        assert compute(frame(a=left, b=right)) == calculate(operator, left, right)
+    assert number(Binary(operator, Reg("local.a", 1), Reg("local.unset", 1)))(frame(a=decided)) == decided
 
 
 def test_flip() -> None:

@@ -343,7 +343,7 @@ def test_a_syn_takes_space_before_offset_0() -> None:
     assert take(sequence) == (b"abc", 0)
 
 
-def test_a_fin_takes_space_behind_the_bytes() -> None:
+def test_a_fin_takes_space_after_the_bytes() -> None:
     sequence = Sequence(WRAPPING)
     sequence.begin(0, True)
     sequence.insert(0, (b"abc", 3), 4)
@@ -354,7 +354,7 @@ def test_a_fin_takes_space_behind_the_bytes() -> None:
     assert take(sequence) == (b"d", 3)  # not a byte of the stream lies between
 
 
-def test_a_retransmission_behind_a_fin_has_the_offset_of_its_bytes() -> None:
+def test_a_retransmission_after_a_fin_has_the_offset_of_its_bytes() -> None:
     sequence = Sequence(WRAPPING)
     sequence.begin(0, True)
     put(sequence, 0, b"", units=1)

@@ -124,7 +124,7 @@ def test_the_earliest_of_the_next_8_is_evicted() -> None:
         table.add(instance(key, deadline))
     victim = table.victim()
     assert victim is not None and victim.key == (2,)  # the first of equals; slot 8 is out of sight
-    assert table.evict_cursor == 3  # the search goes on behind it
+    assert table.evict_cursor == 3  # the search goes on after it
     victim = table.victim()
     assert victim is not None and victim.key == (8,)
     assert table.evict_cursor == 9

@@ -94,7 +94,7 @@ def test_what_a_packet_does_not_tell_is_no_part_of_it():
     assert len(key) == 4 and not reverse and not others
 
 
-def test_what_is_behind_a_layer_between_is_the_same_if_that_says_nothing_of_its_own():
+def test_what_is_after_a_layer_between_is_the_same_if_that_says_nothing_of_its_own():
     between: Any = Connectionless("between")
     between.header = ports
     stack = Stack("between")

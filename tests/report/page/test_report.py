@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes.util
 import json
 import os
+import struct
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,7 @@ from sluice.report.page.facts import Facts
 from tests.support.capture import pcap
 from tests.support.connection import handshake, pair
 from tests.support.corpus import OWN
+from tests.support.packets import A4, eth, ip4, udp
 
 ROOT = Path(__file__).resolve().parents[3]
 STACK = Path(__file__).resolve().parents[1] / "small_stack.py"
@@ -237,6 +239,37 @@ def test_http_2(report: Report) -> None:
 
 
 @pytest.mark.slow_matrix
+def test_a_dns_message_without_a_question(report: Report, tmp_path: Path) -> None:
+    """As those of multicast DNS that announce names: a row of dnslog has no members of a question then."""
+    head = struct.pack(">HHHHHH", 0, 0x8400, 0, 1, 0, 0)
+    answer = b"\4host\5local\0" + struct.pack(">HHIH", 1, 1, 60, 4) + bytes([10, 0, 0, 9])
+    frame = eth(ip4(udp(5353, 5353, head + answer), 17, A4, bytes([224, 0, 0, 251])))
+    (tmp_path / "in.pcap").write_bytes(pcap([frame] * 3))
+    facts, _ = report(tmp_path / "in.pcap")
+    assert facts["dns"]["messages"] == 3 and facts["dns"]["names"]["rows"] == []
+    assert facts["totals"]["packets"] == 3
+
+
+def test_what_the_capture_or_a_reset_breaks_is_no_finding() -> None:
+    """Of HTTP: sides whose TLS is not opened, and streams of HTTP/3 that are reset. Of FTP: a login within TLS."""
+    ends = {"flow": 1, "src": "10.0.0.1", "sport": 1, "dst": "10.0.0.2", "dport": 443}
+    exchange = {"request": True, "response": True, "method": "GET", "path": "/", "status": 200}
+    facts = Facts()
+    for version, error in (("1.1", "TLS"), ("3", "REQUEST_CANCELLED"), ("2", "CANCEL")):
+        row = {**ends, **exchange, "response_version": version, "response_error": error}
+        facts.sink("httplog").write(json.dumps(row).encode() + b"\n")
+    login = {**ends, "user": "me", "command": "PASS", "argument": "<hidden>", "reply_code": 230}
+    facts.sink("ftplog").write(json.dumps({**login, "tls": True}).encode() + b"\n")
+    found = facts.facts(captures=[], octets=0, counters={}, reports={}, alerts=False)
+    assert found["findings"] == [] and found["http"]["exchanges"] == 3
+    facts.sink("ftplog").write(json.dumps({**login, "tls": False}).encode() + b"\n")
+    facts.sink("httplog").write(
+        json.dumps({**ends, **exchange, "request_error": "HPE_INVALID_METHOD"}).encode() + b"\n"
+    )
+    found = facts.facts(captures=[], octets=0, counters={}, reports={}, alerts=False)
+    assert {each["kind"] for each in found["findings"]} == {"cleartext", "smuggling"}
+
+
 def test_associations_of_sctp(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert main(["report", str(OWN / "aol_moloch__sctp-www.pcap"), "--stack", "sctp", "-o", str(out), "--json"]) == 0

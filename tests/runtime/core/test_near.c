@@ -32,7 +32,7 @@ static bool asks_near(struct sl_table *table, uint64_t key) {
     CHECK_EQUAL(asked_near + asked_far, 1);
     sl_lookahead_each(&lookahead, table, 3, sizeof(struct large));
     CHECK(asked_near == 0 || asked_far == 0);
-    if (table->predicted[3]) {   /* else there is none, or it is behind an overflow bucket */
+    if (table->predicted[3]) {   /* else there is none, or it is after an overflow bucket */
         CHECK(table->predicted[3] == sl_table_find(table, &key, 1, hash));
         CHECK(asked_near + asked_far > SL_INSTANCE_LINES);
         predicted++;

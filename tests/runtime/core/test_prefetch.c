@@ -112,12 +112,12 @@ static void test_each(void) {
             sl_lookahead_packet(&lookahead, frames, i, 58);
             sl_lookahead_held_each(&lookahead, &table, i);
             lookahead.packet = (uint32_t)i;
-            for (unsigned k = 0; k < 4; k++)   /* one that holds it asks for the packets behind, if they are its own */
-                for (uint32_t behind = 1; behind <= 2; behind++) {
-                    size_t other = i + behind;
+            for (unsigned k = 0; k < 4; k++)   /* one that holds it prefetches the packets after it, if they are its own */
+                for (uint32_t distance = 1; distance <= 2; distance++) {
+                    size_t other = i + distance;
                     bool its = other < count && other % 7 != 6 && (other + group) % 5 == k;
                     const uint8_t bytes[100] = {0};
-                    CHECK(sl_lookahead_next(&lookahead, &table, &made[k]->head, behind, bytes, (uint32_t)(i % 3 * 50)) == its);
+                    CHECK(sl_lookahead_next(&lookahead, &table, &made[k]->head, distance, bytes, (uint32_t)(i % 3 * 50)) == its);
                 }
         }
     }

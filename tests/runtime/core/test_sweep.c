@@ -79,7 +79,7 @@ static void test_rest(void) {
     CHECK(!rests(&swept));
     round_of_steps(&swept, 1);
 
-    CASE("and until the shortest timeout is over, of what gets a deadline behind its back");
+    CASE("and until the shortest timeout is over, of what gets a deadline without its knowledge");
     round_of_steps(&swept, 0);
     CHECK(rests(&swept));
     made[0]->deadline = sl_deadline(&swept.box, SHORT);

@@ -26,7 +26,7 @@ static void test_slots(void) {
     CHECK(sl_table_find(&table, key, 2, 1) == made[3] && sl_table_find(&table, other, 2, 1) == made[1]);
     sl_table_close(&table);
 
-    CASE("what is not cleared: the bytes behind the key");
+    CASE("what is not cleared: the bytes after the key");
     CHECK(sl_table_open(&table, sizeof(struct test_instance), 2, 1, 7) == 0);
     struct test_instance *instance = (struct test_instance *)(void *)sl_table_create(&table, key, 2, 5);
     CHECK(instance->mark == 0);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -81,6 +82,12 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
     times = [1000 + number / 50 + chances.choice([0, 0, 0, -2]) for number in range(len(packets))]
     path = tmp_path_factory.mktemp("capture") / "pair.pcap"
     path.write_bytes(pcap(packets, times))
+    for workers, folder in ((1, "alone"), (3, "three")):  # each worker's own file; no flow expires
+        for worker in range(workers):
+            part = packets[worker::workers]
+            own = path.parent / folder / f"pair.pcap.{worker}"
+            own.parent.mkdir(exist_ok=True)
+            own.write_bytes(pcap(part, [1000.0] * len(part)))
     return path
 
 
@@ -89,17 +96,37 @@ def capture(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_boxes_in_two_threads(program: Path, capture: Path, tmp_path: Path, how: str) -> None:
     rows: list[list[str]] = []
     for workers in (1, 2):
-        out = tmp_path / f"rows{workers}"
-        done = subprocess.run(
-            ["setarch", "-R", str(program), str(capture), str(workers), str(out), how],
-            capture_output=True,
-            text=True,
-            timeout=300,
-            env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"},
-        )
-        assert done.returncode == 0, done.stderr[-4000:]
-        counted = [int(word) for word in done.stdout.split()]
+        counted, written = run(program, capture, workers, tmp_path, how)
         assert sum(counted) == 6000 and len(counted) == workers * (3 if how == "moving" else 1)
-        rows.append(out.read_text().splitlines())
+        rows.append(written)
     assert len(rows[0]) > 100
     assert sorted(rows[0]) == sorted(rows[1]) if how == "live" else rows[0] == rows[1]
+
+
+def run(program: Path, capture: Path, workers: int, folder: Path, how: str) -> tuple[list[int], list[str]]:
+    """The packets of each box, and the rows."""
+    out = folder / f"rows{workers}"
+    done = subprocess.run(
+        ["setarch", "-R", str(program), str(capture), str(workers), str(out), how],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "TSAN_OPTIONS": "halt_on_error=1 exitcode=66"},
+    )
+    assert done.returncode == 0, (done.returncode, done.stderr[-4000:])
+    return [int(word) for word in done.stdout.split()], out.read_text().splitlines()
+
+
+def of_flows(rows: list[str]) -> list[tuple[object, ...]]:
+    """What does not depend on the order of the packets of different files."""
+    found = [json.loads(row) for row in rows]
+    return sorted((row["src"], row["sport"], row["src_pkts"], row["src_payload"]) for row in found)
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_each_worker_hands_over_what_others_are_to_process(program: Path, capture: Path, tmp_path: Path) -> None:
+    """Three workers receive packets of each other, as from queues of a card that divides them by another hash."""
+    alone, rows = run(program, capture.parent / "alone" / "pair.pcap", 1, tmp_path, "own")
+    counted, divided = run(program, capture.parent / "three" / "pair.pcap", 3, tmp_path, "own")
+    assert alone == [6000] and sum(counted) == 6000 and sorted(counted)[1] > 1000
+    assert of_flows(rows) == of_flows(divided) and len(rows) > 100

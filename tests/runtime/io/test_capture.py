@@ -461,7 +461,7 @@ def test_time_offset(guarded: Guarded, order: str, offset: int) -> None:
     assert guarded.frames(file)[0].time == expected
 
 
-def test_options_before_and_behind_the_resolution(guarded: Guarded) -> None:
+def test_options_before_and_after_the_resolution(guarded: Guarded) -> None:
     options = option(2, b"eth0\0") + option(9, b"\x09") + option(14, struct.pack("<q", 2)) + option(12, b"Linux")
     file = section() + interface(options=options) + enhanced(b"", 5)
     assert guarded.frames(file)[0].time == 2 * SECOND + 5
@@ -477,7 +477,7 @@ def test_options_before_and_behind_the_resolution(guarded: Guarded) -> None:
         struct.pack("<HH", 2, 0xFFFF) + option(9, b"\x09"),
         struct.pack("<HH", 9, 0xFFFD),
     ],
-    ids=["behind the end", "no value", "short offset", "past the block", "longest", "nothing behind"],
+    ids=["after the end", "no value", "short offset", "past the block", "longest", "nothing after"],
 )
 def test_options_that_do_not_count(guarded: Guarded, options: bytes) -> None:
     file = section() + interface(options=options) + enhanced(b"", 5)
@@ -491,7 +491,7 @@ def test_unknown_blocks_are_skipped(guarded: Guarded) -> None:
 
 
 @BOTH
-def test_secrets_are_handed_on_before_the_packets_behind_them(guarded: Guarded, order: str) -> None:
+def test_secrets_are_handed_on_before_the_packets_after_them(guarded: Guarded, order: str) -> None:
     file = section(order) + secrets_block(b"one", order) + interface(order=order) + enhanced(b"a", order=order)
     file += secrets_block(b"two", order, kind=7) + secrets_block(b"", order) + enhanced(b"b", order=order)
     result = guarded.read(file)
@@ -501,7 +501,7 @@ def test_secrets_are_handed_on_before_the_packets_behind_them(guarded: Guarded, 
 
 @pytest.mark.parametrize("length", [5, 9, 2**31, 2**32 - 1])
 def test_secrets_that_claim_more_than_there_is_of_them(guarded: Guarded, length: int) -> None:
-    """The packets behind them are there all the same."""
+    """The packets after them are there all the same."""
     file = section() + secrets_block(b"keys", length=length) + block(10, b"none") + interface() + enhanced(b"a")
     result = guarded.read(file)
     assert (result.frames, result.fault) == ([Frame(b"a", 1, 0)], None)
@@ -547,7 +547,7 @@ def test_pcapng_faults(guarded: Guarded, bad: bytes, reason: str) -> None:
     at, fault = result.fault.split(": ", 1)
     assert fault == reason
     assert at == f"byte {result.position}, packet 2"
-    assert result.position in (len(START), len(START) + 28)  # 28: behind a section that is in order
+    assert result.position in (len(START), len(START) + 28)  # 28: after a section that is in order
 
 
 def test_interfaces_of_a_section_are_bounded(library: Library, tmp_path: Path) -> None:
@@ -621,7 +621,7 @@ Make = Callable[[], tuple[bytes, list[int], int]]
 
 
 def long_pcap() -> tuple[bytes, list[int], int]:
-    """A capture, the offset behind each of its packets, and where it can first be opened."""
+    """A capture, the offset after each of its packets, and where it can first be opened."""
     file, ends = pcap_header(), []
     while len(file) < 2000:
         file += record(bytes(len(ends) * 7 % 90), seconds=len(ends))

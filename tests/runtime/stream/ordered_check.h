@@ -5,8 +5,8 @@
 #include "stream/ordered.h"
 #include "check.h"
 
-/* A part of the index has the nodes of the list from `at` on, of which none lies before `low` or behind `high` (NULL: any);
- * the node behind them. */
+/* A part of the index has the nodes of the list from `at` on, of which none lies before `low` or after `high` (NULL: any);
+ * the node after them. */
 static inline struct sl_node *index_check(const struct sl_index *index, struct sl_node *at, const uint64_t *low,
                                           const uint64_t *high, uint32_t *count) {
     CHECK(index->count >= 1 && index->count <= SL_INDEX_MOST);

@@ -32,7 +32,7 @@ struct sequence_model {
     unsigned lo[MODEL_PIECES], hi[MODEL_PIECES];   /* extent of each owner */
     unsigned owners;
     uint64_t origin;
-    unsigned start, next, delivered, end;          /* end: behind everything known */
+    unsigned start, next, delivered, end;          /* end: after everything known */
     unsigned skipped;
     unsigned history_lo, history_hi;               /* the last unbroken run of delivered bytes */
     struct { unsigned position; uint64_t words[2]; } records[MODEL_RECORDS];
@@ -165,7 +165,7 @@ static inline void sequence_check(const struct sl_sequence *seq) {
         CHECK(position >= at - seq->delivered && position + piece->length <= SL_FARTHEST);
         if (position < next) {
             if (seq->lent && !previous)
-                at = piece->node.position;   /* behind the bytes that are lent */
+                at = piece->node.position;   /* after the bytes that are lent */
             CHECK(position == at - seq->delivered && piece->kind != SL_PIECE_CUT && position + piece->length <= next);
             CHECK(seq->lent || previous || piece->kind == SL_PIECE_DATA);
         } else if (!ahead) {

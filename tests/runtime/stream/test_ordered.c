@@ -8,7 +8,7 @@ enum { NODES = 100000 };
 
 static struct sl_pool pool;
 
-/* Puts a node where it belongs, behind those that have its position. */
+/* Puts a node where it belongs, after those that have its position. */
 static bool add(struct sl_ordered *ordered, struct sl_node *node, uint64_t position) {
     node->position = position;
     struct sl_node *before = sl_ordered_find(ordered, position);
@@ -111,21 +111,21 @@ static void test_holes(void) {
     unsigned count = 0, apart = 0, known = 0, added = 0, full = 0;
     while (count < MOST) {
         unsigned length = 1 + choose(&choices, LONGEST), low = 1 + choose(&choices, WIDE - LONGEST - 1), high = low + length;
-        unsigned before = low - 1, behind = high;
+        unsigned before = low - 1, after = high;
         while (before && !owner[before])
             before--;
-        while (behind < WIDE && !owner[behind])
-            behind++;
-        bool is_free = !owner[low] && behind >= high && (behind == WIDE || !before || owner[behind] != owner[before]);
+        while (after < WIDE && !owner[after])
+            after++;
+        bool is_free = !owner[low] && after >= high && (after == WIDE || !before || owner[after] != owner[before]);
         for (unsigned at = low; at < high; at++)
             is_free &= !owner[at];
-        bool is_apart = is_free && !owner[low - 1] && !owner[high] && owner[before] && owner[behind];
+        bool is_apart = is_free && !owner[low - 1] && !owner[high] && owner[before] && owner[after];
         struct sl_hole hole = sl_ordered_hole(&ordered, origin + low, origin + high);
         apart += is_apart && ordered.root;
         if (hole.leaf) {
             CHECK(is_apart);
             CHECK(sl_entry_node(&hole.leaf->entries[hole.place]) == &nodes[owner[before] - 1]);
-            CHECK(sl_entry_node(&hole.leaf->entries[hole.place + 1]) == &nodes[owner[behind] - 1]);
+            CHECK(sl_entry_node(&hole.leaf->entries[hole.place + 1]) == &nodes[owner[after] - 1]);
             known++;
         }
         if (!is_free)

@@ -120,10 +120,10 @@ static void test_positions(void) {
         for (size_t n = 0; n < sizeof nexts / sizeof *nexts; n++) {
             struct sl_sequence seq = {.based = 1, .next = nexts[n]};
             const uint64_t ahead[] = {0, 1, half - 1};
-            const uint64_t behind[] = {1, half - 1, half};
+            const uint64_t distance[] = {1, half - 1, half};
             for (int k = 0; k < 3; k++) {
                 CHECK_EQUAL(sl_sequence_position(&seq, &rules, (nexts[n] + ahead[k]) & mask), nexts[n] + ahead[k]);
-                CHECK_EQUAL(sl_sequence_position(&seq, &rules, (nexts[n] - behind[k]) & mask), nexts[n] - behind[k]);
+                CHECK_EQUAL(sl_sequence_position(&seq, &rules, (nexts[n] - distance[k]) & mask), nexts[n] - distance[k]);
             }
         }
         struct sl_sequence unbased = {.next = 7};
@@ -621,7 +621,7 @@ static void test_overlaps(void) {
     OVERLAPS_OF(203, "DEFG");
     OVERLAP(203, "DEFG", NULL);
 
-    CASE("a retransmission behind the FIN has the offsets of the first time");
+    CASE("a retransmission after the FIN has the offsets of the first time");
     send_units(207, "89", 1);
     READS(207, "89");
     CHECK(side.seq.skipped == 1 && side.seq.next == 210);
@@ -705,7 +705,7 @@ static void test_cut_and_phantom(void) {
     READS(28, "");
     close_side();
 
-    CASE("a FIN in order costs nothing; it counts behind the bytes before it");
+    CASE("a FIN in order costs nothing; it counts after the bytes before it");
     open_side(TCP, 1 << 16);
     send_units(0, "abc", 1);
     CHECK(side.seq.next == 4 && side.seq.skipped == 0 && side.pool.reserved == 0);
@@ -731,7 +731,7 @@ static void test_cut_and_phantom(void) {
     CHECK(side.seq.skipped == 2 && side.seq.next == 9 && side.pool.used == 0);
     close_side();
 
-    CASE("bytes replace a FIN that waits, also when they go on behind it");
+    CASE("bytes replace a FIN that waits, also when they go on after it");
     open_side(TCP, 1 << 16);
     send_units(0, "abc", 3);
     CHECK(leave());

@@ -22,7 +22,7 @@ def is_response(message: Node) -> bool:
 
 
 def labels(entry: Node) -> list[bytes]:
-    """The labels of the name, each behind its length, as they stand in the message; a pointer last, if there is one."""
+    """The labels of the name, each after its length, as they stand in the message; a pointer last, if there is one."""
     rest = entry.bytes(QUESTION if QUESTION in entry.fields else RECORD)[0]
     found: list[bytes] = []
     while rest:

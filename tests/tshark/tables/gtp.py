@@ -41,7 +41,7 @@ def kind_of(*kinds: int, shift: int = 0, mask: int = 0xFF) -> Computed:
 
 
 def number(*kinds: int, at: int, size: int = 1, shift: int = 0, width: int = 64) -> Computed:
-    """A number in such an extension header, from the byte behind its type on; `shift` bits stand behind it."""
+    """A number in such an extension header, from the byte after its type on; `shift` bits stand after it."""
 
     def value(node: Node) -> Value:
         found = extension(node, *kinds)

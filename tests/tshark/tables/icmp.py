@@ -14,8 +14,8 @@ def before(node: Node) -> Value:
     return service << 32 | length << 16 | id
 
 
-def behind(node: Node) -> bytes | None:
-    """What tshark shows of the first six bytes behind the quoted header."""
+def after(node: Node) -> bytes | None:
+    """What tshark shows of the first six bytes after the quoted header."""
     for protocol, next in (("udp", "length"), ("tcp", "seq"), ("sctp", "verification_tag")):
         if f"{protocol}.{next}" in node.fields:
             return b"".join(node.bytes(f"{protocol}.{name}")[0] for name in ("srcport", "dstport", next))
@@ -27,13 +27,13 @@ def behind(node: Node) -> bytes | None:
 
 def ports(node: Node) -> Value:
     """The first four of them."""
-    found = behind(node)
+    found = after(node)
     return int.from_bytes(found[:4], "big") if found else None
 
 
-def behind_ports(node: Node) -> Value:
+def after_ports(node: Node) -> Value:
     """The next two."""
-    found = behind(node)
+    found = after(node)
     return int.from_bytes(found[4:6], "big") if found else None
 
 
@@ -65,7 +65,7 @@ TABLES = [
             "quoted_dst": "ip.dst",
             "quoted_options": NotShown("tshark shows each option, not all of them in one field"),
             "quoted_ports": Where(Computed(ports), quotes, QUOTE),
-            "quoted_id": Where(Computed(behind_ports), quotes, QUOTE),
+            "quoted_id": Where(Computed(after_ports), quotes, QUOTE),
         },
     )
 ]

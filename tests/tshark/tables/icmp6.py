@@ -29,8 +29,8 @@ def before(node: Node) -> Value:
     return 6 << 44 | traffic << 36 | flow << 16 | length
 
 
-def behind(node: Node) -> bytes | None:
-    """What tshark shows of the first six bytes behind the quoted header."""
+def after(node: Node) -> bytes | None:
+    """What tshark shows of the first six bytes after the quoted header."""
     if "ipv6.fraghdr.nxt" in node.fields:
         next, reserved, offset, unused, more = (node.numbers(f"ipv6.fraghdr.{name}")[0] for name in FRAGMENT)
         return bytes([next, reserved]) + (offset << 3 | unused << 1 | more).to_bytes(2, "big") + node.bytes(ID)[0]
@@ -44,13 +44,13 @@ def behind(node: Node) -> bytes | None:
 
 def ports(node: Node) -> Value:
     """The first four of them."""
-    found = behind(node)
+    found = after(node)
     return int.from_bytes(found[:4], "big") if found else None
 
 
-def behind_ports(node: Node) -> Value:
+def after_ports(node: Node) -> Value:
     """The next two."""
-    found = behind(node)
+    found = after(node)
     return int.from_bytes(found[4:6], "big") if found else None
 
 
@@ -71,7 +71,7 @@ TABLES = [
             "quoted_src": "ipv6.src",
             "quoted_dst": "ipv6.dst",
             "quoted_ports": Where(Computed(ports), is_error, NO_ERROR),
-            "quoted_id": Where(Computed(behind_ports), is_error, NO_ERROR),
+            "quoted_id": Where(Computed(after_ports), is_error, NO_ERROR),
         },
     )
 ]

@@ -14,7 +14,7 @@ def is_single(node: Node) -> bool:
 
 
 def sources(node: Node) -> Value:
-    """All sources, one behind the other."""
+    """All sources, one after the other."""
     return b"".join(node.bytes("igmp.saddr")) or None
 
 

@@ -7,7 +7,7 @@ NO_BITS = NotShown("tshark does not show these bits")
 
 
 def has_several(node: Node) -> bool:
-    """Whether there are attributes behind the kind of the message."""
+    """Whether there are attributes after the kind of the message."""
     return len(node.fields.get("l2tp.avp.type", [])) > 1
 
 

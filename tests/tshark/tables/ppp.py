@@ -10,7 +10,7 @@ def first(node: Node) -> Value:
 
 
 def high(node: Node) -> Value:
-    """The protocol's first byte, behind address and control."""
+    """The protocol's first byte, after address and control."""
     return node.bytes("ppp.protocol")[0][0] if "ppp.address" in node.fields else None
 
 

@@ -10,7 +10,7 @@ START, SHORT_START = 8, 4
 
 
 def packets(node: Node) -> list[Node]:
-    """The packet, if it is one: tshark shows padding behind the last one under the same name."""
+    """The packet, if it is one: tshark shows padding after the last one under the same name."""
     return [node] if "quic.header_form" in node.fields else []
 
 
@@ -50,7 +50,7 @@ def source_start(node: Node) -> Value:
 
 
 def source_rest(node: Node) -> Value:
-    """What is behind that number."""
+    """What is after that number."""
     return source(node)[START:] or None
 
 
@@ -60,8 +60,8 @@ def source_4(node: Node) -> Value:
     return int.from_bytes(source(node)[:SHORT_START], "big") if middle else None
 
 
-def source_behind_4(node: Node) -> Value:
-    """What is behind that."""
+def source_after_4(node: Node) -> Value:
+    """What is after that."""
     return source(node)[SHORT_START:] or None if len(source(node)) < START else None
 
 
@@ -71,7 +71,7 @@ def source_short(node: Node) -> Value:
 
 
 def destination_start(node: Node) -> Value:
-    """The number that the connection id begins with behind a short header."""
+    """The number that the connection id begins with after a short header."""
     return None if long(node) else int.from_bytes(node.bytes("quic.dcid")[0][:START], "big")
 
 
@@ -90,7 +90,7 @@ TABLES = [
             "type": Where(
                 ("quic.long.packet_type", "quic.long.packet_type_v2"),
                 names_type,
-                "protected behind a short header, and of no meaning in Version Negotiation",
+                "protected after a short header, and of no meaning in Version Negotiation",
             ),
             "reserved": PROTECTED,
             "number_length": PROTECTED,
@@ -104,8 +104,8 @@ TABLES = [
             "scid_start": Computed(source_start),
             "scid_rest": Computed(source_rest),
             "scid_4": Computed(source_4),
-            "scid_behind_4": Computed(source_behind_4),
-            "scid": Where(Computed(source_short), long, "behind a short header there is none"),
+            "scid_after_4": Computed(source_after_4),
+            "scid": Where(Computed(source_short), long, "after a short header there is none"),
             "token_length": varint("quic.token_length"),
             "token": "quic.token",
             "length": varint("quic.length"),

@@ -29,7 +29,7 @@ def id_start(node: Node) -> Value:
 
 
 def id_rest(node: Node) -> Value:
-    """What is behind that number."""
+    """What is after that number."""
     return new_id(node)[START:] or None
 
 
@@ -39,8 +39,8 @@ def id_4(node: Node) -> Value:
     return int.from_bytes(new_id(node)[:SHORT_START], "big") if middle else None
 
 
-def id_behind_4(node: Node) -> Value:
-    """What is behind that."""
+def id_after_4(node: Node) -> Value:
+    """What is after that."""
     return new_id(node)[SHORT_START:] or None if len(new_id(node)) < START else None
 
 
@@ -53,7 +53,7 @@ TYPE = "quic.frame_type"
 TOLD_TWICE = [
     Explained(
         capture,
-        "tshark takes the handshake that begins anew behind a Retry or Version Negotiation for one sent again, and "
+        "tshark takes the handshake that begins anew after a Retry or Version Negotiation for one sent again, and "
         "reads neither it nor what its keys open",
     )
     for capture in (
@@ -105,7 +105,7 @@ TABLES = [
             "id_start": Computed(id_start),
             "id_rest": Computed(id_rest),
             "id_4": Computed(id_4),
-            "id_behind_4": Computed(id_behind_4),
+            "id_after_4": Computed(id_after_4),
             "short_id": Computed(short_id),
             "reset_token": "quic.nci.stateless_reset_token",
             "retired_number": varint("quic.rci.sequence"),

@@ -37,7 +37,7 @@ def other_length(node: Node) -> Value:
 
 
 def other_value(node: Node) -> Value:
-    """What is behind type and length."""
+    """What is after type and length."""
     option = other(node)
     return option[2:] if option else None
 

@@ -6,7 +6,7 @@ from tests.tshark.tables.quic_frame import TOLD_TWICE
 
 CLIENT_HELLO, SERVER_NAME, ALPN = 1, 0, 16
 HANDSHAKE, EXTENSION = "tls.handshake", "tls.handshake.extension"
-ONCE = "behind a Retry tshark takes the ClientHello for one sent again, which it does not read"
+ONCE = "after a Retry tshark takes the ClientHello for one sent again, which it does not read"
 READ_ONCE = [
     *TOLD_TWICE,
     Explained("OISF_suricata-verify__quic-retry-input.pcap", ONCE),

@@ -166,6 +166,7 @@ enum {
 int mtcp_getlastpkt(mctx_t mctx, int sock, int side, struct pkt_info *info);
 int mtcp_setlastpkt(mctx_t mctx, int sock, int side, off_t offset, byte *data, uint16_t len, int option);
 int mtcp_sendpkt(mctx_t mctx, int sock, const struct pkt_info *info);
+int mtcp_reset_conn(mctx_t mctx, int sock);   /* in the header of mOS, not in its manual: mos_ext_reset of mos_ext.h */
 
 /* --- time --- */
 

@@ -25,6 +25,7 @@ from sluice.service.lang.types import (
 BUILT_IN = {
     "hash": 1, "len": 1, "head": 1, "tail": 1, "all_ready": 1, "first_ready": 1, "bind": 2,
     "src_address": 1, "src_port": 1, "load": 1, "up": 1, "ketama": 2, "ketama_weighted": 2,
+    "requests": 1, "answers": 1, "failures": 1,
     "string_to_int": 1, "int_to_string": 1, "word": 2, "words": 1, "fold": 3, "map": 2, "filter": 2,
 }  # fmt: skip
 """Built-in functions, with the number of their arguments."""
@@ -32,7 +33,9 @@ BUILT_IN = {
 
 RINGS = ("ketama", "ketama_weighted")
 """Those that choose a channel of an array by a key."""
-CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load", "up", "first_ready", *RINGS)
+TALLIES = ("requests", "answers", "failures")
+"""Those of a backend's counters."""
+CHANNEL_FUNCTIONS = ("all_ready", "bind", "src_address", "src_port", "load", "up", "first_ready", *TALLIES, *RINGS)
 """Those of channels."""
 
 
@@ -204,7 +207,7 @@ class CallChecker(OperatorChecker):
                 return BOOLEAN
             case "src_address":
                 return ADDRESS
-            case "src_port" | "load" | "first_ready":
+            case "src_port" | "load" | "first_ready" | "requests" | "answers" | "failures":
                 return INTEGER
             case "ketama" | "ketama_weighted":
                 self.want(node.ordered[1], STRING, "the key")

@@ -84,8 +84,10 @@ static void on_packet(mctx_t mctx, int sock, int side, event_t event, filter_arg
     packets++;
     if (is("hash"))
         printf("hash %d\n", info.hash == GetRSSHash(info.iph->daddr, info.iph->saddr, info.tcph->dest, info.tcph->source));
-    if ((is("reset") || is("reset received")) && info.payloadlen == 4)
+    if (is("reset") && info.payloadlen == 4)
         say("reset", mos_ext_reset(mctx, sock));
+    if (is("reset received") && info.payloadlen == 4)
+        say("reset", mtcp_reset_conn(mctx, sock));   /* the same, by the name in mOS's header */
     if (is("deregister") && packets == 2)
         say("deregister", mtcp_register_callback(mctx, sock, MOS_ON_CONN_NEW_DATA, MOS_NULL, NULL));
     if (is("inject") && packets == 1) {

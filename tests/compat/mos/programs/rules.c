@@ -101,6 +101,11 @@ static void change(mctx_t mctx, int sock, int side)
     int result = 0, sums = MOS_UPDATE_IP_CHKSUM | MOS_UPDATE_TCP_CHKSUM;
     if (mtcp_getlastpkt(mctx, sock, side, &packet) || !packet.payloadlen)
         return;
+    if (has("length")) {   /* as mOS's manual says: first what the IP packet's length is to be */
+        const int more = has("chomp") ? -2 : 3;
+        uint16_t total = htons((uint16_t)(ntohs(packet.iph->tot_len) + more));
+        mtcp_setlastpkt(mctx, sock, side, 2, (byte *)&total, sizeof total, MOS_IP_HDR | MOS_OVERWRITE);
+    }
     if (has("reopen"))
         result = reopen(mctx, sock, side);
     else if (has("drop"))
@@ -197,6 +202,51 @@ static void *calls_in_thread(void *argument)
     ERROR_OF(mtcp_socket(thread_mctx, AF_INET, MOS_SOCK_MONITOR_STREAM, 0));
     printf("\n");
     return NULL;
+}
+
+/* What calls without a context give: their errors. */
+static void calls_without_context(void)
+{
+    char bytes[8];
+    int value = 0;
+    socklen_t length = sizeof value;
+    struct timeval second = {1, 0};
+    struct pkt_info info = {0};
+    struct sockaddr_in end;
+    printf("without");
+    ERROR_OF(mtcp_socket(NULL, AF_INET, MOS_SOCK_MONITOR_STREAM, 0));
+    ERROR_OF(mtcp_close(NULL, 0));
+    ERROR_OF(mtcp_setsockopt(NULL, 0, SOL_MONSOCKET, MOS_STOP_MON, &value, sizeof value));
+    ERROR_OF(mtcp_getsockopt(NULL, 0, SOL_MONSOCKET, MOS_TCP_STATE_CLI, &value, &length));
+    ERROR_OF(mtcp_set_uctx(NULL, 0, bytes));
+    ERROR_OF(mtcp_get_uctx(NULL, 0));
+    ERROR_OF(mtcp_peek(NULL, 0, MOS_SIDE_SVR, bytes, sizeof bytes));
+    ERROR_OF(mtcp_ppeek(NULL, 0, MOS_SIDE_SVR, bytes, sizeof bytes, 0));
+    ERROR_OF(mtcp_settimer(NULL, 1, &second, on_snd));
+    ERROR_OF(mtcp_cb_get_ts(NULL));
+    ERROR_OF(mtcp_register_callback(NULL, 0, MOS_ON_PKT_IN, MOS_HK_SND, on_snd));
+    ERROR_OF(mtcp_bind_monitor_filter(NULL, 0, NULL));
+    ERROR_OF(mtcp_raise_event(NULL, raised_event));
+    ERROR_OF(mtcp_getlastpkt(NULL, 0, MOS_SIDE_SVR, &info));
+    ERROR_OF(mtcp_setlastpkt(NULL, 0, MOS_SIDE_SVR, 0, NULL, 0, MOS_DROP));
+    ERROR_OF(mtcp_sendpkt(NULL, 0, &info));
+    ERROR_OF(mtcp_reset_conn(NULL, 0));
+    ERROR_OF(mtcp_getpeername(NULL, 0, (struct sockaddr *)&end, &length, MOS_SIDE_CLI));
+    ERROR_OF(mtcp_bind(NULL, 0, (struct sockaddr *)&end, sizeof end));
+    ERROR_OF(mtcp_listen(NULL, 0, 1));
+    ERROR_OF(mtcp_accept(NULL, 0, NULL, NULL));
+    ERROR_OF(mtcp_connect(NULL, 0, (struct sockaddr *)&end, sizeof end));
+    ERROR_OF(mtcp_read(NULL, 0, bytes, sizeof bytes));
+    ERROR_OF(mtcp_write(NULL, 0, bytes, sizeof bytes));
+    ERROR_OF(mtcp_abort(NULL, 0));
+    ERROR_OF(mtcp_ioctl(NULL, 0, 0, &value));
+    ERROR_OF(mtcp_setsock_nonblock(NULL, 0));
+    ERROR_OF(mtcp_getsockname(NULL, 0, (struct sockaddr *)&end, &length));
+    ERROR_OF(mtcp_epoll_create(NULL, 1));
+    ERROR_OF(mtcp_init_rss(NULL, 0, 1, 0, 0));
+    ERROR_OF(mtcp_get_connection_cnt(NULL));
+    mtcp_app_join(NULL);
+    printf("\n");
 }
 
 static void call_in_thread(mctx_t mctx, int sock)
@@ -435,6 +485,7 @@ int main(int argc, char **argv)
     if (has("errors")) {
         printf("raise %d", mtcp_raise_event(mctx, raised_event));
         printf(" errno=%d\n", errno);
+        calls_without_context();
     }
     mtcp_app_join(mctx);
     mtcp_destroy_context(mctx);

@@ -118,7 +118,7 @@ def write_frames(path: Path, frames: Iterable[Frame]) -> None:
 class Segment:
     """A TCP segment in one IPv4 packet; `network`, `transport` and `end` are positions in its frame.
 
-    The packet ends behind the frame where the capture is `cut`, and before it where there is padding.
+    The packet ends after the frame where the capture is `cut`, and before it where there is padding.
     """
 
     frame: Frame

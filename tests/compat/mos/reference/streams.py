@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 class Stream:
     """The bytes of one side in order, by their position after the SYN.
 
-    Of bytes that were sent twice the first ones count; what lies behind a hole waits in `ahead`.
+    Of bytes that were sent twice the first ones count; what lies after a hole waits in `ahead`.
     """
 
     notes: set[str]
@@ -69,5 +69,5 @@ class Stream:
             self.notes.add("data-after-fin")
 
     def has_hole(self) -> bool:
-        """Whether data or the FIN lie behind a hole."""
+        """Whether data or the FIN lie after a hole."""
         return bool(self.ahead) or (self.fin is not None and self.fin > 0 and self.fin != len(self.data))

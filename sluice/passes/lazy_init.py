@@ -1,13 +1,42 @@
-"""Lazy initialisation: sinks a variable's initialisation to its first use, if few paths through a graph use it. The
-other paths then do not initialise it.
+"""Lazy initialisation: what few paths use is initialised only on these paths.
+
+- The data of the current packet that sequence instructions share (`InitPacketData`) is initialised before its first
+  use. A packet whose bytes bypass the sequence does not use it.
+- The state of a packet that is pending for stage 2 is initialised when the packet leaves the fast path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sluice.ir.dataflow import backward
-from sluice.ir.graph import Graph
+from sluice.ir.graph import Graph, LayerProgram, Program
+from sluice.ir.instruction import InitPacketData
+from sluice.passes.analysis.blocks import each_graph
+from sluice.passes.analysis.packet_bytes import PacketBytes
+from sluice.passes.analysis.pending_state import may_be_lazy
+
+
+def run(program: Program) -> Program:
+    """The program with initialisations at the first uses."""
+    program = each_graph(program, _change)
+    lazy = may_be_lazy(program)
+    return program if program.pending_lazily == lazy else replace(program, pending_lazily=lazy)
+
+
+def _change(layer: LayerProgram, graph: Graph) -> bool:
+    if graph.name != layer.main.name:
+        return False
+    used = PacketBytes(graph)
+    if not used.initialised_at_entry():
+        return False
+    begins = lazily_initialised(graph, used.uses())
+    begins.pop(BEFORE, None)
+    for name, at in begins.items():
+        graph.blocks[name].instructions.insert(at, InitPacketData())
+    return bool(begins)
+
 
 BEFORE = ""
 """Stands for a block: the initialisation is before the graph."""
@@ -42,18 +71,3 @@ def lazily_initialised(graph: Graph, first: Mapping[str, int]) -> dict[str, int]
                 changed = True
     waiting = [name for name in order if entering[name] and wanted[name] and not leaving[name]]
     return {name: first.get(name, len(graph.blocks[name].body)) for name in waiting}
-
-
-def after(graph: Graph, first: Mapping[str, int]) -> dict[str, int]:
-    """By block, the number of the first instruction that may run after an instruction of `first`.
-
-    `first` is in the same form. Blocks where no instruction may run after one of `first` are omitted.
-    """
-    found = {name: at + 1 for name, at in first.items()}
-    to_follow = list(first)
-    while to_follow:
-        for target in graph.blocks[to_follow.pop()].terminator.targets():
-            if found.get(target) != 0:
-                to_follow += [] if target in first else [target]
-                found[target] = 0
-    return found

@@ -1,30 +1,11 @@
-"""How many bytes of a packet are prefetched: as many as are read of most packets.
-
-A cache line that is prefetched but not read occupies one of the buffers for misses, and so delays the misses that the
-program waits for. `http32k` with cold packets is slower if three lines are prefetched and only two are read.
-"""
+"""The sizes of headers, as far as they are constant on the paths through a graph."""
 
 from __future__ import annotations
 
 from sluice.ir.expression import Const, Expr, Reg
 from sluice.ir.graph import Graph, LayerProgram, Program
 from sluice.ir.instruction import Assign, Check, Goto, Instruction, Mark, Payload
-from sluice.passes.analysis.fast_path import counted_per_burst, fast_path_stage, lead, templates
-
-UNKNOWN = 192
-"""Bytes to prefetch where no template predicts the headers, and the maximum. Headers with a tunnel often fill it."""
-
-LIST = 4
-"""Bytes after the last header: the first word of an option list identifies most lists (pass `padding`)."""
-
-
-def header_bytes(program: Program) -> int:
-    """The bytes that are read of most packets: the headers of the layers with templates, and of the next layer."""
-    next_stage = fast_path_stage(program)
-    if next_stage is None:
-        return UNKNOWN
-    headers = [*(layer.template for layer in templates(program)), next_stage.main]
-    return min(sum(header_of(graph) for graph in headers if graph is not None) + LIST, UNKNOWN)
+from sluice.passes.analysis.fast_path import counted_per_burst, lead
 
 
 def header_of(graph: Graph) -> int:

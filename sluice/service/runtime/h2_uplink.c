@@ -1,0 +1,337 @@
+/* Connections of HTTP/2 to backends. Channels with such a backend are connected to a pair of sockets instead, which is used again
+ * as any connection to a backend is; each request on it becomes a stream of a connection that the worker's channels share.
+ *
+ * A connection takes as many streams as the backend lets it have; more requests open another one, up to SERVICE_UPLINKS.
+ * A request that the backend has refused, or that it cannot have seen, is sent again if it has no body; the program sees
+ * anything else as a connection that a backend has closed.
+ */
+#include "h2_parts.h"
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "tls.h"
+
+/* Streams that a backend lets a connection have. */
+static uint32_t room_of(const struct service_h2 *h2)
+{
+    return nghttp2_session_get_remote_settings(h2->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+}
+
+/* Begins to connect a backend. Null if that is not possible. */
+static struct service_h2 *connect_uplink(struct service_lane *lane, uint32_t backend)
+{
+    struct service_instance *instance = service_lane_uplink(lane);
+    struct service_h2 *h2 = instance ? service_h2_allocate(sizeof *h2) : NULL;
+
+    if (!h2) {
+        if (instance)
+            service_lane_give(lane, instance);
+        return NULL;
+    }
+    *h2 = (struct service_h2){.self = instance,
+                              .peer = &instance->channels[backend],
+                              .uplink = true,
+                              .heard_at = lane->core.now,
+                              .next = lane->uplinks[backend]};
+    lane->uplinks[backend] = h2;
+    instance->h2 = h2;
+    h2->peer->reopens = false; /* the channels of its streams are those that are counted */
+    if (service_h2_make_uplink(h2) && service_socket_dial(h2->peer)) {
+        service_count(instance, SERVICE_H2_UPLINKS, 1);
+        return h2;
+    }
+    service_count(instance, instance->fault ? instance->fault : SERVICE_H2_MEMORY, 1);
+    service_lane_give(lane, instance);
+    return NULL;
+}
+
+/* The connection for one more stream: that with the fewest. Null if there is none. */
+static struct service_h2 *choose(struct service_lane *lane, uint32_t backend)
+{
+    struct service_h2 *found = NULL, *other;
+    uint32_t count = 0;
+
+    if (atomic_load_explicit(&lane->worker->team->stopping, memory_order_relaxed))
+        return NULL;
+    for (struct service_h2 *each = lane->uplinks[backend]; each; each = each->next, count++)
+        if (!each->goaway && !each->failed && !each->self->fault && (!found || each->active < found->active))
+            found = each;
+    if (count == SERVICE_UPLINKS || (found && found->active < room_of(found)))
+        return found;
+    other = connect_uplink(lane, backend);
+    return other ? other : found;
+}
+
+/* A request comes: a connection is chosen for it. */
+static void attach(struct service_h2_stream *stream)
+{
+    stream->h2 = choose(stream->lane, stream->backend);
+    if (!stream->h2) {
+        service_h2_break(stream);
+        return;
+    }
+    service_h2_ready(stream);
+    service_lane_queue(stream->lane, stream->h2->self);
+}
+
+int service_h2_pair(struct service_channel *c)
+{
+    struct service_lane *lane = service_lane_of(c);
+    struct service_h2_stream *stream = service_h2_allocate(sizeof *stream);
+    int pair[2];
+
+    if (!stream)
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+        service_h2_release(stream);
+        return -1;
+    }
+    if (!service_poll_add(&lane->worker->poll, pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | SERVICE_PAIR)) {
+        service_h2_release(stream);
+        close(pair[0]);
+        close(pair[1]);
+        return -1;
+    }
+    *stream = (struct service_h2_stream){
+        .lane = lane, .backend = service_backend_of(c), .fd = pair[0], .writable = true, .next = lane->pairs};
+    if (lane->pairs)
+        lane->pairs->before = stream;
+    lane->pairs = stream;
+    return pair[1];
+}
+
+void service_h2_free(struct service_h2_stream *stream)
+{
+    if (stream->fd >= 0 || stream->id || stream->queued)
+        return;
+    if (stream->before)
+        stream->before->next = stream->next;
+    else
+        stream->lane->pairs = stream->next;
+    if (stream->next)
+        stream->next->before = stream->before;
+    service_h2_release(stream);
+}
+
+void service_h2_break(struct service_h2_stream *stream)
+{
+    service_h2_close_pair(stream);
+    service_h2_give_back(stream);
+    service_h2_release(stream->request);
+    stream->request = NULL;
+    if (stream->id) { /* its memory stays until the session reports its end */
+        nghttp2_submit_rst_stream(stream->h2->session, NGHTTP2_FLAG_NONE, stream->id, NGHTTP2_CANCEL);
+        service_lane_queue(stream->lane, stream->h2->self);
+    }
+    service_h2_free(stream);
+}
+
+void service_h2_settle(struct service_h2_stream *stream)
+{
+    if (stream->closes || stream->state != SERVICE_H2_DONE) { /* the program closes it */
+        if (!stream->request->shut)
+            shutdown(stream->fd, SHUT_WR);
+        stream->request->shut = true;
+        return;
+    }
+    service_h2_release(stream->request);
+    stream->request = NULL;
+    stream->state = SERVICE_H2_HEAD;
+    stream->over = stream->sent = stream->chunked = stream->bodiless = stream->deferred = false;
+    stream->chunk = stream->mark_at = stream->mark_size = 0;
+    if (stream->queued)
+        return;
+    stream->h2 = NULL;
+    if (stream->readable || stream->input)
+        attach(stream);
+}
+
+bool service_h2_repeat(struct service_h2_stream *stream)
+{
+    struct service_h2_request *request = stream->request;
+
+    if (request->size == 0 || request->answered || request->tries > SERVICE_H2_REPEATS)
+        return false;
+    stream->h2 = choose(stream->lane, stream->backend);
+    if (!stream->h2 || !service_h2_ask(stream, request->head, request->line, request->size))
+        return false;
+    service_count(stream->h2->self, SERVICE_H2_REPEATED, 1);
+    service_lane_queue(stream->lane, stream->h2->self);
+    return true;
+}
+
+/* Reads a request as far as its head, and sends that. False if it is none. */
+static bool read_request(struct service_h2_stream *stream)
+{
+    while (!stream->request) {
+        bool more = service_h2_fill(stream);
+        uint32_t held = service_buffer_held(stream->input);
+        uint8_t *at = held ? stream->input->bytes + stream->input->start : NULL;
+        uint64_t line = held ? service_line(at, held) : 0, size = 0;
+        enum service_parsed found = line ? service_headers(at + line, held - line, &size) : SERVICE_MORE;
+
+        if (found == SERVICE_MALFORMED || (found == SERVICE_MORE && (!more || held == stream->lane->core.buffers.size)))
+            return false;
+        if (found == SERVICE_MORE) {
+            if (stream->readable && !stream->h2->self->starved)
+                continue;
+            service_h2_drop_input(stream);
+            return true;
+        }
+        if (!service_h2_ask(stream, at, line, size))
+            return false;
+        stream->input->start += (uint32_t)(line + size + 2);
+        service_h2_drop_input(stream);
+        service_count(stream->h2->self, SERVICE_H2_ASKED, 1);
+    }
+    return true;
+}
+
+/* Sends the response, as far as the program accepts it. False if it accepts no more; the stream is not used then. */
+static bool pass(struct service_h2_stream *stream)
+{
+    if (!service_h2_send(stream)) {
+        service_h2_break(stream);
+        return false;
+    }
+    if (stream->sent && !stream->id)
+        service_h2_settle(stream);
+    return true;
+}
+
+void service_h2_run_pair(struct service_h2_stream *stream)
+{
+    if (stream->fd < 0) {
+        service_h2_free(stream);
+        return;
+    }
+    if (stream->request && stream->deferred) {
+        stream->deferred = false;
+        nghttp2_session_resume_data(stream->h2->session, stream->id);
+    }
+    if (stream->request) {
+        pass(stream); /* a response of which all is here needs no connection any more */
+        return;
+    }
+    if (!stream->h2->goaway && read_request(stream)) {
+        if (stream->h2->self->starved)
+            service_h2_ready(stream);
+        else if (!stream->request)
+            stream->h2 = NULL;
+    } else if (stream->h2->goaway) {
+        attach(stream);
+    } else {
+        service_count(stream->h2->self, SERVICE_H2_UNASKED, 1);
+        service_h2_break(stream);
+    }
+}
+
+void service_h2_pair_event(void *target, uint32_t events)
+{
+    struct service_h2_stream *stream = target;
+
+    if (stream->fd < 0)
+        return;
+    if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) { /* the program has closed it */
+        service_h2_break(stream);
+        return;
+    }
+    stream->readable |= (events & EPOLLIN) != 0;
+    stream->writable |= (events & EPOLLOUT) != 0;
+    if (stream->h2) {
+        service_h2_ready(stream);
+        service_lane_queue(stream->lane, stream->h2->self);
+    } else if (stream->request) {
+        pass(stream);
+    } else if (stream->readable || stream->input) {
+        attach(stream);
+    }
+}
+
+bool service_h2_reached(struct service_h2 *h2)
+{
+    struct service_channel *c = h2->peer;
+
+    if (c->link != SERVICE_OPEN)
+        return false;
+    if (!c->secure || h2->heard)
+        return true;
+    if (!service_tls_ready(c))
+        return false;
+    if (!service_tls_speaks(c, "h2"))
+        service_fail(h2->self, SERVICE_H2_UNSPOKEN);
+    return !h2->self->fault;
+}
+
+bool service_h2_silent(struct service_instance *self)
+{
+    struct service_h2 *h2 = self->h2;
+    uint32_t limit = service_lane_of(h2->peer)->config->timeout, since = self->core->now - h2->heard_at;
+
+    if (!h2->uplink || !limit || (h2->heard && !h2->active))
+        return false;
+    if (since > limit / 2 && h2->heard && !h2->pinged) {
+        h2->pinged = true;
+        nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL);
+        service_lane_queue(service_lane_of(h2->peer), self);
+    }
+    return since > limit;
+}
+
+/* The connection of a stream has ended. */
+static void leave(struct service_h2_stream *stream, bool worked)
+{
+    bool asked = stream->request && stream->request->asked;
+
+    stream->id = 0;
+    stream->h2 = NULL;
+    stream->deferred = false;
+    if (stream->fd < 0)
+        service_h2_free(stream);
+    else if (!stream->request && worked)
+        attach(stream);
+    else if (stream->request && stream->over)
+        pass(stream);
+    else if (!worked || asked || !stream->request || !service_h2_repeat(stream))
+        service_h2_break(stream);
+}
+
+void service_h2_end_uplink(struct service_h2 *h2)
+{
+    struct service_lane *lane = service_lane_of(h2->peer);
+    struct service_h2 **link = &lane->uplinks[h2->peer - h2->self->channels];
+    struct service_h2_stream *next;
+
+    while (*link != h2)
+        link = &(*link)->next;
+    *link = h2->next;
+    for (struct service_h2_stream *stream = h2->ready; stream; stream = next) {
+        next = stream->ready;
+        stream->queued = false;
+        if (stream->h2 != h2) { /* its request was sent again by another connection */
+            service_h2_ready(stream);
+            service_lane_queue(lane, stream->h2->self);
+        }
+    }
+    if (h2->session)
+        nghttp2_session_del(h2->session);
+    h2->session = NULL;
+    h2->self->h2 = NULL;
+    for (struct service_h2_stream *stream = lane->pairs; stream; stream = next) {
+        next = stream->next;
+        if (stream->h2 == h2)
+            leave(stream, h2->heard);
+    }
+    service_h2_release(h2);
+}
+
+void service_h2_close_pairs(struct service_lane *lane)
+{
+    struct service_h2_stream *next;
+
+    for (struct service_h2_stream *stream = lane->pairs; stream; stream = next) {
+        next = stream->next;
+        service_h2_break(stream);
+    }
+}

@@ -1,0 +1,152 @@
+"""ftplog and filelog: FTP in TLS (RFC 4217) whose secrets are known, after AUTH and from its beginning."""
+
+from __future__ import annotations
+
+import hashlib
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.functions.logs.boxes import Talk, needs_parsers
+from tests.functions.logs.more_boxes import Rows, run
+from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
+from tests.support.connection import Host, pair, shuffled
+from tests.support.packets import A4, B4
+
+pytestmark = [needs_parsers, needs_libcrypto, needs_openssl]
+
+FILE = b"text of a file\n" * 400
+GREETING: Talk = [("<", b"220 there\r\n")]
+AUTH: Talk = [*GREETING, (">", b"AUTH TLS\r\n"), ("<", b"234 go on\r\n")]
+LOGIN: Talk = [
+    (">", b"USER me\r\n"), ("<", b"331 password\r\n"), (">", b"PASS secret\r\n"), ("<", b"230 in\r\n"),
+    (">", b"PBSZ 0\r\n"), ("<", b"200 ok\r\n"),
+]  # fmt: skip
+TRANSFER: Talk = [
+    (">", b"EPSV\r\n"), ("<", b"229 entering (|||51210|)\r\n"), (">", b"RETR dir/a.txt\r\n"), ("<", b"150 opening\r\n"),
+]  # fmt: skip
+END: Talk = [("<", b"226 done\r\n"), (">", b"QUIT\r\n"), ("<", b"221 bye\r\n")]
+VERSIONS = [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3]
+
+
+def protection(level: bytes) -> Talk:
+    return [(">", b"PROT " + level + b"\r\n"), ("<", b"200 ok\r\n")]
+
+
+def frames_of(control: Talk, data: Talk, cut: int = 1460, port: int = 21, after: int = len(END)) -> list[bytes]:
+    """A control connection, and a passive data connection before its last messages."""
+    client, server = pair()
+    server.port = port
+    frames = [client.send("S"), server.send("SA"), client.send("A")]
+
+    def say(ends: dict[str, Host], talk: Talk) -> None:
+        for who, said in talk:
+            frames.extend(ends[who].data(said[at : at + cut]) for at in range(0, len(said), cut))
+
+    say({">": client, "<": server}, control[:-after])
+    one, other = Host(A4, 50000, 7), Host(B4, 51210, 9)
+    one.peer, other.peer = other, one
+    frames += [one.send("S"), other.send("SA"), one.send("A")]
+    say({">": one, "<": other}, data)
+    frames += [one.send("FA"), other.send("FA"), one.send("A")]
+    say({">": client, "<": server}, control[-after:])
+    return [*frames, client.send("FA"), server.send("FA"), client.send("A")]
+
+
+def secured(folder: Path, version: ssl.TLSVersion, talk: Talk, data: Talk | None) -> tuple[Talk, Talk, Path]:
+    """The records of a control connection and of a data connection, and the log with the keys of both."""
+    records: list[Talk] = []
+    keys = folder / "all.keys"
+    for name, said in (("control", talk), ("data", data)):
+        (folder / name).mkdir()
+        sent, log = secured_talk(folder / name, version, said) if said is not None else ([], None)
+        records.append(sent)
+        with keys.open("a") as out:
+            out.write(log.read_text() if log else "")
+    return records[0], records[1], keys
+
+
+def found(frames: list[bytes], keys: Path | None) -> Rows:
+    return run(frames, {log: f",keylog={keys}" for log in ("ftplog", "filelog")} if keys else None)
+
+
+def check(rows: Rows) -> None:
+    commands = {(row["command"], row["argument"], row["reply_code"], row["user"]) for row in rows["ftplog"]}
+    assert {("USER", "me", 331, "me"), ("PASS", "<hidden>", 230, "me"), ("QUIT", None, 221, "me")} <= commands
+    (row,) = [row for row in rows["ftplog"] if row["command"] == "RETR"]
+    assert (row["argument"], row["reply"], row["data_bytes"], row["data_missing"]) == (
+        "dir/a.txt",
+        "done",
+        len(FILE),
+        0,
+    )
+    assert row["tls"] and {row["command"] for row in rows["ftplog"] if not row["tls"]} <= {None, "AUTH"}
+    (file,) = rows["filelog"]
+    assert (file["source"], file["name"], file["flow"], file["complete"]) == ("ftp", "a.txt", row["data_flow"], True)
+    assert file["sha256"] == hashlib.sha256(FILE).hexdigest()
+
+
+def counted(rows: Rows, log: str = "ftp_tls") -> dict[str, int]:
+    counts: dict[str, Any] = rows["counted"][0]
+    return {name: number for name, number in counts.items() if name.startswith(log)}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_explicit_and_implicit_tls(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    talk = [*LOGIN, *protection(b"P"), *TRANSFER, *END]
+    (tmp_path / "a").mkdir()
+    control, data, keys = secured(tmp_path / "a", version, talk, [("<", FILE)])
+    for cut in (1, 7, 1460):
+        rows = found(frames_of([*AUTH, *control], data, cut), keys)
+        check(rows)
+        assert counted(rows) == {"ftp_tls_opened": 2} and counted(rows, "file_tls") == {"file_tls_opened": 2}, cut
+    assert [row["command"] for row in rows["ftplog"] if row["data_tls"]] == ["RETR"]
+    for seed in range(3):
+        check(found(shuffled(frames_of([*AUTH, *control], data, 300), seed, 3), keys))
+    (tmp_path / "b").mkdir()
+    control, data, keys = secured(tmp_path / "b", version, [*GREETING, *talk], [("<", FILE)])
+    check(found(frames_of(control, data, port=990), keys))
+
+
+def test_data_in_the_clear_and_uploads(tmp_path: Path) -> None:
+    """PROT C; and STOR with PROT P, of which the client sends the file."""
+    (tmp_path / "a").mkdir()
+    control, _, keys = secured(tmp_path / "a", VERSIONS[1], [*LOGIN, *protection(b"C"), *TRANSFER, *END], None)
+    rows = found(frames_of([*AUTH, *control], [("<", FILE)]), keys)
+    check(rows)
+    assert counted(rows) == {"ftp_tls_opened": 1} and not any(row["data_tls"] for row in rows["ftplog"])
+    hello = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" + FILE  # a file that begins as TLS does
+    (row,) = found(frames_of([*AUTH, *control], [("<", hello)]), keys)["filelog"]
+    assert row["sha256"] == hashlib.sha256(hello).hexdigest()
+    (tmp_path / "b").mkdir()
+    store = [(who, said.replace(b"RETR", b"STOR")) for who, said in TRANSFER]
+    control, data, keys = secured(tmp_path / "b", VERSIONS[1], [*LOGIN, *protection(b"P"), *store, *END], [(">", FILE)])
+    (file,) = found(frames_of([*AUTH, *control], data), keys)["filelog"]
+    assert (file["src"], file["sha256"]) == ("10.0.0.1", hashlib.sha256(FILE).hexdigest())
+
+
+def test_what_cannot_be_opened(tmp_path: Path) -> None:
+    """Without a key log, without the keys of the data connection, and with missing segments of each."""
+    halves: Talk = [("<", FILE[:3000]), ("<", FILE[3000:])]
+    control, data, keys = secured(tmp_path, VERSIONS[1], [*LOGIN, *protection(b"P"), *TRANSFER, *END], halves)
+    rows = found(frames_of([*AUTH, *control], data), None)
+    assert [row["command"] for row in rows["ftplog"]] == [None, "AUTH"] and not rows["filelog"]
+    assert counted(rows) == {"ftp_tls_unread": 1}
+    only = tmp_path / "control" / "keys"
+    rows = found(frames_of([*AUTH, *control], data), only)
+    (row,) = [row for row in rows["ftplog"] if row["command"] == "RETR"]
+    assert (row["data_bytes"], row["reply"]) == (None, "done") and not rows["filelog"]
+    assert counted(rows) == {"ftp_tls_opened": 1, "ftp_tls_without_key": 2}
+    frames = frames_of([*AUTH, *control], data, 700)
+    large = [at for at, one in enumerate(frames) if len(one) > 700]
+    rows = found([one for at, one in enumerate(frames) if at != large[-3]], keys)
+    (file,) = rows["filelog"]
+    assert not file["complete"] and file["missing"] and file["length"] + file["missing"] == len(FILE)
+    broken = [
+        (who, said[:-1] + b"~") if number == len(control) - 9 else (who, said)
+        for number, (who, said) in enumerate(control)
+    ]
+    rows = found(frames_of([*AUTH, *broken], data), keys)
+    assert counted(rows)["ftp_tls_refused"] == 1 and "QUIT" not in [row["command"] for row in rows["ftplog"]]

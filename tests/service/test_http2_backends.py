@@ -1,0 +1,404 @@
+"""HTTP/2 to backends: nginx and nghttpd as real peers, streams of one connection, and backends that refuse, go away,
+hang, break off, or send garbage."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sluice.cli.main import main
+from sluice.service.bounds import Limits
+from sluice.service.load import load_file
+from sluice.service.serve import Backend, Tls
+from tests.service.certificates import make_certificate, needs_tls
+from tests.service.frames import frame, literal, needs_http2
+from tests.service.h2_backend import (
+    INTERNAL_ERROR,
+    REFUSED_STREAM,
+    Connection,
+    answer,
+    at_once,
+    goaway,
+    h2_backend,
+    setting,
+    until,
+    window,
+)
+from tests.service.peers import PATIENCE, Served, faults, free_port, nginx, read_to_end, wait_for
+from tests.service.test_http2 import curl, needs_curl, needs_h2load
+from tests.service.web import GET, head_of
+
+pytestmark = needs_http2
+
+FAILOVER, WEB, CACHE = load_file("http_failover"), load_file("http_round_robin"), load_file("http_cache")
+STEADY = Limits(down=0)
+ASKED, REPEATED = "requests of HTTP/2 to backends", "requests of HTTP/2 sent again: the backend had not processed them"
+UPLINKS, GIVEN_UP = "connections of HTTP/2 to backends", "streams of HTTP/2 to backends that did not end well"
+BODY = bytes(range(256)) * 8192
+needs_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
+needs_nghttpd = pytest.mark.skipif(shutil.which("nghttpd") is None, reason="there is no nghttpd (nghttp2-server)")
+
+
+def plain(port: int) -> Backend:
+    return Backend("127.0.0.1", port, "", True)
+
+
+def get(served: Served, path: str = "/", method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+    try:
+        connection.request(method, path, body)
+        got = connection.getresponse()
+        return got.status, got.read()
+    finally:
+        connection.close()
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[tuple[int, int, str]]:
+    """nginx with HTTP/2, without TLS and with it; the certificate. A connection has 50 requests at most."""
+    chain, key = make_certificate(tmp_path, "localhost")
+    (tmp_path / "page").write_bytes(BODY)
+    (tmp_path / "index.html").write_bytes(b"hello")
+    ports = free_port(), free_port()
+    http = "".join(
+        f"server {{ listen 127.0.0.1:{port} {more}; root {tmp_path}; keepalive_requests 50;"
+        f" ssl_certificate {chain}; ssl_certificate_key {key}; access_log {tmp_path}/{name};"
+        " location /upload { client_max_body_size 9m; proxy_pass http://127.0.0.1:1; error_page 502 =201 /index.html; }"
+        " location /gone { return 204; } }"
+        for port, more, name in zip(ports, ("http2", "ssl http2"), ("plain", "tls"), strict=True)
+    )
+    with nginx(tmp_path, http, *ports):
+        yield (*ports, chain)
+
+
+@needs_nginx
+@needs_tls
+@needs_curl
+@pytest.mark.parametrize("workers", [1, 2])
+def test_nginx_with_and_without_tls(pages: tuple[int, int, str], tmp_path: Path, workers: int) -> None:
+    chosen = [plain(pages[0]), Backend("127.0.0.1", pages[1], "localhost", True)]
+    limits = Limits(workers=workers, http2=100)
+    with Served(FAILOVER, chosen, limits, Tls((), ("h2", "http/1.1"), pages[2])) as served:
+        url = f"http://127.0.0.1:{served.port}"
+        for option in ("--http1.1", "--http2-prior-knowledge", "--http1.0", "--http1.1"):
+            assert curl(option, f"{url}/page") == BODY
+        assert curl("-I", f"{url}/page").startswith(b"HTTP/1.1 200")
+        assert curl("-r", "5-9", f"{url}/page") == BODY[5:10]
+        assert curl("-w", "%{http_code}", f"{url}/gone") == b"204"
+        assert curl("-w", "%{http_code}", "-o", "/dev/null", f"{url}/none") == b"404"
+        for number in range(4):
+            status, _ = get(served, "/upload", "POST", BODY[: 1 << (5 * number)])
+            assert status in (201, 405), status
+        assert not faults(served.stop())
+    lines = (tmp_path / "plain").read_text() + (tmp_path / "tls").read_text()
+    assert "HTTP/2.0" in lines and "HTTP/1" not in lines
+
+
+@needs_nginx
+@needs_tls
+def test_a_backend_of_tls_is_not_offered_http_2(pages: tuple[int, int, str], tmp_path: Path) -> None:
+    chosen = [Backend("127.0.0.1", pages[1], "localhost")]
+    with Served(WEB, chosen, Limits(http2=100), Tls((), ("h2", "http/1.1"), pages[2])) as served:
+        assert get(served) == (200, b"hello")
+        assert not faults(served.stop())
+    assert "HTTP/1.1" in (tmp_path / "tls").read_text()
+
+
+@needs_nginx
+@needs_tls
+@needs_h2load
+@pytest.mark.parametrize("events", ["epoll", pytest.param("io_uring", marks=pytest.mark.slow_matrix)])
+def test_no_request_is_lost_when_connections_end_after_some_requests(pages: tuple[int, int, str], events: str) -> None:
+    limits = Limits(http2=100, workers=2, events=events)
+    with Served(WEB, [plain(pages[0])], limits) as served:
+        url = f"http://127.0.0.1:{served.port}/"
+        for more in (["-m", "20"], ["--h1"]):
+            command = ["h2load", "-n", "2000", "-c", "8", *more, url]
+            out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+            assert "2000 succeeded, 0 failed, 0 errored" in out, out
+        counters = served.stop()
+    assert counters[ASKED] == 4000 and counters[UPLINKS] >= 80 and not faults(counters)
+
+
+@needs_nghttpd
+def test_uploads_to_nghttpd(tmp_path: Path) -> None:
+    port = free_port()
+    (tmp_path / "page").write_bytes(BODY)
+    server = subprocess.Popen(["nghttpd", "--no-tls", "--echo-upload", "-d", str(tmp_path), str(port)])
+    try:
+        wait_for(port)
+        with Served(WEB, [plain(port)]) as served:
+            for body in (b"x", BODY, BODY[:70000]):
+                assert get(served, "/", "POST", body) == (200, body)
+            chunked = "Transfer-Encoding: chunked"
+            assert curl("-T", str(tmp_path / "page"), "-H", chunked, f"http://127.0.0.1:{served.port}/") == BODY
+            assert get(served, "/page") == (200, BODY)
+            assert not faults(served.stop())
+    finally:
+        server.kill()
+        server.wait(timeout=60)
+
+
+def test_requests_of_many_clients_are_streams_of_one_connection() -> None:
+    def opened(connection: Connection, _: int) -> None:
+        if len(connection.streams) == 30:  # the first one is answered last
+            connection.send(*[answer(stream, b"%d" % stream) for stream in reversed(connection.streams)])
+
+    with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)]) as served:
+        found: list[bytes] = []
+        at_once(30, lambda _: found.append(get(served)[1]))
+        assert sorted(map(int, found)) == list(range(1, 61, 2))
+        counters = served.stop()
+    assert len(backend.connections) == counters[UPLINKS] == 1 and counters[ASKED] == 30 and not faults(counters)
+
+
+def test_more_streams_than_a_backend_allows_open_more_connections() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        time.sleep(0.1)
+        connection.send(answer(stream))
+
+    with h2_backend(opened, setting((3, 2))) as (backend, port), Served(WEB, [plain(port)]) as served:
+        assert get(served) == (200, b"ok")
+        at_once(8, lambda _: get(served))
+        counters = served.stop()
+    assert len(backend.connections) == counters[UPLINKS] >= 2 and backend.requests == 9 and not faults(counters)
+
+
+def test_what_a_response_of_http_2_is_in_http_1() -> None:
+    informed = frame(1, 4, 1, literal(b":status", b"103") + literal(b"link", b"x"))
+    cases = [
+        (b"GET", lambda s: informed + answer(s, b"body", 200, (b"content-length", b"4"), (b"x-a", b"1")), b"body"),
+        (b"GET", lambda s: answer(s, b"", 200), b""),
+        (b"GET", lambda s: answer(s, None, 404), b""),
+        (b"GET", lambda s: answer(s, None, 204), None),
+        (b"GET", lambda s: answer(s, None, 304, (b"content-length", b"9")), None),
+        (b"HEAD", lambda s: answer(s, None, 200, (b"content-length", b"9")), None),
+        (b"HEAD", lambda s: answer(s, b"", 200), None),
+        (b"GET", lambda s: answer(s)[:-11] + frame(0, 0, s, b"ok") + frame(1, 5, s, literal(b"x-t", b"1")), b"ok"),
+    ]  # fmt: skip
+
+    def opened(connection: Connection, stream: int) -> None:
+        connection.send(cases[stream // 2][1](stream))
+
+    with h2_backend(opened) as (_, port), Served(WEB, [plain(port)]) as served, served.connect() as client:
+        for number, (method, _, body) in enumerate(cases):
+            client.sendall(method + b" / HTTP/1.1\r\nHost: a\r\n\r\n")
+            head = head_of(client)
+            if number == 0:
+                assert head == b"HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n"
+                head = head_of(client)
+                assert head == b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\nx-a: 1\r\n\r\n"
+            lengths = re.findall(rb"(?i)\r\ncontent-length: (\d+)", head)
+            if body is None:
+                continue
+            got = b""
+            if lengths:
+                while len(got) < int(lengths[0]):
+                    got += client.recv(int(lengths[0]) - len(got))
+            else:
+                while not got.endswith(b"0\r\n\r\n"):
+                    got += client.recv(1)
+                got = b"".join(re.findall(rb"(?s)[0-9a-f]+\r\n(.+?)\r\n", got[:-5]))
+            assert got == body, number
+        assert not faults(served.stop())
+
+
+def test_clients_of_http_1_0_and_pipelined_requests() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        connection.send(answer(stream, b"x" * 30000 + b"%d" % stream))
+
+    with h2_backend(opened) as (_, port), Served(WEB, [plain(port)]) as served:
+        with served.connect() as client:
+            client.sendall(b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+            head, _, body = read_to_end(client).partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 200 OK\r\n") and body == b"x" * 30000 + b"1"
+        with served.connect() as client:
+            client.sendall(GET * 9 + GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+            got = read_to_end(client)
+            assert re.findall(rb"x(\d+)\r\n", got) == [b"%d" % number for number in range(3, 23, 2)]
+        assert not faults(served.stop())
+
+
+def test_a_body_that_is_cut_is_not_complete_for_any_client() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        half = frame(1, 4, stream, literal(b":status", b"200")) + frame(0, 0, stream, b"half")
+        connection.send(half)
+        time.sleep(0.1)
+        connection.send(frame(3, 0, stream, INTERNAL_ERROR.to_bytes(4, "big")))
+
+    with h2_backend(opened) as (_, port), Served(WEB, [plain(port)], STEADY) as served:
+        for version in (b"1.1", b"1.0"):
+            with served.connect() as client:
+                client.sendall(b"GET / HTTP/%s\r\nHost: a\r\n\r\n" % version)
+                got = b""
+                with pytest.raises(ConnectionResetError) if version == b"1.0" else pytest.raises(EOFError):
+                    while part := client.recv(1 << 16):
+                        got += part
+                    raise EOFError
+                assert b"half" in got and not got.endswith(b"0\r\n\r\n")
+        assert served.stop()[GIVEN_UP] == 2
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        lambda c, s: c.send(frame(3, 0, s, INTERNAL_ERROR.to_bytes(4, "big"))),
+        lambda c, s: c.socket.shutdown(socket.SHUT_RDWR),
+        lambda c, s: c.send(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 9),
+        lambda c, s: c.send(frame(1, 4, s, b"\xff\xff\xff\xff\xff\xff")),
+        lambda c, s: c.send(answer(s, b"", 200, *[(b"a%d" % n, b"") for n in range(300)])),
+        lambda c, s: c.send(answer(s, b"", 200, (b"a", b"x" * 9000), (b"b", b"x" * 7500))),
+        lambda c, s: c.send(answer(s, b"", 200, (b"connection", b"close"))),
+        lambda c, s: c.send(answer(s, b"more", 200, (b"content-length", b"3"))),
+        lambda c, s: c.send(frame(0, 1, s, b"no head")),
+        lambda c, s: c.send(frame(5, 4, s, bytes(3) + b"\x02")),
+        lambda c, s: c.send(*[frame(6, 0, 0, bytes(8))] * 3000),
+        lambda c, s: c.send(*[frame(1, 4, s, literal(b":status", b"103"))] * 20),
+        lambda c, s: c.send(goaway(0, 2)),
+        lambda c, s: None,
+    ],
+)
+def test_a_backend_that_breaks_its_protocol_or_hangs_is_answered_with_an_error(broken: object) -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        assert callable(broken)
+        broken(connection, stream) if backend.requests == 1 else connection.send(answer(stream))
+
+    limits = Limits(down=0, timeout=1)
+    with h2_backend(opened) as (backend, port), Served(FAILOVER, [plain(port)], limits) as served:
+        with contextlib.suppress(http.client.HTTPException):  # a part of the answer has passed before
+            assert get(served, "/", "POST", b"once")[0] in (103, 502, 504)
+        assert get(served) == (200, b"ok")
+        served.stop()
+
+
+def test_a_backend_that_cannot_be_connected() -> None:
+    with h2_backend(lambda connection, stream: connection.send(answer(stream))) as (_, port):
+        chosen = [plain(free_port()), plain(port)]
+        with Served(FAILOVER, chosen, Limits(down=60)) as served:
+            assert all(get(served) == (200, b"ok") for _ in range(6))
+            counters = served.stop()
+        assert counters["backends marked as down"] == 1
+        with Served(FAILOVER, chosen[:1], STEADY) as served:
+            assert get(served)[0] == 502
+
+
+def test_refused_requests_are_sent_again_a_number_of_times() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        refuses = backend.requests in (1, 3, 4) or backend.requests > 5
+        connection.send(frame(3, 0, stream, REFUSED_STREAM.to_bytes(4, "big")) if refuses else answer(stream))
+
+    with h2_backend(opened) as (backend, port), Served(FAILOVER, [plain(port)], STEADY) as served:
+        assert [get(served)[0] for _ in range(2)] == [200, 200]
+        assert get(served, "/", "POST", b"")[0] == get(served, "/", "POST", b"body")[0] == 502
+        counters = served.stop()
+    assert counters[REPEATED] == 3 + 16 and counters[GIVEN_UP] == 2 and backend.requests == 5 + 17 + 1
+
+
+def test_requests_that_a_backend_has_not_seen_before_it_goes_away_are_sent_again() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        if len(backend.connections) > 1:
+            connection.send(answer(stream))
+        elif len(connection.streams) == 10:
+            connection.send(goaway(9), *[answer(number) for number in range(1, 11, 2)])
+
+    with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)], STEADY) as served:
+        at_once(10, lambda _: get(served))
+        counters = served.stop()
+    assert [len(each.streams) for each in backend.connections] == [10, 5]
+    assert counters[REPEATED] == 5 and not faults(counters)
+
+
+def test_slow_clients_hold_up_no_other_one_and_hold_a_buffer_each() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        if stream <= 161:
+            head = frame(1, 4, stream, literal(b":status", b"200"))
+            connection.send(head, frame(0, 0, stream, bytes(8192)), frame(0, 0, stream, bytes(8192)))
+        else:
+            connection.send(answer(stream))
+
+    with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)]) as served:
+        slow = [served.connect() for _ in range(81)]  # together more than the window of the connection
+        for each in slow:
+            each.sendall(GET)
+        until(lambda: backend.requests == 81)
+        assert get(served) == (200, b"ok")
+        for each in slow:
+            each.close()
+        served.stop()
+    assert len(backend.connections) == 1
+
+
+def test_a_client_that_leaves_resets_its_stream() -> None:
+    with h2_backend(lambda connection, stream: None) as (backend, port), Served(WEB, [plain(port)]) as served:
+        client = served.connect()
+        client.sendall(GET)
+        until(lambda: backend.requests == 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        client.close()
+        until(lambda: backend.connections[0].reset)
+        assert backend.connections[0].reset == {1: 8}, "CANCEL"
+        served.stop()
+
+
+def test_an_upload_waits_for_the_window_of_its_stream() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        if stream == 3:
+            connection.send(answer(stream), window(1, 1 << 20))
+
+    with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)]) as served:
+        client = served.connect()
+        client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 200000\r\n\r\n" + bytes(200000))
+        until(lambda: len(backend.connections) == 1 and len(backend.connections[0].data.get(1, b"")) == 65535)
+        assert get(served) == (200, b"ok")
+        until(lambda: len(backend.connections[0].data[1]) == 200000)
+        until(lambda: 1 in backend.connections[0].ended)
+        backend.connections[0].send(answer(1, None, 201))
+        assert b"201" in head_of(client)
+        client.close()
+        assert not faults(served.stop())
+
+
+def test_responses_are_cached_and_health_is_checked() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        status = 503 if backend.requests < 3 else 200
+        connection.send(answer(stream, b"page", status, (b"cache-control", b"max-age=60")))
+
+    limits = Limits(cache=4, health=1, health_path="/h", health_fall=1, health_rise=1)
+    with h2_backend(opened) as (backend, port), Served(CACHE, [plain(port)], limits) as served:
+        until(lambda: backend.requests >= 3)
+        assert [get(served) for _ in range(3)] == [(200, b"page")] * 3
+        counters = served.stop()
+        assert counters["health checks that failed"] == 2 and counters["cache: responses from the cache"] >= 2
+        assert "status 503" in served.errors() and "is up" in served.errors()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["http_round_robin", "--backend-proxy", "1"], "a connection of HTTP/2 to a backend has requests of several"),
+        (["http_round_robin", "--buffer-size", "4096"], "at least 16384 bytes with backends of HTTP/2"),
+        (["memcached_router"], "this service does not use HTTP"),
+    ],
+)
+def test_wrong_usage(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", *options, "--listen", "127.0.0.1:0", "--backends", "h2c://127.0.0.1:1"]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_memory_has_the_connections_to_backends(capsys: pytest.CaptureFixture[str]) -> None:
+    found: list[int] = []
+    for scheme in ("", "h2c://"):
+        assert main(["serve", "http_round_robin", "--check", "--backends", f"{scheme}127.0.0.1:1"]) == 0
+        found += [
+            int(each.replace(",", "")) for each in re.findall(r"at most ([\d,]+)\n", capsys.readouterr().out)[-1:]
+        ]
+    assert len(found) == 2 and found[1] > found[0] + (64 << 20)

@@ -1,0 +1,151 @@
+"""Instances on other hosts: over UDP tunnels the output and the state are those of the ideal chain, also when a
+process, an agent or the network of another host fails.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sluice.chain.description import function
+from sluice.chain.hosts import tunnel
+from sluice.chain.hosts.engine import CommandEngine, EngineError, find_engine
+from sluice.chain.hosts.relay import Hosts
+from sluice.chain.processes.controller import Controller
+from sluice.state.embedded import find_server
+from sluice.state.location import Location
+from tests.live.veth import CLIENT, ROOT, Veth, why_not
+from tests.state.boxes import missing
+from tests.state.instances import Action, Ran, compiled, plan_of, run_ideal, run_instances
+from tests.state.traffic import mixed, write
+from tests.support.bounded import PATIENCE, killed_after
+from tests.support.unoptimised import unoptimised
+
+HERE = Hosts(CommandEngine(("env",)), "127.0.0.1")
+"""Agents on this host, by UDP over loopback."""
+NAT = function("nat", inside="10.1.0.0/16", first_port=2000, last_port=2999)
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+
+
+@pytest.fixture(scope="module")
+def packets() -> list[bytes]:
+    return mixed(7, 150)
+
+
+@pytest.fixture(scope="module")
+def ideal(packets: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    with unoptimised():
+        return run_ideal(plan_of(NAT >> function("portscan", wait=0.2)), packets, tmp_path_factory.mktemp("ideal"))
+
+
+def ran(packets: list[bytes], folder: Path, store: Location, actions: dict[int, Action]) -> Ran:
+    chain = compiled(plan_of(NAT >> function("portscan", wait=0.2)), {"nat": 2, "portscan": 2})
+    return run_instances(chain, packets, folder, store, actions, hosts=HERE)
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that a process has started, and those that these have: a relay's agent, then the instance's."""
+    found = [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return [*found, *(other for one in found for other in descendants(one))]
+
+
+def to_process(label: str, act: Callable[[list[int]], None]) -> Action:
+    """An action on the processes of an instance that are on the other host: its agent, and its own."""
+
+    def done(controller: Controller) -> None:
+        process = next(one for one in controller.processes if one.part.label == label)
+        if process.pid:
+            act(descendants(process.pid))
+
+    return done
+
+
+def move(to: int) -> Action:
+    def act(controller: Controller) -> None:
+        assert controller.instances.assign("nat", dict.fromkeys(range(1024), to)) > 0
+
+    return act
+
+
+def test_instances_on_another_host(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
+    """Functions in sequence, one of which drops packets, whose traffic moves from one instance to the other."""
+    found = ran(packets, tmp_path, store, {3: move(1), 6: move(0)})
+    assert found.left == ideal.left and found.state == ideal.state and found.failure is None
+    assert len(found.left) > 300
+
+
+def test_processes_of_another_host_are_killed(
+    packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
+) -> None:
+    """The process of an instance, the agent of one, the relay of one."""
+
+    def kill(place: int) -> Callable[[list[int]], None]:
+        return lambda found: os.kill(found[place], signal.SIGKILL)
+
+    def kill_relay(controller: Controller) -> None:
+        process = next(one for one in controller.processes if one.part.label == "nat#1")
+        os.kill(process.pid, signal.SIGKILL)
+
+    actions = {2: to_process("nat", kill(-1)), 4: to_process("portscan#1", kill(0)), 6: kill_relay}
+    found = ran(packets, tmp_path, store, actions)
+    assert found.left == ideal.left and found.state == ideal.state and found.failure is None
+    assert found.reports["nat.crashes"] >= 1
+
+
+def test_a_host_that_cannot_be_reached_is_replaced(
+    packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its agent is silent, and its process goes on: the store refuses what that updates."""
+    monkeypatch.setattr(tunnel, "SILENCE", 1.0)
+    stopped: list[int] = []
+
+    def stop(found: list[int]) -> None:
+        stopped.append(found[0])
+        os.kill(found[0], signal.SIGSTOP)
+
+    found = ran(packets, tmp_path, store, {3: to_process("nat", stop)})
+    assert found.left == ideal.left and found.state == ideal.state and found.failure is None
+    assert stopped and found.reports["nat.crashes"] == 1
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_a_chain_on_two_hosts(packets: list[bytes], tmp_path: Path) -> None:
+    """Namespaces of the kernel are the hosts: packets between them are datagrams on a link."""
+    capture, chain = write(tmp_path / "in.pcap", packets), tmp_path / "chain.py"
+    chain.write_text(
+        "from sluice.chain import Chain, function\n"
+        "from tests.state.instances import stack\n"
+        'chain = Chain(function("nat", inside="10.1.0.0/16"), stack=stack(), name="hosts")\n'
+    )
+    veth = Veth("sluicehosts")
+    try:
+        words = ["ip", "netns", "exec", veth.client, find_server(), "--bind", CLIENT, "--protected-mode", "no"]
+        with subprocess.Popen([*words, "--save", "", "--dir", str(tmp_path)], stdout=subprocess.DEVNULL) as server:
+            with killed_after(server):
+                words = ["ip", "netns", "exec", veth.client, sys.executable, "-m", "sluice", "chain", str(chain)]
+                words += ["-r", str(capture), "-w", str(tmp_path / "out.pcap"), "--isolate", "--instances", "nat=2"]
+                words += ["--store", f"valkey://{CLIENT}", "--check-equivalence", "--json", "--tunnel", CLIENT]
+                words += ["--engine", f"command:ip netns exec {veth.server}"]
+                done = subprocess.run(words, capture_output=True, text=True, cwd=ROOT, timeout=PATIENCE)
+            server.kill()
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout)["reports"]["equivalence_differences"] == 0
+    finally:
+        veth.close()
+
+
+def test_engines_that_make_no_sense_are_refused() -> None:
+    for text, why in (("kubernetes", "is no engine"), ("command:", "write the words"), ("command:'", "quotation")):
+        with pytest.raises(EngineError, match=why):
+            find_engine(text)
+    found = CommandEngine(("sluice-no-such-program", "{name}"))
+    with pytest.raises(EngineError, match="sluice-no-such-program"):
+        found.start("nat#1", b"")

@@ -84,8 +84,8 @@ CASES = {
     "functions of a section": (
         "int *one(void) { return &a; } typedef int *(*call)(void); "
         '__attribute__((section("calls"), used)) static call known = one; '
-        "extern call __start_calls[], __stop_calls[]; --- "
-        "for (call *at = __start_calls; at < __stop_calls; at++) found = (*at)();",
+        'extern call first[] __asm__("__start_calls"), last[] __asm__("__stop_calls"); --- '
+        "for (call *at = first; at < last; at++) found = (*at)();",
         {"a"},
     ),
     "variable arguments": (

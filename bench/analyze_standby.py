@@ -219,6 +219,7 @@ def rehearse(rehearsal: Rehearsal, folder: Path, count: int, stop: int) -> None:
             f"{model:<10} {sum(exported) / len(exported):>10.0f} bytes a packet, at most {max(exported)}; {same};"
             f" {total['outside_flow']} entries of other flows, {total['by_hand']} pointers by hand"
         )
+    first = run(rehearsal, program, capture, folder, SLUICE_STATE_STOP=str(stop))
     alone = run(rehearsal, program, rest, folder)
     print(f"without state, the outputs {'would be equal' if first + alone == whole else 'differ'}")
     if shutil.which("valgrind"):

@@ -81,6 +81,13 @@ CASES = {
         "found = f[argc]();",
         {"a", "b"},
     ),
+    "functions of a section": (
+        "int *one(void) { return &a; } typedef int *(*call)(void); "
+        '__attribute__((section("calls"), used)) static call known = one; '
+        'extern call first[] __asm__("__start_calls"), last[] __asm__("__stop_calls"); --- '
+        "for (call *at = first; at < last; at++) found = (*at)();",
+        {"a"},
+    ),
     "variable arguments": (
         "#include <stdarg.h>\nint *last(int n, ...) { va_list l; va_start(l, n); int *p = va_arg(l, int *); va_end(l); "
         "return p; } --- found = last(2, &a, &b);",

@@ -15,6 +15,14 @@ void PointsTo::run() {
     call_escaped(*llvm::cast<llvm::Function>(function));
   });
   for (const llvm::GlobalVariable &global : module_.globals()) add_global(global);
+  for (const llvm::GlobalVariable &global : module_.globals()) {  // the linker's names of a section: all that lies in it
+    llvm::StringRef section = global.getName();
+    section.consume_front("\1");  // of a name that the source gives to the assembler
+    if (!global.isDeclaration() || !(section.consume_front("__start_") || section.consume_front("__stop_"))) continue;
+    for (const llvm::GlobalVariable &part : module_.globals())
+      if (part.hasSection() && part.getSection() == section)
+        constraints_.address(value(&global), cell_of(&part, ObjectKind::Global, part.getValueType()));
+  }
   const llvm::Function *main = module_.getFunction("main");
   for (const llvm::Function &function : module_) {
     if (function.isDeclaration()) continue;

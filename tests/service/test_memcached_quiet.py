@@ -34,6 +34,7 @@ from tests.service.trial import interpreted
         (b"mg q v\r\n", 0, None),
         (b"mg q q v\r\n", 2, b"mg q   v\r\n"),
         (b"mg k v t f s k c q Oq\r\n", 2, b"mg k v t f s k c   Oq\r\n"),
+        (b"mg k b c f h k l s t v q\r\n", 2, b"mg k b c f h k l s t v  \r\n"),
         (b"ms k 1 q q\r\na\r\n", 2, b"ms k 1    \r\na\r\n"),
         (b"mn\r\n", 0, None),
     ],

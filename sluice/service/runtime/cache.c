@@ -299,6 +299,11 @@ static bool receive(struct service_channel *c, struct service_cached *s, bool *m
         service_socket_fail(c);
         return false;
     }
+    if (got == 0 && s->phase == SERVICE_CACHE_BODY && service_socket_cut(c, &s->rest)) {
+        service_cache_forget(c, s, false);
+        service_fail(c->instance, SERVICE_RESET);
+        return false;
+    }
     if (got == 0)
         end_response(c, s);
     return true;

@@ -81,6 +81,10 @@ bool service_socket_connect(struct service_channel *c);
 /* Closes its connection, and nothing else. */
 void service_socket_disconnect(struct service_channel *c);
 
+/* Whether a stream of HTTP/2 has ended before a response whose end it is (h2_uplink.c): its socket is closed, and not only
+ * shut. `tail`: of the response. */
+bool service_socket_cut(const struct service_channel *c, const struct service_tail *tail);
+
 /* As read(2). */
 ssize_t service_socket_take(struct service_channel *c, void *bytes, size_t size);
 

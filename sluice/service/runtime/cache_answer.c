@@ -102,10 +102,15 @@ void service_cache_look_up(struct service_channel *c, struct service_cached *s, 
 
 bool service_cache_survives(struct service_channel *c, const struct service_cached *s)
 {
+    struct service_cache *cache = service_cache_of(c);
     struct service_wish wish;
+    bool found;
 
     service_cache_asked(s, &wish);
-    return service_usable_after_error(&s->page->freshness, age_of(s->page, c->instance->core->now), &wish);
+    pthread_mutex_lock(&cache->lock); /* another worker may confirm the page now */
+    found = service_usable_after_error(&s->page->freshness, age_of(s->page, c->instance->core->now), &wish);
+    pthread_mutex_unlock(&cache->lock);
+    return found;
 }
 
 void service_cache_use_stale(struct service_channel *c, struct service_cached *s)

@@ -194,13 +194,11 @@ static enum service_counter failure(const struct service_channel *c)
     return c->secure && errno == ENOMEM ? SERVICE_TLS_MEMORY : SERVICE_RESET;
 }
 
-/* Whether a stream of HTTP/2 has ended before a response whose end it is (h2_uplink.c): its socket is closed, and not only
- * shut. */
-static bool is_cut(const struct service_channel *c)
+bool service_socket_cut(const struct service_channel *c, const struct service_tail *tail)
 {
     struct pollfd found = {.fd = c->fd, .events = POLLIN};
 
-    return c->stream && c->tail.kind == SERVICE_TO_THE_END && poll(&found, 1, 0) == 1 && found.revents & (POLLHUP | POLLERR);
+    return c->stream && tail->kind == SERVICE_TO_THE_END && poll(&found, 1, 0) == 1 && found.revents & (POLLHUP | POLLERR);
 }
 
 bool service_io_fill(struct service_channel *c)
@@ -248,7 +246,7 @@ bool service_io_fill(struct service_channel *c)
             service_fail(self, failure(c));
             return false;
         }
-        if (got == 0 && is_cut(c)) {
+        if (got == 0 && service_socket_cut(c, &c->tail)) {
             service_fail(self, SERVICE_RESET);
             return false;
         }

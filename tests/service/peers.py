@@ -169,6 +169,12 @@ class Served:
         """Accept no more, as after a reload."""
         self._process.send_signal(signal.SIGUSR1)
 
+    def pause(self, seconds: float) -> None:
+        """Stop the process for a while, as a machine without time for it does."""
+        self._process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        self._process.send_signal(signal.SIGCONT)
+
     def open_connections(self) -> int:
         """Its connections, with those to backends."""
         names = [os.readlink(each) for each in Path(f"/proc/{self._process.pid}/fd").iterdir() if each.is_symlink()]

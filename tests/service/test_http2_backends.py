@@ -9,6 +9,7 @@ import re
 import shutil
 import socket
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,7 +34,7 @@ from tests.service.h2_backend import (
     until,
     window,
 )
-from tests.service.peers import PATIENCE, Served, faults, free_port, nginx, read_to_end, wait_for
+from tests.service.peers import PATIENCE, Served, faults, free_port, nginx, read_exactly, read_to_end, wait_for
 from tests.service.test_http2 import curl, needs_curl, needs_h2load
 from tests.service.web import GET, head_of
 
@@ -232,14 +233,16 @@ def test_clients_of_http_1_0_and_pipelined_requests() -> None:
         assert not faults(served.stop())
 
 
-def test_a_body_that_is_cut_is_not_complete_for_any_client() -> None:
+@pytest.mark.parametrize("cache", [0, 4])
+def test_a_body_that_is_cut_is_not_complete_for_any_client(cache: int) -> None:
     def opened(connection: Connection, stream: int) -> None:
         half = frame(1, 4, stream, literal(b":status", b"200")) + frame(0, 0, stream, b"half")
         connection.send(half)
         time.sleep(0.1)
         connection.send(frame(3, 0, stream, INTERNAL_ERROR.to_bytes(4, "big")))
 
-    with h2_backend(opened) as (_, port), Served(WEB, [plain(port)], STEADY) as served:
+    limits = Limits(down=0, cache=cache)
+    with h2_backend(opened) as (_, port), Served(CACHE if cache else WEB, [plain(port)], limits) as served:
         for version in (b"1.1", b"1.0"):
             with served.connect() as client:
                 client.sendall(b"GET / HTTP/%s\r\nHost: a\r\n\r\n" % version)
@@ -319,6 +322,66 @@ def test_requests_that_a_backend_has_not_seen_before_it_goes_away_are_sent_again
         counters = served.stop()
     assert [len(each.streams) for each in backend.connections] == [10, 5]
     assert counters[REPEATED] == 5 and not faults(counters)
+
+
+def test_connections_that_end_in_the_turn_that_gives_a_stream_up() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        bad = len(backend.connections) % 2
+        fields = [(b"a%d" % number, b"") for number in range(300 if bad else 0)]
+        connection.send(answer(stream, b"ok", 200, *fields) + goaway(stream))
+
+    def several(_: int) -> None:
+        for _number in range(20):
+            assert get(served)[0] in (200, 502)  # both attempts can fail
+
+    with h2_backend(opened) as (backend, port), Served(FAILOVER, [plain(port)] * 3, STEADY) as served:
+        at_once(8, several)
+        counters = served.stop()
+    assert counters[GIVEN_UP] > 20
+
+
+def test_a_response_that_has_come_before_a_reset_is_complete() -> None:
+    stopped = threading.Event()
+
+    def opened(connection: Connection, stream: int) -> None:
+        stopped.wait(PATIENCE)
+        time.sleep(0.1)
+        connection.send(answer(stream))
+        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        connection.socket.close()
+
+    with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)], STEADY) as served:
+        with served.connect() as client:
+            client.sendall(GET)
+            until(lambda: backend.requests == 1)
+            time.sleep(0.1)  # it has read all that comes before
+            stopped.set()
+            served.pause(0.5)
+            assert head_of(client).startswith(b"HTTP/1.1 200")
+            assert read_exactly(client, 12) == b"2\r\nok\r\n0\r\n\r\n"
+        served.stop()
+
+
+def test_connections_that_only_end_their_streams_are_in_the_way_of_no_other_one() -> None:
+    def opened(connection: Connection, stream: int) -> None:
+        if len(backend.connections) > 9:
+            connection.send(answer(stream))
+        elif stream == 1:
+            connection.send(goaway(1))
+
+    with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)], STEADY) as served:
+        slow: list[socket.socket] = []
+        for number in range(1, 10):
+            slow.append(served.connect())
+            slow[-1].sendall(GET)
+            until(lambda number=number: len(backend.connections) == number and backend.connections[-1].streams)
+        assert get(served) == (200, b"ok")
+        for each in backend.connections[:9]:
+            each.send(answer(1))
+        for each in slow:
+            assert head_of(each).startswith(b"HTTP/1.1 200") and read_exactly(each, 12) == b"2\r\nok\r\n0\r\n\r\n"
+            each.close()
+        assert not faults(served.stop())
 
 
 def test_slow_clients_hold_up_no_other_one_and_hold_a_buffer_each() -> None:

@@ -150,7 +150,7 @@ static void run_streams(struct service_h2 *h2)
         list = stream->ready;
         stream->queued = false;
         if (h2->uplink) {
-            service_h2_run_pair(stream);
+            service_h2_run_pair(h2, stream);
             continue;
         }
         if (stream->fd >= 0 && !stream->id) { /* an idle one: it has ended, or sends unexpected bytes */
@@ -238,7 +238,9 @@ enum service_life service_h2_turn(struct service_instance *self)
     }
     do {
         self->progressed = false;
-        good = (!c->readable || nghttp2_session_want_read(h2->session) == 0 || service_io_fill(c)) && feed(h2);
+        good = !c->readable || nghttp2_session_want_read(h2->session) == 0 || service_io_fill(c);
+        if (good || h2->uplink) /* responses that have come before a reset are complete */
+            good = feed(h2) && good;
         run_streams(h2);
         good = draw(h2) && good;
         if (c->out && c->writable && !service_io_flush(c))

@@ -163,8 +163,8 @@ bool service_h2_reached(struct service_h2 *h2);
 /* As service_h2_end(). */
 void service_h2_end_uplink(struct service_h2 *h2);
 
-/* What a stream to a backend has to do. */
-void service_h2_run_pair(struct service_h2_stream *stream);
+/* What a stream to a backend has to do, which was in the list of a connection. */
+void service_h2_run_pair(const struct service_h2 *h2, struct service_h2_stream *stream);
 
 /* A response was passed: the pair waits for the next request, or for its end. */
 void service_h2_settle(struct service_h2_stream *stream);

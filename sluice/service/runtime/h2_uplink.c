@@ -1,7 +1,8 @@
 /* Connections of HTTP/2 to backends. Channels with such a backend are connected to a pair of sockets instead, which is used again
  * as any connection to a backend is; each request on it becomes a stream of a connection that the worker's channels share.
  *
- * A connection takes as many streams as the backend lets it have; more requests open another one, up to SERVICE_UPLINKS.
+ * A connection takes as many streams as the backend lets it have; more requests open another one, up to SERVICE_UPLINKS
+ * besides those that accept no more streams.
  * A request that the backend has refused, or that it cannot have seen, is sent again if it has no body; the program sees
  * anything else as a connection that a backend has closed.
  */
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include "tls.h"
+
+enum { LAST = INT32_MAX - (1 << 20) }; /* more streams than can have been given to a connection, and have no number yet, follow it */
 
 /* Streams that a backend lets a connection have. */
 static uint32_t room_of(const struct service_h2 *h2)
@@ -46,18 +49,34 @@ static struct service_h2 *connect_uplink(struct service_lane *lane, uint32_t bac
     return NULL;
 }
 
+/* Whether a connection has hardly any numbers left for streams, which are never used again (RFC 9113, section 5.1.1): it takes no
+ * more, and ends after those that it has. */
+static bool worn_out(struct service_h2 *h2)
+{
+    if (nghttp2_session_get_next_stream_id(h2->session) < LAST)
+        return false;
+    h2->goaway = true;
+    nghttp2_submit_goaway(h2->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
+    service_lane_queue(service_lane_of(h2->peer), h2->self);
+    return true;
+}
+
 /* The connection for one more stream: that with the fewest. Null if there is none. */
 static struct service_h2 *choose(struct service_lane *lane, uint32_t backend)
 {
     struct service_h2 *found = NULL, *other;
-    uint32_t count = 0;
+    uint32_t count = 0, all = 0;
 
     if (atomic_load_explicit(&lane->worker->team->stopping, memory_order_relaxed))
         return NULL;
-    for (struct service_h2 *each = lane->uplinks[backend]; each; each = each->next, count++)
-        if (!each->goaway && !each->failed && !each->self->fault && (!found || each->active < found->active))
+    for (struct service_h2 *each = lane->uplinks[backend]; each; each = each->next, all++) {
+        if (each->goaway || each->failed || each->self->fault || worn_out(each))
+            continue;
+        count++;
+        if (!found || each->active < found->active)
             found = each;
-    if (count == SERVICE_UPLINKS || (found && found->active < room_of(found)))
+    }
+    if (count == SERVICE_UPLINKS || all == SERVICE_ALL_UPLINKS || (found && found->active < room_of(found)))
         return found;
     other = connect_uplink(lane, backend);
     return other ? other : found;
@@ -68,6 +87,7 @@ static void attach(struct service_h2_stream *stream)
 {
     stream->h2 = choose(stream->lane, stream->backend);
     if (!stream->h2) {
+        service_core_count(&stream->lane->core, SERVICE_H2_GIVEN_UP, 1);
         service_h2_break(stream);
         return;
     }
@@ -200,10 +220,15 @@ static bool pass(struct service_h2_stream *stream)
     return true;
 }
 
-void service_h2_run_pair(struct service_h2_stream *stream)
+void service_h2_run_pair(const struct service_h2 *h2, struct service_h2_stream *stream)
 {
     if (stream->fd < 0) {
         service_h2_free(stream);
+        return;
+    }
+    if (stream->h2 && stream->h2 != h2) { /* its request was sent again by another connection */
+        service_h2_ready(stream);
+        service_lane_queue(stream->lane, stream->h2->self);
         return;
     }
     if (stream->request && stream->deferred) {
@@ -214,13 +239,13 @@ void service_h2_run_pair(struct service_h2_stream *stream)
         pass(stream); /* a response of which all is here needs no connection any more */
         return;
     }
-    if (!stream->h2->goaway && read_request(stream)) {
+    if (!stream->h2 || stream->h2->goaway) { /* its connection has ended, or takes no more streams */
+        attach(stream);
+    } else if (read_request(stream)) {
         if (stream->h2->self->starved)
             service_h2_ready(stream);
         else if (!stream->request)
             stream->h2 = NULL;
-    } else if (stream->h2->goaway) {
-        attach(stream);
     } else {
         service_count(stream->h2->self, SERVICE_H2_UNASKED, 1);
         service_h2_break(stream);
@@ -271,12 +296,14 @@ bool service_h2_silent(struct service_instance *self)
 
     if (!h2->uplink || !limit || (h2->heard && !h2->active))
         return false;
+    if (since > limit) /* it ends now: it may not be queued */
+        return true;
     if (since > limit / 2 && h2->heard && !h2->pinged) {
         h2->pinged = true;
         nghttp2_submit_ping(h2->session, NGHTTP2_FLAG_NONE, NULL);
         service_lane_queue(service_lane_of(h2->peer), self);
     }
-    return since > limit;
+    return false;
 }
 
 /* The connection of a stream has ended. */
@@ -309,10 +336,8 @@ void service_h2_end_uplink(struct service_h2 *h2)
     for (struct service_h2_stream *stream = h2->ready; stream; stream = next) {
         next = stream->ready;
         stream->queued = false;
-        if (stream->h2 != h2) { /* its request was sent again by another connection */
-            service_h2_ready(stream);
-            service_lane_queue(lane, stream->h2->self);
-        }
+        if (stream->h2 != h2) /* its request was sent again by another connection */
+            service_h2_run_pair(h2, stream);
     }
     if (h2->session)
         nghttp2_session_del(h2->session);

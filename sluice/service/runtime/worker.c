@@ -55,6 +55,19 @@ const char *service_worker_make(struct service_worker *worker, const struct serv
     return wrong;
 }
 
+/* An instance that was put into the queue in its own turn, and has ended in it. */
+static void leave_queue(struct service_lane *lane, struct service_instance *instance)
+{
+    struct service_instance **link = &lane->queue;
+
+    while (*link != instance)
+        link = &(*link)->next;
+    *link = instance->next;
+    if (!*link)
+        lane->tail = link;
+    instance->queued = false;
+}
+
 /* A turn of the first instance in a lane's queue. */
 static void run_first(struct service_lane *lane)
 {
@@ -75,6 +88,8 @@ static void run_first(struct service_lane *lane)
         life = instance->h2 ? service_h2_turn(instance) : service_instance_turn(instance);
     switch (life) {
     case SERVICE_DEAD:
+        if (instance->queued)
+            leave_queue(lane, instance);
         if (instance->fault == SERVICE_BAD_MESSAGE && service_linger_begin(instance))
             service_lane_queue(lane, instance);
         else
@@ -84,7 +99,7 @@ static void run_first(struct service_lane *lane)
         service_lane_queue(lane, instance);
         break;
     case SERVICE_ASLEEP:
-        if (instance->starved) { /* in the queue's own link: it is in no queue now */
+        if (instance->starved && !instance->queued) { /* in the queue's own link: it is in no queue now */
             instance->queued = true;
             instance->next = lane->starved;
             lane->starved = instance;

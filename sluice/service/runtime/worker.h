@@ -85,7 +85,8 @@ struct service_idle {
 };
 
 enum {
-    SERVICE_UPLINKS = 8,        /* connections of HTTP/2 of a worker to a backend, of which the older ones have to end */
+    SERVICE_UPLINKS = 8,        /* connections of HTTP/2 of a worker to a backend that accept streams */
+    SERVICE_ALL_UPLINKS = 32,   /* the same with those that end after the streams that they have */
     SERVICE_MORE_UPLINKS = 64,  /* of a worker to all backends of a service, besides one for each; bounds.py has the same */
 };
 

@@ -28,6 +28,9 @@ struct service_tail {
     uint64_t allowed; /* bytes that it may still have */
 };
 
+/* Bytes of a body of HTTP whose length is not known before (--body). Weak, as parsers are used without the platform, too. */
+__attribute__((weak)) uint64_t service_body_most = (uint64_t)64 << 30;
+
 /* The place of a delimiter; `length` if it is not there. */
 static inline uint64_t service_find(const uint8_t *data, uint64_t length, const char *delimiter, uint64_t size)
 {

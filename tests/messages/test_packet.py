@@ -323,6 +323,23 @@ def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
         assert of["bytes:of packets"] == of["bytes"] + of["bytes:lost"] == 1129
 
 
+def test_a_message_that_begins_an_instance_counts_three_times() -> None:
+    flow: Any = Connectionless("frame")
+    flow.header = frame_hdr
+    flow.selector = [flow.header.kind]
+    flow.message = Length(1, bundled=True)
+    s = Stack("flows")
+    s.lower, s.frame = lower_parser(False), flow
+    s += (s.lower >> s.frame) + Pred(1)
+    with unoptimised():
+        made = compiled(s)
+    begin = -(-BUNDLE // 3)
+    packets = [packet(bytes(range(40))), packet(bytes(number % begin for number in range(40)))]
+    assert_same(made, packets, SETTINGS)
+    of = run_compiled(made, packets, SETTINGS)[1]["frame"]
+    assert (of["instances"], of["packets"], of["lost:bundle"]) == (begin, begin + BUNDLE, 2)
+
+
 def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
     """As many as the box's setting says, of all layers together; the others are lost and counted."""
     outer: Any = Connectionless("frame")

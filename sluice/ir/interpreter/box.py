@@ -55,7 +55,7 @@ WORK_MOST = 2048
 BUNDLE_MOST = 16
 """The same of messages that are bundled."""
 BUNDLE_MORE = 2
-"""As many of these does a message count more for each instance that it begins."""
+"""As many of these does a message count more for each instance that it begins, at most half of them in all."""
 
 
 @dataclass(slots=True)

@@ -61,7 +61,7 @@ struct sl_options {
     uint32_t records; /* layers that it passes besides at most if they are records; 0: as many as the stack says */
     uint32_t bundle;  /* messages that each cost as much as a packet (chunks of SCTP, packets of QUIC, frames of an
                        * aggregate) that are cut from one packet at most; 0: SL_BUNDLE. One that begins instances
-                       * counts for SL_BUNDLE_MORE more for each. */
+                       * counts for SL_BUNDLE_MORE more for each, at most for half of this number. */
 };
 
 /* SL_WORK: more than a packet of an Ethernet has bytes. Clients of QUIC scatter frames of padding of one byte each, hundreds

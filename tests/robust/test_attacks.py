@@ -103,7 +103,7 @@ def test_coalesced_quic_initials_beside_a_good_connection(tmp_path: Path) -> Non
         datagram = b"".join(initial(chance.randbytes(8)) for _ in range(25))
         packets.append(eth(ip4(udp(2000 + number % 50, 443, datagram), 17, bytes([10, 9, 9, 9]), bytes([10, 9, 9, 8]))))
     attacks = len(good.packets)
-    result = quic_run(packets, tmp_path, good.keylog)
+    result = quic_run(packets, tmp_path, good.keylog, 16)
     assert streams(result) == good.sent
     assert result.count("quic", "lost:bundle") == attacks
     result = quic_run(packets, tmp_path, good.keylog, 100)

@@ -355,7 +355,12 @@ def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
     with unoptimised():
         made = compiled(s)
     assert SETTINGS.bundle == BUNDLE and f"SL_BUNDLE = {BUNDLE}," in (RUNTIME / "driver/embed.h").read_text()
-    packets = [packet(bytes(2 * BUNDLE)), packet(bytes(2 * BUNDLE + 2)), packet(bytes(4 * BUNDLE + 1)), packet(bytes(4))]
+    packets = [
+        packet(bytes(2 * BUNDLE)),
+        packet(bytes(2 * BUNDLE + 2)),
+        packet(bytes(4 * BUNDLE + 1)),
+        packet(bytes(4)),
+    ]
     for most, lost in ((BUNDLE, 2), (1, 4), (3 * BUNDLE, 0)):
         settings = dataclasses.replace(SETTINGS, bundle=most)
         assert_same(made, packets, settings)

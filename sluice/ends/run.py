@@ -55,9 +55,7 @@ def run_in(
             space.hold()
             process.send_signal(number)
 
-    before: dict[signal.Signals, Any] = {
-        each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)
-    }
+    before: dict[signal.Signals, Any] = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
     if moves:
         signal.signal(signal.SIGUSR2, move)
         before[signal.SIGUSR2] = signal.SIG_IGN  # the namespace is still to be removed

@@ -335,8 +335,9 @@ def test_a_message_that_begins_an_instance_counts_three_times() -> None:
         made = compiled(s)
     begin = -(-BUNDLE // 3)
     packets = [packet(bytes(range(BUNDLE + 9))), packet(bytes(number % begin for number in range(BUNDLE + 9)))]
-    assert_same(made, packets, SETTINGS)
-    of = run_compiled(made, packets, SETTINGS)[1]["frame"]
+    settings = dataclasses.replace(SETTINGS, max_instances=BUNDLE)
+    assert_same(made, packets, settings)
+    of = run_compiled(made, packets, settings)[1]["frame"]
     assert (of["instances"], of["packets"], of["lost:bundle"]) == (begin, begin + BUNDLE, 2)
 
 

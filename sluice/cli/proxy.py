@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from sluice.cli.common.ends import add_space, is_address, outside_of, port_of
 from sluice.cli.common.errors import UsageError
+from sluice.cli.common.files import check_output
 from sluice.cli.common.options import add_command, count_from_1, number_between
 from sluice.cli.common.progress import busy
 from sluice.ends.build import build_proxy
@@ -63,6 +64,10 @@ def action(options: argparse.Namespace) -> int:
         if not colon or not is_address(address.strip("[]")):
             raise UsageError(f"--server {options.server}: write ADDRESS:PORT, as in 10.2.0.10:8080")
         server = address.strip("[]"), port_of("--server", number)
+    if options.save:
+        check_output(options.save)
+        if os.path.lexists(options.save):
+            raise UsageError(f"--save {options.save}: exists; connections are written to a new file: give another name")
     with busy("compiling"):
         program = build_proxy()
     command = [str(program), str(port), str(options.connections), str(options.idle)]

@@ -101,6 +101,7 @@ def add(commands: Any) -> None:
         ("access_log_buffer", "KiB of lines of the access log that a worker holds until they are written"),
         ("http2", "streams of a connection of HTTP/2 at once; 0: clients use HTTP/1.1 only"),
         ("http2_memory", "MiB of memory of HTTP/2"),
+        ("body", "MiB of a body of HTTP whose length is not known before"),
         ("backend_proxy", "version of the PROXY header that backends are sent, 1 or 2; 0: none"),
         ("handshake", "seconds in which a TLS handshake has to be done; 0: no limit"),
         ("handshakes", "TLS handshakes with clients at once; 0: any number"),

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Generator
 from types import FrameType
-from typing import IO
+from typing import IO, Any
 
 from sluice.ends.space import Space
 
@@ -49,13 +49,16 @@ def run_in(
             process.terminate()
 
     def move(number: int, frame: FrameType | None) -> None:
-        if process is not None:
+        nonlocal moves
+        if process is not None and moves:
+            moves = False  # a signal may come again, also while this one is handled
             space.hold()
             process.send_signal(number)
 
-    before = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
+    before: dict[signal.Signals, Any] = {each: signal.signal(each, stop) for each in (signal.SIGINT, signal.SIGTERM)}
     if moves:
-        before[signal.SIGUSR2] = signal.signal(signal.SIGUSR2, move)
+        signal.signal(signal.SIGUSR2, move)
+        before[signal.SIGUSR2] = signal.SIG_IGN  # the namespace is still to be removed
     output = subprocess.PIPE if pipe else None
     text = ""
     try:

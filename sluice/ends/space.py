@@ -56,6 +56,7 @@ class Space:
     held: bool = False
     """Whether packets to the port are dropped, as on their way, until `release`: connections that move are restored."""
     _made: bool = field(default=False, init=False)
+    _moves: bool = field(default=False, init=False)
 
     @property
     def interface(self) -> str:
@@ -133,12 +134,19 @@ class Space:
                 self._ip(family, "rule", "add", "iif", interface, "ipproto", "tcp", which, str(number), "lookup", TABLE)
 
     def hold(self) -> None:
-        """Drop packets of connections of the port: the kernel would answer those of one that has no socket now."""
-        self._hold("add")
+        """Drop packets of connections of the port, to the end: the kernel would answer those of one that has no socket
+        now.
+        """
+        self._moves = True
+        if not self.held:
+            self.held = True
+            self._hold("add")
 
     def release(self) -> None:
-        """The end of `hold`."""
-        self._hold("del")
+        """The end of `held`, unless connections move away already."""
+        if self.held and not self._moves:
+            self._hold("del")
+            self.held = False
 
     def _hold(self, what: str) -> None:
         for family in ("-4", "-6"):

@@ -18,7 +18,7 @@ HOLD = 1 << 24
 """The default of Settings.hold, in bytes."""
 WORK = 2048
 """The default of Settings.work: SL_WORK."""
-BUNDLE = 16
+BUNDLE = 128
 """The default of Settings.bundle: SL_BUNDLE."""
 DEPTH_LEAST = 16
 """The smallest value of Settings.depth but 0."""

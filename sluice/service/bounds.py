@@ -7,6 +7,8 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from sluice.service.grammar.plan import BODY
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -71,6 +73,8 @@ class Limits:
     """The interface that reports events: epoll or io_uring."""
     tls_memory: int = 256
     """MiB of memory of TLS, of all services of the process."""
+    body: int = BODY >> 20
+    """MiB of a body of HTTP whose length is not known before, for all services of the process."""
     http2_memory: int = 64
     """MiB of memory of HTTP/2, of all services of the process."""
 

@@ -19,7 +19,7 @@ Address = tuple[str, int]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 NETWORKS = 256
 """Networks whose PROXY headers count; runtime/prelude.c has the same number."""
-COMMON = ("workers", "slice", "events", "http2_memory", "tls_memory")
+COMMON = ("workers", "slice", "events", "body", "http2_memory", "tls_memory")
 """Limits of all services of a process."""
 
 

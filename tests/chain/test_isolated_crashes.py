@@ -161,7 +161,19 @@ static void put(struct sl_iso_entry entry) {
 }
 #define PUT(...) put((struct sl_iso_entry){.size = sizeof(struct sl_iso_entry), .frame = sl_iso_receiver.frame, \
                                            .current = 1, .place = sl_iso_receiver.here, __VA_ARGS__})
+static void put_apart(uint64_t time, uint32_t link_type) {
+    struct { struct sl_iso_entry entry; struct sl_iso_apart apart; uint8_t bytes[16]; } all = {
+        {.size = sizeof all, .action = SL_ISO_SEND_APART, .frame = sl_iso_receiver.frame, .current = 1,
+         .place = sl_iso_receiver.here, .length = sizeof all.apart + sizeof all.bytes},
+        {time, link_type, 0}, {0}};
+    struct sl_iso_log *log = sl_iso_receiver.log;
+    memcpy((uint8_t *)(log + 1) + log->used, &all, sizeof all);
+    log->used += sizeof all;
+}
 SLUICE_ON(tcp, packet) {
+    put_apart(0, 77);
+    if (sl_packet_number(event) == 1)
+        put_apart(UINT64_MAX, 1);   /* valid, but for its time */
     PUT(.action = SL_ISO_DROP, .place.length = 1000);
     PUT(.action = SL_ISO_DROP, .place.order = UINT64_MAX);
     PUT(.action = SL_ISO_DROP, .frame = 1000000);
@@ -194,8 +206,10 @@ def test_entries_of_a_log_that_make_no_sense_are_ignored_and_counted(folder: Pat
     for first, last in (("drops.c", "forges.c"), ("forges.c", "drops.c")):
         plan = checked(function(str(folder / first)) | function(str(folder / last)))
         came = run_isolated(plan, folder / "out.pcap")
-        assert came.reports["isolated_invalid"] == 9 * len(talk()) + 2
-        assert came.left == [packet for number, packet in enumerate(talk(), 1) if number % 3 and number != 7]
+        assert came.reports["isolated_invalid"] == 10 * len(talk()) + 2
+        assert bytes(16) in came.left
+        passed = [packet for number, packet in enumerate(talk(), 1) if number % 3 and number != 7]
+        assert [packet for packet in came.left if packet != bytes(16)] == passed
 
 
 LIES = """

@@ -103,3 +103,40 @@ def test_datagrams_of_others_are_refused() -> None:
     assert [message for _ in range(20) for message in relay.exchange(0.01)] == [b"message"]
     for one in (relay.socket, other, stranger.socket, reflected.socket, agent.socket):
         one.close()
+
+
+def test_repeated_datagrams_do_not_redirect_the_tunnel() -> None:
+    """Someone who reads datagrams sends them again from another address."""
+    relay, other, stranger = Tunnel(opened("127.0.0.1"), KEY, RELAY), opened("127.0.0.1"), opened("127.0.0.1")
+    agent = Tunnel(opened("127.0.0.1"), KEY, AGENT, other.getsockname())
+    agent.send(b"message")
+    agent.exchange(0)
+    data = other.recv(1 << 16)
+    for sender in (other, stranger):
+        sender.sendto(data, relay.socket.getsockname())
+        found = [message for _ in range(20) for message in relay.exchange(0.01)]
+        assert found == ([b"message"] if sender is other else [])
+        assert relay.other == other.getsockname()
+    for one in (relay.socket, agent.socket, other, stranger):
+        one.close()
+
+
+def test_a_tunnel_lasts() -> None:
+    """More datagrams than 32 bits number."""
+    relay = Tunnel(opened("127.0.0.1"), KEY, RELAY)
+    agent = Tunnel(opened("127.0.0.1"), KEY, AGENT, relay.socket.getsockname())
+    agent._number = (1 << 32) - 2  # pyright: ignore[reportPrivateUsage]
+    relay._expected = (1 << 32) - 1  # pyright: ignore[reportPrivateUsage]
+    found = list[bytes]()
+    for number in range(4):
+        agent.send(b"%d" % number)
+        agent.exchange(0)
+        found += relay.exchange(1)
+    assert found == [b"0", b"1", b"2", b"3"]
+    for _ in range(200):
+        agent.exchange(0.01)
+        if not agent.pending:
+            break
+    assert not agent.pending
+    relay.socket.close()
+    agent.socket.close()

@@ -228,6 +228,8 @@ def test_connections_move_to_another_proxy(wire: Routed, tmp_path: Path) -> None
             first.chain.stop()
             end.sendall(b"more")
             first.process.send_signal(signal.SIGUSR2)
+            time.sleep(0.01)
+            first.process.send_signal(signal.SIGUSR2)  # once is enough
             text, _ = first.process.communicate(timeout=PATIENCE)
             assert first.process.returncode == 0
             assert json.loads(text.splitlines()[-1])["saved"] == 1
@@ -326,6 +328,7 @@ SPACE = ("a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24")
         (("proxy", "a", "--inside", "10.0.0.1/24", "--outside", "b1", "--port", "80"), "write INTERFACE=ADDRESS"),
         (("proxy", "a", "--inside", "10.0.0.1/24", "--outside", "b1=10.0.0.2/24", "--port", "0"), "from 1 to 65535"),
         (("proxy", *SPACE, "--port", "80", "--server", "server:80"), "write ADDRESS:PORT"),
+        (("proxy", *SPACE, "--port", "80", "--save", __file__), "written to a new file"),
         (("endpoint", "a", "--inside", "10.0.0.1/24", "--run", "no-such x"), "there is no such command"),
         (("endpoint", "A b", "--inside", "10.0.0.1/24", "--run", "true"), "is no name"),
         (("endpoint", "ends-x", "--inside", "10.0.0.1.1/24", "--run", "true"), "addresses are given as"),

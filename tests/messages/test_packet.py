@@ -323,6 +323,24 @@ def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
         assert of["bytes:of packets"] == of["bytes"] + of["bytes:lost"] == 1129
 
 
+def test_a_message_that_begins_an_instance_counts_three_times() -> None:
+    flow: Any = Connectionless("frame")
+    flow.header = frame_hdr
+    flow.selector = [flow.header.kind]
+    flow.message = Length(1, bundled=True)
+    s = Stack("flows")
+    s.lower, s.frame = lower_parser(False), flow
+    s += (s.lower >> s.frame) + Pred(1)
+    with unoptimised():
+        made = compiled(s)
+    begin = -(-BUNDLE // 3)
+    packets = [packet(bytes(range(BUNDLE + 9))), packet(bytes(number % begin for number in range(BUNDLE + 9)))]
+    settings = dataclasses.replace(SETTINGS, max_instances=BUNDLE)
+    assert_same(made, packets, settings)
+    of = run_compiled(made, packets, settings)[1]["frame"]
+    assert (of["instances"], of["packets"], of["lost:bundle"]) == (begin, begin + BUNDLE, 2)
+
+
 def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
     """As many as the box's setting says, of all layers together; the others are lost and counted."""
     outer: Any = Connectionless("frame")
@@ -338,14 +356,19 @@ def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
     with unoptimised():
         made = compiled(s)
     assert SETTINGS.bundle == BUNDLE and f"SL_BUNDLE = {BUNDLE}," in (RUNTIME / "driver/embed.h").read_text()
-    packets = [packet(bytes(2 * BUNDLE)), packet(bytes(2 * BUNDLE + 2)), packet(bytes(101)), packet(bytes(4))]
-    for most, lost in ((BUNDLE, 2), (1, 4), (60, 0)):
+    packets = [
+        packet(bytes(2 * BUNDLE)),
+        packet(bytes(2 * BUNDLE + 2)),
+        packet(bytes(4 * BUNDLE + 1)),
+        packet(bytes(4)),
+    ]
+    for most, lost in ((BUNDLE, 2), (1, 4), (3 * BUNDLE, 0)):
         settings = dataclasses.replace(SETTINGS, bundle=most)
         assert_same(made, packets, settings)
         events, counters = run_compiled(made, packets, settings)
         of = counters["frame"]
         cut = [min(most, (len(one.data) - 2) // 2) for one in packets]
-        assert (of["packets"], of["lost:bundle"], of["lost:short"]) == (sum(cut), lost, most == 60)
+        assert (of["packets"], of["lost:bundle"], of["lost:short"]) == (sum(cut), lost, most == 3 * BUNDLE)
         assert counters["inner"]["packets"] == sum(cut) and "lost:bundle" not in counters["inner"]
         causes = [event[-1][-1] for event in events if event[1] == "lost"]
         assert causes.count(LOSS_CAUSES.index("bundle")) == lost

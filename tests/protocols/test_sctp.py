@@ -9,6 +9,7 @@ import itertools
 import json
 import random
 import struct
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -123,6 +124,15 @@ def test_messages_of_both_sides() -> None:
         (0, 3, 1, 0, b"three"),
     ]
     assert (heard.gaps, heard.lost, associations(heard)) == ([], [], 1)
+
+
+def test_messages_that_waited_for_a_chunk_let_those_after_it_pass() -> None:
+    """A retransmission is followed by new chunks in its packet, and begins ten messages, whose chunks came before."""
+    parts = [data(tsn, b"x", END if tsn % 2 else BEGIN, ssn=tsn // 2) for tsn in range(20)]
+    new = [data(20 + number, b"new", ssn=10 + number) for number in range(6)]
+    packets = [*handshake(), *map(packet, parts[1:]), packet(parts[0] + b"".join(new))]
+    heard = hear(packets, replace(SETTINGS, bundle=16))
+    assert heard.bodies == [b"xx"] * 10 + [b"new"] * 6 and heard.lost == []
 
 
 SENT = [

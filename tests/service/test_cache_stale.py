@@ -15,8 +15,9 @@ USED = "cache: responses from the cache that were not fresh: their backend faile
 TAG = 'ETag: "a"'
 
 
-@pytest.mark.parametrize("failure", ["status", "close", "half", "hang"])
-@pytest.mark.parametrize("validator", [True, False])
+@pytest.mark.parametrize(
+    ("failure", "validator"), [("status", True), ("status", False), ("close", True), ("half", False), ("hang", True)]
+)
 def test_a_stored_response_is_used_when_its_backend_fails(failure: str, validator: bool) -> None:
     fails = threading.Event()
 
@@ -53,31 +54,32 @@ def test_a_backend_that_cannot_be_connected_any_more() -> None:
     assert served.stop()[USED] == 2
 
 
-@pytest.mark.parametrize(
-    ("fields", "asked"),
-    [
-        (["Cache-Control: max-age=1"], {}),
-        (["Cache-Control: max-age=1, stale-if-error=60, must-revalidate"], {}),
-        (["Cache-Control: s-maxage=1, stale-if-error=60"], {}),
-        (["Cache-Control: no-cache, stale-if-error=60"], {}),
-        (["Cache-Control: max-age=1, stale-if-error=0"], {}),
-        (["Cache-Control: max-age=1, stale-if-error=60"], {"Cache_Control": "no-cache"}),
-        (["Cache-Control: max-age=1, stale-if-error=60"], {"Cache_Control": "max-age=3600"}),
-    ],
-)
-def test_when_a_response_that_is_not_fresh_is_never_used(fields: list[str], asked: dict[str, str]) -> None:
+NEVER_USED: list[tuple[list[str], dict[str, str]]] = [
+    (["Cache-Control: max-age=1"], {}),
+    (["Cache-Control: max-age=1, stale-if-error=60, must-revalidate"], {}),
+    (["Cache-Control: s-maxage=1, stale-if-error=60"], {}),
+    (["Cache-Control: no-cache, stale-if-error=60"], {}),
+    (["Cache-Control: max-age=1, stale-if-error=0"], {}),
+    (["Cache-Control: max-age=1, stale-if-error=60"], {"Cache_Control": "no-cache"}),
+    (["Cache-Control: max-age=1, stale-if-error=60"], {"Cache_Control": "max-age=3600"}),
+]
+"""What a response says of itself, and what a request asks."""
+
+
+def test_when_a_response_that_is_not_fresh_is_never_used() -> None:
     fails = threading.Event()
 
     def answer(request: Request) -> bytes:
         if fails.is_set():
             return response(b"bad", status="500 Internal Server Error")
-        return response(b"good", TAG, *fields)
+        return response(b"good", TAG, *NEVER_USED[int(request.uri[1:])][0])
 
     with cached(answer) as (_, served, client):
-        assert client.get("/").body == b"good"
+        assert {client.get(f"/{number}").body for number in range(len(NEVER_USED))} == {b"good"}
         fails.set()
         time.sleep(2.1)
-        assert client.get("/", "GET", None, **asked).status == 500
+        for number, (_, asked) in enumerate(NEVER_USED):
+            assert client.get(f"/{number}", "GET", None, **asked).status == 500, NEVER_USED[number]
         assert served.stop()[USED] == 0
 
 

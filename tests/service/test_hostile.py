@@ -101,7 +101,7 @@ CLIENTS: list[tuple[Callable[[socket.socket], object], str | None]] = [
 
 
 def test_hostile_clients_next_to_good_traffic() -> None:
-    limits = Limits(message_time=1, body_time=1, body_rate=1000, idle=3)
+    limits = Limits(message_time=1, body_time=1, body_rate=1000, idle=3, body=64)
     with named_server(give_name) as port, Served(WEB, [port], limits) as served:
         with good_traffic(served) as answered, contextlib.ExitStack() as stack:
             threads: list[threading.Thread] = []
@@ -192,7 +192,7 @@ def test_hostile_backends_next_to_good_traffic() -> None:
         with contextlib.suppress(ConnectionResetError):
             ask(served, name)
 
-    with named_server(answer) as port, Served(WEB, [port], Limits(timeout=2, down=0)) as served:
+    with named_server(answer) as port, Served(WEB, [port], Limits(timeout=2, down=0, body=64)) as served:
         with good_traffic(served) as answered:
             threads = [threading.Thread(target=quietly, args=(served, name), daemon=True) for name in BACKENDS]
             for each in threads:

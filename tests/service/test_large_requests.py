@@ -94,14 +94,23 @@ def test_a_client_that_stays_after_a_malformed_request_is_closed_soon() -> None:
         served.stop()
 
 
+@pytest.mark.parametrize("form", ["length", "chunks", "end"])
 @pytest.mark.parametrize("service", ["http_round_robin", "http_cache"])
-def test_a_body_of_more_than_64_mib_passes(service: str) -> None:
+def test_a_body_of_more_than_64_mib_passes(service: str, form: str) -> None:
     part, count = bytes(1 << 20), 70
 
     def one(end: socket.socket, _: bytes) -> None:
-        end.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % (len(part) * count))
+        fields = {
+            "length": b"Content-Length: %d\r\n" % (len(part) * count),
+            "chunks": b"Transfer-Encoding: chunked\r\n",
+        }
+        end.sendall(b"HTTP/1.1 200 OK\r\n" + fields.get(form, b"") + b"\r\n")
         for _number in range(count):
-            end.sendall(part)
+            end.sendall(b"%x\r\n%b\r\n" % (len(part), part) if form == "chunks" else part)
+        if form == "chunks":
+            end.sendall(b"0\r\n\r\n")
+        elif form == "end":
+            end.shutdown(socket.SHUT_WR)
 
     limits = Limits(cache=4) if service == "http_cache" else Limits()
     with origin(one) as port, Served(load_file(service), [port], limits) as served:

@@ -11,20 +11,23 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from sluice.chain.description import function
 from sluice.chain.hosts import tunnel
+from sluice.chain.hosts.agent import LogFile
 from sluice.chain.hosts.engine import CommandEngine, EngineError, RayEngine, find_engine
-from sluice.chain.hosts.relay import Hosts
+from sluice.chain.hosts.relay import Hosts, run_relay
 from sluice.chain.processes.controller import Controller
+from sluice.chain.processes.memory import Memory
+from sluice.chain.processes.program import isolate
 from sluice.state.embedded import find_server
 from sluice.state.location import Location
 from tests.live.veth import CLIENT, ROOT, Veth, why_not
 from tests.state.boxes import missing
-from tests.state.instances import Action, Ran, compiled, plan_of, run_ideal, run_instances
+from tests.state.instances import SETTINGS, Action, Ran, compiled, plan_of, run_ideal, run_instances
 from tests.state.traffic import mixed, write
 from tests.support.bounded import PATIENCE, killed_after
 from tests.support.unoptimised import unoptimised
@@ -159,6 +162,41 @@ def test_actors_of_ray_run_instances(packets: list[bytes], ideal: Ran, tmp_path:
     finally:
         cluster.shutdown()
     assert found.left == ideal.left and found.state == ideal.state and found.failure is None
+
+
+def test_the_log_of_an_agent_is_freed(tmp_path: Path) -> None:
+    """What was transmitted of it takes no room on the other host; what is written then is read, too."""
+    log, whole, found = LogFile(tmp_path), os.urandom(3 << 20), b""
+    os.write(log.file, whole[:-10])
+    while data := log.read():
+        found += data
+    os.write(log.file, whole[-10:])
+    assert found + log.read() == whole and log.read() == b""
+    assert os.fstat(log.file).st_blocks * 512 < 2 << 20 and not os.listdir(tmp_path)
+    os.close(log.file)
+
+
+def test_an_agent_may_remove_its_files(tmp_path: Path) -> None:
+    """A program that an engine started gets the time to end by itself."""
+    done = tmp_path / "done"
+    words = ("sh", "-c", f"cat > {tmp_path / 'task'}; sleep 0.2; touch {done}")
+    CommandEngine(words).start("nat#1", b"task").stop()
+    assert done.exists() and (tmp_path / "task").read_bytes() == b"task"
+
+
+def test_a_relay_never_returns_to_the_controller() -> None:
+    """An error that no one has thought of ends its process, which has forked from the controller."""
+    part = isolate(plan_of(NAT), {"nat": 2}, stores=True).parts[0]
+    memory = Memory(1)
+    child = os.fork()
+    if not child:
+        try:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+            run_relay(HERE, part, memory, SETTINGS, True, -1, (), cast(Any, None))
+        finally:
+            os._exit(99)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 70
+    memory.close()
 
 
 def test_engines_that_make_no_sense_are_refused() -> None:

@@ -19,6 +19,8 @@ from tests.state.instances import stack
 trojan = function("trojan", out="{rows}")
 chain = Chain(function("nat", inside="10.1.0.0/16") >> trojan, stack=stack(), name="instances")
 """
+ENGINE = ("--engine", "command:env")
+
 Captured = pytest.CaptureFixture[str]
 
 
@@ -84,6 +86,7 @@ def test_the_plan_says_how_traffic_is_divided(chain: str, capture: str, capsys: 
         (["--isolate", "--store", "embedded", "--instances", "nat=2", "--partition", "nat=src"], "cannot be divided"),
         (["--isolate", "--store", "embedded", "--check-equivalence", "--instances", "nat=2"], "by -w"),
         (["--isolate", "--instances", "nat=many"], "no number of instances"),
+        (["--isolate", "--store", "valkey://127.0.0.1:1", *ENGINE, "--tunnel", "0.0.0.0"], "means all addresses"),
     ],
 )
 def test_what_makes_no_sense_is_refused(

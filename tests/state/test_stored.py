@@ -324,3 +324,27 @@ def test_state_that_is_too_large_is_refused(tmp_path: Path, store: Location, pac
     found = run_instances(chain, packets[:200], tmp_path, store)
     assert "too large to be stored" in (found.failure or "") and found.reports["state_refused"] > 0
     assert os.path.exists(path)
+
+
+def test_state_without_room_is_counted(tmp_path: Path, store: Location) -> None:
+    """Two instances have the beginnings of 24 messages within their bounds, and then one of them gets all: where its
+    bound is reached, a loss of `zero` is counted, and it has the state of the others.
+    """
+    frames: list[bytes] = []
+    clients: list[Host] = []
+    for n in range(24):
+        a, b = Host(address(INSIDE, 50 + n), 3000 + n, 1000), Host(address(OUTSIDE, 9), 53, 9000)
+        a.peer, b.peer = b, a
+        frames += [*handshake(a, b), a.data(struct.pack(">H", 1000) + bytes(398))]
+        clients.append(a)
+    frames += [eth(ip4(udp(1, 2, b"x"), 17, A4, A4))] * (4 * BURST - len(frames))
+    frames += [client.data(bytes(10)) for client in clients]
+    plan = plan_of(function("dnslog", memory=20 * 512, out=str(tmp_path / "rows")), stack())
+    with unoptimised():
+        chain = compiled(plan, {"dnslog": 2})
+
+    def gather(controller: Controller) -> None:
+        assert controller.instances.assign("dnslog", dict.fromkeys(range(1024), 1)) > 0
+
+    found = run_instances(chain, frames, tmp_path, store, {3: gather})
+    assert found.failure is None and 0 < found.reports["state_refused"] < 12

@@ -37,6 +37,11 @@ DRAIN = 5.0
 _PART = MESSAGE_MOST - 1
 _LENGTH = 8
 TASK_MOST = 1 << 28
+_FREED = 1 << 20
+"""Bytes of the log that are freed at once."""
+_PUNCH = 3  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+_libc = ctypes.CDLL(None)
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,23 @@ def read_task(source: BinaryIO) -> Task:
     return task
 
 
+class LogFile:
+    """The write-ahead log of the process, a file without a name. What was read of it is freed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = os.open(folder / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        (folder / "log").unlink()
+        self._at = self._freed = 0
+
+    def read(self) -> bytes:
+        """What comes next, as much as a message has; nothing if there is no more now."""
+        data = os.pread(self.file, _PART, self._at)
+        self._at += len(data)
+        if self._at - self._freed >= _FREED and _libc.fallocate(self.file, _PUNCH, 0, self._at) == 0:
+            self._freed = self._at
+        return data
+
+
 class Agent:
     """Mirrors the memory of an instance, whose process it starts."""
 
@@ -87,8 +109,7 @@ class Agent:
         self.tunnel = Tunnel(opened("::" if ":" in task.relay[0] else "0.0.0.0"), task.key, AGENT, task.relay)
         self._returned = Returned(self.memory, self.number, self.tunnel.send)
         self._regions = [(region.at, region.at + region.size) for region in self.memory.regions]
-        self._log = os.open(folder / "log", os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        self._log_at = 0
+        self._log = LogFile(folder)
         library = folder / Path(str(_compiled(task.part).compiled.path)).name
         library.write_bytes(task.library)
         self._part = _with_library(task.part, library)
@@ -133,9 +154,8 @@ class Agent:
     def _give(self) -> bool:
         """Send what the process has written: its log before what counts as acknowledged by the store."""
         found = False
-        while data := os.pread(self._log, _PART, self._log_at):
+        while data := self._log.read():
             self.tunnel.send(LOG + data)
-            self._log_at += len(data)
             found = True
         while self._result >= 0 and select.select([self._result], [], [], 0)[0]:
             data = os.read(self._result, _PART)
@@ -159,7 +179,7 @@ class Agent:
         part, task = self._part, self.task
         unlimited = ("control groups",) if part.memory or part.cpu else ()
         limits = Limits(part.number, part.memory, False, part.shares, True, (), unlimited)
-        store = task.store.with_log(self._log)
+        store = task.store.with_log(self._log.file)
         others = [self._result, self.tunnel.socket.fileno()]
         run_part(part, self.memory, task.settings, task.forwards, limits, write_end, others, store)
 

@@ -21,6 +21,8 @@ from sluice.chain.processes.limits import end_with_controller
 
 PROGRAM = ("-m", "sluice.chain.hosts")
 """The program of an agent, for the interpreter of Python on its host."""
+_PATIENCE = 1.0
+"""Seconds in which a program ends by itself when its input is closed; then by SIGTERM."""
 
 
 class EngineError(Exception):
@@ -63,11 +65,11 @@ class _Child:
         if self.process.stdin is not None:
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
-        self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(1.0)
-            return
-        self.process.kill()
+        for end in (self.process.terminate, self.process.kill):  # an agent removes its files when its input is closed
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(_PATIENCE)
+                return
+            end()
         self.process.wait()
 
 

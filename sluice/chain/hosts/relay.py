@@ -11,6 +11,7 @@ import os
 import secrets
 import signal
 import sys
+import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,8 +66,11 @@ def run_relay(
     except (OSError, EngineError) as error:
         print(f"sluice: '{part.label}' on another host: {error}", file=sys.stderr, flush=True)
         code = -signal.SIGKILL
+    except BaseException as error:  # it must not return to what the controller does
+        traceback.print_exception(error)
+        code = _FAILED
     sys.stderr.flush()
-    if code < 0:
+    if -code in signal.valid_signals():
         signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), -code)
     os._exit(code if 0 <= code < 256 else _FAILED)

@@ -36,7 +36,7 @@ _RECEIVED = 256
 """Datagrams that are received before others are sent."""
 _BUFFER = 4 << 20
 _MAC = 16
-_HEAD = struct.Struct("<II")
+_HEAD = struct.Struct("<QQ")
 _LENGTH = struct.Struct("<H")
 RELAY, AGENT = b"relay", b"agent"
 """The two ends: what one sends is not taken for what the other does."""
@@ -44,7 +44,9 @@ RELAY, AGENT = b"relay", b"agent"
 
 @dataclass
 class Tunnel:
-    """One end. other: the address of the other one; None: that of the first one that proves to know the key."""
+    """One end. other: the address of the other one, from which its last message came; None: that of the first one that
+    proves to know the key.
+    """
 
     socket: socket.socket
     key: bytes
@@ -116,16 +118,18 @@ class Tunnel:
             return
         self.figures["received"] += 1
         self.arrived = time.monotonic()
-        self.other = sender
         number, acknowledged = _HEAD.unpack_from(body)
         while self._flight and self._flight[0][0] <= acknowledged:
             self._flight.popleft()
             self._progress, self._timeout = self.arrived, _FIRST
+        first = self._expected <= number < self._expected + WINDOW and number not in self._early
+        if first or self.other is None:  # one that is repeated may be from someone who has only read it
+            self.other = sender
         if not number:
             return
         self._acknowledge = True
-        if self._expected <= number < self._expected + WINDOW:
-            self._early.setdefault(number, body[_HEAD.size :])
+        if first:
+            self._early[number] = body[_HEAD.size :]
         while (found := self._early.pop(self._expected, None)) is not None:
             self._expected += 1
             at = 0

@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from ipaddress import ip_address
 from typing import Any
 
 from sluice.chain.hosts.engine import EngineError, find_engine
@@ -123,6 +124,15 @@ def check_instances(options: argparse.Namespace) -> None:
         )
     if options.engine is not None and (options.store.kind != "server" or options.store.path):
         raise UsageError("--engine: other hosts need a store that they reach: --store valkey://HOST:PORT")
+    if options.tunnel is not None and _is_every_address(options.tunnel):
+        raise UsageError(f"--tunnel {options.tunnel}: means all addresses of a host: give the one that others reach")
+
+
+def _is_every_address(text: str) -> bool:
+    """Whether it is 0.0.0.0 or ::, to which the packets of another host do not lead here."""
+    with contextlib.suppress(ValueError):
+        return ip_address(text).is_unspecified
+    return False
 
 
 def hosts_of(chain: IsolatedChain, options: argparse.Namespace) -> Hosts | None:

@@ -119,6 +119,8 @@ def checked_limits(values: dict[str, Any]) -> Limits:
         raise UsageError(f"--buffer-size {limits.buffer_size}: at least 16384 bytes with --http2")
     if not 1 <= limits.http2_memory <= 1 << 20:
         raise UsageError(f"--http2-memory {limits.http2_memory}: from 1 to {1 << 20} MiB")
+    if not 1 <= limits.body <= 1 << 30:
+        raise UsageError(f"--body {limits.body}: from 1 to {1 << 30} MiB")
     if limits.backend_proxy > 2:
         raise UsageError(f"--backend-proxy {limits.backend_proxy}: version 1 or 2, or 0 for none")
     if limits.keep > 4096:

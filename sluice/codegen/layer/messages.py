@@ -55,14 +55,19 @@ def _of_packets(w: LayerWriter) -> list[str]:
 
 
 def _delivered(w: LayerWriter) -> list[str]:
-    """Statements that deliver a message of a packet."""
+    """Statements that deliver a message of a packet.
+
+    Instances that it begins count, but for at most half of the bound: data that others left waiting for it may have begun
+    most of them, and the messages after it are not lost for that.
+    """
     deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
     if not w.layer.bundled:
         return [deliver]
     return [
         "const uint64_t created = box->base.created;",
         deliver,
-        "box->base.bundled += SL_BUNDLE_MORE * (uint32_t)(box->base.created - created);",
+        "const uint64_t more = SL_BUNDLE_MORE * (box->base.created - created);",
+        "box->base.bundled += (uint32_t)sl_min(more, box->base.bundle_most / 2);",
     ]
 
 

@@ -99,7 +99,7 @@ static inline void ftp_connection_secured(struct ftp_connection *connection) {
 /* --- data connections --- */
 
 /* The transfer whose data connection this is; NULL: it is none. */
-static inline struct ftp_transfer *ftp_connection_transfer(const struct ftp_transfers *transfers, struct ftp_connection *connection,
+static inline struct ftp_transfer *ftp_connection_transfer(struct ftp_transfers *transfers, struct ftp_connection *connection,
                                                            const struct sl_event *event) {
     if (!connection->searched && !connection->data && !connection->session)
         ftp_connection_created(transfers, connection, event);   /* the announcement may have been delivered since */

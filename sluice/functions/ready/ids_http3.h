@@ -98,7 +98,8 @@ static const struct http3_owner ids_3_owner = {ids_3_known, ids_3_begin, ids_3_f
 /* --- sessions, by http3_quic.h --- */
 
 static bool ids_3_session_begin(struct sl_box *box, struct http3_session *session) {
-    return session->http.user = ids_http_open(box, NULL, false);   /* for its box, and the packet that is processed */
+    session->http.user = ids_http_open(box, NULL, false);   /* for its box, and the packet that is processed */
+    return session->http.user != NULL;
 }
 
 static void ids_3_no_memory(struct sl_box *box) { SLUICE_COUNTER_OF(box, ids_no_room)++; }

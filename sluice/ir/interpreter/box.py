@@ -52,10 +52,10 @@ class LayerState:
 
 WORK_MOST = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
-BUNDLE_MOST = 16
+BUNDLE_MOST = 128
 """The same of messages that are bundled."""
 BUNDLE_MORE = 2
-"""As many of these does a message count more for each instance that it begins."""
+"""As many of these does a message count more for each instance that it begins, at most half of them in all."""
 
 
 @dataclass(slots=True)

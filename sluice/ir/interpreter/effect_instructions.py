@@ -105,7 +105,7 @@ def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
     def deliver(unit: Bytes) -> None:
         created = box.created
         taker.deliver(unit)
-        box.bundled += BUNDLE_MORE * (box.created - created)
+        box.bundled += min(BUNDLE_MORE * (box.created - created), box.bundle_most // 2)
 
     return dataclasses.replace(taker, deliver=deliver)
 

@@ -59,16 +59,17 @@ struct sl_options {
     uint32_t depth;   /* layers that one packet passes at most; 0: as many as the stack says. Numbers below
                        * SL_DEPTH_LEAST count as that: the fast path does not test it. */
     uint32_t records; /* layers that it passes besides at most if they are records; 0: as many as the stack says */
-    uint32_t bundle;  /* messages that each cost as much as a packet (chunks of SCTP, packets of QUIC, frames of an
-                       * aggregate) that are cut from one packet at most; 0: SL_BUNDLE. One that begins instances
-                       * counts for SL_BUNDLE_MORE more for each. */
+    uint32_t bundle;  /* messages that each cost as much as a packet (chunks of SCTP, packets of QUIC) that are cut
+                       * from one packet at most; 0: SL_BUNDLE. One that begins instances counts for SL_BUNDLE_MORE
+                       * more for each, at most for half of this number. */
 };
 
 /* SL_WORK: more than a packet of an Ethernet has bytes. Clients of QUIC scatter frames of padding of one byte each, hundreds
  * in a packet, among those with the first bytes of a handshake. Only longer packets, such as datagrams in fragments, reach
- * this number. */
+ * this number. SL_BUNDLE: more chunks of data in order than a packet of SCTP of an Ethernet has; what a function does not
+ * see of a connection, an attacker hides there. */
 enum { SL_OPTIONS_VERSION = 1 };   /* it rises when a member means something else */
-enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048, SL_BUNDLE = 16, SL_BUNDLE_MORE = 2, SL_DEPTH_LEAST = 16 };
+enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048, SL_BUNDLE = 128, SL_BUNDLE_MORE = 2, SL_DEPTH_LEAST = 16 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */
 struct sl_event_info {

@@ -113,6 +113,10 @@ static inline uint8_t *sl_edit_queue(struct sl_box *box, const struct sl_frame *
 /* Sends a whole packet that is not about the current one, with the time, the link type and the port of `frame`. back: as
  * above. False without room. */
 static inline bool sl_send_apart(struct sl_box *box, const struct sl_frame *frame, const void *bytes, uint32_t length, bool back) {
+    if (length > SL_SENT_BYTES) {
+        box->output.not_sent++;
+        return false;
+    }
     return sl_edit_queue(box, frame, bytes, length, NULL, 0, back, true) != NULL;
 }
 

@@ -80,7 +80,24 @@ static inline void sl_iso_collect(const struct sl_iso *iso, uint32_t function, u
     }
 }
 
-static inline void sl_iso_apply(struct sl_box *box, const struct sl_iso_decision *decision) {
+/* Sends a packet that a function has sent apart. One of another link type than the packets here would end an output file. */
+static inline void sl_iso_send_apart(struct sl_box *box, const struct sl_iso_slot *slot, const struct sl_iso_decision *decision) {
+    struct sl_iso_apart apart;
+    memcpy(&apart, decision->bytes, sizeof apart);
+    bool known = apart.link_type == box->output.link_type;
+    for (uint32_t i = 0; !known && i < slot->packets; i++)
+        known = apart.link_type == slot->frames[i].link_type;
+    if (!known) {
+        sl_iso_sender.iso->stack->invalid++;
+        return;
+    }
+    const struct sl_frame frame = {.time = sl_min(apart.time, box->now), .link_type = (uint16_t)apart.link_type,
+                                   .port = (uint16_t)apart.port};
+    (sl_send_apart)(box, &frame, decision->bytes + sizeof apart, decision->entry.length - (uint32_t)sizeof apart,
+                    decision->entry.at != 0);
+}
+
+static inline void sl_iso_apply(struct sl_box *box, const struct sl_iso_slot *slot, const struct sl_iso_decision *decision) {
     const struct sl_iso_entry *entry = &decision->entry;
     uint64_t function = (uint64_t)1 << decision->function;
     switch (entry->action) {
@@ -100,13 +117,9 @@ static inline void sl_iso_apply(struct sl_box *box, const struct sl_iso_decision
     case SL_ISO_SEND:
         (sl_send_to)(box, decision->bytes, entry->length, entry->at != 0);
         break;
-    case SL_ISO_SEND_APART: {
-        struct sl_iso_apart apart;
-        memcpy(&apart, decision->bytes, sizeof apart);
-        const struct sl_frame frame = {.time = apart.time, .link_type = apart.link_type, .port = apart.port};
-        (sl_send_apart)(box, &frame, decision->bytes + sizeof apart, entry->length - (uint32_t)sizeof apart, entry->at != 0);
+    case SL_ISO_SEND_APART:
+        sl_iso_send_apart(box, slot, decision);
         break;
-    }
     }
 }
 
@@ -183,7 +196,7 @@ static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *s
                 next++;
             if (frame && !of && next < all->count && all->at[next].entry.frame == frame) {
                 box->frame = NULL;   /* the stack ended another instance while it processed the packet */
-                sl_iso_apply(box, decision);
+                sl_iso_apply(box, slot, decision);
                 continue;
             }
             if (of != frame) {
@@ -192,7 +205,7 @@ static inline void sl_iso_decide(struct sl_box *box, const struct sl_iso_slot *s
                 frame = of;
             }
             sl_iso_at_packet(box, slot, of, decision->entry.current != 0);
-            sl_iso_apply(box, decision);
+            sl_iso_apply(box, slot, decision);
         }
         if (frame && frames)
             sl_output_packet(box, &frames[frame - 1]);

@@ -183,6 +183,18 @@ static inline bool sl_iso_restore(struct sl_iso_record *record, size_t size) {
     if (!event.instance)
         return false;
     sl_iso_own()->flows += !known;
+    struct sl_stored stored = {.at = (uint8_t *)record + head, .size = size - head, .reads = true};
+    if (stored.size && receiver->program->stored)
+        receiver->program->stored(box, record->owner, event.instance, &stored);
+    if (stored.failed) {   /* also where this instance has no room for it: then it is that of a new flow */
+        box->shared->refused++;
+        if (receiver->program->recovered)
+            (sl_fail)(box, "state", "that of a connection cannot be read, or there is no room for it");
+        sl_mirror_end(mirrors, box, record->slot);
+        event.instance = sl_mirror_update(mirrors, box, owner, message, &known);
+        if (!event.instance)
+            return false;
+    }
     const uint64_t *at = record->rest + words + owner->fields;
     for (uint32_t i = 0; i < receiver->program->timers; i++) {
         struct sl_timer *timer = sl_event_timer(&event, i);
@@ -190,11 +202,6 @@ static inline bool sl_iso_restore(struct sl_iso_record *record, size_t size) {
             !sl_timer_set(box, timer, (struct sl_timer_entry){at[i], record->number, record->slot, record->owner, (uint16_t)i}))
             return false;
     }
-    struct sl_stored stored = {.at = (uint8_t *)record + head, .size = size - head, .reads = true};
-    if (stored.size && receiver->program->stored)
-        receiver->program->stored(box, record->owner, event.instance, &stored);
-    if (stored.failed)
-        return false;
     mirrors->record[record->slot].number = record->number;
     mirrors->record[record->slot].digest = sl_iso_digest(record, size);
     return true;
@@ -226,7 +233,7 @@ SL_COLD void sl_iso_load_flows(struct sl_store *store, const uint8_t *parts) {
         for (at++; at + 1 < end && size < sizeof *record && read; at += 2) {
             int high = sl_iso_hex(at[0]), low = sl_iso_hex(at[1]);
             read = high >= 0 && low >= 0;
-            ((uint8_t *)record)[size++] = (uint8_t)(high << 4 | (low & 15));
+            ((uint8_t *)record)[size++] = (uint8_t)((high & 15) << 4 | (low & 15));
         }
         read = read && at == end && sl_iso_restore(record, size);
     }

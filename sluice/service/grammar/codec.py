@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluice.service.grammar import scan
-from sluice.service.grammar.plan import FRAMINGS, LIMIT, Item, Plan
+from sluice.service.grammar.plan import BODY, FRAMINGS, Item, Plan
 from sluice.service.grammar.scan import EndError, MalformedError
 from sluice.service.grammar.tree import Value
 
@@ -139,7 +139,7 @@ def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
         found.open = True
         end = len(data)
     elif kind:
-        end = scan.parts(scan.Tail(kind, min(limit, LIMIT)), data, end)
+        end = scan.parts(scan.Tail(kind, BODY if FRAMINGS[item.framing].kind == "http" else limit), data, end)
     if end > len(data):
         raise EndError
     found.values[item.name] = data[at:end]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from sluice.service.grammar.plan import FRAMINGS, LIMIT, Item, Plan, text_of
+from sluice.service.grammar.plan import FRAMINGS, Item, Plan, text_of
 from sluice.service.grammar.tree import Value
 
 _FUNCTIONS = {
@@ -256,14 +256,13 @@ class Parser:
     def tail(self, item: Item) -> None:
         """The last item: its parts, as far as they are there."""
         framing = FRAMINGS[item.framing]
-        kind = framing.kind if framing.kind != "http" else "SERVICE_NO_TAIL"
-        self.put(
-            f"tail = (struct service_tail){{.kind = {kind}, .left = 1, .allowed = {min(self.plan.limit, LIMIT)}}};"
-        )
+        is_http = framing.kind == "http"
+        kind, allowed = ("SERVICE_NO_TAIL", "service_body_most") if is_http else (framing.kind, self.plan.limit)
+        self.put(f"tail = (struct service_tail){{.kind = {kind}, .left = 1, .allowed = {allowed}}};")
         used = self.wants(item) or item.name in self.needed
         if used:
             self.put("begin = at;")
-        if framing.kind == "http":
+        if is_http:
             answer = item.framing == "http_response"
             empty = "service_bodiless(t_status, note)" if answer else "false"
             self.put(f"if (!service_framing(t_headers, {str(answer).lower()}, {empty}, &tail, &end))")

@@ -17,6 +17,8 @@ from sluice.service.lang.errors import ServiceError, suggest
 LIMIT = 64 << 20
 """Bytes of a message, unless the grammar gives another %limit."""
 LARGEST_LIMIT = 1 << 50
+BODY = 64 << 30
+"""Bytes of a body of HTTP whose length is not known before; service_body_most of runtime/text.h."""
 
 
 TEXT_KINDS = ("bytes", "until", "headers", "tail", "text")

@@ -132,7 +132,7 @@ static bool begin(struct service_channel *c, struct service_cached *s)
     if (found == SERVICE_MORE)
         return c->out->end < pool->size;
     s->drops = false;
-    s->tail = (struct service_tail){.left = 1, .allowed = UINT64_MAX};
+    s->tail = (struct service_tail){.left = 1, .allowed = SERVICE_UNBOUNDED};
     if (found == SERVICE_MALFORMED || !service_framing(headers, false, false, &s->tail, &body))
         return false;
     service_read_wish(line, headers, &wish);

@@ -106,7 +106,7 @@ static void garble(struct service_channel *c, struct service_cached *s)
     service_cache_forget(c, s, false);
     s->phase = SERVICE_CACHE_BODY;
     s->left = 0;
-    s->rest = (struct service_tail){.kind = SERVICE_TO_THE_END, .allowed = UINT64_MAX};
+    s->rest = (struct service_tail){.kind = SERVICE_TO_THE_END, .allowed = SERVICE_UNBOUNDED};
 }
 
 /* The bytes in `raw` that do not belong to the response which has ended. No more was due. */
@@ -129,7 +129,7 @@ bool service_cache_read_head(struct service_channel *c, struct service_cached *s
     if (found == SERVICE_MORE && s->raw->end - s->raw->start < capacity)
         return false;
     status = service_word(line, 1);
-    s->rest = (struct service_tail){.left = 1, .allowed = UINT64_MAX};
+    s->rest = (struct service_tail){.left = 1, .allowed = SERVICE_UNBOUNDED};
     empty = service_bodiless(status, s->head_only);
     if (found != SERVICE_READY || status.length != 3 || !service_framing(headers, true, empty, &s->rest, &s->left)) {
         garble(c, s);

@@ -73,7 +73,7 @@ static bool answer(struct service_channel *c, struct service_reader *reader)
         return false;
     line = (struct service_text){all.at, (uint32_t)size - 2};
     headers = (struct service_text){all.at + size, (uint32_t)block};
-    reader->tail = (struct service_tail){.left = 1, .allowed = UINT64_MAX};
+    reader->tail = (struct service_tail){.left = 1, .allowed = SERVICE_UNBOUNDED};
     if (!service_framing(headers, false, false, &reader->tail, &reader->skip))
         return false;
     service_folder_answer(service_folder_of(c), reader, line, headers);

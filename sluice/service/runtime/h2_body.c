@@ -156,7 +156,7 @@ static bool next_part(struct service_h2_stream *stream, bool *bad)
         return false;
     if (state == 0 && stream->tail.kind == SERVICE_CHUNKS)
         line = service_line(held->bytes + held->start, service_buffer_held(held));
-    stream->tail.allowed = UINT64_MAX; /* of each part: there may be any number */
+    stream->tail.allowed = SERVICE_UNBOUNDED; /* of each part: there may be any number */
     switch (service_next_part(&stream->tail, held->bytes + held->start, service_buffer_held(held), &take, &need)) {
     case SERVICE_MALFORMED:
         *bad = true;

@@ -20,6 +20,8 @@
  *
  * --http2 STREAMS: clients may use HTTP/2, with so many streams of a connection at once; --http2-memory (MiB, of all).
  *
+ * --body MIB: of a body of HTTP whose length is not known before, of all services.
+ *
  * On SIGUSR1 another process accepts from these sockets: this one accepts only waiting ones, prints `draining`, and
  * ends when its connections have ended, or after --drain seconds.
  * Prints `metrics ADDRESS PORT`, if it answers requests of them, `ready ADDRESS PORT` for each service when it accepts

@@ -165,6 +165,8 @@ static const char *read_common(const char *option, const char *value, struct ser
         return service_tls_memory(number << 20);
     else if (strcmp(option, "--http2-memory") == 0 && number >= 1 && number <= 1 << 20)
         return service_h2_memory(number << 20);
+    else if (strcmp(option, "--body") == 0 && number >= 1 && number <= 1 << 30)
+        service_body_most = number << 20;
     else if (strcmp(option, "--by-item") == 0 && number <= 1)
         options->by_item = number;
     else if (strcmp(option, "--drain") == 0)

@@ -20,13 +20,19 @@ enum service_tail_kind {
     SERVICE_BULKS,   /* the items of such an array */
 };
 
-/* The missing rest of a message after the bytes whose end is known. */
-struct service_tail {
-    uint8_t kind;    /* enum service_tail_kind */
-    uint8_t state;   /* 1: a line end is due; 2: trailers */
-    uint32_t left;   /* RESP: values that are missing */
-    uint64_t allowed; /* bytes that it may still have */
+/* The missing rest of a message after the bytes whose end is known. Each channel has one: an idle connection of a service
+ * has less than a kilobyte. */
+struct __attribute__((packed, aligned(4))) service_tail {
+    uint64_t allowed : 56; /* bytes that it may still have */
+    uint64_t kind : 4;     /* enum service_tail_kind */
+    uint64_t state : 4;    /* 1: a line end is due; 2: trailers */
+    uint32_t left;         /* RESP: values that are missing */
 };
+
+#define SERVICE_UNBOUNDED (((uint64_t)1 << 56) - 1) /* any number of bytes is allowed */
+
+/* Bytes of a body of HTTP whose length is not known before (--body). Weak, as parsers are used without the platform, too. */
+__attribute__((weak)) uint64_t service_body_most = (uint64_t)64 << 30;
 
 /* The place of a delimiter; `length` if it is not there. */
 static inline uint64_t service_find(const uint8_t *data, uint64_t length, const char *delimiter, uint64_t size)

@@ -13,5 +13,6 @@ TABLES = [
             "reserved": NotShown("tshark does not show reserved bits"),
             "sequence": "mp.seq",
         },
-    )
+    ),
+    Table("multilink_fragment", (), {}),
 ]

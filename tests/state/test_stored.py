@@ -250,6 +250,27 @@ def test_state_outlives_its_process(
     assert rows(tmp_path / "rows") == ideal
 
 
+def test_a_long_field_of_a_mail_outlives_its_process(tmp_path: Path, store: Location) -> None:
+    """With the end of its line, it has a byte more than its bound."""
+    ends = address(INSIDE, 1), 7001, 25
+    before = [*MAIL[:9], (True, b"Subject: "), *(8 * [(True, b"x" * 1200)]), (True, b"\r\n")]
+    frames = dialogue(*ends, *before, *MAIL[9:])
+    begun = 3 + len(dialogue(*ends, *before)) - len(dialogue(*ends))
+    filler = [eth(ip4(udp(1, 2, b"x"), 17, A4, A4))] * (-begun % BURST)
+    packets = [*frames[:begun], *filler, *frames[begun:]]
+
+    def kill_both(controller: Controller) -> None:
+        kill_all("")(controller)
+        kill_all("#1")(controller)
+
+    with unoptimised():
+        run_ideal(plan_of(logs(tmp_path / "ideal"), stack()), packets, tmp_path / "one")
+    (tmp_path / "found").mkdir()
+    found = ran(packets, tmp_path / "found", store, {-(-begun // BURST): kill_both})
+    assert found.failure is None and found.reports["smtplog.crashes"] and not found.reports.get("state_refused")
+    assert rows(tmp_path / "found" / "rows") == rows(tmp_path / "ideal")
+
+
 # --- connections that are spliced ---
 
 

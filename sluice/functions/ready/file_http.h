@@ -98,7 +98,7 @@ static inline bool file_http_upgrade(struct file_http *http) {
         return false;
     if (http->first)
         file_name(&stream->path, http->first->path, http->first->length);
-    stream->part[0].headed = stream->part[0].over = true;
+    stream->part[0].begun = stream->part[0].headed = stream->part[0].over = true;
     for (unsigned i = 0; i < 2; i++)
         if (http->side[i].response)
             http->side[i].state = HTTP_FRAMES;

@@ -46,6 +46,9 @@ static inline void file_2_headers(struct http2_side *side, uint32_t number, bool
     unsigned from = file_2_side(http, side);
     http->promising[from] = promised;
     http->current[from] = file_2_stream(http, number, promised || !side->response);
+    struct file_part *part = file_2_part(side);
+    if (part)
+        part->begun = true;
 }
 
 static inline void file_2_field(struct http2_side *side, const struct http2_field *field) {

@@ -21,6 +21,9 @@ static inline void file_3_begin(struct http3_stream *stream, uint64_t key, bool 
     struct file_streams *streams = stream->connection->user;
     if ((promised || !stream->begun) && !*file_stream_place(streams, key))
         file_stream_new(streams, key);
+    struct file_part *part = file_3_part(stream, key, promised);
+    if (part)
+        part->begun = true;
 }
 
 static inline void file_3_field(struct http3_stream *stream, uint64_t key, bool promised, const struct http2_field *field) {
@@ -34,7 +37,7 @@ static inline void file_3_part_end(struct http3_stream *stream, uint64_t key, bo
     struct file_streams *streams = stream->connection->user;
     struct file_stream *exchange = *file_stream_place(streams, key);
     bool response = !file_3_is_request(stream, promised);
-    if (!exchange || exchange->part[response].over)
+    if (!exchange)
         return;
     file_stream_file_end(streams, exchange, response, complete);
     exchange->part[response].over = true;

@@ -14,7 +14,7 @@ enum {
 
 /* One side of a stream. */
 struct file_part {
-    bool headed, over;
+    bool begun, headed, over;               /* its header block has begun, and is complete */
     bool interim;                           /* the current block is that of an interim response (RFC 9110, 15.2) */
     bool has_length;
     uint64_t length;                        /* Content-Length */
@@ -160,9 +160,10 @@ static inline void file_stream_bytes(struct file_streams *streams, struct file_p
         file_bytes(streams->box, streams->files, part->file, at, length);
 }
 
-/* A part has ended: the stream is removed when both have, or its request was not seen. */
+/* A part has ended: the stream is removed when both have, or its request was not seen. The header block of a request may be decoded
+ * after the response has ended. */
 static inline bool file_stream_is_over(const struct file_stream *stream) {
-    return stream->part[1].over && (stream->part[0].over || !stream->part[0].headed);
+    return stream->part[1].over && (stream->part[0].over || !stream->part[0].begun);
 }
 
 #endif

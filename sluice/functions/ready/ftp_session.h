@@ -80,14 +80,21 @@ struct ftp_session {
 
 /* --- transfers --- */
 
+/* Stores a text in place of another one, within its bound and the budget; `stored` counts the bytes of its owner. */
+static inline void ftp_store(struct log_budget *budget, uint64_t *stored, struct log_text *text, const uint8_t *at, uint32_t length) {
+    uint32_t take = (uint32_t)sl_min(length, FTP_TEXT);
+    log_give(budget, text->used);
+    *stored -= text->used;
+    text->used = 0;
+    if (!log_take(budget, take))
+        return;
+    *stored += take;
+    log_bytes(text, at, take);
+}
+
 static inline void ftp_transfer_store(struct ftp_session *session, struct ftp_transfer *transfer, struct log_text *text,
                                       const uint8_t *at, uint32_t length) {
-    uint32_t take = (uint32_t)sl_min(length, FTP_TEXT);
-    text->used = 0;
-    if (!log_take(&session->transfers->budget, take))
-        return;
-    transfer->stored += take;
-    log_bytes(text, at, take);
+    ftp_store(&session->transfers->budget, &transfer->stored, text, at, length);
 }
 
 static inline void ftp_transfer_free(struct ftp_transfers *transfers, struct ftp_transfer *transfer) {
@@ -267,14 +274,8 @@ static inline void ftp_exchange(struct dialogue *dialogue, const struct dialogue
     }
     if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left))
         session->clear_data = left && (*rest | 0x20) == 'c';
-    if (command && dialogue_is(command->text, command->length, "USER", &rest, &left) && left && (!reply || reply->code / 100 != 1)) {
-        uint32_t take = (uint32_t)sl_min(left, FTP_TEXT);
-        session->user.used = 0;
-        if (log_take(dialogue->budget, take)) {
-            session->stored += take;
-            log_bytes(&session->user, rest, take);
-        }
-    }
+    if (command && dialogue_is(command->text, command->length, "USER", &rest, &left) && left && (!reply || reply->code / 100 != 1))
+        ftp_store(dialogue->budget, &session->stored, &session->user, rest, left);
     struct ftp_transfer *transfer =
         command && ftp_carries(command->text, command->length, &rest, &left, &upload) ? ftp_open_transfer(session) : NULL;
     if (transfer) {

@@ -16,9 +16,9 @@ static void ids_3_finish(const struct http3_stream *stream, bool complete) {
     struct ids_http *http = ids_3_http(stream);
     struct ids_message *message = *ids_3_message(stream);
     *ids_3_message(stream) = NULL;
+    SLUICE_COUNTER_OF(http->box, ids_http_incomplete) += !complete || message->message.missing;
     if (message->decided) {
         ids_http_inspect(http, message, stream->sender, ids_3_is_response(stream), true);
-        SLUICE_COUNTER_OF(http->box, ids_http_incomplete) += !complete || message->message.missing;
         SLUICE_COUNTER_OF(http->box, ids_http_cut) += message->message.cut || message->message.body > SLUICE_PARAMETER_OF(http->box, body);
     }
     ids_message_free(message);

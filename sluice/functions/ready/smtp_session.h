@@ -398,7 +398,7 @@ __attribute__((unused)) static inline void smtp_session_stored(struct sl_stored 
         smtp_text_stored(stored, &mail->field[i]);
     SL_STORED(stored, mail->recipient_count);
     SL_STORED(stored, mail->recipients_left_out);
-    log_held_stored(stored, &mail->header, session->dialogue.budget, SMTP_HEADER);
+    log_held_stored(stored, &mail->header, session->dialogue.budget, SMTP_HEADER + 1);   /* with the end of a line */
     SL_STORED(stored, mail->code);
     smtp_text_stored(stored, &mail->reply);
     SL_STORED(stored, session->time);

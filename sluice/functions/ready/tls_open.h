@@ -305,7 +305,7 @@ static inline bool tls_whole_record(struct tls_opener *opener, unsigned number, 
         tls_shut(opener, number, TLS_SHUT_REFUSED);
         return true;
     }
-    if (type == TLS_APPLICATION)
+    if (type == TLS_APPLICATION && size)   /* there may be empty ones (RFC 8446, 5.1) */
         opener->owner->data(opener->user, number, opener->secrets->content, (uint32_t)size);
     else if (type == TLS_HANDSHAKE && opener->suite.is_13)
         tls_open_messages(opener, number, opener->secrets->content, (uint32_t)size);

@@ -98,6 +98,11 @@ def test_interim_responses_trailers_and_resets() -> None:
     assert found.sids == [1, 1] and found.reports["ids_http_3_ended"] == 1
 
 
+def test_a_head_that_does_not_end_is_counted() -> None:
+    found = alerts([*controls(), (">", 0, frame(HEADERS, block(ASK))[:-3], False)])
+    assert found.sids == [] and found.reports["ids_http_incomplete"] == 1 and not found.reports["ids_http_messages"]
+
+
 def test_a_gap_in_a_body() -> None:
     head = frame(HEADERS, block(ASK)) + frame(DATA, b"x" * 300)[:-300]
     frames = [

@@ -36,6 +36,7 @@ from tests.functions.logs.http3 import (
     varint,
 )
 from tests.functions.logs.test_http3 import CAPTURE, KEYS, captured
+from tests.functions.logs.test_http3_hostile import needing
 from tests.support.connection import shuffled
 
 pytestmark = [needs_parsers, needs_nghttp3]
@@ -139,6 +140,30 @@ def test_files_that_do_not_end() -> None:
     )
     assert {(row["name"], row["length"], row["complete"]) for row in found.rows} == {("b", 2, False), ("c", 1, False)}
     assert found.reports[ENDED] == 1
+
+
+def test_a_request_whose_head_waits_for_its_table() -> None:
+    """Its response has ended before."""
+    begun = needing()
+    pieces: list[Piece] = [
+        *begun[:2],
+        (">", 0, begun[2][2] + frame(DATA, b"up"), True),
+        ("<", 0, response(200) + frame(DATA, b"down"), True),
+        begun[-1],
+    ]
+    rows = read(pieces).rows
+    assert {(row["name"], row["length"], row["complete"]) for row in rows} == {("x", 2, True), (None, 4, True)}
+
+
+def test_files_that_are_left_out_need_no_streams() -> None:
+    """One is read, so that the bound is reached, while more are left out than a connection may have streams."""
+    upload: list[Piece] = [(">", 0, request("/up", method="POST") + frame(DATA, b"u"), False)]
+    others = [each for number in range(1, 300) for each in exchange(4 * number, "/", b"x")]
+    after: list[Piece] = [(">", 0, frame(DATA, b"p"), True), ("<", 0, response(204), True)]
+    (ask, answer), (ask_too, answer_too) = exchange(1200, "/a", b"y"), exchange(1204, "/b", b"z")
+    last = [ask, ask_too, answer, answer_too]
+    rows = read([*controls(), *upload, *others, *after, *last], parameters=",files=1").rows
+    assert [row["name"] for row in rows] == ["up", "a", "b"] and all(row["complete"] for row in rows)
 
 
 def test_bounds() -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import hashlib
 import shutil
 import ssl
+import struct
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA384
+from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from tests.functions.logs.boxes import Talk, needs_parsers
 from tests.functions.logs.more_boxes import Rows, run
@@ -170,3 +175,57 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     ]
     rows = found(frames_of([*AUTH, *broken], data), keys)
     assert counted(rows)["ftp_tls_refused"] == 1 and "QUIT" not in [row["command"] for row in rows["ftplog"]]
+
+
+class Direction:
+    """The application data of a side, in TLS 1.3 with AES-256-GCM and SHA-384."""
+
+    def __init__(self, secret: bytes) -> None:
+        def expand(label: bytes, size: int) -> bytes:
+            info = struct.pack(">HB", size, 6 + len(label)) + b"tls13 " + label + b"\0"
+            return HKDFExpand(SHA384(), size, info).derive(secret)
+
+        self.cipher, self.iv = AESGCM(expand(b"key", 32)), int.from_bytes(expand(b"iv", 12), "big")
+        self.read, self.written = 0, 0
+
+    def opened(self, record: bytes) -> bytes:
+        text = self.cipher.decrypt((self.iv ^ self.read).to_bytes(12, "big"), record[5:], record[:5])
+        self.read += 1
+        return text
+
+    def sealed(self, text: bytes) -> bytes:
+        head = struct.pack(">BHH", 23, 0x0303, len(text) + 16)
+        self.written += 1
+        return head + self.cipher.encrypt((self.iv ^ (self.written - 1)).to_bytes(12, "big"), text, head)
+
+
+def with_empty_records(talk: Talk, keys: Path) -> Talk:
+    """The same records, with one without content before each that has application data (RFC 8446, 5.1)."""
+    secrets = dict(line.split()[::2] for line in keys.read_text().splitlines() if line.startswith(("C", "S")))
+    names = {">": "CLIENT_TRAFFIC_SECRET_0", "<": "SERVER_TRAFFIC_SECRET_0"}
+    ends = {who: Direction(bytes.fromhex(secrets[name])) for who, name in names.items()}
+    out: Talk = []
+    for who, records in talk:
+        said, rest, end = b"", records, ends[who]
+        while rest:
+            size = 5 + int.from_bytes(rest[3:5], "big")
+            record, rest = rest[:size], rest[size:]
+            try:
+                text = end.opened(record) if record[0] == 23 else b""
+            except InvalidTag:  # of the handshake
+                text = b""
+            if text[-1:] == b"\x17":
+                said += end.sealed(b"\x17")
+            said += end.sealed(text) if text else record
+        out.append((who, said))
+    return out
+
+
+def test_records_without_content(tmp_path: Path) -> None:
+    control, data, keys = secured(tmp_path, VERSIONS[1], [*LOGIN, *protection(b"P"), *TRANSFER, *END], [("<", FILE)])
+    control = with_empty_records(control, tmp_path / "control" / "keys")
+    data = with_empty_records(data, tmp_path / "data" / "keys")
+    for cut in (7, 1460):
+        rows = found(frames_of([*AUTH, *control], data, cut), keys)
+        check(rows)
+        assert counted(rows) == {"ftp_tls_opened": 2}

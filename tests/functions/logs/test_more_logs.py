@@ -196,6 +196,17 @@ def test_ftp_and_its_data_connection(passive: bool) -> None:
     assert file["sha1"] == hashlib.sha1(b"text of a file\n").hexdigest() and file["complete"]
 
 
+def test_texts_in_place_of_others_need_no_more_memory() -> None:
+    """Users and preliminary replies, many of one connection."""
+    users = [each for _ in range(40) for each in ((">", b"USER " + b"u" * 2000 + b"\r\n"), ("<", b"331 go on\r\n"))]
+    rows = run(connection([("<", b"220 there\r\n"), *users], port=21), {"ftplog": ",memory=60000"})
+    assert [row["user"] for row in rows["ftplog"]] == [None] + 40 * ["u" * 2000]
+    begun: Talk = [(">", b"EPSV\r\n"), ("<", b"229 entering (|||51210|)\r\n"), (">", b"RETR a\r\n")]
+    replies: Talk = [*(40 * [("<", b"150 " + b"x" * 2000 + b"\r\n")]), ("<", b"226 done\r\n")]
+    rows = run(connection([("<", b"220 there\r\n"), *begun, *replies], port=21), {"ftplog": ",memory=60000"})
+    assert [row["reply"] for row in rows["ftplog"] if row["command"] == "RETR"] == ["done"]
+
+
 def test_passwords_are_shown_on_request() -> None:
     rows = run(ftp(True), {"ftplog": ",passwords"})
     assert "secret" in [row["argument"] for row in rows["ftplog"]]

@@ -11,7 +11,7 @@ from sluice.engine.compiler import INCLUDES, compiler
 from sluice.hooks.c_words import c_string
 from sluice.hooks.function import CFunction, declared_function
 from sluice.hooks.includes import with_own_includes
-from sluice.hooks.marks import OPAQUE, Mark, read_accesses, read_marks, read_opaque, without_headers
+from sluice.hooks.marks import OPAQUE, Mark, read_accesses, read_marks, read_opaque, tokens_of, without_headers
 from sluice.hooks.subscription import HookError
 from sluice.hooks.type_text import type_text
 
@@ -32,7 +32,7 @@ def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = 
 def declared_types(function: CFunction) -> dict[str, str]:
     """The definition of the type of each object that a function declares: "state", "worker" and "common"."""
     output = _preprocessed(function.text, function.path, compiler(), ())
-    marks = [mark for mark in read_marks(output) if not mark.file.startswith(_RUNTIME)]
+    marks = [mark for mark in read_marks(tokens_of(output)) if not mark.file.startswith(_RUNTIME)]
     return {
         mark.kind: type_text(output, mark.arguments[0], _RUNTIME)
         for mark in marks
@@ -43,7 +43,7 @@ def declared_types(function: CFunction) -> dict[str, str]:
 @lru_cache(maxsize=256)
 def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> tuple[Mark, ...]:
     """The marks in a source, excluding those of the runtime's own headers."""
-    own = without_headers(_preprocessed(text, path, command, folders), _RUNTIME)
+    own = tokens_of(without_headers(_preprocessed(text, path, command, folders), _RUNTIME))
     for mark in read_opaque(own):
         member = mark.arguments[0]
         raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")

@@ -53,9 +53,8 @@ class Token:
     line: int
 
 
-def read_marks(text: str) -> list[Mark]:
+def read_marks(tokens: list[Token]) -> list[Mark]:
     """All marks in the output of the preprocessor, in their order."""
-    tokens = tokens_of(text)
     found: list[Mark] = []
     for at, token in enumerate(tokens):
         if token.kind == "word" and token.text == MARK and at + 1 < len(tokens) and tokens[at + 1].text == "(":
@@ -89,9 +88,8 @@ OPAQUE = {
 """Members of struct sl_box that hold something only where an accessor is called, and the accessor of each."""
 
 
-def read_opaque(text: str) -> list[Mark]:
+def read_opaque(tokens: list[Token]) -> list[Mark]:
     """Where a source reads a member of OPAQUE as event->box->MEMBER, past its accessor."""
-    tokens = tokens_of(text)
     words = [token.text for token in tokens]
     return [
         Mark("opaque", (words[at + 4],), token.file, token.line)
@@ -106,9 +104,8 @@ may be its key. Each with what the function then needs.
 """
 
 
-def read_accesses(text: str) -> list[Mark]:
+def read_accesses(tokens: list[Token]) -> list[Mark]:
     """A mark of what a source needs for each of its ACCESSES."""
-    tokens = tokens_of(text)
     return [
         Mark("needs", (ACCESSES[one.text, other.text],), one.file, one.line)
         for one, other in pairwise(tokens)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from collections.abc import Callable
 from typing import Any
 
 from sluice.codegen.bpf.fanout import Fanout
@@ -96,15 +97,12 @@ class WorkerSources(Source):
     def of_queues(cls, library: Any, inputs: Inputs, workers: int) -> WorkerSources:
         """Open the receive queues of each worker. Raises InputError, also if there are fewer queues than workers."""
         shared = _Queues(0, workers)
-        sources: list[Source] = []
-        try:
-            for worker in range(workers):
-                shared.member = worker
-                sources.append(Source.open(library, inputs, queues=ctypes.addressof(shared)))
-        except InputError:
-            for source in sources:
-                source.close()
-            raise
+
+        def open_of(worker: int) -> Source:
+            shared.member = worker
+            return Source.open(library, inputs, queues=ctypes.addressof(shared))
+
+        sources = cls._opened(workers, open_of)
         return cls(library, sources, shared.note.decode(errors="replace"))
 
     @classmethod
@@ -115,18 +113,24 @@ class WorkerSources(Source):
         """
         program = -1 if fanout is None else cls._load(library, inputs, fanout.program(secret_of(seed), workers))
         shared = _Fanout(program, workers)
+        try:
+            return cls(library, cls._opened(workers, lambda _: Source.open(library, inputs, ctypes.addressof(shared))))
+        finally:
+            if program >= 0:
+                os.close(program)  # the sockets have it
+
+    @staticmethod
+    def _opened(workers: int, open_of: Callable[[int], Source]) -> list[Source]:
+        """What `open_of` opens for each worker. Where it raises InputError, none stays open."""
         sources: list[Source] = []
         try:
-            for _ in range(workers):
-                sources.append(Source.open(library, inputs, ctypes.addressof(shared)))
+            for worker in range(workers):
+                sources.append(open_of(worker))
         except InputError:
             for source in sources:
                 source.close()
             raise
-        finally:
-            if program >= 0:
-                os.close(program)  # the sockets have it
-        return cls(library, sources)
+        return sources
 
     @staticmethod
     def _load(library: Any, inputs: Inputs, code: bytes) -> int:

@@ -66,6 +66,10 @@ class Peer:
         """A connection with each server that has keys."""
         return [self]
 
+    def every(self) -> list[Peer]:
+        """The same: it has no replicas that this connection knows of."""
+        return [self]
+
     def set_timeout(self, seconds: float) -> None:
         """How long it waits for a reply from now on."""
         if self._socket.fileno() >= 0:

@@ -22,7 +22,7 @@ def with_safety(peer: Peer | Cluster, location: Location) -> Location:
     if location.safety != "disk":
         return location
     waits = True
-    for one in peer.every() if isinstance(peer, Cluster) else peer.each():
+    for one in peer.every():
         fields = info_fields(one.call("INFO"))
         if fields.get("aof_enabled") != "1":
             raise StoreError(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 from sluice.codegen.events.manifest import manifest
 from sluice.codegen.stack import Generated, generate
@@ -43,6 +44,10 @@ class CompiledStack:
         made = self.generated
         records, columns = zip(made.events, made.roots, strict=True), zip(made.columns, made.column_roots, strict=True)
         return Decoder(manifest(self.program, tuple(records), tuple(columns), published, self.functions.watch_words))
+
+    def with_library(self, path: Path) -> CompiledStack:
+        """The same with a copy of its library."""
+        return replace(self, compiled=replace(self.compiled, path=path))
 
 
 def compile_stack(

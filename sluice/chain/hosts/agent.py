@@ -1,5 +1,5 @@
 """The agent of an instance on another host: it starts the process of the instance in a copy of the chain's memory, and
-mirrors that with the relay (`python -m sluice.chain.hosts.agent`; an engine starts it, and writes the Task to its
+mirrors that with the relay (`python -m sluice.chain.hosts`; an engine starts it, and writes the Task to its
 input).
 
 It ends with the process of the instance, when the relay is silent for too long, and when its input is closed.
@@ -24,7 +24,6 @@ from sluice.chain.processes.instances import Attachment
 from sluice.chain.processes.limits import Limits
 from sluice.chain.processes.memory import Memory
 from sluice.chain.processes.program import Part
-from sluice.engine.compiled_stack import CompiledStack
 from sluice.engine.options import Settings
 
 BEGIN, RESULT, LOG, EXIT = b"B", b"R", b"L", b"E"
@@ -110,9 +109,11 @@ class Agent:
         self._returned = Returned(self.memory, self.number, self.tunnel.send)
         self._regions = [(region.at, region.at + region.size) for region in self.memory.regions]
         self._log = LogFile(folder)
-        library = folder / Path(str(_compiled(task.part).compiled.path)).name
+        compiled = task.part.compiled
+        assert compiled is not None
+        library = folder / compiled.compiled.path.name
         library.write_bytes(task.library)
-        self._part = _with_library(task.part, library)
+        self._part = replace(task.part, compiled=compiled.with_library(library))
         self._pid = 0
         self._result = -1
 
@@ -192,13 +193,3 @@ class Agent:
             return None
         self._pid = 0
         return os.waitstatus_to_exitcode(status)
-
-
-def _compiled(part: Part) -> CompiledStack:
-    assert part.compiled is not None
-    return part.compiled
-
-
-def _with_library(part: Part, path: Path) -> Part:
-    made = _compiled(part)
-    return replace(part, compiled=replace(made, compiled=replace(made.compiled, path=path)))

@@ -14,22 +14,19 @@ import sys
 import traceback
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import NoReturn
 
 from sluice.chain.hosts.agent import BEGIN, BUSY, EXIT, IDLE, LOG, RESULT, Task
 from sluice.chain.hosts.engine import Engine, EngineError
 from sluice.chain.hosts.mirror import WRITE, Given, wake, write
 from sluice.chain.hosts.tunnel import RELAY, Tunnel, opened
-from sluice.chain.processes.host import TOKEN_MOST
+from sluice.chain.processes.host import FAILED, TOKEN_MOST
 from sluice.chain.processes.instances import Stores
 from sluice.chain.processes.limits import begin_process
 from sluice.chain.processes.memory import FunctionSide, Memory
 from sluice.chain.processes.program import Part
 from sluice.chain.processes.row_files import OUT
 from sluice.engine.options import Settings
-
-_FAILED = 70
 
 
 @dataclass(frozen=True)
@@ -68,12 +65,13 @@ def run_relay(
         code = -signal.SIGKILL
     except BaseException as error:  # it must not return to what the controller does
         traceback.print_exception(error)
-        code = _FAILED
+        code = FAILED
     sys.stderr.flush()
     if -code in signal.valid_signals():
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -code not in (signal.SIGKILL, signal.SIGSTOP):
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
-    os._exit(code if 0 <= code < 256 else _FAILED)
+    os._exit(code if 0 <= code < 256 else FAILED)
 
 
 def _elsewhere(part: Part) -> Part:
@@ -108,7 +106,7 @@ class Relay:
         key, made = secrets.token_bytes(32), opened(hosts.tunnel)
         port: int = made.getsockname()[1]
         self.tunnel = Tunnel(made, key, RELAY)
-        library = Path(str(part.compiled.compiled.path)).read_bytes()
+        library = part.compiled.compiled.path.read_bytes()
         store = stores.attachment(part, token)
         self._task = Task(
             key,

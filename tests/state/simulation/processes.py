@@ -63,9 +63,7 @@ class Processes:
     def _start_part(self, part: Part) -> None:
         def run() -> None:
             assert part.compiled is not None
-            own = replace(
-                part.compiled, compiled=replace(part.compiled.compiled, path=copied(part.compiled.compiled.path))
-            )
+            own = part.compiled.with_library(copied(part.compiled.compiled.path))
             settings = replace(SETTINGS, memory=1 << 20, prefault=False, store=self.store.attach(part))
             box = FunctionBox(own, settings, part.python, part.options, None, False)
             if not box.receive(self.memory.mapping(part.number)) and not self.memory.control.ending:
@@ -79,10 +77,7 @@ class Processes:
         def run() -> None:
             assert self.chain.stack is not None
             given = packets()
-            own = replace(
-                self.chain.stack,
-                compiled=replace(self.chain.stack.compiled, path=copied(self.chain.stack.compiled.path)),
-            )
+            own = self.chain.stack.with_library(copied(self.chain.stack.compiled.path))
             chain = replace(self.chain, stack=own)
             kind = stack_box(chain, self.memory.mapping(None))
             with kind(own, SETTINGS, [], [{}], None) as box:

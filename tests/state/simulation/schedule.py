@@ -33,18 +33,8 @@ SALT = 1 << 32
 
 def preload(folder: Path) -> Path:
     """Compile network.c."""
-    path = folder / "network.so"
-    command = [
-        "cc",
-        "-O1",
-        "-Wall",
-        "-Wextra",
-        "-shared",
-        "-fPIC",
-        str(Path(__file__).parent / "network.c"),
-        "-o",
-        str(path),
-    ]
+    path, source = folder / "network.so", Path(__file__).parent / "network.c"
+    command = ["cc", "-O1", "-Wall", "-Wextra", "-shared", "-fPIC", str(source), "-o", str(path)]
     subprocess.run([*command, "-ldl", "-lpthread"], check=True, timeout=300)
     return path
 

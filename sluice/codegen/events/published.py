@@ -37,7 +37,7 @@ def publish_names(names: StackNames, function: CFunction) -> list[str]:
     out: list[str] = []
     for event in function.published:
         word = _word(event)
-        out.append(f"enum {{ {word}_subscribed = {boolean(_is_subscribed(names, event.name))} }};")
+        out.append(f"enum {{ {word}_subscribed = {boolean(is_subscribed(names, event.name))} }};")
         out.append(f"{_head(names, event)};")
         out.append(f"#define sl_publishes_{event.name}")
     return out
@@ -54,14 +54,14 @@ def publish_functions(names: StackNames) -> list[str]:
     for function in names.functions.c:
         for event in function.published:
             out += ["", _head(names, event), "{"]
-            if not _is_subscribed(names, event.name):
+            if not is_subscribed(names, event.name):
                 out += ["    (void)from;", "    (void)given;", "}"]
                 continue
-            out += ["    struct sl_event event = *from;", *_calls(names, event.name), "}"]
+            out += ["    struct sl_event event = *from;", *subscriber_calls(names, event.name), "}"]
     return ["", "/* --- published events --- */", *out] if out else []
 
 
-def _calls(names: StackNames, event: str) -> list[str]:
+def subscriber_calls(names: StackNames, event: str) -> list[str]:
     """Statements that call the subscribers of an event, after those of its bases."""
     published = names.functions.published
     dispatcher = Dispatcher(names.functions, names.published)
@@ -83,7 +83,8 @@ def _calls(names: StackNames, event: str) -> list[str]:
     return out
 
 
-def _is_subscribed(names: StackNames, event: str) -> bool:
+def is_subscribed(names: StackNames, event: str) -> bool:
+    """Whether a published event, or one of its bases, has a subscriber."""
     dispatcher = Dispatcher(names.functions, names.published)
     return any(dispatcher.subscribers(name) for name in names.functions.published.lineage(event))
 

@@ -19,7 +19,7 @@ from sluice.codegen.events.control import is_controlled
 from sluice.codegen.events.dispatch import Dispatcher, watched_variables
 from sluice.codegen.events.functions import destructors, event_struct, function_states, state_of
 from sluice.codegen.events.metadata import information
-from sluice.codegen.events.published import published_structs
+from sluice.codegen.events.published import is_subscribed, published_structs, subscriber_calls
 from sluice.codegen.events.records import records
 from sluice.codegen.events.shared import close_shared, finish_shared, open_shared, shared_members, shared_tables
 from sluice.codegen.events.timers import box_timers, timers, timers_of
@@ -30,7 +30,7 @@ from sluice.codegen.stack import Generated, instances, stack_names
 from sluice.codegen.stack_names import StackNames
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.keep import NAME as KEEPER
-from sluice.hooks.published import CHAIN, PublishedEvent
+from sluice.hooks.published import CHAIN
 from sluice.hooks.subscription import handler, means
 from sluice.ir.graph import Program
 
@@ -316,7 +316,6 @@ def _keep(names: StackNames, events: IsolatedEvents) -> list[str]:
 def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
     """The function that calls the subscribers of a published event, after those of its bases."""
     published = names.functions.published
-    dispatcher = Dispatcher(names.functions, names.published)
     out = [
         "",
         "static bool call_published(struct sl_box *base, const struct sl_event *from, const struct sl_iso_message *message,",
@@ -329,7 +328,7 @@ def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
         "    switch (number) {",
     ]
     for event in events.published:
-        if not _is_subscribed(names, event):
+        if not is_subscribed(names, event.name):
             continue
         shape = names.published.events[event.name]
         out += [
@@ -345,37 +344,16 @@ def _published(names: StackNames, events: IsolatedEvents) -> list[str]:
             if kind == "bool":  # another value than 0 or 1 would be undefined
                 at = f"at + offsetof({event_struct(shape)}, {data_member(field)})"
                 out += [f"        if (*({at}) > 1)", "            return false;"]
-        for name in published.lineage(event.name):
-            calls = dispatcher.statements(name)
-            if not calls:
-                continue
-            values = [f"given->{data_member(field)}" for field, _ in published.fields(name)]
-            out += [
-                "        {",
-                f"            {event_struct(names.published.events[name])} data = {{{', '.join(values) or '0'}}};",
-                *("            " + line for line in watched_variables(dispatcher.on_demand(name))),
-                *(
-                    ["            uint64_t stopped = sl_stopped(&event, false);"]
-                    if dispatcher.tests_stopped(name)
-                    else []
-                ),
-                *("            " + line for line in calls),
-                "        }",
-            ]
+        out += ["    " + line for line in subscriber_calls(names, event.name)]
         out += ["        (void)given;", "        return true;", "    }"]
     return [*out, "    }", "    return false;", "}"]
-
-
-def _is_subscribed(names: StackNames, event: PublishedEvent) -> bool:
-    dispatcher = Dispatcher(names.functions, names.published)
-    return any(dispatcher.subscribers(name) for name in names.functions.published.lineage(event.name))
 
 
 def _program(names: StackNames, events: IsolatedEvents) -> list[str]:
     functions = names.functions
     of_types = withheld(names.program, events)
     rows = ", ".join(str(int(value)) for value in of_types) or "0"
-    wants = ", ".join(str(int(_is_subscribed(names, event))) for event in events.published) or "0"
+    wants = ", ".join(str(int(is_subscribed(names, event.name))) for event in events.published) or "0"
     ends = ", ".join(str(int(event == END)) for _, event in events.stack) or "0"
     return [
         "",

@@ -20,7 +20,8 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from sluice.cli.main import main
-from tests.live.wire import PATIENCE, ROOT, Inline, Wire, ip, why_no_wire
+from tests.live.veth import ROOT
+from tests.live.wire import PATIENCE, Inline, Wire, ip, why_no_wire
 from tests.support.bounded import joined, killed_after
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]

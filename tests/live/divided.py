@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
+from tests.support.capture import pcap
 from tests.support.packets import TCP, eth, ip4, tcp
 
 IN_IP = 4
 TURNS = 6
+PATIENCE = 600.0
 PAUSE = 0.1
 """Seconds: longer than the kernel withholds packets from a ring."""
 
@@ -38,6 +43,17 @@ def send_by_turns(end: socket.socket, turns: list[list[bytes]]) -> None:
         for frame in frames:
             end.send(frame)
         time.sleep(PAUSE)
+
+
+def run_alone(stack: Path, frames: list[bytes], out: Path) -> dict[str, Any]:
+    """The summary of `sluice flows` with one box, of these packets in a file. Its rows are in the file `out`."""
+    capture = out.with_suffix(".pcap")
+    capture.write_bytes(pcap(frames, [1000.0] * len(frames)))
+    words = ["flows", "--stack", str(stack), "-r", str(capture), "--json", "-o", str(out)]
+    command = [sys.executable, "-m", "sluice", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def rows(path: Path) -> list[str]:

@@ -13,7 +13,8 @@ import pytest
 
 from sluice.engine.dpdk import DpdkError, dpdk_flags
 from sluice.engine.packets import packets, runtime_library
-from tests.live.wire import ROOT, Inline, Wire, content, fetch, ping, serve, why_no_wire
+from tests.live.veth import ROOT
+from tests.live.wire import Inline, Wire, content, fetch, ping, serve, why_no_wire
 
 CAPTURE = ROOT / "tests" / "corpus" / "gen__tcp_loss_reorder.pcap"
 STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"

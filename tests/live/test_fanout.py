@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import random
 import socket
 import struct
-import subprocess
-import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -22,9 +19,8 @@ from sluice.engine.dispatch import Dispatch
 from sluice.engine.fanout import secret_of
 from sluice.engine.functions import find_functions
 from sluice.stacks.find import find_stack
-from tests.live.divided import rows, send_by_turns, tunnelled
-from tests.live.veth import PATIENCE, Veth, Watch, why_not
-from tests.support.capture import pcap
+from tests.live.divided import rows, run_alone, send_by_turns, tunnelled
+from tests.live.veth import Veth, Watch, why_not
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
 
 WORKERS = 3
@@ -176,19 +172,13 @@ def send(wire: Veth, given: list[bytes]) -> None:
 def test_rows_and_totals_are_those_of_one_box(wire: Veth, path: Path, tmp_path: Path) -> None:
     """Also with a filter, which the kernel evaluates for each socket; a tag that it takes off is restored."""
     given = frames(150)
-    capture = tmp_path / "all.pcap"
-    capture.write_bytes(pcap(given, [1000.0] * len(given)))
-    alone = tmp_path / "alone.jsonl"
-    command = [sys.executable, "-m", "sluice", "flows", "--stack", str(path), "-r", str(capture), "--json", "-o", alone]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
+    one = run_alone(path, given, tmp_path / "alone")
     only = ("--filter", "ether src 02:00:00:00:00:02 or (vlan and ether src 02:00:00:00:00:02)")
     words = ("--stack", str(path), "--workers", str(WORKERS), "--dispatch", "kernel", *only)
     with live(wire, tmp_path, *words) as running:
         send(wire, given)
         summary = running.stop()
-    one = json.loads(done.stdout)
-    assert rows(tmp_path / ROWS) == rows(alone)
+    assert rows(tmp_path / ROWS) == rows(tmp_path / "alone")
     assert (summary["packets"], summary["layers"]) == (one["packets"], one["layers"])
     assert summary["dispatch"]["by"] == "kernel" and summary["dispatch"]["handed_over"] > 0
     assert min(summary["packets_by_worker"]) > len(given) // 10
@@ -201,22 +191,18 @@ TUNNELS = STACK + "s += (s.ipv4 >> s.ipv4) + Pred(s.ipv4.header.protocol == 4)\n
 
 def test_workers_hand_over_packets_of_tunnels(wire: Veth, tmp_path: Path) -> None:
     """The kernel divides them by a hash of its own, as no program finds all keys of a packet."""
-    tunnels, capture, turns = tmp_path / "tunnels.py", tmp_path / "all.pcap", tunnelled(60)
+    tunnels, turns = tmp_path / "tunnels.py", tunnelled(60)
     given = [frame for turn in turns for frame in turn]
     tunnels.write_text(TUNNELS)
-    capture.write_bytes(pcap(given, [1000.0] * len(given)))
-    alone = tmp_path / "alone.jsonl"
-    command = ["flows", "--stack", str(tunnels), "-r", str(capture), "--json", "-o", str(alone)]
-    done = subprocess.run([sys.executable, "-m", "sluice", *command], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
+    one = run_alone(tunnels, given, tmp_path / "alone")
     words = ("--stack", str(tunnels), "--workers", "2", "--dispatch", "kernel")
     with live(wire, tmp_path, *words, "--filter", "ether src 02:00:00:00:00:02") as running:
         with wire.socket(wire.client, socket.AF_PACKET, socket.SOCK_RAW) as end:
             end.bind(("c0", 0))
             send_by_turns(end, turns)
         summary = running.stop()
-    assert rows(tmp_path / ROWS) == rows(alone)
-    assert (summary["packets"], summary["layers"]) == (len(given), json.loads(done.stdout)["layers"])
+    assert rows(tmp_path / ROWS) == rows(tmp_path / "alone")
+    assert (summary["packets"], summary["layers"]) == (len(given), one["layers"])
     assert summary["dispatch"]["by"] == "kernel" and "keys of several workers" in summary["dispatch"]["reason"]
     assert summary["dispatch"]["handed_over"] > 0 and summary["received"]["dropped_workers"] == 0
 

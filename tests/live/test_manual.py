@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.wire import ROOT, why_no_wire
+from tests.live.veth import ROOT
+from tests.live.wire import why_no_wire
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 

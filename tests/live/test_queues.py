@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import socket
 import subprocess
 import sys
@@ -13,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.divided import rows, send_by_turns, tunnelled
+from tests.live.divided import rows, run_alone, send_by_turns, tunnelled
 from tests.live.test_xdp import why_no_xdp
 from tests.live.veth import Watch
 from tests.live.wire import Inline, Wire, content, fetch, ip, serve
 from tests.support.budget import in_matrix
-from tests.support.capture import pcap
 
 QUEUES, WORKERS = 3, 2
 STACK = """
@@ -85,13 +83,9 @@ def test_rows_are_those_of_one_box(wire: Wire, folder: Path, tmp_path: Path, sta
     """A packet of several keys goes to the worker of the first that any worker has seen."""
     turns = tunnelled(60)
     given = [frame for frames in turns for frame in frames]
-    capture = tmp_path / "all.pcap"
-    capture.write_bytes(pcap(given, [1000.0] * len(given)))
-    words = ["flows", "--stack", str(folder / stack), "--json"]
-    alone = [sys.executable, "-m", "sluice", *words, "-r", str(capture), "-o", str(tmp_path / "alone")]
-    done = subprocess.run(alone, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    own = ["-i", "xdp:b0", "--workers", str(WORKERS), "--dispatch", "queues", "-o", str(tmp_path / "rows")]
+    one = run_alone(folder / stack, given, tmp_path / "alone")
+    words = ["flows", "--stack", str(folder / stack), "--json", "-o", str(tmp_path / "rows")]
+    own = ["-i", "xdp:b0", "--workers", str(WORKERS), "--dispatch", "queues"]
     with Watch(wire, wire.box, tmp_path, *words, *own) as running:
         end = wire.socket(wire.client, socket.AF_PACKET, socket.SOCK_RAW)
         end.bind(("c0", 0))
@@ -100,7 +94,7 @@ def test_rows_are_those_of_one_box(wire: Wire, folder: Path, tmp_path: Path, sta
         summary = running.stop()
     assert rows(tmp_path / "rows") == rows(tmp_path / "alone")
     assert summary["packets"] == sum(summary["packets_by_worker"]) and summary["received"]["dropped_workers"] == 0
-    assert summary["layers"]["tcp"] == json.loads(done.stdout)["layers"]["tcp"]
+    assert summary["layers"]["tcp"] == one["layers"]["tcp"]
     assert summary["dispatch"]["handed_over"] > 0 and not summary.get("packets_divided")
 
 
@@ -109,13 +103,7 @@ def test_rows_are_those_of_one_box(wire: Wire, folder: Path, tmp_path: Path, sta
     [
         (("-i", "xdp:b0", "--workers", "4"), "b0: it has 3 receive queues for 4 workers (`ethtool -L b0 rx 4 tx 4`)"),
         (("-i", "b0", "--workers", "2"), "--dispatch queues: queues are received from by AF_XDP, as in -i xdp:eth0"),
-        (
-            (
-                "-i",
-                "xdp:b0",
-            ),
-            "--dispatch queues: packets are divided among several workers: give --workers, too",
-        ),
+        (("-i", "xdp:b0"), "--dispatch queues: packets are divided among several workers: give --workers, too"),
     ],
 )
 def test_where_workers_cannot_have_queues_the_command_says_why(

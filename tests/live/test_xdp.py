@@ -19,7 +19,8 @@ import pytest
 from sluice.cli.main import main
 from sluice.engine.box import compile_stack
 from sluice.engine.inputs import InputError, Inputs, Source
-from tests.live.wire import PATIENCE, ROOT, Inline, Wire, content, fetch, ping, serve, why_no_wire
+from tests.live.veth import ROOT
+from tests.live.wire import PATIENCE, Inline, Wire, content, fetch, ping, serve, why_no_wire
 from tests.support.bounded import killed_after
 from tests.support.budget import in_matrix
 from tests.support.small_stacks import small_stack

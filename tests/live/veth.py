@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import Thread
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from tests.support.bounded import joined
 
@@ -32,8 +32,15 @@ _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _ip(*words: str) -> None:
+def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
+
+
+def add_pair(space: str, device: str, other_space: str, other: str, queues: int = 0) -> None:
+    """A veth pair between two namespaces. queues: of each device, for either direction; 0: as the kernel makes them."""
+    several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
+    peer = ["peer", "name", other, *several, "netns", other_space]
+    ip("link", "add", device, *several, "netns", space, "type", "veth", *peer)
 
 
 @cache
@@ -65,27 +72,25 @@ class Veth:
     def __init__(self, name: str, queues: int = 0) -> None:
         """queues: of each device, for either direction; 0: as the kernel makes them."""
         name = own(name)
-        several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
         self.client, self.server = f"{name}a", f"{name}b"
         for space in (self.client, self.server):
             subprocess.run(["ip", "netns", "del", space], capture_output=True, timeout=300)  # of a run that was killed
-            _ip("netns", "add", space)
+            ip("netns", "add", space)
         try:
-            peer = ["peer", "name", "s0", *several, "netns", self.server]
-            _ip("link", "add", "c0", *several, "netns", self.client, "type", "veth", *peer)
+            add_pair(self.client, "c0", self.server, "s0", queues)
             for space, device, four, six in (
                 (self.client, "c0", CLIENT, CLIENT6),
                 (self.server, "s0", SERVER, SERVER6),
             ):
-                _ip("-n", space, "addr", "add", f"{four}/24", "dev", device)
-                _ip("-n", space, "addr", "add", f"{six}/64", "dev", device, "nodad")
+                ip("-n", space, "addr", "add", f"{four}/24", "dev", device)
+                ip("-n", space, "addr", "add", f"{six}/64", "dev", device, "nodad")
                 for each in ("lo", device):
-                    _ip("-n", space, "link", "set", each, "up")
+                    ip("-n", space, "link", "set", each, "up")
         except BaseException:
             self.close()
             raise
 
-    def __enter__(self) -> Veth:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -143,23 +148,32 @@ class Watch:
                 space, [sys.executable, "-m", "sluice", *words],
                 stdout=subprocess.PIPE, stderr=errors, env=environment,
             )  # fmt: skip
-        end = time.monotonic() + 10 * PATIENCE  # the first one compiles, which takes long on a busy machine
-        while "receiving from" not in self.errors.read_text():
+        self.wait_for("receiving from", 10 * PATIENCE)  # the first one compiles, which takes long on a busy machine
+
+    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
+        """Until it has said so on standard error."""
+        end = time.monotonic() + seconds
+        while text not in self.errors.read_text():
             assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
             time.sleep(0.05)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait(timeout=60)
 
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> dict[str, Any]:
+    def stop(self, number: signal.Signals = signal.SIGTERM, status: int = 0) -> dict[str, Any]:
         """The summary after a signal."""
+        assert self.process.poll() is None, self.errors.read_text()
         self.process.send_signal(number)
+        return self.ended(status)
+
+    def ended(self, status: int = 0) -> dict[str, Any]:
+        """The summary once it has ended."""
         text, _ = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == 0, self.errors.read_text()
+        assert self.process.returncode == status, self.errors.read_text()
         return json.loads(text)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import http.server
-import json
-import os
 import random
 import shutil
 import signal
 import socket
 import subprocess
-import sys
 import threading
-import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
-from tests.live.veth import Veth, own, why_not
+from tests.live.veth import PATIENCE, Veth, Watch, add_pair, ip, own, why_not
 from tests.support.bounded import joined
 from tests.support.packets import checksum
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE = 60.0
 CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
 
 
@@ -32,17 +26,12 @@ def why_no_wire() -> str:
     return why_not() or (f"there is no {missing[0]} (Debian: {missing[0]})" if missing else "")
 
 
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
-
-
 class Wire(Veth):
     """NAMEa, the client with device c0; NAMEm, the box with b0 and b1; NAMEb, the server with s0."""
 
     def __init__(self, name: str, queues: int = 0) -> None:
         """queues: of each device, for either direction; 0: as the kernel makes them."""
         name = own(name)
-        several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
         self.client, self.box, self.server, self.relay = f"{name}a", f"{name}m", f"{name}b", f"{name}r"
         self.close()  # of a run that was killed
         try:
@@ -50,8 +39,7 @@ class Wire(Veth):
                 ip("netns", "add", space)
                 ip("-n", space, "link", "set", "lo", "up")
             for space, device, other_space, other in self.links():
-                peer = ["peer", "name", other, *several, "netns", other_space]
-                ip("link", "add", device, *several, "netns", space, "type", "veth", *peer)
+                add_pair(space, device, other_space, other, queues)
                 for where, each in ((space, device), (other_space, other)):
                     ip("-n", where, "link", "set", each, "up")
                     words = f"-K {each} tx off sg off tso off gso off gro off".split()
@@ -71,9 +59,6 @@ class Wire(Veth):
     def links(self) -> list[tuple[str, str, str, str]]:
         """The pairs of devices, each with its namespace."""
         return [(self.client, "c0", self.box, "b0"), (self.server, "s0", self.box, "b1")]
-
-    def __enter__(self) -> Self:
-        return self
 
     def close(self) -> None:
         for space in (self.client, self.box, self.server, self.relay):
@@ -146,57 +131,22 @@ def _send(to: socket.socket, packet: bytes) -> None:
         to.send(packet)
 
 
-class Inline:
+class Inline(Watch):
     """`sluice` in the box, between its two interfaces, once it receives; `stop` gives its summary."""
 
     def __init__(self, wire: Wire, folder: Path, *words: str, between: tuple[str, str] = ("b0", "b1")) -> None:
         first, second = between
-        self.start(wire, folder, [*words, "-i", first, "--forward", second, "--json"])
-
-    def start(self, wire: Wire, folder: Path, given: list[str]) -> None:
-        """Start `sluice`, and wait until it receives."""
-        self.errors = folder / "errors"
-        with self.errors.open("w") as errors:
-            self.process = wire.start(
-                wire.box, [sys.executable, "-m", "sluice", *given],
-                stdout=subprocess.PIPE, stderr=errors, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            )  # fmt: skip
-        self.wait_for("receiving from", 10 * PATIENCE)  # it compiles first
-
-    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
-        """Until it has said so on standard error."""
-        end = time.monotonic() + seconds
-        while text not in self.errors.read_text():
-            assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
-            time.sleep(0.05)
-
-    def __enter__(self) -> Inline:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.process.kill()
-        self.process.wait(timeout=60)
-
-    def stop(self, status: int = 0) -> dict[str, Any]:
-        assert self.process.poll() is None, self.errors.read_text()
-        self.process.send_signal(signal.SIGTERM)
-        return self.ended(status)
-
-    def ended(self, status: int = 0) -> dict[str, Any]:
-        """The summary once it has ended."""
-        text, _ = self.process.communicate(timeout=PATIENCE)
-        assert self.process.returncode == status, self.errors.read_text()
-        return json.loads(text)
+        super().__init__(wire, wire.box, folder, *words, "-i", first, "--forward", second, "--json")
 
 
-class Passive(Inline):
+class Passive(Watch):
     """`sluice` in the box with any options, once it receives."""
 
     def __init__(self, wire: Wire, folder: Path, *words: str) -> None:
-        self.start(wire, folder, list(words))
+        super().__init__(wire, wire.box, folder, *words)
 
-    def stop(self, status: int = 0) -> dict[str, Any]:
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, number: signal.Signals = signal.SIGTERM, status: int = 0) -> dict[str, Any]:
+        self.process.send_signal(number)
         self.process.communicate(timeout=PATIENCE)
         assert self.process.returncode == status, self.errors.read_text()
         return {}

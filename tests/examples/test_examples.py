@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from sluice.cli.main import main
+from tests.support.capture import pcap_packets
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted(path.parent for path in (ROOT / "examples").glob("*/expected.txt"))
@@ -80,13 +81,7 @@ def test_the_capture_is_made_by_its_script(folder: Path) -> None:
     load = f"import runpy; packets = runpy.run_path({str(script)!r})['packets']()"
     code = f"{load}; print(b''.join(map(bytes, packets)).hex())"
     made = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    data = (folder / "capture.pcap").read_bytes()
-    at, packets = 24, b""
-    while at < len(data):
-        size = int.from_bytes(data[at + 8 : at + 12], "little")
-        packets += data[at + 16 : at + 16 + size]
-        at += 16 + size
-    assert packets.hex() == made
+    assert b"".join(pcap_packets(folder / "capture.pcap")).hex() == made
 
 
 @pytest.mark.parametrize(

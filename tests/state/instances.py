@@ -196,3 +196,12 @@ def kill(label: str) -> Action:
             os.kill(process.pid, 9)
 
     return act
+
+
+def move(function: str, to: int) -> Action:
+    """An action that assigns all the traffic of a function to one of its instances; some was another one's."""
+
+    def act(controller: Controller) -> None:
+        assert controller.instances.assign(function, dict.fromkeys(range(1024), to)) > 0
+
+    return act

@@ -27,7 +27,7 @@ from sluice.state.embedded import find_server
 from sluice.state.location import Location
 from tests.live.veth import CLIENT, ROOT, Veth, why_not
 from tests.state.boxes import missing
-from tests.state.instances import SETTINGS, Action, Ran, compiled, plan_of, run_ideal, run_instances
+from tests.state.instances import SETTINGS, Action, Ran, compiled, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import mixed, write
 from tests.support.bounded import PATIENCE, killed_after
 from tests.support.unoptimised import unoptimised
@@ -72,16 +72,9 @@ def to_process(label: str, act: Callable[[list[int]], None]) -> Action:
     return done
 
 
-def move(to: int) -> Action:
-    def act(controller: Controller) -> None:
-        assert controller.instances.assign("nat", dict.fromkeys(range(1024), to)) > 0
-
-    return act
-
-
 def test_instances_on_another_host(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
     """Functions in sequence, one of which drops packets, whose traffic moves from one instance to the other."""
-    found = ran(packets, tmp_path, store, {3: move(1), 6: move(0)})
+    found = ran(packets, tmp_path, store, {3: move("nat", 1), 6: move("nat", 0)})
     assert found.left == ideal.left and found.state == ideal.state and found.failure is None
     assert len(found.left) > 300
 

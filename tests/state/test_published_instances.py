@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from sluice.chain.description import Arrangement, function
-from sluice.chain.processes.controller import Controller
 from sluice.lang.errors import DescriptionError
 from sluice.state.location import Location
 from tests.state.boxes import missing
-from tests.state.instances import Ran, compiled, kill, plan_of, run_ideal, run_instances
+from tests.state.instances import Ran, compiled, kill, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import mixed
 from tests.support.unoptimised import unoptimised
 
@@ -35,10 +34,6 @@ def ideal(packets: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> Ran
         return run_ideal(plan_of(chain()), packets, tmp_path_factory.mktemp("ideal"))
 
 
-def _moved(controller: Controller) -> None:
-    assert controller.instances.assign("began", dict.fromkeys(range(1024), 1)) > 0
-
-
 def test_publishers_and_subscribers_have_several_instances(
     packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
 ) -> None:
@@ -51,7 +46,9 @@ def test_publishers_and_subscribers_have_several_instances(
 
 def test_subscribers_move_and_are_killed(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
     ready = compiled(plan_of(chain()), {"marks": 2, "began": 2})
-    found = run_instances(ready, packets, tmp_path, store, {2: kill("began#1"), 4: _moved, 6: kill("began#1")})
+    found = run_instances(
+        ready, packets, tmp_path, store, {2: kill("began#1"), 4: move("began", 1), 6: kill("began#1")}
+    )
     assert found.state == ideal.state and found.failure is None
 
 

@@ -11,7 +11,7 @@ from sluice.chain.processes.controller import Controller
 from sluice.cli.main import main
 from sluice.state.location import Location
 from tests.state.boxes import missing
-from tests.state.instances import Action, Ran, compiled, kill, kill_root, plan_of, run_ideal, run_instances
+from tests.state.instances import Action, Ran, compiled, kill, kill_root, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import address, connection, hosts, mixed, write
 from tests.support.connection import handshake
 from tests.support.packets import eth, ip4, udp
@@ -52,13 +52,6 @@ def ran(packets: list[bytes], folder: Path, store: Location, actions: dict[int, 
     return run_instances(chain, packets, folder, store, actions)
 
 
-def move(to: int) -> Action:
-    def act(controller: Controller) -> None:
-        assert controller.instances.assign("draws", dict.fromkeys(range(1024), to)) > 0
-
-    return act
-
-
 def kill_all(controller: Controller) -> None:
     for action in (kill("draws"), kill("draws#1"), kill("draws#2"), kill_root):
         action(controller)
@@ -84,7 +77,7 @@ def test_instances_draw_what_the_ideal_chain_draws(
     packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
 ) -> None:
     """Connections move meanwhile, and timers and the end of input are where they are then."""
-    assert same(ran(packets, tmp_path, store, {3: move(1), 6: move(0), 8: move(2)}), ideal)
+    assert same(ran(packets, tmp_path, store, {3: move("draws", 1), 6: move("draws", 0), 8: move("draws", 2)}), ideal)
 
 
 def test_instances_that_were_killed_draw_the_same_again(

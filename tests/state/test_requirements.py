@@ -15,7 +15,7 @@ from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.scale import scale
 from sluice.state.location import Location
 from tests.state.boxes import missing
-from tests.state.instances import BURST, Action, Ran, compiled, kill, plan_of, run_ideal, run_instances, scope
+from tests.state.instances import BURST, Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances, scope
 from tests.state.peers import Hole
 from tests.state.traffic import address, connection, mixed, trojan
 from tests.support.budget import thinned
@@ -72,19 +72,13 @@ def test_r1_without_the_stored_state(packets: list[bytes], ideal: Ran, tmp_path:
     assert not same(ran(packets, tmp_path, store, each(3, 5), "state"), ideal)
 
 
-def move(to: int) -> Action:
-    return lambda controller: _moved(controller, to)
-
-
-def _moved(controller: Controller, to: int) -> None:
-    assert controller.instances.assign("nat", dict.fromkeys(range(1024), to)) > 0
-
-
 def test_r2_connections_move_with_their_state(
     packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
 ) -> None:
     """All connections move to one instance, then to the other one: nothing is lost, or out of order."""
-    found = ran(packets, tmp_path, store, {2: move(1), 5: move(0), 8: lambda controller: _scaled(controller, 3)})
+    found = ran(
+        packets, tmp_path, store, {2: move("nat", 1), 5: move("nat", 0), 8: lambda controller: _scaled(controller, 3)}
+    )
     assert same(found, ideal)
     assert found.reports["nat.parts_moved"] > 1024
 
@@ -95,7 +89,7 @@ def _scaled(controller: Controller, instances: int) -> None:
 
 def test_r2_without_marks(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
     """The new instance does not wait until the old one has given the connections up: the store refuses it."""
-    found = ran(packets, tmp_path, store, {2: move(1)}, "marks")
+    found = ran(packets, tmp_path, store, {2: move("nat", 1)}, "marks")
     assert not same(found, ideal)
     assert found.reports["store_not_owner"] > 0
 

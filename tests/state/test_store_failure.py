@@ -9,7 +9,7 @@ import pytest
 from sluice.chain.description import function
 from sluice.chain.processes.controller import Controller
 from tests.state.boxes import missing
-from tests.state.instances import Action, Ran, compiled, kill, kill_root, plan_of, run_ideal, run_instances
+from tests.state.instances import Action, Ran, compiled, kill, kill_root, move, plan_of, run_ideal, run_instances
 from tests.state.servers import Server
 from tests.state.traffic import mixed
 from tests.support.unoptimised import unoptimised
@@ -57,12 +57,8 @@ def test_r6_a_store_with_an_old_checkpoint_gets_what_came_after_it(
     packets: list[bytes], ideal: Ran, tmp_path: Path, server: Server
 ) -> None:
     """Twice, as what was recovered may be lost again; parts of the traffic move in between."""
-
-    def move(controller: Controller) -> None:
-        assert controller.instances.assign("nat", dict.fromkeys(range(1024), 1)) > 0
-
     fail, save = (lambda _: server.fail()), (lambda _: server.save())
-    found = ran(packets, tmp_path, server, {1: save, 2: move, 3: fail, 4: save, 5: fail})
+    found = ran(packets, tmp_path, server, {1: save, 2: move("nat", 1), 3: fail, 4: save, 5: fail})
     assert same(found, ideal)
     assert found.reports["store_recoveries"] == 2
 

@@ -28,7 +28,7 @@ from sluice.state.location import Location
 from tests.functions.boxes.test_synflood import acknowledgement, flags, number
 from tests.functions.security import icmp4, wrong_checksums
 from tests.state.boxes import missing
-from tests.state.instances import BURST, Action, Ran, compiled, kill, plan_of, run_ideal, run_instances
+from tests.state.instances import BURST, Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import address
 from tests.support.connection import Host, goodbye, handshake
 from tests.support.packets import A4, eth, ip4, udp
@@ -215,10 +215,10 @@ def ran(packets: list[bytes], folder: Path, store: Location, actions: dict[int, 
     return run_instances(chain, packets, folder, store, actions)
 
 
-def move(to: int) -> Action:
+def move_all(to: int) -> Action:
     def act(controller: Controller) -> None:
         for name in LOGS:
-            assert controller.instances.assign(name, dict.fromkeys(range(1024), to)) > 0
+            move(name, to)(controller)
 
     return act
 
@@ -234,7 +234,7 @@ def kill_all(instance: str) -> Action:
 def test_state_moves_with_connections(
     packets: list[bytes], ideal: dict[str, list[str]], tmp_path: Path, store: Location
 ) -> None:
-    found = ran(packets, tmp_path, store, {3: move(1), 6: move(0), 9: move(1)})
+    found = ran(packets, tmp_path, store, {3: move_all(1), 6: move_all(0), 9: move_all(1)})
     assert found.failure is None and found.state == []
     assert all(len(each) >= 14 for each in ideal.values()), {name: len(each) for name, each in ideal.items()}
     assert rows(tmp_path / "rows") == ideal
@@ -363,9 +363,5 @@ def test_state_without_room_is_counted(tmp_path: Path, store: Location) -> None:
     plan = plan_of(function("dnslog", memory=20 * 512, out=str(tmp_path / "rows")), stack())
     with unoptimised():
         chain = compiled(plan, {"dnslog": 2})
-
-    def gather(controller: Controller) -> None:
-        assert controller.instances.assign("dnslog", dict.fromkeys(range(1024), 1)) > 0
-
-    found = run_instances(chain, frames, tmp_path, store, {3: gather})
+    found = run_instances(chain, frames, tmp_path, store, {3: move("dnslog", 1)})
     assert found.failure is None and 0 < found.reports["state_refused"] < 12

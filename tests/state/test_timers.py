@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from sluice.chain.description import function
-from sluice.chain.processes.controller import Controller
 from sluice.state.location import Location
 from tests.state.boxes import missing
-from tests.state.instances import Action, Ran, compiled, kill, plan_of, run_ideal, run_instances
+from tests.state.instances import Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import address, connection, hosts
 from tests.support.connection import handshake
 from tests.support.unoptimised import unoptimised
@@ -43,13 +42,6 @@ def ran(packets: list[bytes], folder: Path, store: Location, actions: dict[int, 
     return run_instances(chain, packets, folder, store, actions)
 
 
-def move(to: int) -> Action:
-    def act(controller: Controller) -> None:
-        assert controller.instances.assign("lapses", dict.fromkeys(range(1024), to)) > 0
-
-    return act
-
-
 def lapsed(found: Ran) -> int:
     (row,) = (row for row in found.state if '"object": "lapsed"' in row)
     return int(row.rpartition(" ")[2].rstrip("}"))
@@ -57,7 +49,7 @@ def lapsed(found: Ran) -> int:
 
 def test_timers_move_with_their_connections(packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location) -> None:
     """No packet of a silent connection comes after the moves, and its timer fires at the same packet."""
-    found = ran(packets, tmp_path, store, {3: move(1), 4: move(0)})
+    found = ran(packets, tmp_path, store, {3: move("lapses", 1), 4: move("lapses", 0)})
     assert lapsed(ideal) >= 60
     assert found.state == ideal.state and found.failure is None
 
@@ -77,5 +69,5 @@ def test_a_timer_that_was_stopped_or_has_fired_does_not_fire_again(
     packets: list[bytes], ideal: Ran, tmp_path: Path, store: Location
 ) -> None:
     """Moves after most timers have fired, and of connections that have ended."""
-    found = ran(packets, tmp_path, store, {8: move(1), 10: move(0), 11: kill("lapses")})
+    found = ran(packets, tmp_path, store, {8: move("lapses", 1), 10: move("lapses", 0), 11: kill("lapses")})
     assert found.state == ideal.state and found.failure is None

@@ -12,7 +12,7 @@ import pytest
 from sluice.cli.main import main
 from tests.functions.detect.boxes import connection, datagram, needs_ids, packets, rule
 from tests.functions.detect.cases import get
-from tests.support.capture import pcap
+from tests.support.capture import pcap, pcap_packets
 from tests.support.connection import handshake, pair
 
 pytestmark = needs_ids
@@ -22,17 +22,6 @@ def write_pcap(path: Path, frames: list[bytes]) -> None:
     path.write_bytes(pcap(frames))
 
 
-def read_pcap(path: Path) -> list[bytes]:
-    """The packets of a capture."""
-    data, at = path.read_bytes(), 24
-    found: list[bytes] = []
-    while at < len(data):
-        (size,) = struct.unpack_from("<I", data, at + 8)
-        found.append(data[at + 16 : at + 16 + size])
-        at += 16 + size
-    return found
-
-
 def ran(frames: list[bytes], rules: str, tmp_path: Path, *more: str) -> tuple[list[bytes], list[dict[str, Any]]]:
     """What leaves a box with the rules, and the rows."""
     source, out, rows = tmp_path / "in.pcap", tmp_path / "out.pcap", tmp_path / "rows"
@@ -40,7 +29,7 @@ def ran(frames: list[bytes], rules: str, tmp_path: Path, *more: str) -> tuple[li
     write_pcap(source, frames)
     function = f"ids:rules={tmp_path}/a.rules,out={rows}"
     assert main(["run", "tcp_ip", "-r", str(source), "-f", function, "-w", str(out), "--json", *more]) == 0
-    return read_pcap(out), [json.loads(line) for line in rows.read_text().splitlines()]
+    return pcap_packets(out), [json.loads(line) for line in rows.read_text().splitlines()]
 
 
 def test_drop_stops_the_segment_that_completes_the_match_and_what_follows(tmp_path: Path) -> None:
@@ -139,14 +128,14 @@ def test_the_packets_that_matched(tmp_path: Path) -> None:
     rules = rule('content:"evil text";') + rule('content:"evil";', "udp any any -> any any", 2)
     found = packets(frames, rules, f"packets={tmp_path}/m.pcap")
     assert found.sids == [1, 2]
-    assert read_pcap(tmp_path / "m.pcap") == [frames[4], frames[5], late, frames[-2]]
+    assert pcap_packets(tmp_path / "m.pcap") == [frames[4], frames[5], late, frames[-2]]
 
 
 def test_packets_without_a_match_and_a_file_that_cannot_be_made(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     packets([datagram(b"good")], rule('content:"evil";', "udp any any -> any any"), f"packets={tmp_path}/m.pcap")
-    assert read_pcap(tmp_path / "m.pcap") == []
+    assert pcap_packets(tmp_path / "m.pcap") == []
 
 
 def test_the_profile(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -205,4 +194,4 @@ def test_the_event_in_a_chain(
     found = json.loads(capfd.readouterr().out)
     reports = found["reports"]
     assert reports["saw.sids"] == 12 and reports["saw.blocked"] == 1 and reports["saw.bytes"] == 2 * len(frames[3])
-    assert read_pcap(tmp_path / "out.pcap") == frames[:3]
+    assert pcap_packets(tmp_path / "out.pcap") == frames[:3]

@@ -46,7 +46,7 @@ static uint32_t hand_over(struct sl_worker *w, struct sl_frame *frames, uint32_t
     uint32_t own = 0, handed = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (i % SL_CHOSEN_TOGETHER == 0)
-            sl_workers_choose(workers, frames + i, count - i < SL_CHOSEN_TOGETHER ? count - i : SL_CHOSEN_TOGETHER, chosen);
+            sl_workers_choose(workers, frames + i, count - i, chosen);
         const unsigned other = chosen[i % SL_CHOSEN_TOGETHER];
         bool failed = false;
         if (other == w->number) {

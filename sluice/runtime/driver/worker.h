@@ -60,7 +60,7 @@ void *sl_worker_receives(void *of);
 bool sl_worker_open_rings(struct sl_worker *w);
 void sl_worker_close_rings(struct sl_worker *w);
 
-/* The workers of at most SL_CHOSEN_TOGETHER packets. */
+/* The workers of the first SL_CHOSEN_TOGETHER of `count` packets, or of all if there are fewer. */
 void sl_workers_choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen);
 
 /* Processes what the worker's ring has, at most a burst; ends the box once the ring has ended. False if there was nothing to

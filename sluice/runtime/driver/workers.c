@@ -269,13 +269,18 @@ struct sl_source *sl_workers_failed_source(const struct sl_workers *workers)
     return NULL;
 }
 
+bool sl_workers_drained(const struct sl_workers *workers)
+{
+    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
+        if (!__atomic_load_n(&workers->threads[i].drained, __ATOMIC_ACQUIRE))
+            return false;
+    return true;
+}
+
 bool sl_workers_drain(struct sl_workers *workers)
 {
-    bool drained = true;
     __atomic_store_n(&workers->stopping, SL_RING_ENDED, __ATOMIC_RELEASE);
-    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
-        drained = drained && __atomic_load_n(&workers->threads[i].drained, __ATOMIC_ACQUIRE);
-    return drained;
+    return sl_workers_drained(workers);
 }
 
 bool sl_workers_failed(const struct sl_workers *workers)

@@ -243,6 +243,10 @@ def _otherwise(names: StackNames) -> list[str]:
 
 def _shared_by_layers(names: StackNames) -> list[str]:
     """Functions that the functions of all layers call."""
+    records: list[str] = []
+    if names.program.records:
+        records += ["", "/* The same for a layer that is a record. */"]
+        records += _may_enter(names, "may_add_record", "deepest", TOO_MANY_RECORDS)
     return [
         "",
         "/* Counts a packet that leaves a layer in stage 1. The counter of its bytes follows that of its packets. */",
@@ -255,29 +259,19 @@ def _shared_by_layers(names: StackNames) -> list[str]:
         "}",
         "",
         "/* Whether a packet may enter one more layer. If not, it is counted. */",
-        "SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)",
-        "{",
-        "    if (SL_LIKELY(box->base.depth < box->base.depth_most))",
-        "        return true;",
-        "    " + names.counters.add("box", TOO_DEEP),
-        "    return false;",
-        "}",
-        *_records(names),
+        *_may_enter(names, "may_nest", "depth_most", TOO_DEEP),
+        *records,
     ]
 
 
-def _records(names: StackNames) -> list[str]:
-    """The function that says whether a packet may enter one more layer that is a record."""
-    if not names.program.records:
-        return []
+def _may_enter(names: StackNames, name: str, most: str, counter: str) -> list[str]:
+    """The function that says whether a packet may enter one more layer. most: the member of the box with the bound."""
     return [
-        "",
-        "/* The same for a layer that is a record. */",
-        "SL_UNUSED static inline bool may_add_record(struct sl_stack_box *box)",
+        f"SL_UNUSED static inline bool {name}(struct sl_stack_box *box)",
         "{",
-        "    if (SL_LIKELY(box->base.depth < box->base.deepest))",
+        f"    if (SL_LIKELY(box->base.depth < box->base.{most}))",
         "        return true;",
-        "    " + names.counters.add("box", TOO_MANY_RECORDS),
+        "    " + names.counters.add("box", counter),
         "    return false;",
         "}",
     ]

@@ -60,6 +60,13 @@ def described(value: object) -> str:
     return shown if len(shown) <= 60 else shown[:57] + "..."
 
 
+def to_flag(value: object, what: str) -> bool:
+    """A value that must be True or False. what: its name in the message, up to the value."""
+    if not isinstance(value, bool):
+        raise DescriptionError(f"{what}{described(value)}", "give True or False.")
+    return value
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Advice for an unknown name: the closest known names, or all of them."""
     names = sorted(known)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from sluice.lang.errors import DescriptionError, described
+from sluice.lang.errors import DescriptionError, described, to_flag
 from sluice.lang.expression import Expression, to_number
 from sluice.lang.where import here
 
@@ -40,7 +40,5 @@ class Length:
             self.resync = to_number(resync, "resync=", "compare a field, as in p.header.magic == 7.")
         if not isinstance(cast(object, limit), int) or not 1 <= limit <= LONGEST:
             raise DescriptionError(f"limit={described(limit)}", f"a message has 1 to {LONGEST} bytes.")
-        if not isinstance(cast(object, bundled), bool):
-            raise DescriptionError(f"bundled={described(bundled)}", "give True or False.")
         self.limit = limit
-        self.bundled = bundled
+        self.bundled = to_flag(bundled, "bundled=")

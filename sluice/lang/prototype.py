@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from sluice.lang.action import Block, block
 from sluice.lang.choice import Choice, If, joined_by_comma
-from sluice.lang.errors import DescriptionError, described, did_you_mean
+from sluice.lang.errors import DescriptionError, described, did_you_mean, to_flag
 from sluice.lang.events import Events, Relations
 from sluice.lang.expression import (
     BYTES,
@@ -461,9 +461,7 @@ class Prototype(Parser):
 
     @buffer_data.setter
     def buffer_data(self, value: object) -> None:
-        if not isinstance(value, bool):
-            raise DescriptionError(f"p.buffer_data is {described(value)}", "give True or False.")
-        self.__dict__["_buffer_data"] = value
+        self.__dict__["_buffer_data"] = to_flag(value, "p.buffer_data is ")
 
     @property
     def record(self) -> Any:
@@ -474,9 +472,7 @@ class Prototype(Parser):
 
     @record.setter
     def record(self, value: object) -> None:
-        if not isinstance(value, bool):
-            raise DescriptionError(f"p.record is {described(value)}", "give True or False.")
-        self.__dict__["_record"] = value
+        self.__dict__["_record"] = to_flag(value, "p.record is ")
 
 
 class Connectionless(Prototype):

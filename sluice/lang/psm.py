@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from sluice.lang.errors import DescriptionError, described, did_you_mean
+from sluice.lang.errors import DescriptionError, described, did_you_mean, to_flag
 from sluice.lang.expression import Expression, Taken, to_number
 from sluice.lang.where import here, user_names
 
@@ -33,14 +33,12 @@ class Pred:
 
     def __init__(self, condition: object, before: Layer | None = None, fallback: bool = False) -> None:
         self.where = here()
-        if not isinstance(fallback, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DescriptionError(f"fallback={described(fallback)}", "give True or False.")
+        self.fallback = to_flag(fallback, "fallback=")
         if before is not None and fallback:
             raise DescriptionError(
                 "a step with before= and fallback=", "a fallback is tried after all other steps: leave one out."
             )
         self.before = before
-        self.fallback = fallback
         self.condition: Expression = to_number(condition, "a predicate", "compare something, as in Pred(x == 1).")
 
 
@@ -55,12 +53,9 @@ class PSMState:
 
     def __init__(self, start: bool = False, accept: bool = False, closed: bool = False, name: str = "") -> None:
         self.where = here()
-        for what, value in (("start", start), ("accept", accept), ("closed", closed)):
-            if not isinstance(value, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DescriptionError(f"{what}= is {described(value)}", "give True or False.")
-        self.start = start
-        self.accept = accept
-        self.closed = closed
+        self.start = to_flag(start, "start= is ")
+        self.accept = to_flag(accept, "accept= is ")
+        self.closed = to_flag(closed, "closed= is ")
         self.name = name
 
     def __rshift__(self, other: object) -> Transition:
@@ -118,9 +113,7 @@ class Transition:
         if name == "timeout":
             self.timeout = seconds(value)
         else:
-            if not isinstance(value, bool):
-                raise DescriptionError(f"restart is {described(value)}", "give True or False.")
-            self.restart = value
+            self.restart = to_flag(value, "restart is ")
 
 
 class PSM:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from sluice.lang.choice import Choice, joined_by_comma
-from sluice.lang.errors import DescriptionError, described
+from sluice.lang.errors import DescriptionError, described, to_flag
 from sluice.lang.expression import NUMBER, Expression, to_expression, to_number
 from sluice.lang.where import here
 
@@ -104,10 +104,10 @@ class Sequence:
         self.data_len: Expression | None = None
         if data_len is not None:
             self.data_len = to_number(data_len, "data_len=", "give a number, as in p.payload_len + 1.")
-        for name, flag in (("zero_based", zero_based), ("enforce", enforce), ("whole", whole), ("units", units)):
-            if not isinstance(flag, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DescriptionError(f"{name}= is {described(flag)}", "give True or False.")
-        self.zero_based = zero_based
+        self.zero_based = to_flag(zero_based, "zero_based= is ")
+        self.enforce = to_flag(enforce, "enforce= is ")
+        self.whole = to_flag(whole, "whole= is ")
+        self.units = to_flag(units, "units= is ")
         self.start: Expression | None = None
         if start is not None:
             self.start = to_number(start, "start=", "give a condition, as in p.header.syn == 1.")
@@ -127,7 +127,6 @@ class Sequence:
                 raise DescriptionError("window= is not a pair", "write window=(low, high), two positions.")
             advice = "give two positions, numbers like meta."
             self.window = (to_number(window[0], "window=", advice), to_number(window[1], "window=", advice))
-        self.enforce = enforce
         self.base = None if base is None else to_number(base, "base=", "give a position, a number like meta.")
         if base is not None and start is None:
             raise DescriptionError("base= without start=", "say with start= which packets set it.")
@@ -166,7 +165,6 @@ class Sequence:
             self._check_units(whole, history)
         elif not isinstance(head, int) or head:
             raise DescriptionError("head= of a sequence of bytes", "only units have one; give units=True, or no head=.")
-        self.units = units
         if self.bounded and (zero_based or units or whole):
             raise DescriptionError(
                 "acknowledged=, acknowledges=, decides= or base= of a sequence that is zero-based, of units or whole",
@@ -176,7 +174,6 @@ class Sequence:
         self.limit_pieces = limit_pieces
         self.limit_records = limit_records
         self.history = history
-        self.whole = whole
 
     @property
     def bounded(self) -> bool:

@@ -34,7 +34,7 @@ from sluice.ir.instruction import (
     Return,
     Terminator,
 )
-from sluice.passes.analysis.blocks import PURE, is_determined, loops, remove_unreachable
+from sluice.passes.analysis.blocks import PURE, loops, remove_unreachable, undetermined
 from sluice.passes.analysis.common_key import Keys, spaces_of_keys
 from sluice.passes.derived_graphs import add_graphs
 
@@ -77,14 +77,7 @@ def _unknown_slots(program: Program) -> Names:
     while len(found) > size:
         size = len(found)
         for layer in program.layers.values():
-            unknown = set(found)
-            more = -1
-            while len(unknown) > more:
-                more = len(unknown)
-                unknown |= {
-                    reg.name for i in layer.main.instructions() if not is_determined(i, unknown) for reg in i.written()
-                }
-            found |= {name for name in unknown if name.startswith("slot.")}
+            found |= {name for name in undetermined(layer.main, found) if name.startswith("slot.")}
     return frozenset(found)
 
 

@@ -166,12 +166,13 @@ def _wait_function(names: StackNames, layer: LayerProgram, name: str, enter: str
     # to stage 2: the loop is long already, and inlining makes it slower.
     deferring = any(item.deferred is not None for item in names.program.layers.values())
     most = ends_templates(layer, names.program) or enter == fast_enter_of(layer)
+    wait, path = ("wait_for", ", depth") if stores_path else ("wait_without_path", "")
     out = [
         "",
         f"{'SL_INLINED' if most and not deferring else 'static'} void {name}("
         f"{'SL_UNUSED ' if layer.lookahead is None else ''}{WAITING}, {UNIT}, SL_UNUSED unsigned depth)",
         "{",
-        f"    {'wait_for' if stores_path else 'wait_without_path'}(waiting, {enter}, at, captured, length{', depth' if stores_path else ''});",
+        f"    {wait}(waiting, {enter}, at, captured, length{path});",
     ]
     if layer.lookahead is not None:
         slots = "&waiting->slots"

@@ -19,6 +19,8 @@ _TOKEN = re.compile(
     rf"\s*(?:(?P<string>{STRING})|(?P<number>\d+)|(?P<name>[^\W\d][\w.*#@]*)"
     r"|(?P<operator><<|>>|==|!=|<=|>=|&&|\|\||[-+*/%&|^<>])(?:\.(?P<serial>\d+))?|(?P<mark>[()\[\],:#=]))"
 )
+FLAGS = ("carried", "resyncs", "record", "bundled")
+"""Properties of a layer that it has or has not: fields of LayerProgram, and the words for them."""
 OPERATORS = frozenset(ARITHMETIC + COMPARISONS + LOGICAL)
 _REST = re.compile(r"\s*(?:; ?(?P<comment>.*))?")
 _FLOAT = re.compile(r"\s*((?:\d+\.?\d*(?:e[-+]?\d+)?)|inf)")

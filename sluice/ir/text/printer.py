@@ -23,7 +23,7 @@ from sluice.ir.graph import (
 )
 from sluice.ir.graph_kinds import MAIN
 from sluice.ir.instruction import Instruction
-from sluice.ir.text.line import BLOCK
+from sluice.ir.text.line import BLOCK, FLAGS
 
 
 def _block_name(name: str) -> str:
@@ -108,11 +108,7 @@ def print_layer(layer: LayerProgram, lines: bool = True) -> str:
     if layer.of_streams or layer.of_packets:
         sources = (["streams"] if layer.of_streams else []) + (["packets"] if layer.of_packets else [])
         out.append(f"  messages of {', '.join(sources)}")
-    if layer.carried:
-        out.append("  carried")
-    if layer.resyncs:
-        out.append("  resyncs")
-    out += [f"  {word}" for word, holds in (("record", layer.record), ("bundled", layer.bundled)) if holds]
+    out += [f"  {flag}" for flag in FLAGS if getattr(layer, flag)]
     out += [_event(shape, lines) for shape in layer.events.values()]
     graphs = [
         ("" if kind == MAIN else f"{kind} ") + print_graph(graph, lines) for kind, graph in layer.graphs_by_kind()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from sluice.ir.graph import EventShape, Graph, InstanceLayout, KeyPart, LayerProgram, Program, Rules, State
 from sluice.ir.graph_kinds import KINDS, MAIN
 from sluice.ir.text.graphs import read_graph
-from sluice.ir.text.line import BLOCK, STRING, IrSyntaxError, Line, in_line
+from sluice.ir.text.line import BLOCK, FLAGS, STRING, IrSyntaxError, Line, in_line
 from sluice.ir.text.natives import read_function, read_module
 from sluice.lang.errors import did_you_mean
 from sluice.lang.sequence import POLICIES
@@ -336,20 +336,8 @@ def _messages(layer: LayerProgram, line: Line) -> None:
             break
 
 
-def _resyncs(layer: LayerProgram, line: Line) -> None:
-    layer.resyncs = True
-
-
-def _record(layer: LayerProgram, line: Line) -> None:
-    layer.record = True
-
-
-def _bundled(layer: LayerProgram, line: Line) -> None:
-    layer.bundled = True
-
-
-def _carried(layer: LayerProgram, line: Line) -> None:
-    layer.carried = True
+def _flag(name: str) -> Callable[[LayerProgram, Line], None]:
+    return lambda layer, line: setattr(layer, name, True)
 
 
 def _event(layer: LayerProgram, line: Line) -> None:
@@ -380,10 +368,7 @@ _PROPERTIES: dict[str, Callable[[LayerProgram, Line], None]] = {
     "timeouts": _timeouts,
     "lifetime": _lifetime,
     "messages": _messages,
-    "carried": _carried,
-    "resyncs": _resyncs,
-    "record": _record,
-    "bundled": _bundled,
+    **{name: _flag(name) for name in FLAGS},
     "event": _event,
 }
 """The properties of a layer, by the first word of their line."""

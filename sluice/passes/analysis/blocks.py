@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Set
 from weakref import WeakKeyDictionary
 
 from sluice.ir.copy import copy_graph, map_graphs, with_targets
@@ -151,9 +151,11 @@ def is_determined(instruction: Instruction, undetermined: set[str]) -> bool:
     return not any(reg.name in undetermined or reg.space in ("inst", "perm") for reg in instruction.read_registers())
 
 
-def undetermined(graph: Graph) -> set[str]:
-    """The registers that the packet, with what layers below have set, does not determine."""
-    found: set[str] = set()
+def undetermined(graph: Graph, slots: Set[str] = frozenset()) -> set[str]:
+    """The registers that the packet, with what layers below have set, does not determine. slots: those that are known
+    not to be determined.
+    """
+    found = set(slots)
     size = -1
     while len(found) > size:
         size = len(found)

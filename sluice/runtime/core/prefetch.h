@@ -54,7 +54,7 @@ struct sl_lookahead {
     uint32_t others;   /* so many first packets of the group need other prefetches besides those for `each` */
     uint32_t count;    /* entries of `wanted` */
     const struct sl_wanted *predicted, *held, *indexed;   /* the first entry whose instance has not been prefetched; whose
-                                                      * held data; and what that points to */
+                                                           * held data; and what that points to */
     struct sl_wanted wanted[SL_WANTED_MAX + 1];     /* in the order of packets; a sentinel for no packet follows the
                                                      * last one */
     /* By packet: the look-up in the table in which nearly every packet has one, if the stack has such a table; no list

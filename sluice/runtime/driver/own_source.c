@@ -46,7 +46,7 @@ static uint32_t hand_over(struct sl_worker *w, struct sl_frame *frames, uint32_t
     uint32_t own = 0, handed = 0;
     for (uint32_t i = 0; i < count; i++) {
         if (i % SL_CHOSEN_TOGETHER == 0)
-            sl_workers_choose(workers, frames + i, count - i < SL_CHOSEN_TOGETHER ? count - i : SL_CHOSEN_TOGETHER, chosen);
+            sl_workers_choose(workers, frames + i, count - i, chosen);
         const unsigned other = chosen[i % SL_CHOSEN_TOGETHER];
         bool failed = false;
         if (other == w->number) {
@@ -154,22 +154,6 @@ static bool serve(struct sl_worker *w)
     return true;
 }
 
-/* Whether no worker hands over packets any more. Those that it has handed over are in the rings then. */
-static bool all_handed_over(const struct sl_workers *workers)
-{
-    for (uint32_t i = 0; i < workers->count; i++)
-        if (!__atomic_load_n(&workers->threads[i].handed_all, __ATOMIC_ACQUIRE))
-            return false;
-    return true;
-}
-
-/* Lets what has expired by now end so, and not by the end of the input. */
-static void end_receiving(struct sl_worker *w)
-{
-    sl_drive_tick(&w->drive, sl_source_clock(w->source));
-    __atomic_store_n(&w->handed_all, 1, __ATOMIC_RELEASE);
-}
-
 bool sl_worker_open_rings(struct sl_worker *w)
 {
     w->from = calloc(w->workers->count, sizeof(struct sl_packet_ring *));
@@ -201,11 +185,12 @@ void *sl_worker_receives(void *of)
             continue;
         }
         /* before the look at the rings: what they have got by then is processed before the box ends */
-        bool ends = w->drained && all_handed_over(w->workers), handed = serve(w);
+        bool ends = w->drained && sl_workers_drained(w->workers), handed = serve(w);
         bool received = !w->drained && !w->source_failed && receive(w);
         if (stopping && !w->drained && (w->source_failed || !sl_drains(sl_worker_now(), received, &ending))) {
             __atomic_store_n(&w->drained, 1, __ATOMIC_RELEASE);
-            end_receiving(w);
+            /* what has expired by now ends so, and not by the end of the input */
+            sl_drive_tick(&w->drive, sl_source_clock(w->source));
         }
         if (handed || received) {
             wait = WAIT_LEAST;

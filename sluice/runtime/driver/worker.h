@@ -29,8 +29,7 @@ struct sl_worker {
     struct sl_source *source;
     uint64_t received;
     uint32_t source_failed;
-    uint32_t drained;      /* it receives no more */
-    uint32_t handed_all;   /* it hands over no more packets */
+    uint32_t drained;      /* it receives no more, and hands over no more packets */
     struct sl_packet_ring **from;   /* by worker, what that one has handed over; NULL: nothing so far */
     /* Of a process; 0 of a thread: */
     pid_t process;
@@ -60,7 +59,10 @@ void *sl_worker_receives(void *of);
 bool sl_worker_open_rings(struct sl_worker *w);
 void sl_worker_close_rings(struct sl_worker *w);
 
-/* The workers of at most SL_CHOSEN_TOGETHER packets. */
+/* Whether no worker receives packets itself any more. Those that they have handed over are in the rings then. */
+bool sl_workers_drained(const struct sl_workers *workers);
+
+/* The workers of the first SL_CHOSEN_TOGETHER of `count` packets, or of all if there are fewer. */
 void sl_workers_choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen);
 
 /* Processes what the worker's ring has, at most a burst; ends the box once the ring has ended. False if there was nothing to

@@ -173,6 +173,7 @@ static void put_time(struct sl_workers *workers, struct sl_worker *w)
 void sl_workers_choose(struct sl_workers *workers, const struct sl_frame *frames, size_t count, unsigned *chosen)
 {
     struct sl_path_keys keys[SL_CHOSEN_TOGETHER];
+    count = count < SL_CHOSEN_TOGETHER ? count : SL_CHOSEN_TOGETHER;
     for (size_t i = 0; i < count; i++) {
         if (i + READ_AHEAD < count) {   /* the choice of a worker reads the headers, and nothing has read them before */
             __builtin_prefetch(frames[i + READ_AHEAD].at);
@@ -218,12 +219,11 @@ static void put_packet(struct sl_workers *workers, const struct sl_frame *frame,
 
 void sl_workers_burst(struct sl_workers *workers, const struct sl_frame *frames, size_t count)
 {
-    enum { TOGETHER = SL_CHOSEN_TOGETHER };
-    unsigned chosen[TOGETHER];
+    unsigned chosen[SL_CHOSEN_TOGETHER];
     for (size_t i = 0; i < count && workers->threads; i++) {
-        if (i % TOGETHER == 0)
-            sl_workers_choose(workers, frames + i, count - i < TOGETHER ? count - i : TOGETHER, chosen);
-        put_packet(workers, &frames[i], chosen[i % TOGETHER]);
+        if (i % SL_CHOSEN_TOGETHER == 0)
+            sl_workers_choose(workers, frames + i, count - i, chosen);
+        put_packet(workers, &frames[i], chosen[i % SL_CHOSEN_TOGETHER]);
         /* by number of packets: the same capture gives the same times */
         if (++workers->passed % TIME_EVERY == 0)
             for (uint32_t k = 0; k < workers->count; k++)
@@ -269,13 +269,18 @@ struct sl_source *sl_workers_failed_source(const struct sl_workers *workers)
     return NULL;
 }
 
+bool sl_workers_drained(const struct sl_workers *workers)
+{
+    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
+        if (!__atomic_load_n(&workers->threads[i].drained, __ATOMIC_ACQUIRE))
+            return false;
+    return true;
+}
+
 bool sl_workers_drain(struct sl_workers *workers)
 {
-    bool drained = true;
     __atomic_store_n(&workers->stopping, SL_RING_ENDED, __ATOMIC_RELEASE);
-    for (uint32_t i = 0; workers->threads && i < workers->count; i++)
-        drained = drained && __atomic_load_n(&workers->threads[i].drained, __ATOMIC_ACQUIRE);
-    return drained;
+    return sl_workers_drained(workers);
 }
 
 bool sl_workers_failed(const struct sl_workers *workers)

@@ -6,8 +6,8 @@
  *     ...open the source of each worker, in the order of workers...
  *
  * The program gives the number of the worker for each packet. Without one, the kernel divides packets by a hash of their
- * addresses and ports, which is the same for both directions, and workers hand over packets of others. No packet comes before the last member has joined, so that
- * none goes to another worker than those after it. */
+ * addresses and ports, which is the same for both directions, and workers hand over packets of others. No packet comes
+ * before the last member has joined, so that none goes to another worker than those after it. */
 #ifndef SL_IO_FANOUT_H
 #define SL_IO_FANOUT_H
 

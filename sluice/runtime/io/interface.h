@@ -2,6 +2,7 @@
 #ifndef SL_IO_INTERFACE_H
 #define SL_IO_INTERFACE_H
 
+#include <errno.h>
 #include <inttypes.h>
 #include <linux/ethtool.h>
 #include <linux/sockios.h>
@@ -44,15 +45,30 @@ static inline uint64_t sl_read_counter(const char *interface, const char *counte
     return value;
 }
 
+/* ioctl with the name of an interface in its request. control: any socket. Returns 0; or -1, with errno. */
+static inline int sl_interface_ioctl(int control, const char *interface, unsigned long number, struct ifreq *request)
+{
+    size_t length = strlen(interface);
+    if (length >= sizeof request->ifr_name) {
+        errno = ENODEV;
+        return -1;
+    }
+    memcpy(request->ifr_name, interface, length + 1);
+    return ioctl(control, number, request);
+}
+
+/* The same for a request of ethtool. */
+static inline int sl_interface_ethtool(int control, const char *interface, void *data)
+{
+    struct ifreq request = {.ifr_data = data};
+    return sl_interface_ioctl(control, interface, SIOCETHTOOL, &request);
+}
+
 /* Whether an interface is down. control: any socket. */
 static inline bool sl_is_down(int control, const char *interface)
 {
     struct ifreq request = {0};
-    size_t length = strlen(interface);
-    if (length >= sizeof request.ifr_name)
-        return false;
-    memcpy(request.ifr_name, interface, length);
-    return ioctl(control, SIOCGIFFLAGS, &request) == 0 && !(request.ifr_flags & IFF_UP);
+    return sl_interface_ioctl(control, interface, SIOCGIFFLAGS, &request) == 0 && !(request.ifr_flags & IFF_UP);
 }
 
 /* Whether an interface is an end of a veth pair: its peer is on this machine, and leaves checksums to a card that does not
@@ -60,12 +76,7 @@ static inline bool sl_is_down(int control, const char *interface)
 static inline bool sl_is_veth(int control, const char *interface)
 {
     struct ethtool_drvinfo driver = {.cmd = ETHTOOL_GDRVINFO};
-    struct ifreq request = {.ifr_data = (void *)&driver};
-    size_t length = strlen(interface);
-    if (length >= sizeof request.ifr_name)
-        return false;
-    memcpy(request.ifr_name, interface, length);
-    return ioctl(control, SIOCETHTOOL, &request) == 0 && strcmp(driver.driver, "veth") == 0;
+    return sl_interface_ethtool(control, interface, &driver) == 0 && strcmp(driver.driver, "veth") == 0;
 }
 
 #endif

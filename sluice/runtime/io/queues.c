@@ -7,11 +7,10 @@
 
 #if defined(__linux__) && __has_include(<linux/ethtool.h>)
 
+#include "io/interface.h"
+
 #include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 
 enum { INDIRECTION_MOST = 4096 };   /* entries of the table from hashes to queues; drivers have up to 2,048 */
 
@@ -23,23 +22,11 @@ union request {
 
 static uint8_t *rest_of(union request *request) { return request->bytes + offsetof(struct ethtool_rxfh, rss_config); }
 
-static int call(int control, const char *interface, void *data)
-{
-    struct ifreq request = {.ifr_data = data};
-    size_t length = strlen(interface);
-    if (length >= sizeof request.ifr_name) {
-        errno = ENODEV;
-        return -1;
-    }
-    memcpy(request.ifr_name, interface, length);
-    return ioctl(control, SIOCETHTOOL, &request);
-}
-
 /* Reads the key of an interface. Returns 0, or why it cannot. */
 static const char *read_key(int control, const char *interface, union request *request, struct sl_rss *out)
 {
     request->head = (struct ethtool_rxfh){.cmd = ETHTOOL_GRSSH};
-    if (call(control, interface, request))
+    if (sl_interface_ethtool(control, interface, request))
         return errno == EOPNOTSUPP ? "its driver has no hash with a key" : strerror(errno);
     const uint32_t entries = request->head.indir_size, size = request->head.key_size;
     if (!size)
@@ -47,7 +34,7 @@ static const char *read_key(int control, const char *interface, union request *r
     if (entries > INDIRECTION_MOST || size > SL_RSS_KEY_MOST)
         return "the key of its hash is longer than those that are known here";
     request->head = (struct ethtool_rxfh){.cmd = ETHTOOL_GRSSH, .indir_size = entries, .key_size = size};
-    if (call(control, interface, request))
+    if (sl_interface_ethtool(control, interface, request))
         return strerror(errno);
     if (request->head.hfunc && !(request->head.hfunc & 1))   /* ETH_RSS_HASH_TOP */
         return "its hash is not Toeplitz's (`ethtool -X ... hfunc toeplitz`)";
@@ -60,7 +47,7 @@ static int write_key(int control, const char *interface, union request *request,
 {
     request->head = (struct ethtool_rxfh){.cmd = ETHTOOL_SRSSH, .indir_size = ETH_RXFH_INDIR_NO_CHANGE, .key_size = key->size};
     memcpy(rest_of(request), key->key, key->size);
-    return call(control, interface, request);
+    return sl_interface_ethtool(control, interface, request);
 }
 
 const char *sl_rss_make_symmetric(int control, const char *interface, struct sl_rss *before)

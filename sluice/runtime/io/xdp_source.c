@@ -339,9 +339,7 @@ static unsigned count_queues(struct xdp_source *s, bool *combined)
 {
     struct ethtool_channels channels = {.cmd = ETHTOOL_GCHANNELS};
     *combined = true;
-    struct ifreq request = {.ifr_data = (void *)&channels};
-    memcpy(request.ifr_name, s->base.name, strlen(s->base.name));
-    if (ioctl(s->control, SIOCETHTOOL, &request))
+    if (sl_interface_ethtool(s->control, s->base.name, &channels))
         return 1;
     unsigned count = channels.combined_count + channels.rx_count;
     *combined = channels.max_combined || !channels.max_rx;

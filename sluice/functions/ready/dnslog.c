@@ -513,6 +513,7 @@ SLUICE_STORED(zero, "messages that wait for their counterparts, or for their end
         if (!(*at = sl_stored_block(stored, *at, sizeof **at + (size_t)length, offsetof(struct dnslog_query, time))))
             return;
         (*at)->length = length;
+        (*at)->side &= 1;
         if (stored->reads) {
             state->count++;
             dns->waiting++;

@@ -520,12 +520,9 @@ SLUICE_STORED(zero, "messages that wait for their counterparts, or for their end
             dns->budget.used += sizeof **at + length;
         }
     }
-    if (!sl_stored_more(stored, state->sides != NULL))
+    const size_t size = 2 * sizeof *state->sides;
+    if (!sl_stored_more(stored, state->sides != NULL) || !(state->sides = sl_stored_block(stored, state->sides, size, size)))
         return;
-    if (stored->reads && !(state->sides = calloc(2, sizeof *state->sides))) {
-        stored->failed = true;
-        return;
-    }
     for (unsigned side = 0; side < 2; side++)
         dnslog_side_stored(stored, dns, &state->sides[side]);
 }

@@ -7,8 +7,7 @@
  * bound. mDNS does not pair messages (RFC 6762, 6.7), so each message is a row. */
 #include "sluice.h"
 
-#include "dns_message.h"
-#include "log_row.h"
+#include "dns_row.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(queries, number, 64, "queries of one flow that wait for their responses at most")
@@ -56,8 +55,6 @@ struct dnslog {
     uint64_t waiting, most, most_all, answers;
 };
 SLUICE_WORKER(struct dnslog)
-
-static const char *const dnslog_reasons[] = {NULL, "short", "compression pointer", "name too long", "label type"};
 
 static uint16_t dnslog_port(const struct sl_event *event, unsigned side)
 {
@@ -107,97 +104,6 @@ static bool dnslog_looks(sl_bytes message)
 
 /* --- rows --- */
 
-static void dnslog_records(struct dnslog *dns, struct dns_reader *reader, const char *name, uint32_t count, uint64_t *left,
-                           struct dns_record *options)
-{
-    struct log_text *row = &dns->log.row;
-    struct dns_record record;
-    uint32_t listed = 0;
-    log_name(row, name);
-    log_put(row, "[");
-    for (uint32_t i = 0; i < count && dns_record(reader, &record); i++) {
-        if (record.type == DNS_OPT) {
-            *options = record;
-            continue;
-        }
-        if (!*left)
-            continue;
-        --*left;
-        log_put(row, listed++ ? ",{\"name\":" : "{\"name\":");
-        log_string(row, record.name.text, record.name.length);
-        log_put(row, ",\"type\":");
-        DNS_WORD(row, dns_types, record.type, "TYPE");
-        log_number(row, "ttl", record.ttl);
-        log_put(row, ",\"data\":");
-        dns_data(row, reader, &record);
-        log_put(row, "}");
-    }
-    log_put(row, "]");
-}
-
-/* Writes the questions of a message. The parts of the first one are members of the row. */
-static void dnslog_questions(struct log_text *row, struct dns_reader *reader, uint32_t count)
-{
-    struct dns_question question;
-    for (uint32_t i = 0; i < count && !row->failed && dns_question(reader, &question); i++) {
-        log_put(row, i == 0 ? ",\"query\":" : i == 1 ? ",\"more_queries\":[{\"query\":" : ",{\"query\":");
-        log_string(row, question.name.text, question.name.length);
-        log_put(row, ",\"qtype\":");
-        DNS_WORD(row, dns_types, question.type, "TYPE");
-        log_put(row, ",\"qclass\":");
-        /* mDNS: the highest bit requests a unicast response (RFC 6762, 5.4) */
-        DNS_WORD(row, dns_classes, question.class_ & 0x7fffu, "CLASS");
-        log_put(row, i ? "}" : "");
-        if (i + 1 == count || reader->place >= reader->length) {
-            log_put(row, i ? "]" : "");
-            return;
-        }
-    }
-    if (row->at[row->used - 1] == '}')
-        log_put(row, "]");
-}
-
-/* Writes the members of a row that describe the contents of a message. Returns false if the message is malformed. */
-static bool dnslog_message(struct dnslog *dns, sl_bytes message, bool response)
-{
-    struct log_text *row = &dns->log.row;
-    struct dns_reader reader = {message.at, message.captured, DNS_HEADER, DNS_WHOLE};
-    struct dns_record options = {.type = 0};
-    uint32_t flags = (uint32_t)sl_load_be16(message.at + 2), counts[4];
-    uint64_t left = dns->answers;
-    for (unsigned i = 0; i < 4; i++)
-        counts[i] = (uint32_t)sl_load_be16(message.at + 4 + 2 * i);
-    log_number(row, "id", sl_load_be16(message.at));
-    log_number(row, "opcode", flags >> 11 & 15);
-    dnslog_questions(row, &reader, counts[0]);
-    log_flag(row, "authoritative", flags >> 10 & 1);
-    log_flag(row, "truncated", flags >> 9 & 1);
-    log_flag(row, "recursion_desired", flags >> 8 & 1);
-    log_flag(row, "recursion_available", flags >> 7 & 1);
-    log_number(row, "answer_count", counts[1]);
-    dnslog_records(dns, &reader, "answers", reader.reason ? 0 : counts[1], &left, &options);
-    dnslog_records(dns, &reader, "authorities", reader.reason ? 0 : counts[2], &left, &options);
-    dnslog_records(dns, &reader, "additionals", reader.reason ? 0 : counts[3], &left, &options);
-    uint32_t code = flags & 15;
-    if (options.type == DNS_OPT)
-        code |= options.ttl >> 24 << 4;   /* RFC 6891, 6.1.3 */
-    log_name(row, "rcode");
-    if (response)
-        DNS_WORD(row, dns_codes, code, "RCODE");
-    else
-        log_put(row, "null");
-    log_name(row, "edns");
-    if (options.type == DNS_OPT)
-        log_format(row, "{\"version\":%u,\"udp_size\":%u,\"dnssec_ok\":%s}", options.ttl >> 16 & 255, options.class_,
-                   options.ttl & 0x8000 ? "true" : "false");
-    else
-        log_put(row, "null");
-    if (!left)
-        log_flag(row, "answers_left_out", true);
-    log_word(row, "malformed", dnslog_reasons[reader.reason]);
-    return reader.reason == DNS_WHOLE;
-}
-
 /* A message of an exchange, and the times of its first and last transmission. */
 struct dnslog_part {
     sl_bytes message;
@@ -232,7 +138,7 @@ static void dnslog_row(const struct sl_event *event, const struct dnslog_part *q
     log_number(row, "query_bytes", query ? query->message.length : 0);
     log_number(row, "response_bytes", response ? response->message.length : 0);
     log_flag(row, "cut", dnslog_is_cut(query) || dnslog_is_cut(response));
-    if (!dnslog_message(dns, response ? response->message : query->message, response != NULL))
+    if (!dns_row_message(row, response ? response->message : query->message, response != NULL, dns->answers))
         SLUICE_COUNTER_OF(event->box, dns_malformed)++;
     log_finish(&dns->log);
 }
@@ -513,18 +419,16 @@ SLUICE_STORED(zero, "messages that wait for their counterparts, or for their end
         if (!(*at = sl_stored_block(stored, *at, sizeof **at + (size_t)length, offsetof(struct dnslog_query, time))))
             return;
         (*at)->length = length;
+        (*at)->side &= 1;
         if (stored->reads) {
             state->count++;
             dns->waiting++;
             dns->budget.used += sizeof **at + length;
         }
     }
-    if (!sl_stored_more(stored, state->sides != NULL))
+    const size_t size = 2 * sizeof *state->sides;
+    if (!sl_stored_more(stored, state->sides != NULL) || !(state->sides = sl_stored_block(stored, state->sides, size, size)))
         return;
-    if (stored->reads && !(state->sides = calloc(2, sizeof *state->sides))) {
-        stored->failed = true;
-        return;
-    }
     for (unsigned side = 0; side < 2; side++)
         dnslog_side_stored(stored, dns, &state->sides[side]);
 }

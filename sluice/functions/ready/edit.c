@@ -148,12 +148,12 @@ SLUICE_ON(tcp, packet) {
     }
     bool closing = flow->closed;
     sl_edits_packet(event, &flow->edits, &edit->box);
-    edit_count(event->box, edit);
     if (closing && !sl_edits_resets(&flow->edits, event->box)) {
         if (!flow->edits.open && event->unit.captured >= 20 && !(event->unit.at[13] & (SL_TCP_SYN | SL_TCP_RST)))
             edit->box.reset_again += SLUICE_RESET(event->box);   /* else sl_edit_reset_again does it */
         SLUICE_DROP(event->box);
     }
+    edit_count(event->box, edit);
 }
 
 SLUICE_ON(tcp, data) {

@@ -125,12 +125,7 @@ static inline void file_stream_field(struct file_stream *stream, struct file_par
     } else if (http2_field_is(field, "content-type") && !part->declared.used) {
         file_name(&part->declared, field->value, field->value_length);
     } else if (http2_field_is(field, "content-length") && field->value_length <= 19) {
-        part->has_length = field->value_length > 0;
-        part->length = 0;
-        for (size_t i = 0; i < field->value_length && part->has_length; i++) {
-            part->has_length = field->value[i] >= '0' && field->value[i] <= '9';
-            part->length = part->length * 10 + (field->value[i] - '0');
-        }
+        part->has_length = http2_field_number(field, &part->length);
     } else if (http2_field_is(field, ":status") && field->value_length && field->value[0] == '1') {
         part->interim = true;
     }

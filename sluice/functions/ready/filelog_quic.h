@@ -4,8 +4,6 @@
 
 #include "file_http3.h"
 
-/* --- sessions --- */
-
 static bool filelog_3_known(struct http3_connection *http)
 {
     const struct file_streams *streams = http->user;
@@ -42,60 +40,13 @@ static void filelog_3_end(struct http3_session *session)
 
 static const struct http3_owner filelog_3_owner = {filelog_3_known, file_3_begin, file_3_field, file_3_headed, file_3_data,
                                                    file_3_content, file_3_complete, file_3_broken};
-static const struct http3_session_owner filelog_3_session = {&filelog_3_owner, filelog_3_begin, filelog_3_no_memory, NULL,
-                                                             filelog_3_end};
+static const struct http3_session_owner filelog_quic_session = {&filelog_3_owner, filelog_3_begin, filelog_3_no_memory, NULL,
+                                                                filelog_3_end};
 
-/* --- events --- */
+static struct log_output *filelog_quic_log(struct sl_box *box) { return &SLUICE_WORKER_OF(box)->files.log; }
 
-SLUICE_ON(quic, created) {
-    if (event->instance)
-        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->files.log, event->box);
-}
+static struct log_budget *filelog_quic_budget(struct sl_box *box) { return &SLUICE_WORKER_OF(box)->files.budget; }
 
-SLUICE_ON(quic, packet) {
-    if (event->instance)
-        log_quic_packet(&SLUICE_WORKER_OF(event->box)->quic, event, SLUICE_STATE_OF(event)->path, &SLUICE_STATE_OF(event)->quic);
-}
-
-SLUICE_ON(quic_stream, created) {
-    struct filelog *log = SLUICE_WORKER_OF(event->box);
-    if (!event->instance || !log_quic_carries(&log->quic, event))
-        return;
-    struct http3_session *session =
-        http3_session(event, log->quic.state, &log->quic.flow, &filelog_3_session, &log->qpack, &log->files.budget);
-    if (session)
-        http3_on_created(event, &SLUICE_STATE_OF(event)->quic, session, NULL);
-}
-
-SLUICE_ON(quic_stream, state) {
-    if (event->instance)
-        http3_on_state(event, &SLUICE_STATE_OF(event)->quic, data->after);
-}
-
-SLUICE_ON(quic_stream, data) {
-    if (event->instance)
-        http3_on_data(event, &SLUICE_STATE_OF(event)->quic, data->offset, data->bytes);
-}
-
-SLUICE_ON(quic_stream, gap) {
-    if (event->instance)
-        http3_on_gap(&SLUICE_STATE_OF(event)->quic, data->offset, data->length);
-}
-
-SLUICE_ON(quic_stream, end) {
-    (void)data;
-    if (event->instance)
-        http3_on_end(event, &SLUICE_STATE_OF(event)->quic);
-}
-
-SLUICE_ON(quic, end) {
-    (void)data;
-    struct http3_state *state = event->instance ? &SLUICE_STATE_OF(event)->quic : NULL;
-    struct filelog *log = SLUICE_WORKER_OF(event->box);
-    if (log->quic.state == state)
-        log->quic.state = NULL;
-    if (state)
-        http3_session_end(state);
-}
+#include "http3_events.h"
 
 #endif

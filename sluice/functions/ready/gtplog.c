@@ -461,11 +461,11 @@ SLUICE_STORED(zero, "tunnels, and what they have carried") {
     log_path_stored(stored, &gtp->log, box, &state->path);
     for (struct gtplog_tunnel **at = &state->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next_own) {
         struct gtplog_tunnel *tunnel = sl_stored_block(stored, *at, size, offsetof(struct gtplog_tunnel, flow));
-        if (!tunnel || !stored->reads) {
-            if (!tunnel)
-                return;
+        if (!tunnel)
+            return;
+        if (!stored->reads)
             continue;
-        }
+        tunnel->side &= 1;
         struct gtplog_tunnel **bucket = &gtp->bucket[gtplog_bucket(tunnel->flow, tunnel->side, tunnel->teid)];
         stored->failed |= tunnel->count > gtp->contents;
         tunnel->count = (uint32_t)sl_min(tunnel->count, gtp->contents);

@@ -25,6 +25,17 @@ static inline bool http2_field_is(const struct http2_field *field, const char *n
     return field->name_length == strlen(name) && !memcmp(field->name, name, field->name_length);
 }
 
+/* The number of a field, of at most 19 digits. Returns false if it is none. */
+static inline bool http2_field_number(const struct http2_field *field, uint64_t *number) {
+    *number = 0;
+    for (size_t i = 0; i < field->value_length; i++) {
+        if (i == 19 || field->value[i] < '0' || field->value[i] > '9')
+            return false;
+        *number = *number * 10 + (field->value[i] - '0');
+    }
+    return field->value_length;
+}
+
 struct http2_memory {                /* nghttp2_mem */
     void *budget;
     void *(*take)(size_t size, void *budget);

@@ -6,6 +6,7 @@
 #ifndef HTTP_SIDE_H
 #define HTTP_SIDE_H
 
+#include "http_beginning.h"
 #include "http_message.h"
 
 #include "../vendor/llhttp/llhttp.h"
@@ -17,7 +18,6 @@ SLUICE_SOURCE("../vendor/llhttp/api.c")
 SLUICE_SOURCE("../vendor/llhttp/http.c")
 
 enum {
-    HTTP_BEGINNING = 16,          /* bytes used to detect the beginning of a message; no message is shorter */
     HTTP_NAME_MOST = 24,          /* exceeds the names of all stored headers */
     HTTP_HELD_MOST = 1 << 16,     /* maximum bytes held while waiting for the other side */
 };
@@ -208,32 +208,6 @@ static const llhttp_settings_t http_settings = {
     .on_message_complete = http_on_complete, .on_chunk_header = http_on_chunk, .on_chunk_complete = http_on_chunk_end};
 
 /* --- finding the beginning of a message --- */
-
-static const char *const http_methods[] = {
-#define HTTP_METHOD(number, name, string) #string,
-    HTTP_METHOD_MAP(HTTP_METHOD)
-#undef HTTP_METHOD
-    "PRI",   /* the preface of HTTP/2 (RFC 9113, 3.4): if the owner does not read it, such connections are counted */
-};
-
-/* Whether a request begins here. Tests its method and, if `strict`, the form of its target, too (RFC 9112, 3.2). */
-static inline bool http_is_request(const uint8_t *at, bool strict) {
-    for (unsigned i = 0; i < sizeof http_methods / sizeof *http_methods; i++) {
-        size_t length = strlen(http_methods[i]);
-        if (memcmp(at, http_methods[i], length) == 0 && at[length] == ' ')
-            return !strict || at[length + 1] == '/' || at[length + 1] == '*' ||
-                   (length + 6 <= HTTP_BEGINNING && !memcmp(at + length + 1, "http", 4));
-    }
-    return false;
-}
-
-static inline bool http_is_digit(uint8_t c) { return c >= '0' && c <= '9'; }
-
-/* Whether a response begins here, such as "HTTP/1.1 200". */
-static inline bool http_is_response(const uint8_t *at) {
-    return memcmp(at, "HTTP/1.", 7) == 0 && http_is_digit(at[7]) && at[8] == ' ' && http_is_digit(at[9]) &&
-           http_is_digit(at[10]) && http_is_digit(at[11]);
-}
 
 static inline void http_side_parser(struct http_side *side) {
     llhttp_init(&side->parser, side->response ? HTTP_RESPONSE : HTTP_REQUEST, &http_settings);

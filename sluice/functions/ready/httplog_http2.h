@@ -47,18 +47,6 @@ static void httplog_field_text(const struct httplog_connection *connection, stru
         http_message_append(message, httplog_budget(connection->box), text, (const char *)field->value, field->value_length, most);
 }
 
-/* The number of a field, of at most 19 digits. Returns false if it is none. */
-static bool httplog_field_number(const struct http2_field *field, uint64_t *number)
-{
-    *number = 0;
-    for (size_t i = 0; i < field->value_length; i++) {
-        if (i == 19 || !http_is_digit(field->value[i]))
-            return false;
-        *number = *number * 10 + (field->value[i] - '0');
-    }
-    return field->value_length;
-}
-
 /* A field of a header block of HTTP/2 or HTTP/3. Fields of trailers are not part of the row. */
 static void httplog_field(const struct httplog_connection *connection, struct http_message *message, const struct http2_field *field)
 {
@@ -74,11 +62,11 @@ static void httplog_field(const struct httplog_connection *connection, struct ht
     } else if (http2_field_is(field, ":protocol")) {   /* RFC 8441, 4 */
         httplog_field_text(connection, message, &message->header[HTTP_UPGRADE], field, HTTP_VALUE_MOST);
     } else if (http2_field_is(field, ":status")) {
-        if (httplog_field_number(field, &number) && number <= UINT16_MAX)
+        if (http2_field_number(field, &number) && number <= UINT16_MAX)
             message->status = (uint16_t)number;
     } else if (http2_field_is(field, "content-length")) {
         if (!message->has_length)
-            message->has_length = httplog_field_number(field, &message->length);
+            message->has_length = http2_field_number(field, &message->length);
     } else {
         for (unsigned i = 0; i < HTTP_UPGRADE; i++)
             if (http2_field_is(field, http_header_names[i]))

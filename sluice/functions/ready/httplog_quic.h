@@ -37,60 +37,13 @@ static void httplog_3_end_session(struct http3_session *session)
     httplog_connection_free(connection);
 }
 
-static const struct http3_session_owner httplog_3_session = {&httplog_3_owner, httplog_3_begin_session, httplog_3_no_memory,
-                                                             httplog_3_settle, httplog_3_end_session};
+static const struct http3_session_owner httplog_quic_session = {&httplog_3_owner, httplog_3_begin_session, httplog_3_no_memory,
+                                                                httplog_3_settle, httplog_3_end_session};
 
-/* --- events --- */
+static struct log_output *httplog_quic_log(struct sl_box *box) { return &SLUICE_WORKER_OF(box)->log; }
 
-SLUICE_ON(quic, created) {
-    if (event->instance)
-        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
-}
+static struct log_budget *httplog_quic_budget(struct sl_box *box) { return httplog_budget(box); }
 
-SLUICE_ON(quic, packet) {
-    if (event->instance)
-        log_quic_packet(&SLUICE_WORKER_OF(event->box)->quic, event, SLUICE_STATE_OF(event)->path, &SLUICE_STATE_OF(event)->quic);
-}
-
-SLUICE_ON(quic_stream, created) {
-    struct httplog *http = SLUICE_WORKER_OF(event->box);
-    if (!event->instance || !log_quic_carries(&http->quic, event))
-        return;
-    struct http3_session *session =
-        http3_session(event, http->quic.state, &http->quic.flow, &httplog_3_session, &http->qpack, &http->budget);
-    if (session)
-        http3_on_created(event, &SLUICE_STATE_OF(event)->quic, session, NULL);
-}
-
-SLUICE_ON(quic_stream, state) {
-    if (event->instance)
-        http3_on_state(event, &SLUICE_STATE_OF(event)->quic, data->after);
-}
-
-SLUICE_ON(quic_stream, data) {
-    if (event->instance)
-        http3_on_data(event, &SLUICE_STATE_OF(event)->quic, data->offset, data->bytes);
-}
-
-SLUICE_ON(quic_stream, gap) {
-    if (event->instance)
-        http3_on_gap(&SLUICE_STATE_OF(event)->quic, data->offset, data->length);
-}
-
-SLUICE_ON(quic_stream, end) {
-    (void)data;
-    if (event->instance)
-        http3_on_end(event, &SLUICE_STATE_OF(event)->quic);
-}
-
-SLUICE_ON(quic, end) {
-    (void)data;
-    struct http3_state *state = event->instance ? &SLUICE_STATE_OF(event)->quic : NULL;
-    struct httplog *http = SLUICE_WORKER_OF(event->box);
-    if (http->quic.state == state)
-        http->quic.state = NULL;
-    if (state)
-        http3_session_end(state);
-}
+#include "http3_events.h"
 
 #endif

@@ -219,6 +219,7 @@ SLUICE_STORED(zero, "echo requests that wait for their replies") {
     for (struct icmplog_echo **at = &state->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
         if (!(*at = sl_stored_block(stored, *at, sizeof **at, offsetof(struct icmplog_echo, time))))
             return;
+        (*at)->side &= 1;
         log_path_stored(stored, &icmp->log, box, &(*at)->path);
         state->count += stored->reads;
         icmp->waiting += stored->reads;

@@ -1,6 +1,6 @@
-/* The hellos of TLS over TCP, SCTP (RFC 3436) and QUIC, for rules with tls.sni and ssl_version: read by tlslog's parser, on any port,
- * also after other bytes. A ClientHello has the name of the server, and the highest of the versions in VERSIONS that it offers; a ServerHello the
- * version that was chosen. A hello of SSL 2.0 is known by its first bytes (RFC 6101, E). */
+/* The hellos of TLS over TCP, SCTP (RFC 3436) and QUIC, for rules with tls.sni and ssl_version: read by tlslog's parser, on any
+ * port, also after other bytes. A ClientHello has the name of the server, and the highest of the versions in VERSIONS that it
+ * offers; a ServerHello the version that was chosen. A hello of SSL 2.0 is known by its first bytes (RFC 6101, E). */
 #ifndef IDS_TLS_H
 #define IDS_TLS_H
 

@@ -205,13 +205,12 @@ SLUICE_DESTROY { sctplog_free(box, state); }
 /* The streams that a side has used: the words of its bits that are not 0, each with its place. */
 static void sctplog_streams_stored(struct sl_stored *stored, struct sctplog_side *side)
 {
+    const size_t size = SCTPLOG_STREAMS * sizeof *side->streams;
     uint32_t place = 0;
     if (!sl_stored_more(stored, side->streams != NULL))
         return;
-    if (stored->reads && !(side->streams = calloc(SCTPLOG_STREAMS, sizeof *side->streams))) {
-        stored->failed = true;
+    if (!(side->streams = sl_stored_block(stored, side->streams, size, size)))
         return;
-    }
     while (true) {
         while (!stored->reads && place < SCTPLOG_STREAMS && !side->streams[place])
             place++;
@@ -232,11 +231,9 @@ SLUICE_STORED(zero, "an association, and what each side has sent") {
     SL_STORED(stored, state->over);
     if (!sl_stored_more(stored, state->association != NULL))
         return;
-    struct sctplog_association *association = stored->reads ? calloc(1, sizeof *association) : state->association;
-    if (!association) {
-        stored->failed = true;
+    struct sctplog_association *association = sl_stored_block(stored, state->association, sizeof *association, sizeof *association);
+    if (!association)
         return;
-    }
     state->association = association;
     sctp->open += stored->reads;
     log_flow_stored(stored, &sctp->log, box, &association->flow);

@@ -189,11 +189,9 @@ SLUICE_STORED(zero, "a session of SMTP: its dialogue, and the current message") 
     SL_STORED(stored, state->seen);
     if (!sl_stored_more(stored, state->connection != NULL))
         return;
-    struct smtplog_connection *connection = stored->reads ? calloc(1, sizeof *connection) : state->connection;
-    if (!connection) {
-        stored->failed = true;
+    struct smtplog_connection *connection = sl_stored_block(stored, state->connection, sizeof *connection, sizeof *connection);
+    if (!connection)
         return;
-    }
     if (stored->reads) {
         connection->box = box;
         smtp_session_open(&connection->session, &smtplog_owner, connection, &smtp->budget, false, false);

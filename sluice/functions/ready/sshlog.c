@@ -328,11 +328,9 @@ SLUICE_STORED(zero, "what both sides have said before they encrypt") {
     SL_STORED(stored, state->over);
     if (!sl_stored_more(stored, state->connection != NULL))
         return;
-    struct sshlog_connection *connection = stored->reads ? calloc(1, sizeof *connection) : state->connection;
-    if (!connection) {
-        stored->failed = true;
+    struct sshlog_connection *connection = sl_stored_block(stored, state->connection, sizeof *connection, sizeof *connection);
+    if (!connection)
         return;
-    }
     state->connection = connection;
     ssh->open += stored->reads;
     log_flow_stored(stored, &ssh->log, box, &connection->flow);

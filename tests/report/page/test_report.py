@@ -238,7 +238,6 @@ def test_http_2(report: Report) -> None:
     assert "smuggling" not in {found["kind"] for found in facts["findings"]}
 
 
-@pytest.mark.slow_matrix
 def test_a_dns_message_without_a_question(report: Report, tmp_path: Path) -> None:
     """As those of multicast DNS that announce names: a row of dnslog has no members of a question then."""
     head = struct.pack(">HHHHHH", 0, 0x8400, 0, 1, 0, 0)
@@ -270,6 +269,7 @@ def test_what_the_capture_or_a_reset_breaks_is_no_finding() -> None:
     assert {each["kind"] for each in found["findings"]} == {"cleartext", "smuggling"}
 
 
+@pytest.mark.slow_matrix
 def test_associations_of_sctp(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert main(["report", str(OWN / "aol_moloch__sctp-www.pcap"), "--stack", "sctp", "-o", str(out), "--json"]) == 0

@@ -95,6 +95,11 @@ SUBJECTS = (
 )  # fmt: skip
 
 
+def named(program: str) -> Subject:
+    """The subject of this name."""
+    return next(one for one in SUBJECTS if one.program == program)
+
+
 def source_lists(folder: Path) -> list[str]:
     """Options of apt-get that make it read source packages from where the machine gets its binary ones."""
     lists = folder / "apt" / "sources"

@@ -15,7 +15,7 @@ import struct
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -29,22 +29,11 @@ PART = 20_000
 """Packets of the runs without marks."""
 
 
-@dataclass(frozen=True)
-class Reader:
-    """How a program reads a capture; `{capture}` and `{folder}` stand for paths."""
-
-    program: str
-    arguments: tuple[str, ...]
-    libraries: tuple[str, ...]
-
-
 READERS = (
-    Reader(
-        "p0f", ("-f", "{folder}/p0f/p0f.fp", "-r", "{capture}", "-o", "{folder}/p0f.log"), ("-lpcap", "-lm")
-    ),
-    Reader("darkstat", ("-r", "{capture}", "--export", "{folder}/darkstat.db"), ("-lpcap", "-lz", "-lbsd")),
-    Reader("httpry", ("-r", "{capture}", "-o", "{folder}/httpry.log"), ("-lpcap", "-lm")),
-)  # fmt: skip
+    # as Debian has them: the oracle runs one instance, which may draw a seed and read the clock
+    *(replace(one, subject=subjects.named(one.subject.program)) for one in standby.REHEARSALS),
+    standby.Rehearsal(subjects.named("httpry"), ("-r", "{capture}", "-o", "{output}"), ("-lpcap", "-lm")),
+)
 
 
 def _ipv4(draw: random.Random, protocol: int, data: bytes) -> bytes:
@@ -89,21 +78,13 @@ def packets_of(count: int) -> Iterator[bytes]:
         yield packet
 
 
-def write_capture(path: Path, count: int) -> None:
-    with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
-        for number, packet in enumerate(packets_of(count)):
-            file.write(struct.pack("<IIII", 1_700_000_000 + number // 1000, number % 1000 * 1000, *[len(packet)] * 2))
-            file.write(packet)
-
-
-def run(reader: Reader, module: Path, folder: Path, capture: Path, without: frozenset[str] = frozenset()) -> Check:
-    program = folder / f"{reader.program}.oracle"
+def run(
+    reader: standby.Rehearsal, module: Path, folder: Path, capture: Path, without: frozenset[str] = frozenset()
+) -> Check:
+    program = folder / f"{reader.subject.program}.oracle"
     build(str(module), program, reader.libraries, without)
-    places = {"capture": str(capture), "folder": str(folder)}
-    for output in ("p0f.log", "darkstat.db", "httpry.log"):
-        (folder / output).unlink(missing_ok=True)
-    return check(program, [part.format(**places) for part in reader.arguments], 3600)
+    words, _ = standby.command(reader, program, capture, folder)
+    return check(program, words[1:], 3600)
 
 
 def main() -> int:
@@ -115,15 +96,15 @@ def main() -> int:
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     whole, part = folder / "oracle.pcap", folder / "part.pcap"
-    write_capture(whole, options.packets)
-    write_capture(part, min(PART, options.packets))
+    standby.write_packets(whole, packets_of(options.packets), 0)
+    standby.write_packets(part, packets_of(min(PART, options.packets)), 0)
     failed = False
     for reader in READERS:
-        if options.names and reader.program not in options.names:
+        program = reader.subject.program
+        if options.names and program not in options.names:
             continue
         try:
-            subject = next(one for one in subjects.SUBJECTS if one.program == reader.program)
-            module = subjects.module_of(subject, folder)
+            module = subjects.module_of(reader.subject, folder)
             begin = time.monotonic()
             found = run(reader, module, folder, whole)
             seconds = time.monotonic() - begin
@@ -131,11 +112,11 @@ def main() -> int:
             bare = frozenset(name.rpartition("at ")[2] for name in changed)
             missed = {one.name for one in run(reader, module, folder, part, bare).missed}
         except AnalyzeError as error:
-            print(f"{reader.program}: left out: {error}", file=sys.stderr)
+            print(f"{program}: left out: {error}", file=sys.stderr)
             continue
         failed = failed or bool(found.missed) or missed != changed
         print(
-            f"{reader.program:<10} {found.packets} packets, {len({one.name for one in found.changed})} changed,"
+            f"{program:<10} {found.packets} packets, {len({one.name for one in found.changed})} changed,"
             f" {len(found.missed)} missed, {found.not_watched} not watched, status {found.status}, {seconds:.0f} s;"
             f" without marks, {len(missed)} of {len(changed)} found"
         )

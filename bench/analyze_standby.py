@@ -22,6 +22,7 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -59,7 +60,7 @@ class Rehearsal:
 
 
 P0F = subjects.Subject("p0f", "p0f", "sed -i s,/dev/urandom,/dev/zero, p0f.c && ./build.sh", ("libpcap-dev",))
-_FETCHED = next(one for one in subjects.SUBJECTS if one.program == "darkstat")
+_FETCHED = subjects.named("darkstat")
 _CLOCK = "sed -i 's/clock_gettime(clk_id, &t);/t.tv_sec = 1700000000, t.tv_nsec = 0;/' now.c"
 DARKSTAT = replace(_FETCHED, build=f"{_CLOCK} && {_FETCHED.build}")
 REHEARSALS = (
@@ -128,7 +129,7 @@ def write_capture(path: Path, packets: int) -> list[bytes]:
     return found
 
 
-def write_packets(path: Path, packets: list[bytes], first: int) -> None:
+def write_packets(path: Path, packets: Iterable[bytes], first: int) -> None:
     """Packets of a capture whose first one has the number `first`: 1,000 in a second."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))

@@ -30,7 +30,7 @@ from sluice.analyze.run import analyze
 from sluice.cli.analyze_state import add_actions
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_output, write_text
-from sluice.cli.common.options import add_command
+from sluice.cli.common.options import add_command, count_from_1
 from sluice.cli.common.progress import busy
 
 _BUILD = """sluice analyze build -- COMMAND...: record a build as bitcode.
@@ -100,7 +100,7 @@ def add(commands: Any) -> None:
     )
     report.add_argument(
         "--slice-steps",
-        type=int,
+        type=count_from_1("steps"),
         metavar="N",
         help="most steps of a slice that matches calls and returns (default: 1,000,000)",
     )

@@ -96,3 +96,9 @@ def test_a_function_that_reads_no_packets_can_be_excluded(subject: Analyses, pro
     narrowed = program(text, not_receive=["configure"])
     assert {one.name for one in narrowed.top_level if one.kind == "global"} == {"state"}
     assert [reason for _, reason in narrowed.not_receive] == ["is excluded by --not-receive"]
+
+
+@pytest.mark.parametrize("steps", ["0", "-5", "many"])
+def test_a_wrong_number_of_steps_is_refused(steps: str, sluice: Command, running: Path) -> None:
+    done = sluice("analyze", "report", f"--slice-steps={steps}", running)
+    assert done.status == 2 and "--slice-steps" in done.err and "a number of steps" in done.err

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sluice.analyze.state.instrument import instrument, link
+from sluice.analyze.state.instrument import Instrumented, instrument, link
 from sluice.analyze.state.serialise import serialise
 from sluice.analyze.toolchain import CLANG
 from tests.analyze.conftest import SUBJECTS, to_bitcode
@@ -43,13 +43,19 @@ def run(program: Path, capture: Path, **environment: str) -> bytes:
     return done.stdout + (log.read_bytes() if log.exists() else b"")
 
 
+def build(source: Path, folder: Path) -> tuple[Path, Instrumented]:
+    """A program that exports and imports its state, and what was instrumented."""
+    module, code, program = to_bitcode(source, folder / "a.bc", f"-I{SUBJECTS}"), folder / "state.c", folder / "a"
+    done = instrument(str(module), folder / "i.bc")
+    code.write_text(serialise(str(module)).text, encoding="utf-8")
+    link(folder / "i.bc", program, [str(code), str(REPLAY), PCAP])
+    return program, done
+
+
 @pytest.mark.parametrize("name", ["flows", pytest.param("nat", marks=pytest.mark.slow_matrix)])
 def test_a_standby_takes_over(name: str, capture: Path, tmp_path: Path) -> None:
-    module, code, program = to_bitcode(SUBJECTS / f"{name}.c", tmp_path / "a.bc"), tmp_path / "state.c", tmp_path / "a"
-    done = instrument(str(module), tmp_path / "i.bc")
+    program, done = build(SUBJECTS / f"{name}.c", tmp_path)
     assert done.pruned and done.comparisons
-    code.write_text(serialise(str(module)).text, encoding="utf-8")
-    link(tmp_path / "i.bc", program, [str(code), str(REPLAY), PCAP])
     rest = split(capture, tmp_path / "rest.pcap")
     whole = run(program, capture)
     sizes: list[int] = []
@@ -102,10 +108,7 @@ int main(int count, char **word) {
 
 def test_a_program_with_threads_is_not_exported(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text(THREADED)
-    module, program = to_bitcode(tmp_path / "a.c", tmp_path / "a.bc"), tmp_path / "a"
-    instrument(str(module), tmp_path / "i.bc")
-    (tmp_path / "state.c").write_text(serialise(str(module)).text, encoding="utf-8")
-    link(tmp_path / "i.bc", program, [str(tmp_path / "state.c"), str(REPLAY), PCAP])
+    program, _ = build(tmp_path / "a.c", tmp_path)
     with pytest.raises(subprocess.CalledProcessError) as caught:
         run(program, capture, SLUICE_STATE_TO=str(tmp_path / "to"))
     assert caught.value.returncode == 70 and b"several threads" in caught.value.stderr
@@ -148,10 +151,7 @@ int main(int argc, char **argv) {
 
 def test_objects_that_end_in_a_member_of_a_union_have_their_pointers(capture: Path, tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text(TRUNCATED)
-    module, program = to_bitcode(tmp_path / "a.c", tmp_path / "a.bc", f"-I{SUBJECTS}"), tmp_path / "a"
-    instrument(str(module), tmp_path / "i.bc")
-    (tmp_path / "state.c").write_text(serialise(str(module)).text, encoding="utf-8")
-    link(tmp_path / "i.bc", program, [str(tmp_path / "state.c"), str(REPLAY), PCAP])
+    program, _ = build(tmp_path / "a.c", tmp_path)
     rest, to = split(capture, tmp_path / "rest.pcap"), str(tmp_path / "to")
     first = run(program, capture, SLUICE_STATE_TO=to, SLUICE_STATE_MODEL="changed", SLUICE_STATE_STOP=str(STOP))
     assert first + run(program, rest, SLUICE_STATE_FROM=to) == run(program, capture)

@@ -20,10 +20,10 @@ static void pointers_of(const struct block *block, const struct sluice_type *typ
     if (step && from > at + member->offset) first = (from - at - member->offset) / step;
     for (uint64_t n = first; n < member->count; n++) {
       const uint64_t offset = at + member->offset + n * step;
-      if (offset >= to || offset >= block->size) break;
+      if (offset >= to) break;
       if (member->kind == SLUICE_RECORD)
         pointers_of(block, member->of, offset, from, to, action);
-      else if (offset >= from && offset + step <= to && offset + step <= block->size)
+      else if (offset >= from && offset + step <= to)
         action(block, offset, member);
     }
   }
@@ -33,7 +33,7 @@ static void pointers_of(const struct block *block, const struct sluice_type *typ
 static void rest_of(const struct block *block, uint64_t start, uint64_t from, uint64_t to, each_pointer action) {
   static const struct sluice_member maybe = {"", 0, SLUICE_MAYBE, NULL, 1};
   uint64_t at = ((from > start ? from : start) + 7) & ~(uint64_t)7, next = 0;
-  for (; at + 8 <= to && at + 8 <= block->size; at += 8) {
+  for (; at + 8 <= to; at += 8) {
     const struct object *object = block->object;
     while (next < object->view_count && object->views[next].offset + object->views[next].type->size <= at) next++;
     if (next < object->view_count && object->views[next].offset <= at && object->views[next].seen == exports) continue;
@@ -49,8 +49,10 @@ static uint64_t end_of_views(const struct object *object, uint64_t next, uint64_
 
 void sluice_each_pointer(const struct block *block, uint64_t from, uint64_t to, each_pointer action) {
   const struct sluice_type *type = block->type;
-  uint64_t count = !type || !type->size ? 0 : type->open ? 1 : block->size / type->size;
-  if (!count && type && type->size) count = 1; /* allocated up to the member of a union that it uses */
+  /* what is smaller than its type was allocated up to the member of a union that it uses */
+  const int one = type && (type->open || block->size < type->size);
+  const uint64_t count = !type || !type->size ? 0 : one ? 1 : block->size / type->size;
+  if (to > block->size) to = block->size;
   for (uint64_t n = count ? from / type->size : 0; n < count && n * type->size < to; n++)
     pointers_of(block, type, n * type->size, from, to, action);
   if (block->object && type && count && count * type->size < block->size)

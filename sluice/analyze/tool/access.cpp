@@ -125,7 +125,7 @@ std::vector<Atom> Accesses::all(const std::vector<uint32_t> &footprints) const {
 void Accesses::divide() {
   const Memory &memory = points_to_.memory();
   std::vector<std::vector<uint64_t>> cuts(memory.objects());
-  for (const std::vector<Range> &ranges : ranges_)
+  for (const std::vector<Range> &ranges : ranges_.values())
     for (const Range &range : ranges) {
       cuts[range.object].push_back(range.start);
       if (range.end != kToEnd) cuts[range.object].push_back(range.end);
@@ -147,7 +147,7 @@ void Accesses::divide() {
     }
   }
   first_.push_back(static_cast<Atom>(objects_.size()));
-  for (size_t number = 0; number < ranges_.size(); ++number) {
+  for (uint32_t number = 0; number < ranges_.values().size(); ++number) {
     std::vector<Atom> &atoms = footprints_.emplace_back();
     for (const Range &range : ranges_[number]) {
       const MemoryObject &object = memory.object(range.object);

@@ -4,6 +4,7 @@
 // atoms. An atom of an array's element represents that part of every element.
 #pragma once
 
+#include "distinct.h"
 #include "llvm/ADT/BitVector.h"
 #include "pointsto.h"
 
@@ -110,9 +111,8 @@ class Accesses {
   const Models &models_;
   const llvm::DataLayout *layout_ = nullptr;
   llvm::DenseMap<const llvm::Instruction *, Effects> effects_;
-  llvm::DenseMap<uint64_t, std::vector<uint32_t>> known_;  // footprints, by their hashes
   std::map<std::tuple<const NodeId *, size_t, uint64_t>, uint32_t> by_set_;
-  std::vector<std::vector<Range>> ranges_;       // of footprints
+  Distinct<std::vector<Range>> ranges_;          // of footprints
   std::vector<std::vector<Atom>> footprints_;
   std::vector<bool> is_overwrite_;               // the footprint is certainly overwritten
   std::vector<ObjectId> objects_;                // by atom

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "components.h"
+
 namespace analyze {
 
 static constexpr unsigned kRounds = 4, kMostRounds = 32;
@@ -130,62 +132,27 @@ void Constraints::settle_memory() {
   if (!refolded.empty()) settle_memory();  // links make cells, too
 }
 
-// Tarjan's algorithm without recursion; leaves the representatives in topological order.
+// Merges the nodes of each cycle; leaves the representatives in topological order.
 void Constraints::collapse_cycles() {
-  const size_t count = nodes_.size();
-  std::vector<uint32_t> index(count, 0), low(count, 0);
-  std::vector<bool> on_stack(count, false);
-  std::vector<NodeId> stack;
-  std::vector<std::pair<NodeId, size_t>> frames;
-  std::vector<std::vector<NodeId>> cycles;
-  uint32_t next = 0;
-  order_.clear();
-  for (NodeId root = 0; root < count; ++root) {
-    if (find(root) != root || index[root] != 0) continue;
-    frames.emplace_back(root, 0);
-    while (!frames.empty()) {
-      const NodeId at = frames.back().first;
-      if (frames.back().second == 0) {
-        index[at] = low[at] = ++next;
-        stack.push_back(at);
-        on_stack[at] = true;
-        std::vector<NodeId> &successors = nodes_[at].successors;
-        bool merged = false;
-        for (NodeId &successor : successors)
-          if (const NodeId now = find(successor); now != successor) successor = now, merged = true;
-        if (merged) {  // several edges may have become one
-          std::sort(successors.begin(), successors.end());
-          successors.erase(std::unique(successors.begin(), successors.end()), successors.end());
-        }
-      }
-      bool descended = false;
-      while (frames.back().second < nodes_[at].successors.size()) {
-        const NodeId to = nodes_[at].successors[frames.back().second++];
-        if (index[to] == 0) {
-          frames.emplace_back(to, 0);
-          descended = true;
-          break;
-        }
-        if (on_stack[to]) low[at] = std::min(low[at], index[to]);
-      }
-      if (descended) continue;
-      frames.pop_back();
-      if (!frames.empty()) low[frames.back().first] = std::min(low[frames.back().first], low[at]);
-      if (low[at] != index[at]) continue;
-      std::vector<NodeId> members;
-      NodeId member;
-      do {
-        member = stack.back();
-        stack.pop_back();
-        on_stack[member] = false;
-        members.push_back(member);
-      } while (member != at);
-      order_.push_back(at);
-      if (members.size() > 1) cycles.push_back(std::move(members));
+  for (NodeId node = 0; node < nodes_.size(); ++node) {
+    std::vector<NodeId> &successors = nodes_[node].successors;
+    bool merged = false;
+    for (NodeId &successor : successors)
+      if (const NodeId now = find(successor); now != successor) successor = now, merged = true;
+    if (merged) {  // several edges may have become one
+      std::sort(successors.begin(), successors.end());
+      successors.erase(std::unique(successors.begin(), successors.end()), successors.end());
     }
   }
+  std::vector<std::vector<NodeId>> cycles;
+  order_.clear();
+  each_component(nodes_.size(), [this](NodeId node) -> const auto & { return nodes_[node].successors; },
+                 [&](const std::vector<NodeId> &members) {
+                   if (find(members.back()) == members.back()) order_.push_back(members.back());
+                   if (members.size() > 1) cycles.push_back(members);
+                 });
   for (const std::vector<NodeId> &members : cycles) {
-    for (NodeId member : members) merge(members.back(), member);  // the last one is in order_
+    for (const NodeId member : members) merge(members.back(), member);  // the last one is in order_
     ++collapsed_;
   }
   std::reverse(order_.begin(), order_.end());

@@ -54,7 +54,7 @@ class Constraints {
   void solve();
 
   // After solve(): the cells that a node may point to.
-  llvm::ArrayRef<NodeId> targets(NodeId node) const { return sets_.elements(nodes_[find(node)].targets); }
+  llvm::ArrayRef<NodeId> targets(NodeId node) const { return elements(set(node)); }
   // Nodes with the same set may point to the same cells.
   SetId set(NodeId node) const { return nodes_[find(node)].targets; }
   llvm::ArrayRef<NodeId> elements(SetId set) const { return sets_.elements(set); }

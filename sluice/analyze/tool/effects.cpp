@@ -166,13 +166,8 @@ uint32_t Accesses::footprint(std::vector<Range> ranges) {
   ranges.erase(std::unique(ranges.begin(), ranges.end()), ranges.end());
   uint64_t hash = ranges.size();
   for (const Range &range : ranges) hash = llvm::hash_combine(hash, range.object, range.start, range.end);
-  std::vector<uint32_t> &same = known_[hash >> 2];  // DenseMap reserves two keys
-  for (const uint32_t number : same)
-    if (ranges_[number] == ranges) return number;
-  const auto number = static_cast<uint32_t>(ranges_.size());
-  same.push_back(number);
-  ranges_.push_back(std::move(ranges));
-  is_overwrite_.push_back(false);
+  const uint32_t number = ranges_.number(std::move(ranges), hash);
+  is_overwrite_.resize(ranges_.values().size());
   return number;
 }
 
@@ -288,8 +283,7 @@ void Accesses::add_overwrite(const llvm::Value *pointer, uint64_t bytes, Effects
   if (object.collapsed && (at->offset != 0 || end < object.size)) return;
   if (object.size != 0 && end > object.size) end = object.size;
   // not shared with possible writes: an atom that is written in part is not overwritten
-  effects.overwrites.push_back(static_cast<uint32_t>(ranges_.size()));
-  ranges_.push_back({{at->object, at->offset, end}});
+  effects.overwrites.push_back(ranges_.add({{at->object, at->offset, end}}));
   is_overwrite_.push_back(true);
 }
 

@@ -189,11 +189,7 @@ void Flowspace::assign(size_t number) {
   const std::vector<ObjectId> &memory = updates_.memory_of(number);
   const llvm::DenseSet<ObjectId> own(memory.begin(), memory.end());
   if (memory.empty()) return;
-  const Variable &variable = *classes_.persistent()[number].variable;
-  const llvm::Value *named = variable.global ? static_cast<const llvm::Value *>(variable.global)
-                             : variable.local->promoted ? nullptr
-                                                        : variable.local->memory;
-  const ObjectId *object = named ? accesses_.points_to().object_of(named) : nullptr;
+  const std::optional<ObjectId> object = updates_.memory(number);
   const auto meets = [&](const llvm::DenseSet<ObjectId> &origins) {
     return object && origins.contains(*object) && !packets_.contains(*object);
   };

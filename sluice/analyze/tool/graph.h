@@ -99,7 +99,7 @@ class Graph {
   bool points_to_own(const llvm::Function *function, Atom atom) const;
   GraphNode at_end(const llvm::BasicBlock *block, Atom atom);
   GraphNode at_begin(const llvm::BasicBlock *block, Atom atom);
-
+  void find_writers();
 
   const Accesses &accesses_;
   Follow follow_;
@@ -113,7 +113,7 @@ class Graph {
   llvm::DenseMap<const llvm::BasicBlock *, std::vector<const llvm::Instruction *>> writers_;  // in order
   std::map<Atom, std::vector<const llvm::Instruction *>> shared_writers_;
   bool shared_known_ = false;
-  void find_writers();
+  // for Order::Any
   std::vector<std::vector<const llvm::Instruction *>> writers_of_footprint_;
   llvm::DenseMap<Atom, std::vector<uint32_t>> footprints_of_;  // that writers have
 };

@@ -6,22 +6,14 @@
 
 namespace analyze {
 
-static const llvm::Value *memory_of(const Persistent &persistent) {
-  const Variable &variable = *persistent.variable;
-  if (variable.global) return variable.global;
-  return variable.local->promoted ? nullptr : variable.local->memory;
-}
-
 Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, const Classes &classes,
                          const Updates &updates)
-    : accesses_(accesses), receives_(receives), classes_(classes), found_(classes.persistent().size(), false) {
+    : accesses_(accesses), receives_(receives), found_(classes.persistent().size(), false) {
   const PointsTo &points_to = accesses.points_to();
   std::vector<std::pair<size_t, ObjectId>> variables;
   for (size_t number = 0; number < classes.persistent().size(); ++number) {
-    const Persistent &persistent = classes.persistent()[number];
-    const llvm::Value *memory = memory_of(persistent);
-    const ObjectId *object = memory && persistent.top_level() ? points_to.object_of(memory) : nullptr;
-    if (!object || !accesses.is_single(*object)) continue;
+    const std::optional<ObjectId> object = updates.memory(number);
+    if (!object || !classes.persistent()[number].top_level() || !accesses.is_single(*object)) continue;
     const auto [first, last] = accesses.range(*object);
     bool shared = false;
     for (Atom atom = first; atom < last; ++atom) shared = shared || accesses.is_shared(atom);

@@ -41,7 +41,6 @@ class Overwritten {
 
   const Accesses &accesses_;
   const Receives &receives_;
-  const Classes &classes_;
   std::vector<bool> found_;
   llvm::DenseMap<Atom, unsigned> candidates_;
   llvm::DenseMap<const llvm::BasicBlock *, std::vector<Step>> steps_;

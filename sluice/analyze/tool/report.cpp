@@ -136,16 +136,8 @@ static Object memory(const Analysis &analysis, ObjectId object, Described &write
                 {"writes", each(analysis.updates.writers_of(object), [&](uint32_t group) { return writes.number(group); })}};
 }
 
-// Of a group of writes, one for each line.
-static Array lines(const Analysis &analysis, uint32_t group) {
-  llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;
-  Array found;
-  for (const llvm::Instruction *write : analysis.updates.writers(group)) {
-    const llvm::DILocation *place = location_near(*write);
-    if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
-      found.push_back(update(analysis, {write, place, write->getFunction()}));
-  }
-  return found;
+static Array lines(const Analysis &analysis, const std::vector<Update> &updates) {
+  return each(updates, [&](const Update &one) { return update(analysis, one); });
 }
 
 static Object variable(const Analysis &analysis, size_t number, Described &described) {
@@ -159,7 +151,7 @@ static Object variable(const Analysis &analysis, size_t number, Described &descr
                {"declared", place(variable.info->getFile(), variable.info->getLine())},
                {"constant", variable.global && variable.global->isConstant()},
                {"top_level", persistent.top_level()},
-               {"updates", each(analysis.updates.own(number), [&](const Update &one) { return update(analysis, one); })},
+               {"updates", lines(analysis, analysis.updates.own(number))},
                {"overwritten", analysis.updates.has(number) && analysis.overwritten.contains(number)},
                {"key", keys(analysis.flowspace.of(number))},
                {"key_complete", analysis.flowspace.is_complete(number)},
@@ -284,7 +276,7 @@ void report(const Analysis &analysis, llvm::json::OStream &out) {
     for (const ObjectId object : objects.items()) out.value(memory(analysis, object, writes));
   });
   out.attributeArray("writes", [&] {
-    for (const uint32_t group : writes.items()) out.value(lines(analysis, group));
+    for (const uint32_t group : writes.items()) out.value(lines(analysis, by_line(analysis.updates.writers(group))));
   });
   out.attribute("assumptions", assumptions(analysis));
   out.attribute("without_debug_info",

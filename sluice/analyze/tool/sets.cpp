@@ -7,17 +7,6 @@
 
 namespace analyze {
 
-template <typename Value>
-uint32_t SetPool::Distinct<Value>::number(Value value, uint64_t hash) {
-  const auto [found, is_new] = newest.try_emplace(hash >> 2, kNone);  // DenseMap reserves two keys
-  for (uint32_t one = found->second; one != kNone; one = before[one])
-    if (values[one] == value) return one;
-  before.push_back(found->second);
-  found->second = static_cast<uint32_t>(values.size());
-  values.push_back(std::move(value));
-  return found->second;
-}
-
 SetPool::SetPool() { intern(Parts()); }
 
 uint32_t SetPool::intern(const Block &block) {
@@ -63,7 +52,7 @@ SetId SetPool::unite(SetId a, SetId b) {
   if (a > b) std::swap(a, b);
   const auto known = unions_.find({a, b});
   if (known != unions_.end()) return known->second;
-  const Parts &one = sets_.values[a], &other = sets_.values[b];
+  const Parts &one = sets_[a], &other = sets_[b];
   Parts both;
   both.reserve(one.size() + other.size());
   auto at = one.begin();
@@ -74,8 +63,8 @@ SetId SetPool::unite(SetId a, SetId b) {
       both.push_back(part);
       continue;
     }
-    Block block = blocks_.values[part.block];
-    for (unsigned word = 0; word < kWords; ++word) block[word] |= blocks_.values[at->block][word];
+    Block block = blocks_[part.block];
+    for (unsigned word = 0; word < kWords; ++word) block[word] |= blocks_[at->block][word];
     both.push_back({part.place, intern(block)});
     ++at;
   }
@@ -90,7 +79,7 @@ SetId SetPool::minus(SetId a, SetId b) {
   if (b == kEmpty) return a;
   const auto known = differences_.find({a, b});
   if (known != differences_.end()) return known->second;
-  const Parts &from = sets_.values[a], &removed = sets_.values[b];
+  const Parts &from = sets_[a], &removed = sets_[b];
   Parts rest;
   auto at = removed.begin();
   for (const Part &part : from) {
@@ -100,9 +89,9 @@ SetId SetPool::minus(SetId a, SetId b) {
       continue;
     }
     if (at->block == part.block) continue;
-    Block block = blocks_.values[part.block];
+    Block block = blocks_[part.block];
     uint64_t any = 0;
-    for (unsigned word = 0; word < kWords; ++word) any |= block[word] &= ~blocks_.values[at->block][word];
+    for (unsigned word = 0; word < kWords; ++word) any |= block[word] &= ~blocks_[at->block][word];
     if (any != 0) rest.push_back({part.place, intern(block)});
   }
   const SetId result = intern(std::move(rest));
@@ -112,9 +101,9 @@ SetId SetPool::minus(SetId a, SetId b) {
 
 std::vector<NodeId> SetPool::list(SetId set) const {
   std::vector<NodeId> found;
-  for (const Part &part : sets_.values[set])
+  for (const Part &part : sets_[set])
     for (unsigned word = 0; word < kWords; ++word)
-      for (uint64_t bits = blocks_.values[part.block][word]; bits != 0; bits &= bits - 1)
+      for (uint64_t bits = blocks_[part.block][word]; bits != 0; bits &= bits - 1)
         found.push_back(members_[part.place * kBits + word * 64 + static_cast<unsigned>(llvm::countr_zero(bits))]);
   return found;
 }

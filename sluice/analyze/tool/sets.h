@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "distinct.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -35,7 +36,7 @@ class SetPool {
   // The same, kept for the next call.
   llvm::ArrayRef<NodeId> elements(SetId set) const;
 
-  size_t distinct() const { return sets_.values.size(); }
+  size_t distinct() const { return sets_.values().size(); }
 
  private:
   static constexpr unsigned kWords = 4, kBits = 64 * kWords;
@@ -45,15 +46,6 @@ class SetPool {
     bool operator==(const Part &other) const { return place == other.place && block == other.block; }
   };
   using Parts = std::vector<Part>;
-  // Distinct values by numbers.
-  template <typename Value>
-  struct Distinct {
-    std::vector<Value> values;
-    std::vector<uint32_t> before;  // the value before it with the same hash
-    llvm::DenseMap<uint64_t, uint32_t> newest;
-
-    uint32_t number(Value value, uint64_t hash);
-  };
 
   SetId intern(Parts parts);
   uint32_t intern(const Block &block);

@@ -10,6 +10,17 @@
 
 namespace analyze {
 
+std::vector<Update> by_line(llvm::ArrayRef<const llvm::Instruction *> writes) {
+  llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;
+  std::vector<Update> found;
+  for (const llvm::Instruction *write : writes) {
+    const llvm::DILocation *place = location_near(*write);
+    if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
+      found.push_back({write, place, write->getFunction()});
+  }
+  return found;
+}
+
 Updates::Updates(const Accesses &accesses, const Reach &reach, const Classes &classes)
     : points_to_(accesses.points_to()), accesses_(accesses), reach_(reach), classes_(classes) {
   find_writes();
@@ -134,13 +145,10 @@ void Updates::assign(size_t number) {
       for (ObjectId at = object; needed.insert(at).second && from[at] != at;) at = from[at];
       continue;
     }
-    llvm::DenseSet<std::pair<const llvm::Function *, unsigned>> seen;
-    for (const llvm::Instruction *write : writes(object)) {
-      if (initialises(number, *write)) continue;
-      const llvm::DILocation *place = location_near(*write);
-      if (seen.insert({write->getFunction(), place ? place->getLine() : 0}).second)
-        own_[number].push_back({write, place, write->getFunction()});
-    }
+    std::vector<const llvm::Instruction *> changes = writes(object);
+    llvm::erase_if(changes, [&](const llvm::Instruction *write) { return initialises(number, *write); });
+    const std::vector<Update> updates = by_line(changes);
+    own_[number].insert(own_[number].end(), updates.begin(), updates.end());
   }
   for (const ObjectId object : order)
     if (needed.contains(object)) reached_[number].push_back({object, from[object]});

@@ -16,6 +16,9 @@ struct Update {
   const llvm::Function *function;
 };
 
+// Of instructions that write, one update for each line: the first.
+std::vector<Update> by_line(llvm::ArrayRef<const llvm::Instruction *> writes);
+
 // An object to which pointers of a variable lead, by the shortest chain.
 struct Reached {
   ObjectId object, from;  // `from` is the object before it in the chain; the same as `object` at the beginning

@@ -93,6 +93,27 @@ void service_h2_release(void *memory);
 /* The same for nghttp2. */
 nghttp2_mem service_h2_allocator(void);
 
+/* What the session of a connection reports. */
+struct service_h2_reports {
+    nghttp2_on_begin_headers_callback head_begins;
+    nghttp2_on_header_callback field;
+    nghttp2_on_frame_recv_callback frame;
+    nghttp2_on_data_chunk_recv_callback data;
+    nghttp2_on_invalid_frame_recv_callback refused;
+    nghttp2_on_frame_send_callback sent;
+    nghttp2_on_stream_close_callback closed;
+};
+
+/* Makes the session of a connection, with one setting besides those that clients and backends are sent. False if there is no
+ * memory. */
+bool service_h2_open(struct service_h2 *h2, const struct service_h2_reports *reports, nghttp2_settings_entry setting);
+
+/* The stream of a number; null if there is none. */
+static inline struct service_h2_stream *service_h2_stream_of(const struct service_h2 *h2, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(h2->session, id);
+}
+
 /* Puts a stream among those that have something to do. */
 void service_h2_ready(struct service_h2_stream *stream);
 
@@ -110,6 +131,12 @@ void service_h2_reset(struct service_h2_stream *stream, uint32_t error, enum ser
 
 /* A frame that brings nothing. Too many of them end the connection (RFC 9113, section 10.5). */
 void service_h2_useless(struct service_h2 *h2, uint32_t weight);
+
+/* A response has ended: it outweighs some of these frames. */
+void service_h2_answered(struct service_h2 *h2);
+
+/* A frame was sent: with a GOAWAY that has an error the connection fails, unless it has failed for another reason. */
+void service_h2_note_goaway(struct service_h2 *h2, const nghttp2_frame *frame);
 
 /* --- h2_request.c: from frames to HTTP/1.1 */
 

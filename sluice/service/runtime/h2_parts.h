@@ -108,6 +108,13 @@ struct service_h2_reports {
  * memory. */
 bool service_h2_open(struct service_h2 *h2, const struct service_h2_reports *reports, nghttp2_settings_entry setting);
 
+/* A field for nghttp2, which copies it. */
+static inline nghttp2_nv service_h2_field_of(const char *name, struct service_text value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value.at, strlen(name), value.length,
+                        NGHTTP2_NV_FLAG_NONE};
+}
+
 /* The stream of a number; null if there is none. */
 static inline struct service_h2_stream *service_h2_stream_of(const struct service_h2 *h2, int32_t id)
 {
@@ -121,6 +128,9 @@ void service_h2_ready(struct service_h2_stream *stream);
 
 /* The session of a connection. False if there is no memory. */
 bool service_h2_make_session(struct service_h2 *h2);
+
+/* Opens a pair of sockets, of which the stream has one: the other one, or -1 if there is none. `tag`: of the events. */
+int service_h2_open_pair(struct service_h2_stream *stream, enum service_tag tag);
 
 /* The buffers of a stream go back to the pool; its pair of sockets is closed. */
 void service_h2_give_back(struct service_h2_stream *stream);
@@ -169,6 +179,19 @@ bool service_h2_fill(struct service_h2_stream *stream);
 /* Gives the buffer of the program's output back if it is empty. */
 void service_h2_drop_input(struct service_h2_stream *stream);
 
+/* A head of HTTP/1.1 that the program has sent: `line` bytes of its first line, and `size` of its fields. */
+struct service_h2_head {
+    uint8_t *at;
+    uint64_t line, size;
+};
+
+/* Reads the program's output as far as a head. SERVICE_MORE: the rest comes later; malformed is also one that the program has
+ * ended, or that no buffer has room for. */
+enum service_parsed service_h2_find_head(struct service_h2_stream *stream, struct service_h2_head *head);
+
+/* The head is not needed any more. */
+void service_h2_drop_head(struct service_h2_stream *stream, const struct service_h2_head *head);
+
 /* A callback of nghttp2 for the body of the program's message. */
 ssize_t service_h2_read_body(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
                              nghttp2_data_source *source, void *argument);
@@ -210,8 +233,8 @@ bool service_h2_repeat(struct service_h2_stream *stream);
 /* The session of a connection to a backend. False if there is no memory. */
 bool service_h2_make_uplink(struct service_h2 *h2);
 
-/* Sends a request whose head is in `at`. False if it cannot be sent. */
-bool service_h2_ask(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size);
+/* Sends a request. False if it cannot be sent. */
+bool service_h2_ask(struct service_h2_stream *stream, const struct service_h2_head *head);
 
 static inline void service_h2_progress(struct service_h2_stream *stream)
 {

@@ -30,6 +30,21 @@ void service_h2_close_pair(struct service_h2_stream *stream)
     stream->fd = -1;
 }
 
+int service_h2_open_pair(struct service_h2_stream *stream, enum service_tag tag)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    if (!service_poll_add(poll_of(stream), pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | tag)) {
+        close(pair[0]);
+        close(pair[1]);
+        return -1;
+    }
+    stream->fd = pair[0];
+    return pair[1];
+}
+
 /* A place for a stream: one that was used before, or another; null without memory. */
 static struct service_h2_stream *take_place(struct service_h2 *h2)
 {
@@ -53,19 +68,14 @@ static struct service_h2_stream *take_place(struct service_h2 *h2)
 /* Connects a stream to an instance of the program. False if there is none. */
 static bool connect_stream(struct service_h2_stream *stream)
 {
-    int pair[2];
+    int other;
 
     if (stream->fd >= 0)
         return true;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+    other = service_h2_open_pair(stream, SERVICE_STREAM);
+    if (other < 0)
         return false;
-    if (!service_poll_add(poll_of(stream), pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | SERVICE_STREAM)) {
-        close(pair[0]);
-        close(pair[1]);
-        return false;
-    }
-    stream->fd = pair[0];
-    if (service_lane_adopt(stream->lane, pair[1], stream->h2->self))
+    if (service_lane_adopt(stream->lane, other, stream->h2->self))
         return true;
     service_h2_close_pair(stream);
     return false;

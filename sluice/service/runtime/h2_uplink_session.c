@@ -227,53 +227,47 @@ static bool read_target(const uint8_t *at, uint64_t line, struct service_text ho
     return true;
 }
 
-static nghttp2_nv pseudo(const char *name, struct service_text value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value.at, strlen(name), value.length,
-                        NGHTTP2_NV_FLAG_NONE};
-}
-
 /* The state of a request, with its head if it has no body: it can be sent again then. */
-static struct service_h2_request *make_request(struct service_h2_stream *stream, const uint8_t *at, uint64_t line, uint64_t size)
+static struct service_h2_request *make_request(const struct service_h2_stream *stream, const struct service_h2_head *head)
 {
     bool empty = stream->left == 0 && stream->tail.kind == SERVICE_NO_TAIL;
-    struct service_h2_request *made = service_h2_allocate(sizeof *made + (empty ? line + size : 0));
+    struct service_h2_request *made = service_h2_allocate(sizeof *made + (empty ? head->line + head->size : 0));
 
     if (made && empty) {
-        made->line = (uint32_t)line;
-        made->size = (uint32_t)size;
-        memcpy(made->head, at, line + size);
+        made->line = (uint32_t)head->line;
+        made->size = (uint32_t)head->size;
+        memcpy(made->head, head->at, head->line + head->size);
     }
     return made;
 }
 
-bool service_h2_ask(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size)
+bool service_h2_ask(struct service_h2_stream *stream, const struct service_h2_head *head)
 {
     struct service_h2 *h2 = stream->h2;
-    struct service_text block = {at + line, (uint32_t)size};
+    struct service_text block = {head->at + head->line, (uint32_t)head->size};
     nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = service_h2_read_body};
     nghttp2_nv fields[SERVICE_H2_FIELDS];
     struct target target;
     int count = 3;
 
-    if (!read_target(at, line, service_header(block, service_literal("host")), h2->peer->secure, &target))
+    if (!read_target(head->at, head->line, service_header(block, service_literal("host")), h2->peer->secure, &target))
         return false;
     if (!stream->request) {
         stream->tail = (struct service_tail){0};
         if (!service_framing(block, false, false, &stream->tail, &stream->left) ||
-            !(stream->request = make_request(stream, at, line, size)))
+            !(stream->request = make_request(stream, head)))
             return false;
     }
-    fields[0] = pseudo(":method", target.method);
-    fields[1] = pseudo(":scheme", target.scheme);
-    fields[2] = pseudo(":path", target.path);
+    fields[0] = service_h2_field_of(":method", target.method);
+    fields[1] = service_h2_field_of(":scheme", target.scheme);
+    fields[2] = service_h2_field_of(":path", target.path);
     if (target.authority.length)
-        fields[count++] = pseudo(":authority", target.authority);
-    count = service_h2_read_fields(at + line, size, fields, count, true);
+        fields[count++] = service_h2_field_of(":authority", target.authority);
+    count = service_h2_read_fields(head->at + head->line, head->size, fields, count, true);
     if (count < 0)
         return false;
     stream->bodiless = service_same(target.method, service_literal("HEAD"));
-    stream->closes = stream->request->old = at[line - 3] == '0';
+    stream->closes = stream->request->old = head->at[head->line - 3] == '0';
     stream->state = stream->left || stream->tail.kind ? SERVICE_H2_BODY : SERVICE_H2_DONE;
     stream->request->asked = false;
     stream->id = nghttp2_submit_request(h2->session, NULL, fields, (size_t)count,

@@ -12,7 +12,8 @@
 
 #include "tls.h"
 
-enum { LAST = INT32_MAX - (1 << 20) }; /* more streams than can have been given to a connection, and have no number yet, follow it */
+/* More streams than can have been given to a connection, and have no number yet, follow it. */
+enum { LAST = INT32_MAX - (1 << 20) };
 
 /* Streams that a backend lets a connection have. */
 static uint32_t room_of(const struct service_h2 *h2)

@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.lang import Bit, Connectionless, Length, layout
 from sluice.lang.expression import NUMBER, Binary, Expression, Number
-from sluice.lang.layout import Field, LayoutType
+from sluice.lang.layout import Field, HeaderFormat, LayoutType
 from sluice.lang.message import LONGEST
 from sluice.service.grammar.plan import Item, Plan, plan
 from sluice.service.grammar.ready import find_grammars
@@ -121,7 +121,8 @@ def unit_of(parser: Any, name: str = "") -> str:
 
 def _header(parser: Any) -> list[Field | None]:
     """The fields of a header in their order; None for a part that is no layout."""
-    parts: list[object] = parser.header.__dict__["_format"].parts
+    format: HeaderFormat | None = parser.prototype.format
+    parts: list[object] = [] if format is None else format.parts
     return [field for part in parts for field in (part.fields.values() if isinstance(part, LayoutType) else (None,))]
 
 

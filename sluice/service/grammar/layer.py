@@ -108,7 +108,7 @@ def unit_of(parser: Any, name: str = "") -> str:
     lines = [f"module {title};", "", f"export type {title} = unit {{", "  %byteorder = big;", ""]
     size = 0
     for each in _header(parser):
-        if each is None or each.bits not in (8, 16, 32, 64):
+        if each is None or not isinstance(each.bits, int) or each.bits not in (8, 16, 32, 64):
             raise ServiceError(
                 place, f"a field of layer '{title}' has not 8, 16, 32 or 64 bits", "a unit has no other integers."
             )

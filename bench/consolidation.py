@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import shlex
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -26,29 +24,25 @@ from bench import mos
 from bench.chains import COUNT, MOST
 from bench.isolate_plot import picture
 from bench.python_events import capture
-from sluice.cli.main import main as sluice
-from sluice.engine.compiler import compiler
 from tests.support.capture import pcap
 
 CHAIN, STACKS, MOS = "one chain", "a stack for each", "mOS for each"
 
 
-def chain_command(folder: Path, stack: str, count: int, portable: list[str]) -> list[str]:
+def chain_command(folder: Path, stack: str, count: int) -> list[str]:
     """The program of a chain of so many functions, but for the capture."""
     sources = [folder / f"count{number}.c" for number in range(count)]
     for source in sources:
         source.write_text(COUNT)
     made = folder / f"chain{count}"
-    assert sluice(["build", stack, "-o", str(made), "-f", ",".join(map(str, sources))]) == 0
-    subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *portable], check=True)
+    mos.build(["build", stack, "-f", ",".join(map(str, sources))], made)
     return [str(made / f"{stack}-run")]
 
 
-def mos_command(folder: Path, portable: list[str]) -> list[str]:
+def mos_command(folder: Path) -> list[str]:
     """The monitor."""
     made = folder / "mos"
-    assert sluice(["mos", "-o", str(made)]) == 0
-    subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *portable], check=True)
+    mos.build(["mos"], made)
     return mos.mos_command(Path(__file__).with_name("mos") / "count.c", made)
 
 
@@ -63,7 +57,8 @@ def main() -> int:
     parser.add_argument("--svg", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    portable = ["CFLAGS=-O2 -march=x86-64-v3"] if options.instructions else []  # valgrind knows no AVX-512
+    if options.instructions:
+        mos.use_valgrind()
     counts = sorted({1, *options.functions})
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = Path(name)
@@ -73,8 +68,8 @@ def main() -> int:
         empty.write_bytes(pcap([]))
         packets = mos.packets_of(path)
         with contextlib.redirect_stdout(sys.stderr):
-            commands = {count: chain_command(folder, options.stack, count, portable) for count in counts}
-            commands[0] = mos_command(folder, portable)  # 0: mOS
+            commands = {count: chain_command(folder, options.stack, count) for count in counts}
+            commands[0] = mos_command(folder)  # 0: mOS
         cost: dict[int, list[float]] = {count: [] for count in commands}
         for _ in range(1 if options.instructions else options.rounds):
             for count, command in commands.items():

@@ -74,6 +74,19 @@ def packets_of(path: Path) -> int:
     return count
 
 
+def use_valgrind() -> None:
+    """Make programs for it."""
+    if not shutil.which("valgrind"):
+        raise SystemExit("there is no valgrind, which counts instructions: install it")
+    PORTABLE.append("CFLAGS=-O2 -march=x86-64-v3")  # valgrind knows no AVX-512
+
+
+def build(words: list[str], made: Path) -> None:
+    """Compile what a command writes into a folder."""
+    assert sluice([*words, "-o", str(made)]) == 0
+    subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *PORTABLE], check=True)
+
+
 def mos_command(source: Path, made: Path) -> list[str]:
     """A program over libsluice_mos in `made`, which reads SLUICE_MOS_READ."""
     binary, lib = made / source.stem, made / "lib"
@@ -87,8 +100,7 @@ def mos_command(source: Path, made: Path) -> list[str]:
 def direct_command(source: Path, folder: Path) -> list[str]:
     """The program of `sluice build` with a function, but for the capture."""
     made = folder / source.stem
-    assert sluice(["build", "tcp_ip", "-o", str(made), "-f", str(source)]) == 0
-    subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *PORTABLE], check=True)
+    build(["build", "tcp_ip", "-f", str(source)], made)
     return [str(made / "tcp_ip-run")]
 
 
@@ -151,9 +163,7 @@ def main() -> int:
     parser.add_argument("--files", action="store_true", help="make connections of ten packets")
     options = parser.parse_args()
     if options.instructions:
-        if not shutil.which("valgrind"):
-            raise SystemExit("there is no valgrind, which counts instructions: install it")
-        PORTABLE.append("CFLAGS=-O2 -march=x86-64-v3")  # valgrind knows no AVX-512
+        use_valgrind()
     with tempfile.TemporaryDirectory(prefix="sluice-bench-") as name:
         folder = Path(name)
         made, empty = folder / "mos", folder / "empty.pcap"
@@ -161,8 +171,7 @@ def main() -> int:
         if not options.file:
             (files if options.files else capture)(path)
         empty.write_bytes(pcap([]))
-        assert sluice(["mos", "-o", str(made)]) == 0
-        subprocess.run(["make", "-s", "-C", str(made), f"CC={shlex.join(compiler())}", *PORTABLE], check=True)
+        build(["mos"], made)
         for what, (mos, direct) in PAIRS.items():
             commands = [mos_command(mos, made), direct_command(direct, folder)]
             if options.instructions:

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from sluice.service.serve import SCHEMES, Address, AddressError, Backend, read_address, read_backend
+from sluice.service.serve import Address, AddressError, Backend, read_address, read_backend, split_scheme
 
 MOST = 4096
 """Backends of a channel; runtime/options.c has the same number."""
@@ -118,8 +118,7 @@ def _backends(text: str, before: list[Backend]) -> list[Backend]:
     found = read_backend(text)
     if found.port == 0 or not before:
         return [found]
-    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
-    now = _addresses(text.removeprefix(scheme), text)
+    now = _addresses(split_scheme(text)[1], text)
     return [next((each for each in before if each[2:] == found[2:] and each[:2] in now), found)]
 
 

@@ -100,13 +100,18 @@ SCHEMES = ("tls://", "h2://", "h2c://")
 """Of backends that are connected by TLS, by TLS with HTTP/2, and with HTTP/2 alone (RFC 7540, section 3.1)."""
 
 
+def split_scheme(text: str) -> tuple[str, str]:
+    """The scheme of a backend, of SCHEMES or empty, and the rest."""
+    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    return scheme, text.removeprefix(scheme)
+
+
 def read_backend(text: str) -> Backend:
     """An address; tls://HOST:PORT and h2://HOST:PORT, whose name is HOST; h2c://HOST:PORT; or a folder. Raises
     AddressError.
     """
-    scheme = next((each for each in SCHEMES if text.startswith(each)), "")
+    scheme, place = split_scheme(text)
     if scheme:
-        place = text.removeprefix(scheme)
         name = "" if scheme == "h2c://" else place.rpartition(":")[0].removeprefix("[").removesuffix("]")
         if not name and scheme != "h2c://":
             raise AddressError(f"'{text}' has no name that a certificate could have: write {scheme}HOST:PORT")

@@ -15,7 +15,6 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +26,7 @@ from sluice.cli.common.metrics import label, metrics
 from sluice.cli.common.top_text import lines_of, rates, short
 from sluice.cli.main import main
 from sluice.engine.observed import Snapshot
+from tests.support.bounded import until
 
 ROOT = Path(__file__).resolve().parents[2]
 CAPTURE = ROOT / "examples" / "first" / "capture.pcap"
@@ -44,13 +44,6 @@ def snapshot(seconds: float, packets: int, busy: float = 0.0) -> Snapshot:
     return Snapshot(
         1e9 + seconds, seconds, "small", packets, received, layers, workers, {"f": {"found": packets // 10}}
     )
-
-
-def until(what: Callable[[], bool], seconds: float = 120.0) -> None:
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_running_box(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from tests.service.frames import PREFACE, frame, literal
 from tests.service.peers import PATIENCE, accepting, read_exactly
+from tests.support.bounded import joined
 
 GOAWAY, REFUSED_STREAM, INTERNAL_ERROR = 7, 7, 2
 
@@ -95,13 +95,6 @@ def h2_backend(opened: Callable[[Connection, int], object], settings: bytes = b"
         yield backend, port
 
 
-def until(met: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not met():
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
 def at_once(count: int, one: Callable[[int], object]) -> None:
     """Calls in threads of their own, all of which have to return."""
     failed: list[BaseException] = []
@@ -115,9 +108,8 @@ def at_once(count: int, one: Callable[[int], object]) -> None:
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(count)]
     for each in threads:
         each.start()
-    for each in threads:
-        each.join(PATIENCE)
-    assert not failed and not any(each.is_alive() for each in threads), failed
+    joined(*threads)
+    assert not failed, failed
 
 
 def window(stream: int, by: int) -> bytes:

@@ -11,8 +11,8 @@ from pathlib import Path
 from sluice.engine.compiler import compiler
 from sluice.service.build import RUNTIME
 from tests.service.peers import PATIENCE
+from tests.service.programs import ROOT
 
-ROOT = Path(__file__).parents[2]
 MAIN = """
 int main(void)
 {

@@ -52,7 +52,7 @@ def wait_for(port: int) -> None:
 
 
 @contextlib.contextmanager
-def accepting(one: Callable[[socket.socket], object], host: str = "127.0.0.1") -> Iterator[int]:
+def accepting(one: Callable[[socket.socket], object], host: str = "127.0.0.1", port: int = 0) -> Iterator[int]:
     """A server that calls `one` in a thread for each connection; its port."""
 
     def serve(listener: socket.socket) -> None:
@@ -60,7 +60,7 @@ def accepting(one: Callable[[socket.socket], object], host: str = "127.0.0.1") -
             while True:
                 threading.Thread(target=one, args=(listener.accept()[0],), daemon=True).start()
 
-    with socket.create_server((host, 0)) as listener:
+    with socket.create_server((host, port)) as listener:
         threading.Thread(target=serve, args=(listener,), daemon=True).start()
         yield listener.getsockname()[1]
         with contextlib.suppress(OSError):

@@ -5,23 +5,16 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
-import threading
 from pathlib import Path
 
 from sluice.service.load import load_file
-from tests.service.peers import PATIENCE, Served, faults, read_exactly
+from tests.service.peers import PATIENCE, Served, accepting, faults, read_exactly
 
 PROGRAM = Path(__file__).parents[2] / "examples" / "address_map" / "map.fk"
 NETWORK = struct.unpack(">I", socket.inet_aton("127.1.0.0"))[0]
 
 
 def test_each_client_has_the_server_of_its_address() -> None:
-    def serve(listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                end, _ = listener.accept()
-                threading.Thread(target=answer, args=(end,), daemon=True).start()
-
     def answer(end: socket.socket) -> None:
         with end, contextlib.suppress(AssertionError, OSError):
             own = end.getsockname()[0].encode()
@@ -30,12 +23,9 @@ def test_each_client_has_the_server_of_its_address() -> None:
                 end.sendall(len(own).to_bytes(4, "big") + own)
 
     with contextlib.ExitStack() as stack:
-        first = stack.enter_context(socket.create_server(("127.1.0.2", 0)))
-        port = first.getsockname()[1]
-        others = [stack.enter_context(socket.create_server((f"127.1.0.{number}", port))) for number in (3, 9)]
-        for each in (first, *others):
-            threading.Thread(target=serve, args=(each,), daemon=True).start()
-            stack.callback(each.shutdown, socket.SHUT_RDWR)
+        port = stack.enter_context(accepting(answer, "127.1.0.2"))
+        for number in (3, 9):
+            stack.enter_context(accepting(answer, f"127.1.0.{number}", port))
         served = stack.enter_context(Served(load_file(str(PROGRAM), [], {"network": NETWORK}), [port]))
         for number in (2, 3, 9, 3):
             client = stack.enter_context(

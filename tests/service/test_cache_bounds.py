@@ -18,6 +18,7 @@ from sluice.service.load import load_file
 from tests.service.cached import CACHE, HOUR, LIMITS, Client, Request, backend, cached, counts, response
 from tests.service.peers import PATIENCE, Served, accepting, read_exactly
 from tests.service.web import head_of, origin
+from tests.support.bounded import until
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -34,9 +35,7 @@ def test_requests_for_the_same_wait_for_one(workers: int) -> None:
         threads = [threading.Thread(target=lambda each=each: got.append(each.get("/").body)) for each in clients]
         for each in threads:
             each.start()
-        end = time.monotonic() + PATIENCE
-        while not web.requests and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: web.requests)
         time.sleep(0.3)
         gate.set()
         for each in threads:

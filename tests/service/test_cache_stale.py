@@ -10,6 +10,7 @@ import pytest
 from sluice.service.bounds import Limits
 from tests.service.cached import CACHE, Client, Request, backend, cached, response
 from tests.service.peers import Served
+from tests.support.bounded import until
 
 USED = "cache: responses from the cache that were not fresh: their backend failed, or was being asked"
 TAG = 'ETag: "a"'
@@ -98,9 +99,7 @@ def test_a_response_is_used_while_another_request_updates_it() -> None:
         found: list[bytes] = []
         first = threading.Thread(target=lambda: found.append(Client(served).get("/").body))
         first.start()
-        end = time.monotonic() + 20
-        while len(web.requests) < 2 and time.monotonic() < end:
-            time.sleep(0.01)
+        until(lambda: len(web.requests) >= 2, 20)
         assert [client.get("/").body for _ in range(3)] == [b"old"] * 3
         goes_on.set()
         first.join(20)

@@ -31,12 +31,12 @@ from tests.service.h2_backend import (
     goaway,
     h2_backend,
     setting,
-    until,
     window,
 )
 from tests.service.peers import PATIENCE, Served, faults, free_port, nginx, read_exactly, read_to_end, wait_for
 from tests.service.test_http2 import curl, needs_curl, needs_h2load
 from tests.service.web import GET, head_of
+from tests.support.bounded import until
 
 pytestmark = needs_http2
 

@@ -124,3 +124,5 @@ def test_what_is_no_grammar() -> None:
     p.header = record_hdr
     with pytest.raises(ServiceError, match="has no messages"):
         unit_of(p)
+    with pytest.raises(ServiceError, match="a field of layer 'cmd' has not 8, 16, 32 or 64 bits"):
+        unit_of(layer_of("memcached_binary"))

@@ -13,6 +13,7 @@ import pytest
 from sluice.service.bounds import Limits
 from sluice.service.load import Service, load_file
 from tests.service.peers import PATIENCE, Served, accepting, faults, memcached, needs_memcached, read_exactly
+from tests.service.programs import command
 
 pytestmark = needs_memcached
 
@@ -24,8 +25,7 @@ STEADY = Limits(down=0, timeout=1)
 
 
 def request(opcode: int, key: bytes = b"", value: bytes = b"", opaque: int = 0, extras: bytes = b"") -> bytes:
-    size = len(extras) + len(key) + len(value)
-    return struct.pack(">BBHBBHIIQ", 128, opcode, len(key), len(extras), 0, 0, size, opaque, 0) + extras + key + value
+    return command(key, value, extras, opcode, opaque=opaque)
 
 
 def put(key: bytes, value: bytes, opcode: int = SET, opaque: int = 0) -> bytes:

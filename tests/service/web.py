@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import threading
 from collections.abc import Callable, Iterator
 
-from tests.service.peers import PATIENCE, read_exactly
+from tests.service.peers import PATIENCE, accepting, read_exactly
 
 BODY = bytes(range(256)) * 16384
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -17,12 +16,6 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n"
 @contextlib.contextmanager
 def origin(answer: Callable[[socket.socket, bytes], object], port: int = 0) -> Iterator[int]:
     """A server that reads the head of a request, and calls `answer`, for each connection; its port."""
-
-    def serve(listener: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                accepted, _ = listener.accept()
-                threading.Thread(target=one, args=(accepted,), daemon=True).start()
 
     def one(accepted: socket.socket) -> None:
         with accepted, contextlib.suppress(OSError):
@@ -38,11 +31,8 @@ def origin(answer: Callable[[socket.socket, bytes], object], port: int = 0) -> I
                 answer(accepted, got)
                 got = b""
 
-    with socket.create_server(("127.0.0.1", port)) as listener:
-        threading.Thread(target=serve, args=(listener,), daemon=True).start()
-        yield listener.getsockname()[1]
-        with contextlib.suppress(OSError):
-            listener.shutdown(socket.SHUT_RDWR)
+    with accepting(one, port=port) as found:
+        yield found
 
 
 def give_body(accepted: socket.socket, _: bytes) -> None:

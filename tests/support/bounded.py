@@ -6,7 +6,7 @@ import contextlib
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 PATIENCE = 120.0
@@ -21,6 +21,14 @@ def joined(*threads: threading.Thread, seconds: float = PATIENCE) -> None:
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
         assert not thread.is_alive(), f"{thread.name} has not ended after {seconds:.0f} s"
+
+
+def until(met: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Wait until a condition is true; an error if it is not after some seconds."""
+    end = time.monotonic() + seconds
+    while not met():
+        assert time.monotonic() < end, f"it is not so after {seconds:.0f} s"
+        time.sleep(0.01)
 
 
 @contextlib.contextmanager

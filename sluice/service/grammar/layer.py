@@ -12,7 +12,7 @@ from typing import Any
 
 from sluice.lang import Bit, Connectionless, Length, layout
 from sluice.lang.expression import NUMBER, Binary, Expression, Number
-from sluice.lang.layout import Field, LayoutType
+from sluice.lang.layout import Field, HeaderFormat, LayoutType
 from sluice.lang.message import LONGEST
 from sluice.service.grammar.plan import Item, Plan, plan
 from sluice.service.grammar.ready import find_grammars
@@ -108,7 +108,7 @@ def unit_of(parser: Any, name: str = "") -> str:
     lines = [f"module {title};", "", f"export type {title} = unit {{", "  %byteorder = big;", ""]
     size = 0
     for each in _header(parser):
-        if each is None or each.bits not in (8, 16, 32, 64):
+        if each is None or not isinstance(each.bits, int) or each.bits not in (8, 16, 32, 64):
             raise ServiceError(
                 place, f"a field of layer '{title}' has not 8, 16, 32 or 64 bits", "a unit has no other integers."
             )
@@ -121,7 +121,8 @@ def unit_of(parser: Any, name: str = "") -> str:
 
 def _header(parser: Any) -> list[Field | None]:
     """The fields of a header in their order; None for a part that is no layout."""
-    parts: list[object] = parser.header.__dict__["_format"].parts
+    format: HeaderFormat | None = parser.prototype.format
+    parts: list[object] = [] if format is None else format.parts
     return [field for part in parts for field in (part.fields.values() if isinstance(part, LayoutType) else (None,))]
 
 

@@ -18,7 +18,7 @@ from enum import Enum
 from sluice.service.lang import tree
 from sluice.service.lang.check.scope import Checked
 from sluice.service.lang.types import ADDRESS, BOOLEAN, INTEGER, UNIT, ChannelOf
-from sluice.service.lower.streams import call_sends, children, fields_only, sends_last
+from sluice.service.lower.streams import bodies, call_sends, children, fields_only, sends_last
 
 FLAT = (INTEGER, BOOLEAN, ADDRESS, UNIT)
 """Types whose values contain no bytes of a message."""
@@ -55,12 +55,6 @@ def forwarded(checked: Checked) -> Forwarded:
             _Finder(checked, found, [], copied).visit(handler.body, returns)
         _Finder(checked, found, [each.body for each in body.handlers], copied).visit(body.expression, returns)
     return found
-
-
-def bodies(checked: Checked) -> list[tree.Expression]:
-    """All expressions of a program's processes and functions."""
-    all_of_them = [each.declaration.body for each in (*checked.functions.values(), *checked.processes.values())]
-    return [part for body in all_of_them for part in (body.expression, *(each.body for each in body.handlers))]
 
 
 def _tested(node: tree.Expression) -> set[str]:

@@ -127,6 +127,12 @@ def children(node: tree.Expression) -> list[tree.Expression]:
             return []
 
 
+def bodies(checked: Checked) -> list[tree.Expression]:
+    """All expressions of a program's processes and functions."""
+    all_of_them = [each.declaration.body for each in (*checked.functions.values(), *checked.processes.values())]
+    return [part for body in all_of_them for part in (body.expression, *(each.body for each in body.handlers))]
+
+
 def changed_records(checked: Checked) -> set[str]:
     """Names of records that an expression of the program makes or changes."""
     found: set[str] = set()
@@ -144,8 +150,6 @@ def changed_records(checked: Checked) -> set[str]:
         for each in children(node):
             visit(each)
 
-    for signature in (*checked.functions.values(), *checked.processes.values()):
-        visit(signature.declaration.body.expression)
-        for handler in signature.declaration.body.handlers:
-            visit(handler.body)
+    for each in bodies(checked):
+        visit(each)
     return found

@@ -52,8 +52,9 @@ class States:
         self.shared: list[str] = []
         """Fields of the two structs."""
         self.rings = [0] * len(RINGS)
-        self.tallied = False
         """Bits of the ports from which each of RINGS chooses."""
+        self.tallied = False
+        """Whether the program reads counters of backends."""
         self.kept: dict[tree.Binding, Kept] = {}
         self.starts: list[tuple[tree.StateDeclaration, bool]] = []
 

@@ -65,15 +65,14 @@ void service_cache_look_up(struct service_channel *c, struct service_cached *s, 
     if (page && page->chunked && wish->old)
         page = NULL;
     usable = page && service_usable(&page->freshness, age_of(page, now), wish);
-    led = service_cache_has_leader(cache, key->hash);
-    stale = !usable && led && page && service_usable_while_asked(&page->freshness, age_of(page, now), wish);
+    led = !usable && service_cache_has_leader(cache, key->hash);
+    stale = led && page && service_usable_while_asked(&page->freshness, age_of(page, now), wish);
     usable = usable || stale;
     s->stores = !wish->head && !wish->no_store;
     if (usable || wish->stored) {
         s->page = usable ? page : NULL;
         s->phase = SERVICE_CACHE_SERVES;
-    } else if (s->stores && !s->alone && !service_cache_passes(cache, key->hash, now) &&
-               led) {
+    } else if (led && s->stores && !s->alone && !service_cache_passes(cache, key->hash, now)) {
         s->phase = SERVICE_CACHE_WAITS;
         service_cache_wait(cache, s);
     } else {

@@ -5,6 +5,12 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+enum {
+    OUTBOUND = 256,   /* acknowledgements that a client or backend does not read */
+    WINDOW = 1 << 20, /* bytes, of a connection */
+    FIELD = 24,       /* bytes that nghttp2 adds to its estimate of a head for each field, and more */
+};
+
 static _Atomic uint64_t used;
 static uint64_t most = 64 << 20;
 
@@ -51,6 +57,41 @@ const char *service_h2_memory(uint64_t bytes)
 }
 
 const char *service_h2_missing(void) { return NULL; }
+
+bool service_h2_open(struct service_h2 *h2, const struct service_h2_reports *reports, nghttp2_settings_entry setting)
+{
+    const struct service_config *config = service_lane_of(h2->peer)->config;
+    nghttp2_mem memory = service_h2_allocator();
+    nghttp2_settings_entry settings[] = {
+        setting,
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->buffer_size},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->buffer_size},
+    };
+    nghttp2_session_callbacks *callbacks = NULL;
+    nghttp2_option *option = NULL;
+    bool good = nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
+
+    if (good) {
+        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, reports->head_begins);
+        nghttp2_session_callbacks_set_on_header_callback(callbacks, reports->field);
+        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, reports->frame);
+        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, reports->data);
+        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, reports->refused);
+        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, reports->sent);
+        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, reports->closed);
+        nghttp2_option_set_no_auto_window_update(option, 1);
+        nghttp2_option_set_max_outbound_ack(option, OUTBOUND);
+        nghttp2_option_set_no_closed_streams(option, 1);
+        nghttp2_option_set_max_send_header_block_length(option, config->buffer_size + FIELD * SERVICE_H2_FIELDS);
+        good = (h2->uplink ? nghttp2_session_client_new3(&h2->session, callbacks, h2, option, &memory)
+                           : nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &memory)) == 0 &&
+               nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, sizeof settings / sizeof settings[0]) == 0 &&
+               nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, WINDOW) == 0;
+    }
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_option_del(option);
+    return good;
+}
 
 void service_h2_ready(struct service_h2_stream *stream)
 {

@@ -145,6 +145,33 @@ void service_h2_drop_input(struct service_h2_stream *stream)
     }
 }
 
+enum service_parsed service_h2_find_head(struct service_h2_stream *stream, struct service_h2_head *head)
+{
+    for (;;) {
+        bool more = service_h2_fill(stream);
+        uint32_t held = service_buffer_held(stream->input);
+        enum service_parsed found;
+
+        *head = (struct service_h2_head){.at = held ? stream->input->bytes + stream->input->start : NULL};
+        head->line = held ? service_line(head->at, held) : 0;
+        found = head->line ? service_headers(head->at + head->line, held - head->line, &head->size) : SERVICE_MORE;
+        if (found != SERVICE_MORE)
+            return found;
+        if (!more || held == stream->lane->core.buffers.size)
+            return SERVICE_MALFORMED;
+        if (!stream->readable || stream->h2->self->starved) {
+            service_h2_drop_input(stream);
+            return SERVICE_MORE;
+        }
+    }
+}
+
+void service_h2_drop_head(struct service_h2_stream *stream, const struct service_h2_head *head)
+{
+    stream->input->start += (uint32_t)(head->line + head->size + 2);
+    service_h2_drop_input(stream);
+}
+
 /* The framing of chunks before data, and trailers, which are dropped. False if it is not there, or is wrong. */
 static bool next_part(struct service_h2_stream *stream, bool *bad)
 {

@@ -93,6 +93,34 @@ void service_h2_release(void *memory);
 /* The same for nghttp2. */
 nghttp2_mem service_h2_allocator(void);
 
+/* What the session of a connection reports. */
+struct service_h2_reports {
+    nghttp2_on_begin_headers_callback head_begins;
+    nghttp2_on_header_callback field;
+    nghttp2_on_frame_recv_callback frame;
+    nghttp2_on_data_chunk_recv_callback data;
+    nghttp2_on_invalid_frame_recv_callback refused;
+    nghttp2_on_frame_send_callback sent;
+    nghttp2_on_stream_close_callback closed;
+};
+
+/* Makes the session of a connection, with one setting besides those that clients and backends are sent. False if there is no
+ * memory. */
+bool service_h2_open(struct service_h2 *h2, const struct service_h2_reports *reports, nghttp2_settings_entry setting);
+
+/* A field for nghttp2, which copies it. */
+static inline nghttp2_nv service_h2_field_of(const char *name, struct service_text value)
+{
+    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value.at, strlen(name), value.length,
+                        NGHTTP2_NV_FLAG_NONE};
+}
+
+/* The stream of a number; null if there is none. */
+static inline struct service_h2_stream *service_h2_stream_of(const struct service_h2 *h2, int32_t id)
+{
+    return nghttp2_session_get_stream_user_data(h2->session, id);
+}
+
 /* Puts a stream among those that have something to do. */
 void service_h2_ready(struct service_h2_stream *stream);
 
@@ -100,6 +128,9 @@ void service_h2_ready(struct service_h2_stream *stream);
 
 /* The session of a connection. False if there is no memory. */
 bool service_h2_make_session(struct service_h2 *h2);
+
+/* Opens a pair of sockets, of which the stream has one: the other one, or -1 if there is none. `tag`: of the events. */
+int service_h2_open_pair(struct service_h2_stream *stream, enum service_tag tag);
 
 /* The buffers of a stream go back to the pool; its pair of sockets is closed. */
 void service_h2_give_back(struct service_h2_stream *stream);
@@ -110,6 +141,12 @@ void service_h2_reset(struct service_h2_stream *stream, uint32_t error, enum ser
 
 /* A frame that brings nothing. Too many of them end the connection (RFC 9113, section 10.5). */
 void service_h2_useless(struct service_h2 *h2, uint32_t weight);
+
+/* A response has ended: it outweighs some of these frames. */
+void service_h2_answered(struct service_h2 *h2);
+
+/* A frame was sent: with a GOAWAY that has an error the connection fails, unless it has failed for another reason. */
+void service_h2_note_goaway(struct service_h2 *h2, const nghttp2_frame *frame);
 
 /* --- h2_request.c: from frames to HTTP/1.1 */
 
@@ -141,6 +178,19 @@ bool service_h2_fill(struct service_h2_stream *stream);
 
 /* Gives the buffer of the program's output back if it is empty. */
 void service_h2_drop_input(struct service_h2_stream *stream);
+
+/* A head of HTTP/1.1 that the program has sent: `line` bytes of its first line, and `size` of its fields. */
+struct service_h2_head {
+    uint8_t *at;
+    uint64_t line, size;
+};
+
+/* Reads the program's output as far as a head. SERVICE_MORE: the rest comes later; malformed is also one that the program has
+ * ended, or that no buffer has room for. */
+enum service_parsed service_h2_find_head(struct service_h2_stream *stream, struct service_h2_head *head);
+
+/* The head is not needed any more. */
+void service_h2_drop_head(struct service_h2_stream *stream, const struct service_h2_head *head);
 
 /* A callback of nghttp2 for the body of the program's message. */
 ssize_t service_h2_read_body(nghttp2_session *session, int32_t id, uint8_t *to, size_t room, uint32_t *flags,
@@ -183,8 +233,8 @@ bool service_h2_repeat(struct service_h2_stream *stream);
 /* The session of a connection to a backend. False if there is no memory. */
 bool service_h2_make_uplink(struct service_h2 *h2);
 
-/* Sends a request whose head is in `at`. False if it cannot be sent. */
-bool service_h2_ask(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size);
+/* Sends a request. False if it cannot be sent. */
+bool service_h2_ask(struct service_h2_stream *stream, const struct service_h2_head *head);
 
 static inline void service_h2_progress(struct service_h2_stream *stream)
 {

@@ -61,8 +61,7 @@ uint32_t service_probe_h2_ask(struct service_probe_h2 *probe, const char *host, 
     ssize_t got;
 
     for (int i = 0; i < FIELDS; i++)
-        fields[i] = (nghttp2_nv){(uint8_t *)(uintptr_t)texts[i][0], (uint8_t *)(uintptr_t)texts[i][1], strlen(texts[i][0]),
-                                 strlen(texts[i][1]), NGHTTP2_NV_FLAG_NONE};
+        fields[i] = service_h2_field_of(texts[i][0], service_literal(texts[i][1]));
     if (nghttp2_submit_settings(probe->session, NGHTTP2_FLAG_NONE, NULL, 0) != 0 ||
         nghttp2_submit_request(probe->session, NULL, fields, FIELDS, NULL, NULL) < 0)
         return 0;

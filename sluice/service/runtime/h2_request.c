@@ -98,7 +98,7 @@ static void append_buffer(struct service_h2 *h2, struct service_buffer **to, con
 /* Answers a request in the place of the program. */
 static void refuse(struct service_h2_stream *stream, const char *status)
 {
-    nghttp2_nv field = {(uint8_t *)":status", (uint8_t *)status, 7, 3, NGHTTP2_NV_FLAG_NONE};
+    nghttp2_nv field = service_h2_field_of(":status", service_literal(status));
 
     nghttp2_submit_response(stream->h2->session, stream->id, &field, 1, NULL);
     stream->state = SERVICE_H2_DONE;

@@ -1,12 +1,13 @@
 /* A response of HTTP/1.1 as one of HTTP/2 (RFC 9113, section 8.3.2). */
 #include "h2_parts.h"
 
-/* Sends the head in the buffer, of `line` bytes for its first line and `size` of its fields. */
-static bool send_head(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size)
+/* Sends a head. */
+static bool send_head(struct service_h2_stream *stream, const struct service_h2_head *head)
 {
     static const struct service_text connection = {(const uint8_t *)"connection", 10}, close = {(const uint8_t *)"close", 5};
-    nghttp2_nv fields[SERVICE_H2_FIELDS] = {{(uint8_t *)":status", at + 9, 7, 3, NGHTTP2_NV_FLAG_NONE}};
-    struct service_text block = {at + line, (uint32_t)size}, status = {at + 9, 3};
+    uint8_t *fields_at = head->at + head->line;
+    struct service_text block = {fields_at, (uint32_t)head->size}, status = {head->at + 9, 3};
+    nghttp2_nv fields[SERVICE_H2_FIELDS] = {service_h2_field_of(":status", status)};
     nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = service_h2_read_body};
     nghttp2_session *session = stream->h2->session;
     bool interim = status.at[0] == '1';
@@ -14,8 +15,8 @@ static bool send_head(struct service_h2_stream *stream, uint8_t *at, uint64_t li
 
     if (!service_framing(block, true, service_bodiless(status, stream->bodiless), &stream->tail, &stream->left))
         return false;
-    stream->closes = service_has(block, connection, close) || at[7] == '0';
-    count = service_h2_read_fields(at + line, size, fields, 1, false);
+    stream->closes = service_has(block, connection, close) || head->at[7] == '0';
+    count = service_h2_read_fields(fields_at, head->size, fields, 1, false);
     if (count < 0 || memcmp(status.at, "101", 3) == 0)
         return false;
     stream->informs = interim;
@@ -46,28 +47,17 @@ static bool is_status_line(const uint8_t *at, uint64_t line)
 bool service_h2_answer(struct service_h2_stream *stream)
 {
     while (stream->state == SERVICE_H2_HEAD && !stream->informs) {
-        bool more = service_h2_fill(stream);
-        uint32_t held = service_buffer_held(stream->input);
-        uint8_t *at = held ? stream->input->bytes + stream->input->start : NULL;
-        uint64_t line = held ? service_line(at, held) : 0, size = 0;
-        enum service_parsed found = line ? service_headers(at + line, held - line, &size) : SERVICE_MORE;
+        struct service_h2_head head;
+        enum service_parsed found = service_h2_find_head(stream, &head);
 
-        if (found == SERVICE_MORE) {
-            if (!more || held == stream->h2->self->core->buffers.size)
-                return false;
-            if (!stream->readable || stream->h2->self->starved) {
-                service_h2_drop_input(stream);
-                return true;
-            }
-            continue;
-        }
-        if (found == SERVICE_MALFORMED || !is_status_line(at, line))
+        if (found == SERVICE_MORE)
+            return true;
+        if (found == SERVICE_MALFORMED || !is_status_line(head.at, head.line))
             return false;
         stream->tail = (struct service_tail){0};
-        if (!send_head(stream, at, line, size))
+        if (!send_head(stream, &head))
             return false;
-        stream->input->start += (uint32_t)(line + size + 2);
-        service_h2_drop_input(stream);
+        service_h2_drop_head(stream, &head);
         stream->h2->self->progressed = true;
     }
     if (stream->deferred) {

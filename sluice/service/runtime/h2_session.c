@@ -4,11 +4,8 @@
 #include <unistd.h>
 
 enum {
-    SETTINGS = 3,
-    OUTBOUND = 256,    /* acknowledgements that a client does not read */
-    RESET_WEIGHT = 5,  /* of a stream that the client ends before its response, among frames that bring nothing */
-    ANSWERED = 10,     /* such frames that a response outweighs */
-    FIELD = 24,        /* bytes that nghttp2 adds to its estimate of a head for each field, and more */
+    RESET_WEIGHT = 5, /* of a stream that the client ends before its response, among frames that bring nothing */
+    ANSWERED = 10,    /* such frames that a response outweighs */
 };
 
 static struct service_poll *poll_of(const struct service_h2_stream *stream) { return &stream->lane->worker->poll; }
@@ -31,6 +28,21 @@ void service_h2_close_pair(struct service_h2_stream *stream)
     service_poll_remove(poll_of(stream), stream->fd, true);
     close(stream->fd);
     stream->fd = -1;
+}
+
+int service_h2_open_pair(struct service_h2_stream *stream, enum service_tag tag)
+{
+    int pair[2];
+
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    if (!service_poll_add(poll_of(stream), pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | tag)) {
+        close(pair[0]);
+        close(pair[1]);
+        return -1;
+    }
+    stream->fd = pair[0];
+    return pair[1];
 }
 
 /* A place for a stream: one that was used before, or another; null without memory. */
@@ -56,19 +68,14 @@ static struct service_h2_stream *take_place(struct service_h2 *h2)
 /* Connects a stream to an instance of the program. False if there is none. */
 static bool connect_stream(struct service_h2_stream *stream)
 {
-    int pair[2];
+    int other;
 
     if (stream->fd >= 0)
         return true;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0)
+    other = service_h2_open_pair(stream, SERVICE_STREAM);
+    if (other < 0)
         return false;
-    if (!service_poll_add(poll_of(stream), pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | SERVICE_STREAM)) {
-        close(pair[0]);
-        close(pair[1]);
-        return false;
-    }
-    stream->fd = pair[0];
-    if (service_lane_adopt(stream->lane, pair[1], stream->h2->self))
+    if (service_lane_adopt(stream->lane, other, stream->h2->self))
         return true;
     service_h2_close_pair(stream);
     return false;
@@ -92,9 +99,12 @@ void service_h2_useless(struct service_h2 *h2, uint32_t weight)
     nghttp2_session_terminate_session(h2->session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
-static struct service_h2_stream *stream_of(struct service_h2 *h2, int32_t id)
+void service_h2_answered(struct service_h2 *h2) { h2->useless -= h2->useless < ANSWERED ? h2->useless : ANSWERED; }
+
+void service_h2_note_goaway(struct service_h2 *h2, const nghttp2_frame *frame)
 {
-    return nghttp2_session_get_stream_user_data(h2->session, id);
+    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->self->fault)
+        service_fail(h2->self, SERVICE_H2_BROKEN);
 }
 
 static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
@@ -155,7 +165,7 @@ static void begin_request(struct service_h2 *h2, struct service_h2_stream *strea
 static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, frame->hd.stream_id);
     bool whole = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
 
     (void)session;
@@ -191,7 +201,7 @@ static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void
 static int take_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t size, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, id);
 
     (void)flags;
     if (!stream || stream->state == SERVICE_H2_DONE || stream->fd < 0) {
@@ -230,10 +240,9 @@ static bool provoked(uint32_t error)
 static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, frame->hd.stream_id);
 
-    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->self->fault)
-        service_fail(h2->self, SERVICE_H2_BROKEN);
+    service_h2_note_goaway(h2, frame);
     if (stream && frame->hd.type == NGHTTP2_HEADERS && stream->informs) {
         stream->informs = false;
         service_h2_ready(stream);
@@ -249,7 +258,7 @@ static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void
 static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, id);
     uint32_t kept;
 
     if (!stream)
@@ -262,7 +271,7 @@ static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, v
     if (error != NGHTTP2_NO_ERROR || stream->state != SERVICE_H2_DONE || !stream->sent || stream->closes || stream->ended || kept)
         service_h2_close_pair(stream);
     else
-        h2->useless -= h2->useless < ANSWERED ? h2->useless : ANSWERED;
+        service_h2_answered(h2);
     service_h2_give_back(stream);
     stream->id = 0;
     return 0;
@@ -300,35 +309,16 @@ bool service_h2_reset_slow(struct service_instance *self)
 
 bool service_h2_make_session(struct service_h2 *h2)
 {
-    const struct service_config *config = service_lane_of(h2->peer)->config;
-    uint32_t window = config->buffer_size;
-    nghttp2_mem memory = service_h2_allocator();
-    nghttp2_settings_entry settings[SETTINGS] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, config->http2},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, window},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->buffer_size},
+    static const struct service_h2_reports reports = {
+        .head_begins = begin_headers,
+        .field = take_field,
+        .frame = take_frame,
+        .data = take_data,
+        .refused = frame_refused,
+        .sent = frame_sent,
+        .closed = stream_closed,
     };
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    bool good = nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
+    uint32_t streams = service_lane_of(h2->peer)->config->http2;
 
-    if (good) {
-        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, take_field);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, take_frame);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, take_data);
-        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, frame_refused);
-        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_sent);
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_closed);
-        nghttp2_option_set_no_auto_window_update(option, 1);
-        nghttp2_option_set_max_outbound_ack(option, OUTBOUND);
-        nghttp2_option_set_no_closed_streams(option, 1);
-        nghttp2_option_set_max_send_header_block_length(option, config->buffer_size + FIELD * SERVICE_H2_FIELDS);
-        good = nghttp2_session_server_new3(&h2->session, callbacks, h2, option, &memory) == 0 &&
-               nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, SETTINGS) == 0 &&
-               nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, 1 << 20) == 0;
-    }
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_option_del(option);
-    return good;
+    return service_h2_open(h2, &reports, (nghttp2_settings_entry){NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, streams});
 }

@@ -9,11 +9,11 @@
 #include "h2_parts.h"
 
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "tls.h"
 
-enum { LAST = INT32_MAX - (1 << 20) }; /* more streams than can have been given to a connection, and have no number yet, follow it */
+/* More streams than can have been given to a connection, and have no number yet, follow it. */
+enum { LAST = INT32_MAX - (1 << 20) };
 
 /* Streams that a backend lets a connection have. */
 static uint32_t room_of(const struct service_h2 *h2)
@@ -99,26 +99,21 @@ int service_h2_pair(struct service_channel *c)
 {
     struct service_lane *lane = service_lane_of(c);
     struct service_h2_stream *stream = service_h2_allocate(sizeof *stream);
-    int pair[2];
+    int other;
 
     if (!stream)
         return -1;
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
-        service_h2_release(stream);
-        return -1;
-    }
-    if (!service_poll_add(&lane->worker->poll, pair[0], SERVICE_WATCH_CHANNEL, (uint64_t)(uintptr_t)stream | SERVICE_PAIR)) {
-        service_h2_release(stream);
-        close(pair[0]);
-        close(pair[1]);
-        return -1;
-    }
     *stream = (struct service_h2_stream){
-        .lane = lane, .backend = service_backend_of(c), .fd = pair[0], .writable = true, .next = lane->pairs};
+        .lane = lane, .backend = service_backend_of(c), .fd = -1, .writable = true, .next = lane->pairs};
+    other = service_h2_open_pair(stream, SERVICE_PAIR);
+    if (other < 0) {
+        service_h2_release(stream);
+        return -1;
+    }
     if (lane->pairs)
         lane->pairs->before = stream;
     lane->pairs = stream;
-    return pair[1];
+    return other;
 }
 
 void service_h2_free(struct service_h2_stream *stream)
@@ -170,11 +165,12 @@ void service_h2_settle(struct service_h2_stream *stream)
 bool service_h2_repeat(struct service_h2_stream *stream)
 {
     struct service_h2_request *request = stream->request;
+    struct service_h2_head head = {request->head, request->line, request->size};
 
     if (request->size == 0 || request->answered || request->tries > SERVICE_H2_REPEATS)
         return false;
     stream->h2 = choose(stream->lane, stream->backend);
-    if (!stream->h2 || !service_h2_ask(stream, request->head, request->line, request->size))
+    if (!stream->h2 || !service_h2_ask(stream, &head))
         return false;
     service_count(stream->h2->self, SERVICE_H2_REPEATED, 1);
     service_lane_queue(stream->lane, stream->h2->self);
@@ -184,27 +180,15 @@ bool service_h2_repeat(struct service_h2_stream *stream)
 /* Reads a request as far as its head, and sends that. False if it is none. */
 static bool read_request(struct service_h2_stream *stream)
 {
-    while (!stream->request) {
-        bool more = service_h2_fill(stream);
-        uint32_t held = service_buffer_held(stream->input);
-        uint8_t *at = held ? stream->input->bytes + stream->input->start : NULL;
-        uint64_t line = held ? service_line(at, held) : 0, size = 0;
-        enum service_parsed found = line ? service_headers(at + line, held - line, &size) : SERVICE_MORE;
+    struct service_h2_head head;
+    enum service_parsed found = service_h2_find_head(stream, &head);
 
-        if (found == SERVICE_MALFORMED || (found == SERVICE_MORE && (!more || held == stream->lane->core.buffers.size)))
-            return false;
-        if (found == SERVICE_MORE) {
-            if (stream->readable && !stream->h2->self->starved)
-                continue;
-            service_h2_drop_input(stream);
-            return true;
-        }
-        if (!service_h2_ask(stream, at, line, size))
-            return false;
-        stream->input->start += (uint32_t)(line + size + 2);
-        service_h2_drop_input(stream);
-        service_count(stream->h2->self, SERVICE_H2_ASKED, 1);
-    }
+    if (found == SERVICE_MORE)
+        return true;
+    if (found == SERVICE_MALFORMED || !service_h2_ask(stream, &head))
+        return false;
+    service_h2_drop_head(stream, &head);
+    service_count(stream->h2->self, SERVICE_H2_ASKED, 1);
     return true;
 }
 

@@ -6,19 +6,6 @@
 
 #include <stdio.h>
 
-enum {
-    SETTINGS = 3,
-    OUTBOUND = 256, /* acknowledgements that a backend does not read */
-    WINDOW = 1 << 20,
-    ANSWERED = 10,  /* frames that bring nothing, which a response outweighs */
-    FIELD = 24,     /* bytes that nghttp2 adds to its estimate of a head for each field, and more */
-};
-
-static struct service_h2_stream *stream_of(struct service_h2 *h2, int32_t id)
-{
-    return nghttp2_session_get_stream_user_data(h2->session, id);
-}
-
 /* A response that cannot be passed: its stream ends. */
 static void give_up(struct service_h2_stream *stream)
 {
@@ -102,7 +89,7 @@ static void end_message(struct service_h2_stream *stream)
 static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, frame->hd.stream_id);
     bool whole = frame->hd.flags & NGHTTP2_FLAG_END_STREAM, good = true;
 
     (void)session;
@@ -140,7 +127,7 @@ static int take_frame(nghttp2_session *session, const nghttp2_frame *frame, void
 
 static int take_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t size, void *argument)
 {
-    struct service_h2_stream *stream = stream_of(argument, id);
+    struct service_h2_stream *stream = service_h2_stream_of(argument, id);
 
     (void)flags;
     nghttp2_session_consume_connection(session, size); /* the streams' own windows bound what is held */
@@ -160,11 +147,10 @@ static int frame_refused(nghttp2_session *session, const nghttp2_frame *frame, i
 static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, frame->hd.stream_id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, frame->hd.stream_id);
 
     (void)session;
-    if (frame->hd.type == NGHTTP2_GOAWAY && frame->goaway.error_code != NGHTTP2_NO_ERROR && !h2->self->fault)
-        service_fail(h2->self, SERVICE_H2_BROKEN);
+    service_h2_note_goaway(h2, frame);
     if (stream && stream->request && frame->hd.type == NGHTTP2_HEADERS)
         stream->request->asked = true;
     return 0;
@@ -173,7 +159,7 @@ static int frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void
 static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, void *argument)
 {
     struct service_h2 *h2 = argument;
-    struct service_h2_stream *stream = stream_of(h2, id);
+    struct service_h2_stream *stream = service_h2_stream_of(h2, id);
 
     (void)session;
     if (!stream)
@@ -184,7 +170,7 @@ static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, v
     if (stream->fd < 0) {
         service_h2_free(stream);
     } else if (stream->over) {
-        h2->useless -= h2->useless < ANSWERED ? h2->useless : ANSWERED;
+        service_h2_answered(h2);
         service_h2_ready(stream);
     } else if ((error != NGHTTP2_REFUSED_STREAM && stream->request->asked) || !service_h2_repeat(stream)) {
         stream->h2 = h2;
@@ -195,36 +181,17 @@ static int stream_closed(nghttp2_session *session, int32_t id, uint32_t error, v
 
 bool service_h2_make_uplink(struct service_h2 *h2)
 {
-    const struct service_config *config = service_lane_of(h2->peer)->config;
-    nghttp2_mem memory = service_h2_allocator();
-    nghttp2_settings_entry settings[SETTINGS] = {
-        {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
-        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, config->buffer_size},
-        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, config->buffer_size},
+    static const struct service_h2_reports reports = {
+        .head_begins = begin_headers,
+        .field = take_field,
+        .frame = take_frame,
+        .data = take_data,
+        .refused = frame_refused,
+        .sent = frame_sent,
+        .closed = stream_closed,
     };
-    nghttp2_session_callbacks *callbacks = NULL;
-    nghttp2_option *option = NULL;
-    bool good = nghttp2_session_callbacks_new(&callbacks) == 0 && nghttp2_option_new(&option) == 0;
 
-    if (good) {
-        nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, begin_headers);
-        nghttp2_session_callbacks_set_on_header_callback(callbacks, take_field);
-        nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, take_frame);
-        nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, take_data);
-        nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, frame_refused);
-        nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, frame_sent);
-        nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, stream_closed);
-        nghttp2_option_set_no_auto_window_update(option, 1);
-        nghttp2_option_set_max_outbound_ack(option, OUTBOUND);
-        nghttp2_option_set_no_closed_streams(option, 1);
-        nghttp2_option_set_max_send_header_block_length(option, config->buffer_size + FIELD * SERVICE_H2_FIELDS);
-        good = nghttp2_session_client_new3(&h2->session, callbacks, h2, option, &memory) == 0 &&
-               nghttp2_submit_settings(h2->session, NGHTTP2_FLAG_NONE, settings, SETTINGS) == 0 &&
-               nghttp2_session_set_local_window_size(h2->session, NGHTTP2_FLAG_NONE, 0, WINDOW) == 0;
-    }
-    nghttp2_session_callbacks_del(callbacks);
-    nghttp2_option_del(option);
-    return good;
+    return service_h2_open(h2, &reports, (nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_PUSH, 0});
 }
 
 /* The parts of a request's first line. */
@@ -260,53 +227,47 @@ static bool read_target(const uint8_t *at, uint64_t line, struct service_text ho
     return true;
 }
 
-static nghttp2_nv pseudo(const char *name, struct service_text value)
-{
-    return (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value.at, strlen(name), value.length,
-                        NGHTTP2_NV_FLAG_NONE};
-}
-
 /* The state of a request, with its head if it has no body: it can be sent again then. */
-static struct service_h2_request *make_request(struct service_h2_stream *stream, const uint8_t *at, uint64_t line, uint64_t size)
+static struct service_h2_request *make_request(const struct service_h2_stream *stream, const struct service_h2_head *head)
 {
     bool empty = stream->left == 0 && stream->tail.kind == SERVICE_NO_TAIL;
-    struct service_h2_request *made = service_h2_allocate(sizeof *made + (empty ? line + size : 0));
+    struct service_h2_request *made = service_h2_allocate(sizeof *made + (empty ? head->line + head->size : 0));
 
     if (made && empty) {
-        made->line = (uint32_t)line;
-        made->size = (uint32_t)size;
-        memcpy(made->head, at, line + size);
+        made->line = (uint32_t)head->line;
+        made->size = (uint32_t)head->size;
+        memcpy(made->head, head->at, head->line + head->size);
     }
     return made;
 }
 
-bool service_h2_ask(struct service_h2_stream *stream, uint8_t *at, uint64_t line, uint64_t size)
+bool service_h2_ask(struct service_h2_stream *stream, const struct service_h2_head *head)
 {
     struct service_h2 *h2 = stream->h2;
-    struct service_text block = {at + line, (uint32_t)size};
+    struct service_text block = {head->at + head->line, (uint32_t)head->size};
     nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = service_h2_read_body};
     nghttp2_nv fields[SERVICE_H2_FIELDS];
     struct target target;
     int count = 3;
 
-    if (!read_target(at, line, service_header(block, service_literal("host")), h2->peer->secure, &target))
+    if (!read_target(head->at, head->line, service_header(block, service_literal("host")), h2->peer->secure, &target))
         return false;
     if (!stream->request) {
         stream->tail = (struct service_tail){0};
         if (!service_framing(block, false, false, &stream->tail, &stream->left) ||
-            !(stream->request = make_request(stream, at, line, size)))
+            !(stream->request = make_request(stream, head)))
             return false;
     }
-    fields[0] = pseudo(":method", target.method);
-    fields[1] = pseudo(":scheme", target.scheme);
-    fields[2] = pseudo(":path", target.path);
+    fields[0] = service_h2_field_of(":method", target.method);
+    fields[1] = service_h2_field_of(":scheme", target.scheme);
+    fields[2] = service_h2_field_of(":path", target.path);
     if (target.authority.length)
-        fields[count++] = pseudo(":authority", target.authority);
-    count = service_h2_read_fields(at + line, size, fields, count, true);
+        fields[count++] = service_h2_field_of(":authority", target.authority);
+    count = service_h2_read_fields(head->at + head->line, head->size, fields, count, true);
     if (count < 0)
         return false;
     stream->bodiless = service_same(target.method, service_literal("HEAD"));
-    stream->closes = stream->request->old = at[line - 3] == '0';
+    stream->closes = stream->request->old = head->at[head->line - 3] == '0';
     stream->state = stream->left || stream->tail.kind ? SERVICE_H2_BODY : SERVICE_H2_DONE;
     stream->request->asked = false;
     stream->id = nghttp2_submit_request(h2->session, NULL, fields, (size_t)count,

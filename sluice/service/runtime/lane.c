@@ -177,6 +177,16 @@ void service_lane_leave(struct service_lane *lane, struct service_instance *inst
         instance->newer->older = instance->older;
 }
 
+/* An instance begins, in memory of the lane. */
+static struct service_instance *begin_instance(struct service_lane *lane, struct service_instance *instance)
+{
+    service_instance_begin(instance, &lane->core);
+    instance->home = lane;
+    instance->active = lane->core.now;
+    service_lane_enter(lane, instance);
+    return instance;
+}
+
 static struct service_instance *take_instance(struct service_lane *lane)
 {
     struct service_instance *found = lane->free;
@@ -187,12 +197,8 @@ static struct service_instance *take_instance(struct service_lane *lane)
         found = (struct service_instance *)(lane->memory + lane->touched++ * lane->stride);
     else
         return NULL;
-    service_instance_begin(found, &lane->core);
-    found->home = lane;
-    found->active = lane->core.now;
-    service_lane_enter(lane, found);
     __atomic_store_n(&lane->in_use, lane->in_use + 1, __ATOMIC_RELAXED); /* the main thread reads it */
-    return found;
+    return begin_instance(lane, found);
 }
 
 struct service_instance *service_lane_uplink(struct service_lane *lane)
@@ -205,11 +211,7 @@ struct service_instance *service_lane_uplink(struct service_lane *lane)
         found = (struct service_instance *)(lane->memory + (lane->capacity + lane->uplinks_touched++) * lane->stride);
     else
         return NULL;
-    service_instance_begin(found, &lane->core);
-    found->home = lane;
-    found->active = lane->core.now;
-    service_lane_enter(lane, found);
-    return found;
+    return begin_instance(lane, found);
 }
 
 static void take_back(struct service_lane *lane, struct service_instance *instance)

@@ -107,7 +107,8 @@ bool service_socket_dial(struct service_channel *c)
     return true;
 }
 
-/* The connection of a channel: one of the pool, a stream of HTTP/2, or one that begins. False if there is none; the fault is set. */
+/* The connection of a channel: one of the pool, a stream of HTTP/2, or one that begins. False if there is none; the fault is
+ * set. */
 static bool open_socket(struct service_channel *c)
 {
     bool stream = service_lane_of(c)->config->backends[c->port][c->index].http2, watched;

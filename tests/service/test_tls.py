@@ -8,6 +8,7 @@ import shutil
 import socket
 import ssl
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -136,12 +137,16 @@ def test_backends_that_are_not_who_they_should_be(localhost: tuple[str, str], ot
 def test_a_body_to_the_end_whose_end_was_not_announced_is_truncated(localhost: tuple[str, str]) -> None:
     """RFC 9112, section 9.8: an attacker can close a connection of TCP at any byte."""
 
+    passed = threading.Event()  # the head: else the service may see the end before the message
+
     def cut(end: ssl.SSLSocket) -> None:
         path = head_of(end).split()[1]
         end.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + 1000 * b"x")
         if path == b"/whole":
             with contextlib.suppress(OSError):
                 end.unwrap()
+        else:
+            passed.wait(PATIENCE)
 
     with secure_origin(localhost, cut) as port:
         backend = Backend("127.0.0.1", port, "localhost")
@@ -149,11 +154,39 @@ def test_a_body_to_the_end_whose_end_was_not_announced_is_truncated(localhost: t
             for path in (b"/whole", b"/"):
                 with served.connect() as end:
                     end.sendall(GET.replace(b"/", path, 1))
+                    head_of(end)
+                    if path == b"/":
+                        passed.set()
                     got = read_to_end(end).count(b"x")
                     assert got == 1000 if path == b"/whole" else got <= 1000
             counters = served.stop()
     assert faults(counters) == {"faults: a connection ended within a message": 1}
     assert counters["TLS connections whose end was not announced"] == 1
+
+
+def test_a_connection_that_a_backend_has_ended_is_not_used_again(localhost: tuple[str, str]) -> None:
+    """The response and close_notify come at once, and the connection of TCP stays open."""
+    asked = threading.Semaphore(0)
+
+    def answer(end: ssl.SSLSocket) -> None:
+        head_of(end)
+        asked.release()
+        time.sleep(0.2)  # the service is stopped
+        end.sendall(b"HTTP/1.1 200 OK\r\n\r\n" + 1000 * b"x")
+        with contextlib.suppress(OSError):
+            end.unwrap()
+
+    with secure_origin(localhost, answer) as port:
+        backend = Backend("127.0.0.1", port, "localhost")
+        with Served(WEB, [backend], tls=Tls(authorities=localhost[0])) as served:
+            for _ in range(2):
+                with served.connect() as end:
+                    end.sendall(GET)
+                    assert asked.acquire(timeout=PATIENCE)
+                    served.pause(0.5)
+                    assert read_to_end(end).count(b"x") == 1000
+            counters = served.stop()
+    assert counters["connections to backends"] == 2 and not faults(counters)
 
 
 def test_handshakes_that_hang_or_are_none_next_to_good_traffic(localhost: tuple[str, str]) -> None:

@@ -185,7 +185,8 @@ static void park(struct service_channel *c)
     if (!service_parks(c) || !c->out_ending || c->out_ended || c->link != SERVICE_OPEN || c->out ||
         c->received < c->sent || service_transit(c))
         return;
-    c->out_ended = c->in_ended = c->parked = c->instance->progressed = true;
+    c->parked = !c->in_ended; /* one that the backend has ended, perhaps only by close_notify of TLS, is closed */
+    c->out_ended = c->in_ended = c->instance->progressed = true;
 }
 
 /* Shuts channels to which no rule can send any more; where no request can be sent, no answer is expected. */

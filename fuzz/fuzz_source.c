@@ -1,4 +1,4 @@
-// links: sluice/runtime/io/capture.c sluice/runtime/io/pcapng.c sluice/runtime/io/source.c sluice/runtime/io/capture_source.c sluice/runtime/io/reader.c sluice/runtime/io/decompress.c sluice/runtime/io/merge_source.c sluice/runtime/io/packet_source.c sluice/runtime/io/fanout.c sluice/runtime/io/writer_source.c sluice/runtime/io/writer.c sluice/runtime/io/compressor.c sluice/runtime/io/filter.c sluice/runtime/io/xdp_source.c sluice/runtime/io/tap_source.c sluice/runtime/io/dpdk_source.c sluice/runtime/io/source_fault.c
+// links: sluice/runtime/io/*.c
 /* Fuzzes captures that are read as streams: what comes through a pipe, perhaps compressed, gives the packets and the fault
  * that the mapped reader finds in the same bytes; compressed data gives whatever it gives, within its bounds.
  * Run: scripts/fuzz.sh fuzz_source */

@@ -1,4 +1,4 @@
-// links: -I sluice/state/runtime sluice/state/runtime/connection.c sluice/state/runtime/cluster.c sluice/state/runtime/instance.c -lhiredis
+// links: -I sluice/state/runtime sluice/state/runtime/*.c -lhiredis
 // Any bytes as the replies of a store, to calls that wait and calls that do not: the client acknowledges no call
 // twice, keeps its text and its calls consistent, and gives up in time.
 #include "../sluice/state/runtime/client.c"

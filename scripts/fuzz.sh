@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds and runs every harness fuzz/fuzz_*.c, or those named as arguments (fuzz_pcap, ...), one after the
 # other for FUZZ_SECONDS (default 600) each. A harness names the sources it needs besides itself in its first
-# line: `// links: sluice/runtime/io/capture.c ...`, or the program that writes them and first inputs:
-# `// made by: fuzz/make_stack.py`. Corpora, logs and crashing inputs are under .fuzz/ (or FUZZ_FOLDER).
+# line: `// links: sluice/runtime/io/*.c ...` (but for those that it includes), or the program that writes them and
+# first inputs: `// made by: fuzz/make_stack.py`. Corpora, logs and crashing inputs are under .fuzz/ (or FUZZ_FOLDER).
 # Fails if a harness does not build or finds something, after all have run.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -29,7 +29,10 @@ for harness in "${harnesses[@]}"; do
     name=$(basename "$harness" .c)
     corpus=$folder/corpus/$name
     mkdir -p "$corpus"
-    read -ra links <<<"$(sed -n '1s|^// links:||p' "$harness")"
+    links=()
+    for word in $(sed -n '1s|^// links:||p' "$harness"); do
+        grep -q "^#include \"../$word\"" "$harness" || links+=("$word")
+    done
     made=$folder/made/$name
     maker=$(sed -n '1s|^// made by: *||p' "$harness")
     if [ -n "$maker" ] && ! .venv/bin/python "$maker" "$made" "$corpus"; then

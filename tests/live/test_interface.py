@@ -255,9 +255,13 @@ def test_an_interface_that_cannot_be_opened_is_told(wire: Veth, interface: str, 
     assert process.returncode != 0 and said in errors and "Traceback" not in errors
 
 
-def test_an_interface_that_goes_away_ends_the_run_with_a_fault(wire: Veth, tmp_path: Path) -> None:
+@pytest.mark.parametrize("down", [False, True], ids=["up", "down"])
+def test_an_interface_that_goes_away_ends_the_run_with_a_fault(wire: Veth, tmp_path: Path, down: bool) -> None:
     with flows(wire, wire.server, "s0", tmp_path) as watch:
         exchange(wire, socket.AF_INET, SERVER, (10, 10), 1)
+        if down:
+            subprocess.run(["ip", "-n", wire.server, "link", "set", "s0", "down"], check=True, timeout=300)
+            time.sleep(0.5)  # the socket reports that once, and the removal not at all
         subprocess.run(["ip", "-n", wire.server, "link", "del", "s0"], check=True, timeout=300)
         text, _ = watch.process.communicate(timeout=PATIENCE)
     summary = json.loads(text)

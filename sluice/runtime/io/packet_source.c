@@ -36,6 +36,7 @@ enum {
     RETIRE_FORWARDING = 1,
     DELAY = 30 * 1000 * 1000,   /* nanoseconds: maximum delay from a packet's time stamp to its delivery */
     GONE = 100 * 1000 * 1000,   /* nanoseconds: blocks of an interface that is gone arrive for so long, also under load */
+    EXAMINED = 10 * 1000 * 1000,   /* nanoseconds between two searches for an interface that is down */
     TAG = 4,                    /* bytes of a VLAN tag, reserved in front of each packet */
     SENT_TOGETHER = 64,
     INTERFACES = 1024,          /* with `any`: interfaces with a separate port; further ones share the last port */
@@ -46,6 +47,8 @@ struct packet_source {
     int socket;
     bool gone;                       /* the interface: nothing is received any more */
     uint64_t gone_at;                /* the time at which that was noticed; 0: not yet */
+    bool down;                       /* it was set down, and is not up again as far as we know */
+    uint64_t examined;               /* the time at which it was looked for */
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint16_t link_type;              /* of the interface, if it is one */
@@ -138,23 +141,35 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
 }
 
 /* Called if nothing was received: reports a fault if the interface no longer exists, and the kernel has had time to hand
- * over the packets that it received before. A link that is down may recover. */
+ * over the packets that it received before. A link that is down may recover. The kernel sets one down before it removes it,
+ * and reports only that to the socket: an interface is looked for until it is up again. */
 static int32_t check_interface(struct packet_source *s)
 {
     int number = 0;
     socklen_t size = sizeof number;
     char name[IF_NAMESIZE];
-    if (!s->gone_at && (!s->index || getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) || !number))
+    if (!s->index)
         return 0;
-    if (!s->gone_at && if_indextoname(s->index, name)) {
+    if (!s->gone_at) {
+        const bool error = !getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size) && number;   /* reading clears it */
         __atomic_store_n(&s->downs, s->downs + (number == ENETDOWN), __ATOMIC_RELAXED);
-        return 0;
+        s->down |= error;
+        if (!s->down)
+            return 0;
     }
     struct timespec time;
     clock_gettime(CLOCK_MONOTONIC, &time);
     const uint64_t now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-    if (!s->gone_at)   /* reading the error has cleared it */
+    if (!s->gone_at) {
+        if (now - s->examined < EXAMINED)
+            return 0;
+        s->examined = now;
+        if (if_indextoname(s->index, name)) {
+            s->down = sl_is_down(s->socket, name);
+            return 0;
+        }
         s->gone_at = now;
+    }
     if (now - s->gone_at < GONE)
         return 0;
     s->gone = true;

@@ -130,7 +130,7 @@ EXTENSION_FIELDS: list[tuple[int, bytes, dict[str, int | bytes]]] = [
 
 @pytest.mark.parametrize(("kind", "content", "fields"), EXTENSION_FIELDS)
 def test_extension_headers_are_read_by_name(kind: int, content: bytes, fields: dict[str, int | bytes]) -> None:
-    """Alone, after another one and in front of one; and what is inside goes up, whoever must understand them."""
+    """Alone, after another one and in front of one; and the payload goes up, whichever node must understand them."""
     words = len(content) + 2 >> 2
     this, other = bytes([words]) + content, b"\x01\xaa\xbb"
     chains = [(kind, this + b"\0"), (0x2A, other + bytes([kind]) + this + b"\0")]

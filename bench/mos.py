@@ -5,9 +5,9 @@ capture, each in turn with the function that does the same (bench/mos/). Prints 
 less what it takes for an empty capture, so that reading the file counts in both, and the median of the ratios within
 turns. --instructions: in their place the instructions that valgrind counts, whatever else the machine does.
 --contexts N: each program with one and with N contexts, too, by the clock, which needs N idle cores. Without FILE a
-capture is made: 100,000 segments of 1,000 bytes in 1,000 connections, every other one acknowledged, a microsecond apart
-(for --contexts ten times as many, of 1,000 clients); with --files one of 10,000 connections of ten packets, each a request and a response
-of 1 KB, of which 100 are open at once.
+capture is made: 100,000 segments of 1,000 bytes in 1,000 connections, every other one acknowledged, a microsecond
+apart (for --contexts ten times as many, of 1,000 clients); with --files one of 10,000 connections of ten packets, each
+a request and a response of 1 KB, of which 100 are open at once.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PORTABLE: list[str] = []
 
 
 def capture(path: Path, segments: int = 100, clients: int = 1) -> None:
-    """1,000 connections of `clients` that take turns, of so many segments each. No timeout passes, no window is full."""
+    """1,000 connections of `clients` that take turns, of so many segments each. No timeout passes."""
     hosts = [pair(port=1024 + number) for number in range(1000)]
     for number, (client, _) in enumerate(hosts):
         client.address = (int.from_bytes(client.address) + number % clients).to_bytes(4)

@@ -1,8 +1,10 @@
-"""QUIC with AES-128-CCM (RFC 9001, 5.3): connections of aioquic, which does not have it, sealed again."""
+"""QUIC with AES-128-CCM (RFC 9001, 5.3): connections of aioquic, which does not have it, sealed again.
+
+tshark 4.0 has the suite, but does not give libgcrypt the lengths that CCM needs, and opens none of these packets.
+"""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,10 @@ from aioquic.tls import CipherSuite
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM
 
-from tests.functions.logs.truth import fields_of
 from tests.quic.deciphering import IPV4, LABELS, UDP_HEADER, Decipherer
 from tests.quic.stacks import quic
 from tests.quic.test_traffic import check_all_opened, seen, streams, talk
 from tests.quic.traffic import CLIENT, VERSIONS, Traffic, make
-from tests.support.capture import pcap
 from tests.support.packets import eth, ip4, udp
 
 SUITES = (b"\x13\x01\0", b"\x13\x04\0")
@@ -80,15 +80,3 @@ def test_streams(version: int, tmp_path: Path) -> None:
     traffic.packets = altered
     result = seen(quic(), traffic, tmp_path)
     assert streams(result) == {} and result.count("quic", "dropped:not authentic") == short > 5
-
-
-@pytest.mark.skipif(shutil.which("tshark") is None, reason="no tshark, with which streams are compared")
-def test_streams_are_those_that_tshark_shows(tmp_path: Path) -> None:
-    traffic = make(*talk(3000))
-    traffic.packets = resealed(traffic, 1)
-    (tmp_path / "keys").write_text(traffic.keylog)
-    (tmp_path / "in.pcap").write_bytes(pcap(traffic.packets, traffic.times))
-    theirs: set[int] = set()
-    for packet in fields_of(tmp_path / "in.pcap", ["quic.stream.stream_id"], "-o", f"tls.keylog_file:{tmp_path}/keys"):
-        theirs.update(int(number, 0) for number in packet["quic.stream.stream_id"])
-    assert theirs == {stream for stream, _ in traffic.sent}

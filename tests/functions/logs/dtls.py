@@ -112,7 +112,8 @@ def datagrams(records: Records, together: bool = False, ports: tuple[int, int] =
             joined[-1] = (who, joined[-1][1] + one)
         else:
             joined.append((who, one))
+    sport, dport = ports
     return [
-        eth(ip4(udp(*ports, data), 17, A4, B4) if who == ">" else ip4(udp(*ports[::-1], data), 17, B4, A4))
+        eth(ip4(udp(sport, dport, data), 17, A4, B4) if who == ">" else ip4(udp(dport, sport, data), 17, B4, A4))
         for who, data in joined
     ]

@@ -150,7 +150,7 @@ def test_certificates_of_tls_13_with_keys(tmp_path: Path) -> None:
     talk: Talk = [(">", b"hello"), ("<", b"there")]
     (tmp_path / "old").mkdir()
     clear, _ = secured_talk(tmp_path / "old", ssl.TLSVersion.TLSv1_2, talk)
-    (before,) = rows(clear)
+    (before,) = run_packets(connection(clear, port=443))["tlslog"]
     secured, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_3, talk)
     (without,) = rows(secured)
     assert (without["certificates"], without["certificate_count"]) == ([], 0)

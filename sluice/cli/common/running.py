@@ -131,7 +131,8 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
         options.fragment_timeout, hold=options.hold, work=options.work, bundle=options.bundle,
-        depth=options.nesting, records=options.records,
+        bundle_mean=options.bundle_mean, depth=options.nesting, records=options.records,
+        derivations=options.derivations,
     )  # fmt: skip
 
 

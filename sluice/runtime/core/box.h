@@ -43,6 +43,7 @@ struct sl_box {
     uint32_t max_instances;      /* of each table */
     uint32_t work, bundled;      /* messages that were cut from the current packet; those of them that are bundled */
     uint32_t work_most, bundle_most;   /* the same at most */
+    uint64_t bundle_mean, bundle_credit;   /* messages that each packet earns; those that the next ones may have */
     bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
     uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
     uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
@@ -55,7 +56,9 @@ struct sl_box {
     uint32_t layer_count;
     uint32_t depth;              /* number of layers that the packet is in; the current one is included only if a
                                   * function may read it */
-    uint32_t depth_most;         /* the same at most, */
+    uint32_t depth_plain;        /* while in fewer it may enter another one, whatever the layers are: 8 */
+    uint32_t counted, counted_at;   /* of costly layers: nests_further in generated code */
+    uint32_t depth_most;         /* number of layers at most, */
     uint32_t deepest;            /* and at most with records */
     uint8_t path[SL_DEPTH_MOST]; /* their indices */
     struct sl_batch batch;
@@ -406,6 +409,7 @@ SL_COLD void sl_bound_depth(struct sl_box *box, const struct sl_options *options
         depth = (uint32_t)sl_min(sl_max(options->depth, SL_DEPTH_LEAST), SL_DEPTH_MOST - 1);
     if (options->records && records)
         records = (uint32_t)sl_min(options->records, SL_DEPTH_MOST - 1);
+    box->depth_plain = (uint32_t)sl_min(depth, 8);
     box->depth_most = depth;
     box->deepest = (uint32_t)sl_min(depth + records, SL_DEPTH_MOST - 1);
 }
@@ -445,6 +449,8 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->pool.hold = options->hold ? options->hold : SL_HOLD;
     box->work_most = options->work ? options->work : SL_WORK;
     box->bundle_most = options->bundle ? options->bundle : SL_BUNDLE;
+    box->bundle_mean = options->bundle_mean ? options->bundle_mean : SL_BUNDLE_MEAN;
+    box->bundle_credit = SL_BUNDLE_SAVED * box->bundle_mean;
     box->seed = options->seed;
     return 0;
 }

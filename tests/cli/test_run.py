@@ -111,6 +111,16 @@ def test_timeouts_can_be_left_out(sluice: Command, tmp_path: Path) -> None:
     assert found["layers"]["udp_over_ipv4"]["instances"] == 1
 
 
+def test_files_are_copied(sluice: Command, mistake: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    words = ("run", "tcp_ip", "-r", ROOT / "examples" / "logs" / "capture.pcap", "--extract", folder)
+    rows = [json.loads(line) for line in sluice(*words, "-f", "filelog").out.splitlines() if line.startswith("{")]
+    assert rows and {row["extracted"] for row in rows} == {path.name for path in folder.iterdir()}
+    assert all((folder / row["extracted"]).stat().st_size == row["length"] for row in rows)
+    assert "add -f filelog" in mistake(*words, "-f", "dnslog").err
+
+
 def test_memory_at_the_start_changes_nothing_else(sluice: Command) -> None:
     words = ("run", "tcp_ip", "-r", CAPTURE, "--memory", "1048576", "--max-instances", "1000", "--seed", "1", "--json")
     assert json.loads(sluice(*words, "--prefault").out)["layers"] == json.loads(sluice(*words).out)["layers"]

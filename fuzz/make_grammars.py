@@ -1,7 +1,7 @@
 """Writes the C of all units for fuzz_grammars.c, and first inputs: make_grammars.py FOLDER CORPUS.
 
-The units are those of the grammars included in Sluice, and of the grammar of the tests that has all that a grammar can have. The
-parsers read all fields.
+The units are those of the grammars included in Sluice, and of the grammar of the tests that has all that a grammar
+can have. The parsers read all fields.
 """
 
 from __future__ import annotations

@@ -21,6 +21,8 @@
 #include "function/edit_connection.h"
 #include "function/peek.h"
 
+SL_RUNTIME_BEGIN
+
 struct sl_edits {
     struct sl_edit_connection *open;   /* NULL: not (or not yet) edited */
     uint32_t number[2];                /* of each side's SYN */
@@ -217,5 +219,7 @@ static inline bool sl_edits_waiting(const struct sl_edits *edits, unsigned side)
     const struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
     return of && of->count && of->decided < of->sent + of->count;
 }
+
+SL_RUNTIME_END
 
 #endif

@@ -43,8 +43,7 @@ static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
     }
     if (!c)
         return;
-    if (box->output.at_end_of == c)
-        box->output.at_end = NULL;
+    sl_output_forget(box, c);
     for (unsigned side = 0; side < 2; side++) {
         sl_edit_map_close(&c->side[side].map);
         free(c->side[side].tail);
@@ -162,8 +161,7 @@ static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits
         sl_edits_refuse(box, edits);
         return;
     }
-    box->output.at_end = sl_edit_packet;
-    box->output.at_end_of = c;
+    sl_output_claim(box, sl_edit_packet, c);
 }
 
 /* Is the current packet within the window that its sender knows, after translation? From a handler of `out_of_wnd`: the stack

@@ -278,10 +278,10 @@ def test_a_mistake_in_a_handler_is_told_by_its_line(mistake: Command, capture: P
 
 def test_a_handler_that_would_never_be_called_is_a_warning(sluice: Command, capture: Path, tmp_path: Path) -> None:
     path = user(tmp_path, layer="q")
-    assert "listens to layer 'q'" in sluice("run", path, "-r", capture, "-f", path).err
+    assert "subscribes to layer 'q'" in sluice("run", path, "-r", capture, "-f", path).err
     path = user(tmp_path, event="create")
     err = sluice("run", path, "-r", capture, "-f", path).err
-    assert "listens to event 'create' of 'p'" in err and "did you mean 'created'?" in err
+    assert "subscribes to event 'create' of 'p'" in err and "did you mean 'created'?" in err
     path = user(tmp_path)
     assert sluice("run", path, "-r", capture, "-f", path).err == ""
 
@@ -295,13 +295,13 @@ def test_a_c_function_for_an_event_that_is_not_there_is_told_before_the_c_compil
         for command in (["run", STACK, "-r", capture], ["build", STACK, "-o", tmp_path / "c"]):
             err = mistake(*command, "-f", function).err
             assert (
-                f"{function} listens to" in err
+                f"{function} subscribes to" in err
                 and advice in err
                 and len([line for line in err.splitlines() if "note: " not in line]) == 1
             )
     function.write_text('#include "sluice.h"\nSLUICE_ON(upd, created) { (void)data; }\n')
     done = sluice("run", STACK, "-r", capture, "-f", function)
-    assert done.status == 0 and "warning: mine.c listens to layer 'upd'" in done.err
+    assert done.status == 0 and "warning: mine.c subscribes to layer 'upd'" in done.err
 
 
 @pytest.mark.parametrize(

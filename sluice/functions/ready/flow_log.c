@@ -435,7 +435,7 @@ SLUICE_OPEN {
                              .most_all_holes = SLUICE_PARAMETER_OF(box, all_holes)};
     log->order.most = SLUICE_PARAMETER_OF(box, rows);
     if (!log->order.most)
-        log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
+        log->order.most = sl_min(sl_max(sl_max_instances(box), ROWS_LEAST), ROWS_MOST);
     if (!sl_digests_open(&log->digests)) {
         fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;

@@ -25,7 +25,7 @@ class Length:
         message, the next start is searched byte by byte. Without resync, the rest of that side is not parsed. Messages
         of a packet have no resync: the rest of the packet is lost.
     bundled: whether each message costs about as much as a packet: a chunk, or a frame in an aggregate. The box bounds
-        how many of these are cut from one packet (its settings `bundle` and `bundle_mean`); the rest of the packet, or
+        how many of these are cut from packets (its settings `bundle` and `bundle_mean`); the rest of the packet, or
         of what a packet delivers of a stream, is lost.
     begins: whether messages begin instances, of this layer or of layers above: of messages that are not bundled, the
         same bound counts those that do.

@@ -67,7 +67,7 @@ def _earned(packets: str) -> list[str]:
     return [f"    {credit} = sl_min({credit} + {mean} * ({packets}), SL_BUNDLE_SAVED * {mean});"]
 
 
-def _delivered(w: LayerWriter) -> list[str]:
+def _delivered(w: LayerWriter, of_stream: bool = False) -> list[str]:
     """Statements that deliver a message.
 
     Instances that it begins count, but for at most half of the bound of a packet: data that others left waiting for it may
@@ -75,12 +75,11 @@ def _delivered(w: LayerWriter) -> list[str]:
     those that do count for more of the bound on average.
     """
     deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
-    if not w.layer.bundled and not w.layer.begins:
+    if not w.layer.bundled and (of_stream or not w.layer.begins):
         return [deliver]
-    begun = [
-        "const uint64_t begun = box->base.created - created;",
-        "box->base.bundled += (uint32_t)sl_min(SL_BUNDLE_MORE * begun, box->base.bundle_most / 2);",
-    ]
+    begun = ["const uint64_t begun = box->base.created - created;"]
+    if not of_stream:
+        begun.append("box->base.bundled += (uint32_t)sl_min(SL_BUNDLE_MORE * begun, box->base.bundle_most / 2);")
     created, spent = "const uint64_t created = box->base.created;", "SL_BUNDLE_BEGINS * begun"
     if w.layer.bundled:
         held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
@@ -103,14 +102,13 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "}",
     ]
     bounded = w.layer.bundled
-    delivered = _delivered(w)
+    delivered = _delivered(w, of_stream=True)
     if bounded:
-        spent = "box->base.bundled >= box->base.bundle_most || !box->base.bundle_credit"
+        # only the bound on average: a packet that fills a hole may deliver what many others have brought
         delivered = [
-            f"if (SL_UNLIKELY({spent})) {{   /* for the rest of the packet */",
+            "if (SL_UNLIKELY(!box->base.bundle_credit)) {   /* for the rest of what is delivered */",
             "    skipped += want;",
             "} else {",
-            "    box->base.bundled++;",
             *("    " + line for line in delivered),
             "}",
         ]

@@ -91,13 +91,6 @@ class Box:
         """So many packets earn bundled messages, for themselves and for later ones."""
         self.bundle_credit = min(self.bundle_credit + packets * self.bundle_mean, BUNDLE_SAVED * self.bundle_mean)
 
-    def is_bundle_over(self) -> bool:
-        """Whether the current packet may have no other bundled message; counts it if it may."""
-        if self.bundled >= self.bundle_most or not self.bundle_credit:
-            return True
-        self.bundled += 1
-        return False
-
     # --- layers ---------------------------------------------------------------------------------------------
 
     def enter(self, name: str, unit: Bytes, context: Context, depth: int, stream: Stream | None = None) -> None:
@@ -317,9 +310,10 @@ class Box:
         program = layer.program
         if not program.bundled and not program.begins:
             return None
-        if program.bundled:
-            return BUNDLE if self.is_bundle_over() else None
-        return BUNDLE if self.bundled >= self.bundle_most or not self.bundle_credit else None
+        if self.bundled >= self.bundle_most or not self.bundle_credit:
+            return BUNDLE
+        self.bundled += program.bundled
+        return None
 
     def begin_work(self) -> None:
         """A packet, or what takes the place of one, has caused no messages yet."""

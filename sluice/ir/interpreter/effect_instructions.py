@@ -76,7 +76,7 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
         messages, (data, length), at = frame.current.messages[side(frame)], sdu(frame), offset(frame)
         deep = not box.may_enter(box.layers[name], frame.depth + 1)
         if not deep:
-            messages.take(data, at, _bundled(box, name, frame, Stream(frame.current, side(frame))))
+            messages.take(data, at, _bundled(box, name, frame, Stream(frame.current, side(frame)), of_stream=True))
         if deep or len(data) < length:
             messages.gap(at + length)
 
@@ -99,20 +99,20 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
     return operation
 
 
-def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
+def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None, of_stream: bool = False) -> Taker:
     """The same as _sender. Bundled messages count, and for more where they begin instances, which others do as well."""
     taker = _sender(box, name, frame, stream)
     program = box.layers[name].program
-    if not program.bundled and not program.begins:
+    if not program.bundled and (of_stream or not program.begins):
         return taker
-
     counters = box.layers[name].counters
 
     def deliver(unit: Bytes) -> None:
         created, held = box.created, counters.get(HELD, 0)
         taker.deliver(unit)
         begun = box.created - created
-        box.bundled += min(BUNDLE_MORE * begun, box.bundle_most // 2)
+        if not of_stream:
+            box.bundled += min(BUNDLE_MORE * begun, box.bundle_most // 2)
         spent = BUNDLE_BEGINS * begun
         if program.bundled:
             spent += 1 + BUNDLE_HOLDS * (counters.get(HELD, 0) - held)
@@ -124,9 +124,9 @@ def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
         if captured is not None:
             box.earn(1 + captured // BUNDLE_BYTES)
             return False
-        return box.is_bundle_over()
+        return not box.bundle_credit
 
-    return dataclasses.replace(taker, deliver=deliver, bounded=bounded if program.bundled else None)
+    return dataclasses.replace(taker, deliver=deliver, bounded=bounded if of_stream else None)
 
 
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:

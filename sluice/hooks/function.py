@@ -226,7 +226,7 @@ class Functions:
 
     @property
     def traced(self) -> bool:
-        """Whether a crash is to be reported with its function (SL_CALL): that of a worker in a process of its own."""
+        """Whether a crash is to be reported with its function (SL_CALL): that of one of several workers."""
         return any("crash" in function.needs for function in self.c)
 
     @property

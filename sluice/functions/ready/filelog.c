@@ -128,7 +128,10 @@ static void filelog_opened(struct sl_box *box, enum tls_shut why)
     SLUICE_COUNTER_OF(box, file_no_memory) += why == TLS_SHUT_NO_MEMORY;
 }
 
-static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer, filelog_transferred, filelog_opened, NULL};
+static void filelog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
+
+static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer, filelog_transferred, filelog_opened, NULL,
+                                             filelog_secures};
 
 /* Handles bytes of a connection that may be a control connection. */
 static void filelog_control(const struct sl_event *event, unsigned side, sl_bytes bytes)
@@ -204,7 +207,8 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
             return;
         }
         smtp_session_open(&connection->smtp->session, &filelog_smtp_owner, connection, &files->budget,
-                          connection->from_syn && !connection->started, connection->port);
+                          connection->from_syn, connection->port);
+        connection->smtp->session.dialogue.greeted |= connection->started;
     }
     struct smtp_session *session = &connection->smtp->session;
     session->now = sl_box_time(connection->box);
@@ -212,8 +216,14 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
         dialogue_client(&session->dialogue, bytes.at, bytes.captured, session->now);
     else
         dialogue_server(&session->dialogue, bytes.at, bytes.captured, session->now);
-    if (session->dialogue.stopped)
-        filelog_smtp_free(connection);
+    if (!session->dialogue.stopped)
+        return;
+    struct log_held held = dialogue_resume(&session->dialogue);
+    bool tls = session->tls;
+    filelog_smtp_free(connection);
+    if (tls)
+        filelog_secures(connection->event, connection->client, held.at, held.used);
+    log_held_free(&held, &files->budget);
 }
 
 /* --- connections --- */
@@ -341,7 +351,7 @@ SLUICE_ON(tcp, gap) {
     struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!state)
         return;
-    if (ftp_connection_gap(&state->ftp, event, data->length))
+    if (ftp_connection_gap(&state->ftp, event, data->length, &filelog_ftp))
         return;
     struct filelog_connection *connection = state->connection;
     if (!connection) {

@@ -51,7 +51,7 @@ SLUICE_ON(tcp, packet) {
     if (is(event, "fail") && seen == 30)
         sl_fail(event->box, "shield", "out of paper");
     if (is(event, "slow"))
-        usleep(5000);
+        usleep(20000);
     if (is(event, "hold") && SLUICE_STATE_OF(event)->stopped)
         SLUICE_DROP(event->box);
     else if (is(event, "hold"))
@@ -257,9 +257,8 @@ def test_after_a_fault_the_box_goes_on_without_the_function(wire: Wire, folder: 
 
 
 def fetch_and_flood(wire: Wire) -> None:
-    """Beside a download, connections to a closed port, one every 2 ms whatever the box does. A segment takes 5 ms
-    there, and the kernel begins a block every 10 ms: a ring of eight is soon half full. Slower, SYNs would wait for
-    more than a second, and be retransmitted.
+    """Beside a download, connections to a closed port, one every 5 ms whatever the box does. A segment takes 20 ms
+    there, and the kernel begins a block every 10 ms: a ring of eight is soon half full.
     """
     ends: list[socket.socket] = []
     with ThreadPoolExecutor(1) as pool:
@@ -269,7 +268,7 @@ def fetch_and_flood(wire: Wire) -> None:
                 ends.append(wire.socket(wire.client, socket.AF_INET))
                 ends[-1].setblocking(False)
                 ends[-1].connect_ex((SERVER, 9))
-                time.sleep(0.002)
+                time.sleep(0.005)
         finally:
             for end in ends:
                 end.close()

@@ -24,6 +24,7 @@ SLUICE_COUNTER(dpi_unknown, "flows whose application was not recognised")
 SLUICE_COUNTER(dpi_guessed, "flows whose application was guessed, as by their ports")
 SLUICE_COUNTER(dpi_given_up, "flows that were given up after the bound of packets")
 SLUICE_COUNTER(dpi_left_out, "flows that are not inspected, as too many were open")
+SLUICE_COUNTER(dpi_begun_anew, "flows whose inspection began again with their next packets, as another process has them now")
 SLUICE_COUNTER(dpi_no_addresses, "flows that are not inspected, as they have no IP addresses")
 SLUICE_COUNTER(dpi_cut_packets, "packets that are inspected as far as the snap length or 64 KiB go")
 
@@ -241,6 +242,40 @@ SLUICE_DESTROY {
     free(state->flow);
     state->flow = NULL;
     SLUICE_WORKER_OF(box)->flows--;
+}
+
+/* What nDPI knows of a flow that is not decided cannot be stored. */
+SLUICE_STORED(zero, "the application of a flow, once it is recognised") {
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    struct dpi_flow *flow = state->flow;
+    log_path_stored(stored, &dpi->log, box, &state->path);
+    SL_STORED(stored, state->left_out);
+    if (!sl_stored_more(stored, flow != NULL) || !(flow = sl_stored_block(stored, flow, sizeof *flow, sizeof *flow)))
+        return;
+    if (stored->reads) {
+        state->flow = flow;
+        dpi->flows++;
+    } else if (flow->ndpi && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN) {
+        flow->risks = flow->ndpi->risk;
+        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    }
+    log_flow_stored(stored, &dpi->log, box, &flow->flow);
+    SL_STORED(stored, flow->found.master_protocol);
+    SL_STORED(stored, flow->found.app_protocol);
+    SL_STORED(stored, flow->found.category);
+    bool decided = !flow->ndpi || flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN;
+    SL_STORED(stored, decided);
+    sl_stored_bytes(stored, &flow->begin, sizeof *flow - offsetof(struct dpi_flow, begin));
+    if (!stored->reads)
+        return;
+    flow_ends_of(&flow->ends, &flow->flow);
+    flow->host[sizeof flow->host - 1] = 0;
+    flow->protocol = log_protocol(&flow->flow);
+    if (decided)
+        return;
+    flow->ndpi = calloc(1, SIZEOF_FLOW_STRUCT);
+    stored->failed |= !flow->ndpi || !flow->ends.size;
+    SLUICE_COUNTER_OF(box, dpi_begun_anew)++;
 }
 
 SLUICE_OPEN {

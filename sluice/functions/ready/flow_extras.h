@@ -5,6 +5,8 @@
 
 #include "log_row.h"
 
+#include "function/stored.h"
+
 enum { FLOW_VLANS = 4, FLOW_TUNNELS = 8, FLOW_LAYERS = 256 };
 enum { FLOW_TCP_FIN = 1, FLOW_TCP_SYN = 2, FLOW_TCP_RST = 4, FLOW_TCP_ACK = 16 };   /* RFC 9293, 3.1 */
 
@@ -50,6 +52,16 @@ struct flow_extras {
     uint64_t known_at, known;        /* number of the current packet; how many of its bytes were sent before */
     struct flow_tunnel tunnel[FLOW_TUNNELS];
 };
+
+/* The members in the state of a flow. */
+__attribute__((unused)) static inline void flow_extras_stored(struct sl_stored *stored, struct flow_extras *extras) {
+    SL_STORED(stored, *extras);
+    extras->vlans = (uint8_t)sl_min(extras->vlans, FLOW_VLANS);
+    extras->tunnels = (uint8_t)sl_min(extras->tunnels, FLOW_TUNNELS);
+    for (unsigned i = 0; i < extras->tunnels; i++)
+        if (extras->tunnel[i].kind > FLOW_TEREDO)
+            extras->tunnel[i].kind = FLOW_OTHER;
+}
 
 SL_COLD bool flow_extras_open(struct flow_extras_worker *worker, const struct sl_box *box) {
     for (uint32_t i = 0; i < box->layer_count && i < FLOW_LAYERS; i++)

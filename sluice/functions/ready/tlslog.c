@@ -457,6 +457,36 @@ SLUICE_ON(quic, end) {
 
 SLUICE_DESTROY { tlslog_free(box, state); }
 
+SLUICE_STORED(zero, "the handshake of a connection so far: its hellos, certificates, and records under way") {
+    struct tlslog *tls = SLUICE_WORKER_OF(box);
+    log_path_stored(stored, &tls->log, box, &state->path);
+    SL_STORED(stored, state->over);
+    if (!sl_stored_more(stored, state->connection != NULL))
+        return;
+    struct tlslog_connection *connection = sl_stored_block(stored, state->connection, sizeof *connection, sizeof *connection);
+    if (!connection)
+        return;
+    state->connection = connection;
+    tls->open += stored->reads;
+    log_flow_stored(stored, &tls->log, box, &connection->flow);
+    sl_stored_bytes(stored, &connection->time, offsetof(struct tlslog_connection, hello) - offsetof(struct tlslog_connection, time));
+    tls_hello_stored(stored, &connection->hello);
+    tls_hello_stored(stored, &connection->answer);
+    log_text_stored(stored, &connection->certificates);
+    uint64_t size = connection->stored;
+    SL_STORED(stored, size);
+    if (stored->reads && !stored->failed) {
+        connection->stored = size;
+        tls->budget.used += size;
+    }
+    sl_stored_bytes(stored, connection->chosen, offsetof(struct tlslog_connection, side) - offsetof(struct tlslog_connection, chosen));
+    connection->chosen[sizeof connection->chosen - 1] = 0;
+    connection->client &= 1;
+    connection->alerts = (uint8_t)sl_min(connection->alerts, TLSLOG_ALERTS);
+    for (unsigned i = 0; i < TLSLOG_SIDES; i++)
+        tls_side_stored(stored, &connection->side[i], &tls->budget);
+}
+
 SLUICE_OPEN {
     struct tlslog *tls = SLUICE_WORKER_OF(box);
     tls->budget.most = SLUICE_PARAMETER_OF(box, memory);

@@ -45,7 +45,7 @@ def check_cycles(c: Sequence[CFunction], python: Sequence[PythonFunction]) -> No
 
 def _published(function: CFunction | PythonFunction) -> list[str]:
     if isinstance(function, CFunction):
-        return [event.name for event in function.published]
+        return [event.name for event in function.publishes]
     return [publisher.event.name for publisher in function.published.values()]
 
 

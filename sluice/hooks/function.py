@@ -128,6 +128,11 @@ class CFunction:
     reload: Reload | None = None
 
     @property
+    def publishes(self) -> tuple[PublishedEvent, ...]:
+        """The events that it publishes, of those that it declares."""
+        return tuple(event for event in self.published if not event.expected)
+
+    @property
     def beside(self) -> bool:
         """Whether its state is next to instances, not in them."""
         return self.reload is not None and self.reload.beside

@@ -215,7 +215,7 @@ def test_an_application_that_was_recognised_outlives_its_process(tmp_path: Path,
     frames += [a.data(b"x" * 40), b.data(b"y" * 40), *goodbye(a, b)]
     found = both("dpi", frames, range(known + 1, len(frames)), tmp_path, store)
     assert '"application":"SSH"' in (tmp_path / "rows" / "dpi").read_text()
-    assert not found.reports.get("dpi_begun_anew")
+    assert not found.reports["dpi.dpi_begun_anew"]
 
 
 RULES = """
@@ -257,7 +257,7 @@ def test_http_2_is_not_read_further_and_counted(tmp_path: Path, store: Location)
     with unoptimised():
         chain = compiled(plan_of(logs(tmp_path / "rows", ["httplog"]), stack()), {"httplog": 1})
     found = run_instances(chain, packets, tmp_path, store, {5: kill("httplog")})
-    assert found.failure is None and found.reports["http_not_continued"] == 1
+    assert found.failure is None and found.reports["httplog.http_not_continued"] == 1
 
 
 # --- large states ---

@@ -72,6 +72,10 @@ void Constraints::call(NodeId pointer, std::function<void(const llvm::Value *)> 
   rules_of(pointer).calls.push_back(std::move(on_target));
 }
 
+void Constraints::each_target(NodeId pointer, std::function<void(NodeId)> on_target) {
+  rules_of(pointer).visits.push_back(std::move(on_target));
+}
+
 template <typename T>
 static void append(std::vector<T> &to, std::vector<T> &from) {
   std::move(from.begin(), from.end(), std::back_inserter(to));
@@ -108,6 +112,7 @@ void Constraints::merge(NodeId into, NodeId from) {
     append(a.rules->moves_from, b.rules->moves_from);
     append(a.rules->moves_to, b.rules->moves_to);
     append(a.rules->calls, b.rules->calls);
+    append(a.rules->visits, b.rules->visits);
     b.rules.reset();
   }
   changed_ = true;

@@ -46,6 +46,9 @@ class Constraints {
   // `on_target` is called once for each function that the pointer may point to.
   void call(NodeId pointer, std::function<void(const llvm::Value *)> on_target);
 
+  // `on_target` is called once for each cell that the pointer may point to.
+  void each_target(NodeId pointer, std::function<void(NodeId)> on_target);
+
   // The values that unknown code returns and stores: a pointer to anything that escaped.
   NodeId unknown() const { return unknown_; }
   // Called once for each function that escaped.
@@ -88,6 +91,7 @@ class Constraints {
     std::vector<Derivation> derivations;
     std::vector<Move> moves_from, moves_to;
     std::vector<std::function<void(const llvm::Value *)>> calls;
+    std::vector<std::function<void(NodeId)>> visits;
   };
   struct Node {
     SetId targets = SetPool::kEmpty;

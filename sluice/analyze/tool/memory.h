@@ -48,6 +48,7 @@ struct MemoryObject {
   bool constant = false;    // in memory that cannot be written: no defined program does
   std::vector<Region> regions = {};  // outer before inner; an inner one lies in the first element of its outer one
   std::map<uint64_t, NodeId> cells = {};
+  unsigned changes = 0;     // of its division into cells
 };
 
 class Memory {

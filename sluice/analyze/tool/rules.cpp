@@ -57,6 +57,10 @@ void Constraints::apply(NodeId at, SetId fresh) {
       if (object.kind == ObjectKind::Function) on_target(object.site);
     }
   }
+  for (size_t i = 0; i < nodes_[at].rules->visits.size(); ++i) {
+    const auto on_target = nodes_[at].rules->visits[i];
+    for (NodeId cell : targets) on_target(cell);
+  }
 }
 
 std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerOp> &operations) {

@@ -129,6 +129,8 @@ static void filelog_opened(struct sl_box *box, enum tls_shut why)
     SLUICE_COUNTER_OF(box, file_no_memory) += why == TLS_SHUT_NO_MEMORY;
 }
 
+static void filelog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
+
 /* The file of a transfer in the state of its connection. */
 static void filelog_transfer_stored(struct sl_stored *stored, struct sl_box *box, struct ftp_transfer *transfer)
 {
@@ -138,7 +140,7 @@ static void filelog_transfer_stored(struct sl_stored *stored, struct sl_box *box
 }
 
 static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer, filelog_transferred, filelog_opened, NULL,
-                                             filelog_transfer_stored};
+                                             filelog_secures, filelog_transfer_stored};
 
 /* Handles bytes of a connection that may be a control connection. */
 static void filelog_control(const struct sl_event *event, unsigned side, sl_bytes bytes)
@@ -214,7 +216,8 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
             return;
         }
         smtp_session_open(&connection->smtp->session, &filelog_smtp_owner, connection, &files->budget,
-                          connection->from_syn && !connection->started, connection->port);
+                          connection->from_syn, connection->port);
+        connection->smtp->session.dialogue.greeted |= connection->started;
     }
     struct smtp_session *session = &connection->smtp->session;
     session->now = sl_box_time(connection->box);
@@ -222,8 +225,14 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
         dialogue_client(&session->dialogue, bytes.at, bytes.captured, session->now);
     else
         dialogue_server(&session->dialogue, bytes.at, bytes.captured, session->now);
-    if (session->dialogue.stopped)
-        filelog_smtp_free(connection);
+    if (!session->dialogue.stopped)
+        return;
+    struct log_held held = dialogue_resume(&session->dialogue);
+    bool tls = session->tls;
+    filelog_smtp_free(connection);
+    if (tls)
+        filelog_secures(connection->event, connection->client, held.at, held.used);
+    log_held_free(&held, &files->budget);
 }
 
 /* --- connections --- */
@@ -363,7 +372,7 @@ SLUICE_ON(tcp, gap) {
     if (!state)
         return;
     ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, event);
-    if (ftp_connection_gap(&state->ftp, event, data->length))
+    if (ftp_connection_gap(&state->ftp, event, data->length, &filelog_ftp))
         return;
     struct filelog_connection *connection = state->connection;
     if (!connection) {

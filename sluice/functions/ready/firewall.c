@@ -164,7 +164,7 @@ static void firewall_track(const struct sl_event *event, struct firewall_packet 
     if (tcp && (!packet->has_flags || !firewall_valid_flags(packet->flags)))
         return;
     if (flow && flow->confirmed) {
-        if (firewall->outside == sl_packet_number(event))
+        if (firewall->outside == sl_packet_number(event) && !sl_is_inside(event->box))
             return;
         packet->has_direction = true;
         packet->direction = event->side != flow->original;

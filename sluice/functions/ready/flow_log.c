@@ -265,6 +265,7 @@ static void row_free(struct flow_log *log, struct row *row)
         free(row->way[side].hash);
     log->all_holes -= row->hole_count;
     free(row->holes);
+    FLOW_EXTRAS(free(row->extras.application);)
     free(row);
 }
 
@@ -290,7 +291,7 @@ SLUICE_ON(any, end) {
             sl_digest_finish(&log->digests, &row->way[side].hash, row->way[side].digest);
             log->unhashed += row->way[side].unhashed;
         }
-    SLUICE_STATE_OF(event)->row = NULL;
+    SLUICE_STATE_OF(event)->row = NULL;   /* it may be written, and freed, now */
     if (!sl_in_order_end(&log->order, &row->turn))
         write_and_free(log, event->box, row);
     write_turns(log, event->box);
@@ -553,4 +554,6 @@ SLUICE_CLOSE {
         sl_report(box, "streams not hashed for want of memory", log->unhashed);
     if (log->lost)
         sl_report(box, "flows lost for want of memory", log->lost);
+    FLOW_EXTRAS(if (log->extras.applications_left_out)
+                    sl_report(box, "applications without a row: name dpi before flowlog", log->extras.applications_left_out);)
 }

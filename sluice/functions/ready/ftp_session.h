@@ -26,6 +26,7 @@ struct ftp_transfer {
     uint16_t port, code;
     bool passive, used, replied, connected, closed, upload;
     bool secured;                     /* the control connection is in TLS */
+    bool is_protected;                /* the data connection is in TLS: PROT P was accepted, or TLS is there from the beginning */
     uint64_t time, reply_time;        /* of the command and its last reply */
     uint64_t flow, bytes, missing;    /* the data connection */
     uint64_t stored;
@@ -61,6 +62,8 @@ struct ftp_owner {
     void (*opened)(struct sl_box *box, enum tls_shut why);
     /* A control connection is not read further. NULL: not needed. */
     void (*ended)(const struct ftp_session *session);
+    /* AUTH was accepted, and these bytes of the client had come before: TLS begins with them, or with the next ones. */
+    void (*secures)(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
     /* `transfer->user` in the state of a connection. NULL: there is none. */
     void (*stored)(struct sl_stored *stored, struct sl_box *box, struct ftp_transfer *transfer);
 };
@@ -75,8 +78,9 @@ struct ftp_session {
     uint8_t client;                   /* side */
     bool known, no_room;
     bool secured;                     /* it is in TLS */
-    bool auth;                        /* AUTH was accepted: TLS follows */
-    bool clear_data;                  /* data connections are not (PROT C) */
+    bool asked, auth;                 /* AUTH was sent; it was accepted: TLS follows */
+    bool clear_data;                  /* data connections are not in TLS (PROT C) */
+    bool protected_data;              /* they are (PROT P), or the control connection is from its beginning */
     struct log_text user;
     uint64_t stored;
     struct ftp_transfer *own, *current;   /* of this session; the last one that was announced and has no command */
@@ -168,6 +172,7 @@ static inline void ftp_announce(struct ftp_session *session, bool passive, const
     transfer->control = session->flow;
     transfer->secured = session->secured;
     transfer->may_be_secured = session->secured && !session->clear_data;
+    transfer->is_protected = session->secured && session->protected_data;
     transfer->client = session->client;
     transfer->next = transfers->bucket[port % FTP_BUCKETS];
     transfers->bucket[port % FTP_BUCKETS] = transfer;
@@ -266,6 +271,7 @@ static inline bool ftp_line(struct dialogue *dialogue, const uint8_t *line, uint
         ftp_transfer_store(session, transfer, &transfer->argument, rest, left);
         session->current = NULL;
     }
+    session->asked |= dialogue_is(line, length, "AUTH", NULL, NULL);
     /* AUTH TLS (RFC 4217, 4): encrypted bytes follow its reply. The end of a passive announcement must precede the next
      * command, too. */
     return dialogue_is(line, length, "AUTH", NULL, NULL) || dialogue_is(line, length, "PASV", NULL, NULL) ||
@@ -282,11 +288,12 @@ static inline void ftp_exchange(struct dialogue *dialogue, const struct dialogue
     if (reply && reply->code == 229)
         ftp_extended(session, true, reply->text, reply->length);
     if (command && reply && reply->code == 234 && dialogue_is(command->text, command->length, "AUTH", NULL, NULL)) {
-        session->auth = true;
-        dialogue->stopped = !session->transfers->secrets;
+        session->auth = dialogue->stopped = true;
     }
-    if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left))
+    if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left)) {
         session->clear_data = left && (*rest | 0x20) == 'c';
+        session->protected_data = !session->clear_data;
+    }
     if (command && dialogue_is(command->text, command->length, "USER", &rest, &left) && left && (!reply || reply->code / 100 != 1))
         ftp_store(dialogue->budget, &session->stored, &session->user, rest, left);
     struct ftp_transfer *transfer =

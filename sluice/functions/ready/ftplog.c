@@ -132,7 +132,10 @@ static void ftplog_ended(const struct ftp_session *session)
     SLUICE_COUNTER_OF(box, ftp_tls_unread) += session->auth && !session->transfers->secrets;
 }
 
-static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended, NULL};
+static void ftplog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
+
+static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended, ftplog_secures,
+                                              NULL};
 
 /* --- control connections, in the clear or in TLS --- */
 
@@ -153,8 +156,8 @@ static void ftplog_gap(struct ftp_connection *connection, const struct sl_event 
 
 static bool ftplog_tls_may_begin(void *user, unsigned side)
 {
-    (void)side;
-    return !((struct ftplog_tls *)user)->connection->over;
+    const struct ftp_connection *connection = ((struct ftplog_tls *)user)->connection;
+    return !connection->over && ftp_connection_may_be_secured(connection, side);
 }
 
 static void ftplog_tls_begins(void *user, unsigned side)
@@ -188,7 +191,7 @@ static void ftplog_tls_shut(void *user, unsigned side, enum tls_shut why)
 }
 
 static const struct tls_connection_owner ftplog_tls_owner = {ftplog_tls_may_begin, ftplog_tls_begins, ftplog_tls_data, ftplog_tls_gap,
-                                                             ftplog_tls_shut};
+                                                             ftplog_tls_shut, NULL};
 
 static void ftplog_tls_free(struct sl_box *box, struct ftplog_state *state)
 {
@@ -198,6 +201,15 @@ static void ftplog_tls_free(struct sl_box *box, struct ftplog_state *state)
     log_give(&SLUICE_WORKER_OF(box)->transfers.budget, sizeof *state->tls);
     free(state->tls);
     state->tls = NULL;
+}
+
+static void ftplog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length)
+{
+    struct ftplog_state *state = SLUICE_STATE_OF(event);
+    if (!state->tls)   /* for want of memory */
+        ftp_connection_stop(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection);
+    else if (length)
+        tls_connection_bytes(state->tls->tls, client, at, length, sl_packet_time(event));
 }
 
 /* The TLS of a connection that may be a control connection; NULL: it is read as it was sent. */
@@ -263,7 +275,7 @@ SLUICE_ON(tcp, gap) {
     if (!state)
         return;
     ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
-    if (ftp_connection_gap(&state->connection, event, data->length))
+    if (ftp_connection_gap(&state->connection, event, data->length, &ftplog_owner))
         return;
     if (state->tls) {
         state->tls->event = event;

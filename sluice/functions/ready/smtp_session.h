@@ -8,7 +8,7 @@
 
 #include <strings.h>
 
-enum { SMTP_PORT = 25, SMTP_SUBMISSION = 587, SMTP_VALUE = 2048, SMTP_HEADER = 8192, SMTP_RECIPIENTS = 64 };
+enum { SMTP_PORT = 25, SMTP_SUBMISSION = 587, SMTP_IN_TLS = 465, SMTP_VALUE = 2048, SMTP_HEADER = 8192, SMTP_RECIPIENTS = 64 };
 
 enum smtp_field { SMTP_DATE, SMTP_FROM, SMTP_TO, SMTP_CC, SMTP_SUBJECT, SMTP_ID, SMTP_REPLY_TO, SMTP_IN_REPLY_TO, SMTP_AGENT, SMTP_FIELDS };
 static const char *const smtp_field_names[] = {"date", "from", "to", "cc", "subject", "message-id", "reply-to", "in-reply-to", "user-agent"};
@@ -44,7 +44,7 @@ struct smtp_session {
     struct smtp_mail mail;
     uint64_t time, now;
     uint64_t stored;                        /* bytes of the budget that its own texts use */
-    bool known, tls, authenticated, in_auth, written;
+    bool known, asked, tls, authenticated, in_auth, written;   /* asked: STARTTLS was sent; tls: it was accepted */
     struct log_text helo, server;
 };
 
@@ -335,7 +335,9 @@ static inline bool smtp_line(struct dialogue *dialogue, const uint8_t *line, uin
     }
     if (dialogue_is(line, length, "BDAT", &rest, &left))
         smtp_chunk(session, rest, left);
-    return dialogue_is(line, length, "DATA", NULL, NULL) || dialogue_is(line, length, "STARTTLS", NULL, NULL);
+    bool asks = dialogue_is(line, length, "STARTTLS", NULL, NULL);
+    session->asked |= asks;
+    return asks || dialogue_is(line, length, "DATA", NULL, NULL);
 }
 
 static const struct dialogue_owner smtp_dialogue = {smtp_exchange, smtp_line, smtp_content};
@@ -360,6 +362,20 @@ static inline void smtp_session_open(struct smtp_session *session, const struct 
     session->dialogue.budget = budget;
     session->dialogue.from_start = from_start;
     session->dialogue.greeted = !from_start;
+}
+
+/* Whether TLS may begin with the next byte of a side. What a client sends without an accepted STARTTLS is commands and mails. */
+__attribute__((unused)) static inline bool smtp_session_may_be_secured(const struct smtp_session *session, bool of_client, bool first) {
+    return !session->known || first || session->tls || !of_client || (session->asked && !session->dialogue.from_start);
+}
+
+/* TLS has begun, and a session within it, without a greeting (RFC 3207, 4.2). */
+__attribute__((unused)) static inline void smtp_session_secured(struct smtp_session *session) {
+    if (session->mail.begun)
+        smtp_mail_end(session);
+    session->authenticated = session->in_auth = session->asked = false;
+    session->tls = true;
+    dialogue_restart(&session->dialogue);
 }
 
 /* The session has ended: reports a transaction that has not, and a session without one. */
@@ -389,6 +405,7 @@ __attribute__((unused)) static inline void smtp_session_stored(struct sl_stored 
     SL_STORED(stored, session->time);
     SL_STORED(stored, session->now);
     SL_STORED(stored, session->known);
+    SL_STORED(stored, session->asked);
     SL_STORED(stored, session->tls);
     SL_STORED(stored, session->authenticated);
     SL_STORED(stored, session->in_auth);

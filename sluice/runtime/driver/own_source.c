@@ -112,7 +112,8 @@ static bool receive(struct sl_worker *w)
         __atomic_store_n(&w->received, w->received + (uint32_t)got, __ATOMIC_RELAXED);
         renumber(w, frames, (uint32_t)got);
         copy_for_trial(workers, frames, (uint32_t)got);
-        uint32_t own = w->number && !workers->all_hand_over ? (uint32_t)got : hand_over(w, frames, (uint32_t)got);
+        const bool keeps = workers->none_hands_over || (w->number && !workers->all_hand_over);
+        uint32_t own = keeps ? (uint32_t)got : hand_over(w, frames, (uint32_t)got);
         process(w, frames, own);
         sl_busy_end(busy, begin, own);
         sl_worker_look_for_failure(w);

@@ -81,6 +81,7 @@ struct sl_workers {
     uint64_t handed_over;          /* packets */
     uint32_t stopping;             /* enum sl_ring_ended */
     bool all_hand_over;
+    bool none_hands_over;   /* no packet has an instance: each worker processes what it receives */
     uint32_t choosing;             /* a worker uses `homes`, which they share then */
 };
 

@@ -12,6 +12,7 @@
 #define SLUICE_EVENT(layer, name, base) SLUICE_DECLARED("event", #layer, #name, #base)
 #define SLUICE_PUBLISH(name, ...) SLUICE_DECLARED("publish", "", #name, __VA_ARGS__)
 #define SLUICE_PUBLISH_AS(base, name, ...) SLUICE_DECLARED("publish", #base, #name, __VA_ARGS__)
+#define SLUICE_EXPECT(name, ...) SLUICE_DECLARED("expect", "", #name, __VA_ARGS__)
 #define SLUICE_EMIT(event, name, ...) (SLUICE_DECLARED("emit", #name), __VA_ARGS__)
 #define SLUICE_WRITES(layer, field) SLUICE_DECLARED("writes", #layer, #field)
 #define SLUICE_KEEP(layer, bytes) SLUICE_DECLARED("keep", #layer, bytes)

@@ -25,6 +25,8 @@
  *                                   `base`, and subscribers to `base` receive it. SLUICE_EMIT(event, name, .kind = 1,
  *                                   ...) publishes it: the handlers SLUICE_ON(chain, name) of other functions run at
  *                                   once. Without a subscriber there is no code, and the fields are not evaluated.
+ * SLUICE_EXPECT(name, { uint32_t kind; sl_bytes host; })   An event that another function may publish, with these fields: a
+ *                                   function that subscribes to it also runs where none does.
  * SLUICE_ON_DEMAND(layer, event) { ... }   Like SLUICE_ON, but called only while registered: for all instances between
  *                                   SLUICE_REGISTER(box, layer, event) and SLUICE_DEREGISTER(box, layer, event). For
  *                                   the instance of `event`, SLUICE_REGISTER_FLOW(event, layer, name) and
@@ -143,6 +145,7 @@
 
 #define SLUICE_PUBLISH(name, ...)
 #define SLUICE_PUBLISH_AS(base, name, ...)
+#define SLUICE_EXPECT(name, ...)
 #define SLUICE_EMIT(event, name, ...)                                                                     \
     do {                                                                                                  \
         if (SL_JOIN(SLUICE_FUNCTION, SL_JOIN(chain, SL_JOIN(name, subscribed))))                          \

@@ -90,7 +90,7 @@ static void run_first(struct service_lane *lane)
     case SERVICE_DEAD:
         if (instance->queued)
             leave_queue(lane, instance);
-        if (instance->fault == SERVICE_BAD_MESSAGE && service_linger_begin(instance))
+        if (instance->fault && service_linger_begin(instance))
             service_lane_queue(lane, instance);
         else
             service_lane_give(lane, instance);

@@ -56,6 +56,8 @@ class Process:
     since: float = 0.0
     known: dict[str, int] = field(default_factory=lambda: {})
     """Its counters in shared memory, as far as they are plausible."""
+    tunnel: dict[str, int] = field(default_factory=lambda: {})
+    """Datagrams between its processes on another host and this one (hosts/tunnel.py), of those that have ended."""
     reports: dict[str, int] | None = None
     failure: str | None = None
     error: str | None = None
@@ -101,6 +103,8 @@ class Process:
         found = read_result(self.text) or {}
         self.missing = found.get("missing", self.missing)
         self.error = found.get("error")
+        for name, value in found.get("tunnel", {}).items():
+            self.tunnel[name] = self.tunnel.get(name, 0) + value
         if "reports" in found and status == 0:
             self.reports, self.failure = found["reports"], found.get("failure")
         return os.waitstatus_to_exitcode(status)
@@ -115,10 +119,13 @@ def read_result(text: bytes) -> dict[str, Any] | None:
     except (ValueError, TypeError, RecursionError):
         return None
     reports: dict[str, Any] = found.get("reports", {})
+    tunnel: dict[str, Any] = found.get("tunnel", {})
     missing: list[Any] = found.get("missing", [])
     valid = (
         isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(value, int) for value in reports.values())
+        and isinstance(tunnel, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(isinstance(value, int) for value in tunnel.values())
         and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(one, str) for one in missing)
         and isinstance(found.get("error", ""), str)

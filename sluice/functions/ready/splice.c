@@ -209,7 +209,7 @@ SLUICE_STORED(recover, "the connections that are joined: numbers, options, and t
         return;
     }
     if (listed)
-        splice_list(splice, c);
+        splice_list(box, splice, c);
     state->c = c;
 }
 

@@ -219,17 +219,18 @@ def summary_of(name: str, found: list[float]) -> dict[str, Any]:
 
 
 def forward(seconds: float, rate: float) -> list[dict[str, Any]]:
-    """Without a box, and with one by AF_PACKET. rate: datagrams a second, half of what the box forwards."""
+    """Without a box, and with one by AF_PACKET or AF_XDP. rate: datagrams a second, half of what the box forwards."""
     with Veth("benchfwd") as plain:
         rows = [summary_of("no box", delays(*ends(plain, "10.78.0.1", "10.78.0.2"), seconds, rate))]
-    with Wire("benchfwd") as wire, tempfile.TemporaryDirectory() as folder:
-        stack = Path(folder) / "stack.py"
-        stack.write_text(STACK)
-        with Inline(wire, Path(folder), "run", str(stack), "-f", "assemble") as running:
-            rows.append(summary_of("a box", delays(*ends(wire, CLIENT, SERVER), seconds, rate)))
-            running.stop()
-    for what in ("median_us", "p99_us"):
-        rows[1][f"adds_{what}"] = round(rows[1][what] - rows[0][what], 1)
+    for back_end, between in (("AF_PACKET", ("b0", "b1")), ("AF_XDP", ("xdp:b0", "xdp:b1"))):
+        with Wire("benchfwd") as wire, tempfile.TemporaryDirectory() as folder:
+            stack = Path(folder) / "stack.py"
+            stack.write_text(STACK)
+            with Inline(wire, Path(folder), "run", str(stack), "-f", "assemble", between=between) as running:
+                rows.append(summary_of(f"a box by {back_end}", delays(*ends(wire, CLIENT, SERVER), seconds, rate)))
+                running.stop()
+        for what in ("median_us", "p99_us"):
+            rows[-1][f"adds_{what}"] = round(rows[-1][what] - rows[0][what], 1)
     return rows
 
 

@@ -4,9 +4,10 @@ A monitor of connections (examples/mos/midstat.c, 15 functions, no buffers) and 
 capture, each in turn with the function that does the same (bench/mos/). Prints CPU time a packet, of the whole process
 less what it takes for an empty capture, so that reading the file counts in both, and the median of the ratios within
 turns. --instructions: in their place the instructions that valgrind counts, whatever else the machine does.
---contexts N: the monitor with one and with N contexts, by the clock, which needs N idle cores. Without FILE a capture
-is made: 100,000 segments of 1,000 bytes in 1,000 connections, every other one acknowledged, a microsecond apart; with
---files one of 10,000 connections of ten packets, each a request and a response of 1 KB, of which 100 are open at once.
+--contexts N: each program with one and with N contexts, too, by the clock, which needs N idle cores. Without FILE a
+capture is made: 100,000 segments of 1,000 bytes in 1,000 connections, every other one acknowledged, a microsecond
+apart (for --contexts ten times as many, of 1,000 clients); with --files one of 10,000 connections of ten packets, each
+a request and a response of 1 KB, of which 100 are open at once.
 """
 
 from __future__ import annotations
@@ -41,11 +42,13 @@ PORTABLE: list[str] = []
 """Options of make for a processor that valgrind emulates."""
 
 
-def capture(path: Path) -> None:
-    """1,000 connections that take turns. No timeout passes, and no window is full."""
+def capture(path: Path, segments: int = 100, clients: int = 1) -> None:
+    """1,000 connections of `clients` that take turns, of so many segments each. No timeout passes."""
     hosts = [pair(port=1024 + number) for number in range(1000)]
+    for number, (client, _) in enumerate(hosts):
+        client.address = (int.from_bytes(client.address) + number % clients).to_bytes(4)
     packets = [packet for client, server in hosts for packet in handshake(client, server)]
-    for number in range(100):
+    for number in range(segments):
         packets += [client.send("A", b"x" * 1000) for client, _ in hosts]
         packets += [server.send("A") for _, server in hosts if number % 2]
     path.write_bytes(pcap(packets, [1000 + at / 1e6 for at in range(len(packets))]))
@@ -147,10 +150,12 @@ def compare(name: str, commands: list[list[str]], path: Path, empty: Path, round
     print(f"{name}: mOS {mos:.0f} ns a packet, Sluice {direct:.0f}, ratio {ratio:.2f}")
 
 
-def scale(command: list[str], path: Path, contexts: int, rounds: int) -> None:
-    """Print how many times faster several contexts are, by the clock."""
-    turns = [[run([*command, "-c", n], path)[1] for n in ("1", str(contexts))] for _ in range(rounds)]
-    print(f"{contexts} contexts: {median(one / several for one, several in turns):.2f} times one")
+def scale(name: str, command: list[str], paths: tuple[Path, Path], contexts: int, rounds: int) -> None:
+    """Print how many times faster several contexts are, by the clock, less what an empty capture takes."""
+    path, empty = paths
+    words = [[*command, "-c", n] for n in ("1", str(contexts))]
+    turns = [[run(c, path)[1] - run(c, empty)[1] for c in words] for _ in range(rounds)]
+    print(f"{name}, {contexts} contexts: {median(one / several for one, several in turns):.2f} times one")
 
 
 def main() -> int:
@@ -179,7 +184,10 @@ def main() -> int:
             else:
                 compare(what, commands, path, empty, options.rounds)
         if options.contexts > 1:
-            scale(mos_command(PAIRS["connection monitor"][0], made), path, options.contexts, options.rounds)
+            if not options.file and not options.files:
+                capture(path, segments=1000, clients=1000)  # what is between two hosts has one context
+            for what, (mos, _) in PAIRS.items():
+                scale(what, mos_command(mos, made), (path, empty), options.contexts, options.rounds)
     return 0
 
 

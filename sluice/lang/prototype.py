@@ -56,7 +56,7 @@ class Offers(dict[str, Expression]):
         if name.startswith("__"):
             raise AttributeError(name)
         raise DescriptionError(
-            f"offer '{name}' is asked of a parser", f"ask a layer of a stack: stack.layer.offers.{name}."
+            f"offer '{name}' is read from a parser", f"read it from a layer of a stack: stack.layer.offers.{name}."
         )
 
 

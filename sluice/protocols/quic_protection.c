@@ -243,13 +243,13 @@ static const struct key_secret *secret_of(struct worker *worker, struct connecti
     return entry && entry->secrets[label].length ? &entry->secrets[label] : &none;
 }
 
-/* Decrypts with keys of the secret, derived if `keys` has none yet: a secret of 32 bytes may be of either cipher. */
+/* Decrypts with keys of the secret, derived if `keys` has none yet: a secret of 32 bytes may be of one of three ciphers. */
 static int64_t open_first(struct worker *worker, const struct quic_version *version, const struct key_secret *secret,
                           uint8_t suite, struct quic_keys *keys, struct quic_packet *packet, uint64_t expected,
                           uint8_t *out) {
-    static const uint8_t short_ones[] = {TLS_AES_128_GCM, TLS_CHACHA20_POLY1305}, long_ones[] = {TLS_AES_256_GCM};
+    static const uint8_t short_ones[] = {TLS_AES_128_GCM, TLS_CHACHA20_POLY1305, TLS_AES_128_CCM}, long_ones[] = {TLS_AES_256_GCM};
     const uint8_t *ciphers = secret->length == 48 ? long_ones : short_ones;
-    for (unsigned i = 0; i < (secret->length == 48 ? 1 : 2); i++) {
+    for (unsigned i = 0; i < (secret->length == 48 ? sizeof long_ones : sizeof short_ones); i++) {
         if (suite != TLS_AEAD_UNKNOWN && suite != ciphers[i])
             continue;
         struct quic_keys made;

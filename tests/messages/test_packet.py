@@ -444,5 +444,5 @@ def test_a_stream_has_no_end_to_ask_for() -> None:
     f.message = Length(f.cursor + f.payload_len)
     s.below, s.frame = below, f
     s += (s.below >> s.frame) + Pred(1)
-    with pytest.raises(DescriptionError, match="'payload_len' is asked for before the message is there"):
+    with pytest.raises(DescriptionError, match="'payload_len' is read before the message is there"):
         build(s)

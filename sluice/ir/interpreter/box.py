@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.graph import COSTLY, GAVE_UP, INSTANCE_NUMBER, INSTANCE_PLACE, PLAIN, LayerProgram, Program
-from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
+from sluice.ir.graph import COSTLY, GAVE_UP, INSTANCE_NUMBER, INSTANCE_PLACE, PLAIN, Program
+from sluice.ir.interpreter.frame import Context, Frame, Stream, run
 from sluice.ir.interpreter.holders import Holders
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.messages import BUNDLE, MEMORY, WORK, Messages
 from sluice.ir.interpreter.native import NativeWorker, OfContext
 from sluice.ir.interpreter.observer import Observer
@@ -33,21 +34,6 @@ class Event:
     instance: int
     side: int
     values: tuple[int | bytes, ...]
-
-
-@dataclass(slots=True)
-class LayerState:
-    """A layer of the running box. `lifetimes`: its timeouts in nanoseconds, 0 for never."""
-
-    program: LayerProgram
-    counters: dict[str, int]
-    table: Table | None
-    lifetimes: list[int]
-    main: Code
-    drain: Code | None = None
-    end: Code | None = None
-    frame: Code | None = None
-    lost: Code | None = None
 
 
 WORK_MOST = 2048

@@ -14,9 +14,10 @@ from sluice.ir.graph import (
     Program,
     alias_tables,
 )
-from sluice.ir.interpreter.box import BUNDLE_MEAN, BUNDLE_MOST, WORK_MOST, Box, Event, LayerState
+from sluice.ir.interpreter.box import BUNDLE_MEAN, BUNDLE_MOST, WORK_MOST, Box, Event
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.native import native_workers
 from sluice.ir.interpreter.observer import Observer
 from sluice.ir.interpreter.table import Aliases, Table

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#define KEY_LOG_REST INT64_C(500000000) /* nanoseconds after which the last line of a file is complete; less than TLS_SECRET_WAIT */
 enum { KEY_RANDOM = 32, KEY_LOG_STEP = 1 << 20, KEY_LOG_MOST = 1 << 20, KEY_LOG_LINE = 512 };
 
 enum key_label { KEY_EARLY, KEY_CLIENT_HANDSHAKE, KEY_SERVER_HANDSHAKE, KEY_CLIENT_TRAFFIC, KEY_SERVER_TRAFFIC,
@@ -175,11 +176,13 @@ static void key_log_text(struct key_log *log, sl_bytes text) {
     }
 }
 
-/* Has the file not been written to for a second? Its last line is complete then. */
+/* Has the file not been written to for KEY_LOG_REST? Its last line is complete then. */
 static bool key_log_rests(const struct key_log *log) {
     struct stat status;
     struct timespec now;
-    return fstat(fileno(log->file), &status) == 0 && clock_gettime(CLOCK_REALTIME, &now) == 0 && now.tv_sec > status.st_mtim.tv_sec + 1;
+    if (fstat(fileno(log->file), &status) || clock_gettime(CLOCK_REALTIME, &now))
+        return false;
+    return (now.tv_sec - status.st_mtim.tv_sec) * INT64_C(1000000000) + now.tv_nsec - status.st_mtim.tv_nsec >= KEY_LOG_REST;
 }
 
 /* Reads on, `most` bytes at most. A last line without an end counts, and is read again, as the rest of it may still be written. */

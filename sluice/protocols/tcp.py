@@ -273,7 +273,11 @@ def tcp_parser(
         perm.active_fin & perm.passive_acked & (perm.passive_ack >= perm.active_end),
         perm.passive_fin & perm.active_acked & (perm.active_ack >= perm.passive_end),
     ]
-    fin = [(tcp.v.header.fin == 1) & (tcp.to_passive == 1), (tcp.v.header.fin == 1) & (tcp.to_active == 1)]
+    # Of a side that has sent a FIN that counts: one before byte 0 lies before the next expected position, too.
+    fin = [
+        (tcp.v.header.fin == 1) & (tcp.to_passive == 1) & perm.active_fin,
+        (tcp.v.header.fin == 1) & (tcp.to_active == 1) & perm.passive_fin,
+    ]
 
     def condition(before: tuple[int, int], after: tuple[int, int]) -> Expression | None:
         """The condition to advance from one pair of closing progress to another; None if one packet cannot."""

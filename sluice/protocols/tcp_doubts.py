@@ -65,6 +65,8 @@ def while_in_doubt(
         continues = (
             Assign(temp.near, header.seq_num - mine["end"] - 1)
             + Assign(temp.old, header.seq_num - mine["next"])
+            # a forged packet may have moved that, and seldom what the other side has acknowledged
+            + (If(its["acked"] == 1) >> Assign(temp.old, header.seq_num - its["ack"]))
             + absolute
             + Assign(temp.reused, ~header.rst & (temp.near < temp.old))
             + (If(~temp.reused) >> clear(mine, STRAY))

@@ -38,6 +38,22 @@ def test_a_fin_far_outside_the_window_makes_no_gap() -> None:
     assert (row["dst_stream"], row["gaps"], row["state"]) == (4, [], "TERMINATED")
 
 
+def test_a_fin_far_before_byte_0_does_not_change_the_state() -> None:
+    client, server, begin = established()
+    data, stray = client.data(b"abc"), client.send("FA", number=client.next - FAR)
+    row = trace(begin, data, stray, server.send("A"), server.data(b"defg"), client.send("A")).row
+    assert (row["src_stream"], row["dst_stream"], row["gaps"], row["state"]) == (3, 4, [], "ESTABLISHED")
+
+
+def test_forged_payload_and_a_stray_syn_do_not_end_a_connection() -> None:
+    client, server, begin = established()
+    forged = server.send("A", b"forged", number=server.next + FAR)
+    stray = server.send("S", number=server.next + FAR // 2)
+    rest = [server.data(b"defg"), client.send("A"), *goodbye(client, server)]
+    row = trace(begin, server.data(b"abc"), client.send("A"), forged, stray, rest).row
+    assert (row["dst_stream"], row["dst_outside"], row["state"]) == (7, 6, "TERMINATED")
+
+
 def test_payload_far_outside_the_window_is_counted_apart() -> None:
     client, server, begin = established()
     stray = client.send("A", b"forged", number=client.next + FAR)

@@ -31,7 +31,7 @@ from tests.state.boxes import missing
 from tests.state.instances import BURST, Action, Ran, compiled, kill, move, plan_of, run_ideal, run_instances
 from tests.state.traffic import address
 from tests.support.connection import Host, goodbye, handshake
-from tests.support.packets import A4, eth, ip4, udp
+from tests.support.packets import A4, B4, eth, ip4, udp
 from tests.support.unoptimised import unoptimised
 
 INSIDE, OUTSIDE = bytes([10, 1, 0, 0]), bytes([198, 51, 100, 0])
@@ -269,6 +269,20 @@ def test_a_long_field_of_a_mail_outlives_its_process(tmp_path: Path, store: Loca
     found = ran(packets, tmp_path / "found", store, {-(-begun // BURST): kill_both})
     assert found.failure is None and found.reports["smtplog.crashes"] and not found.reports.get("state_refused")
     assert rows(tmp_path / "found" / "rows") == rows(tmp_path / "ideal")
+
+
+def test_many_tunnels_of_one_flow_outlive_their_process(tmp_path: Path, store: Location) -> None:
+    """Those that each have a pair of ends take no room for further ones."""
+    inner = ip4(b"what is in a tunnel", 17, A4, B4)
+    heads = [struct.pack(">BBHI", 0x30, 255, len(inner), number) for number in range(480)]
+    packets = [eth(ip4(udp(2152, 2152, head + inner), 17, A4, B4)) for head in 2 * heads]
+    with unoptimised():
+        run_ideal(plan_of(function("gtplog", out=str(tmp_path / "ideal")), stack()), packets, tmp_path / "one")
+    chain = compiled(plan_of(function("gtplog", out=str(tmp_path / "found")), stack()), {"gtplog": 1})
+    found = run_instances(chain, packets, tmp_path / "two", store, {-(-len(heads) // BURST): kill("gtplog")})
+    assert found.failure is None and found.reports["gtplog.crashes"] and not found.reports.get("state_refused")
+    ideal = sorted((tmp_path / "ideal").read_text().splitlines())
+    assert len(ideal) == len(heads) and sorted((tmp_path / "found").read_text().splitlines()) == ideal
 
 
 # --- connections that are spliced ---

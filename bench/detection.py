@@ -1,10 +1,13 @@
 """What detection costs: `.venv/bin/python bench/detection.py`.
 
-Runs `ids` with 2,000 generated rules, each with a content that does not occur, over connections of 32 KB of text in
-segments of 1,460 bytes, 100 of them open at once. Beside it stand the stack that reassembles these streams and
-searches nothing, `ids` with rules of two contents, which need the bytes of a window, and the pattern library alone, in
-streaming mode, on the same bytes with the same patterns. The stacks take turns in one process, the library is before
-them; CPU time, medians.
+Runs `ids` with 2,000 generated rules, each with a content that does not occur, over connections in which a server
+answers a request with 32 KB of text in segments of 1,460 bytes, 100 of them open at once. Beside it stand the stack
+that reassembles these streams and searches nothing, `ids` with rules of two contents, which need the bytes of a window,
+and the pattern library alone, in streaming mode, on the same bytes with the same patterns. The same trace within GTP
+and PPTP has the paper's stacks for these. `sluice run -f dpi` over the plain trace stands beside ndpiReader (Debian:
+libndpi-bin): the user and system time of both, which read the file, without what they take for a capture of one packet.
+
+All take turns, round by round; CPU time, medians.
 """
 
 from __future__ import annotations
@@ -12,10 +15,13 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+from collections import defaultdict
 from pathlib import Path
 from statistics import median
 
@@ -27,12 +33,15 @@ from sluice.engine.measure import Candidate, measure
 from sluice.functions.detect.rules import Reader
 from sluice.functions.detect.table import table
 from sluice.stacks.find import find_stack
+from tests.cases.tunnel import ETHERNET, GRE, OUTER, gtp
 from tests.support.capture import pcap
 from tests.support.connection import goodbye, handshake, pair
+from tests.support.packets import eth, ip4
 
 HEAD = "alert tcp any any -> any any ("
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789/=_-"
 RULES, CONNECTIONS, SIZE, SEGMENT, OPEN, ROUNDS = 2000, 2000, 32 << 10, 1460, 100, 5
+ALONE, PLAIN, DPI, READER = "the pattern library alone", "the stack with ids", "sluice run with dpi", "ndpiReader"
 
 
 def texts(chance: random.Random) -> list[str]:
@@ -40,38 +49,68 @@ def texts(chance: random.Random) -> list[str]:
     return ["".join(chance.choices(ALPHABET, k=chance.randint(6, 24))) for _ in range(RULES)]
 
 
-def trace(chance: random.Random, path: Path, segments: Path) -> int:
-    """Write the capture, and what its servers say as the segments of a file. Returns the bytes of these."""
+def trace(chance: random.Random, segments: Path) -> tuple[list[bytes], int]:
+    """The frames of the capture; what its hosts say as the segments of a file. Also the bytes of these."""
     words = ["the", "quick", "Brown", "fox", "<p>", "</p>", "href", "class", "jumps", "OVER", "lazy", "\n", "0.5em"]
-    body = " ".join(chance.choices(words, k=SIZE // 5)).encode()[:SIZE]
+    text = " ".join(chance.choices(words, k=SIZE // 5)).encode()[:SIZE]
+    body = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % SIZE + text
+    request = b"GET /page HTTP/1.1\r\nHost: www.example.com\r\nUser-Agent: bench\r\n\r\n"
     frames: list[bytes] = []
     total = 0
     with segments.open("wb") as out:
+
+        def say(flow: int, piece: bytes) -> None:
+            nonlocal total
+            out.write(struct.pack("<II", flow, len(piece)) + piece)
+            total += len(piece)
+
         for first in range(0, CONNECTIONS, OPEN):
             hosts = [pair(port=1024 + first + number) for number in range(OPEN)]
-            for client, server in hosts:
-                frames += handshake(client, server)
+            for number, (client, server) in enumerate(hosts):
+                frames += [*handshake(client, server), client.data(request)]
+                say(2 * (first + number), request)
             for at in range(0, len(body), SEGMENT):
                 for number, (client, server) in enumerate(hosts):
                     piece = body[at : at + SEGMENT]
                     frames.append(server.data(piece))
                     if at // SEGMENT % 2:
                         frames.append(client.send("A"))
-                    out.write(struct.pack("<II", first + number, len(piece)) + piece)
-                    total += len(piece)
+                    say(2 * (first + number) + 1, piece)
             for client, server in hosts:
                 frames += goodbye(server, client)
+    return frames, total
+
+
+def pptp(frame: bytes, number: int) -> bytes:
+    """A packet of a call of PPTP (RFC 2637, 4.1): PPP in GRE with a sequence number."""
+    inner = b"\0\x21" + frame[ETHERNET:]
+    return eth(ip4(struct.pack(">HHHHI", 0x3001, 0x880B, len(inner), 7, number) + inner, GRE, *OUTER))
+
+
+def write(path: Path, frames: list[bytes]) -> str:
+    """Write a capture. Returns its path."""
     path.write_bytes(pcap(frames, [1000 + number * 1e-6 for number in range(len(frames))]))
-    return total
+    return str(path)
 
 
-def alone(folder: Path, patterns: list[str], segments: Path) -> int:
-    """Nanoseconds of the pattern library alone."""
-    (folder / "patterns").write_text("\n".join(patterns) + "\n")
-    source = Path(__file__).with_name("patterns_alone.c")
-    subprocess.run(["cc", "-O2", "-o", folder / "alone", source, "-lhs"], check=True)
-    words = [str(folder / "alone"), str(folder / "patterns"), str(segments), str(ROUNDS)]
+def alone(folder: Path) -> int:
+    """Nanoseconds of the pattern library alone, one pass."""
+    words = [str(folder / "alone"), str(folder / "patterns"), str(folder / "segments"), "1"]
     return int(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[0])
+
+
+def process(command: list[str]) -> int:
+    """Nanoseconds of CPU time of a program."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return int((after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1e9)
+
+
+def programs(stack: str, capture: str) -> dict[str, list[str]]:
+    """The programs that say what flows carry, with their words for a capture."""
+    sluice = [sys.executable, "-m", "sluice", "run", stack, "-r", capture, "-f", "dpi:out=/dev/null"]
+    return {DPI: sluice, READER: ["ndpiReader", "-i", capture, "-n", "1", "-q"]}
 
 
 def candidate(stack: str, function: str, given: str | dict[str, str]) -> Candidate:
@@ -80,39 +119,70 @@ def candidate(stack: str, function: str, given: str | dict[str, str]) -> Candida
     return Candidate(compiled, Settings(seed=1, max_instances=1 << 14), [given])
 
 
+def rules(folder: Path, patterns: list[str], kind: str, more: str) -> dict[str, str]:
+    """The parameters of `ids` with a rule for each pattern."""
+    read = Reader()
+    read.read("".join(HEAD + f'content:"{text}"; {more}sid:{n};)\n' for n, text in enumerate(patterns, 1)), "-")
+    (folder / kind).write_bytes(table(read.found.rules))
+    return {"table": str(folder / kind), "out": "/dev/null"}
+
+
+def measured(folder: Path, stack: str, rounds: int) -> tuple[dict[str, list[int]], int]:
+    """Nanoseconds of each, by round, and the bytes that hosts say."""
+    chance = random.Random(1)
+    patterns = texts(chance)
+    frames, size = trace(chance, folder / "segments")
+    (folder / "patterns").write_text("\n".join(patterns) + "\n")
+    source = Path(__file__).with_name("patterns_alone.c")
+    subprocess.run(["cc", "-O2", "-o", folder / "alone", source, "-lhs"], check=True)
+    plain = write(folder / "plain.pcap", frames)
+    places = rules(folder, patterns, "places", "")
+    windows = rules(folder, patterns, "windows", 'content:"never"; distance:0; ')
+    asked = {
+        plain: {
+            "the stack, which reassembles": candidate(stack, "assemble", ""),
+            PLAIN: candidate(stack, "ids", places),
+            "the same, two contents each": candidate(stack, "ids", windows),
+        },
+        write(folder / "gtp.pcap", [gtp(frame) for frame in frames]): {
+            "ids within GTP": candidate("gtp", "ids", places)
+        },
+        write(folder / "pptp.pcap", [pptp(frame, number) for number, frame in enumerate(frames)]): {
+            "ids within PPTP": candidate("pptp", "ids", places)
+        },
+    }
+    least = programs(stack, write(folder / "one.pcap", frames[:1])) if shutil.which("ndpiReader") else {}
+    for words in least.values():
+        process(words)  # the stack is compiled by this run
+    times: dict[str, list[int]] = defaultdict(list)
+    for _ in range(rounds):
+        times[ALONE].append(alone(folder))
+        for capture, candidates in asked.items():
+            for name, found in zip(candidates, measure(list(candidates.values()), capture, 1), strict=True):
+                times[name].append(found.cpu_ns[0])
+        for name, words in least.items():
+            times[name].append(process(programs(stack, plain)[name]) - process(words))
+    return times, size
+
+
 def main() -> int:
     """Measure and print; with --json as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--stack", default="tcp_ip")
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
-    chance = random.Random(1)
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        patterns = texts(chance)
-        size = trace(chance, folder / "trace.pcap", folder / "segments")
-        library = alone(folder, patterns, folder / "segments")
-        asked = [candidate(options.stack, "assemble", "")]
-        for kind, more in (("places", ""), ("windows", 'content:"never"; distance:0; ')):
-            reader = Reader()
-            reader.read(
-                "".join(HEAD + f'content:"{text}"; {more}sid:{n};)\n' for n, text in enumerate(patterns, 1)), "-"
-            )
-            (folder / kind).write_bytes(table(reader.found.rules))
-            asked.append(candidate(options.stack, "ids", {"table": str(folder / kind), "out": "/dev/null"}))
-        times = [library, *(median(each.cpu_ns) for each in measure(asked, str(folder / "trace.pcap"), ROUNDS))]
-    names = [
-        "the pattern library alone",
-        "the stack, which reassembles",
-        "the stack with ids",
-        "the same, two contents each",
-    ]
-    rates = {name: size * 8 / took for name, took in zip(names, times, strict=True)}
+        times, size = measured(Path(name), options.stack, options.rounds)
+    rates = {name: size * 8 / median(took) for name, took in times.items()}
     if options.json:
         print(json.dumps(rates))
         return 0
+    against = {"ids within GTP": PLAIN, "ids within PPTP": PLAIN, DPI: READER, READER: READER}
     for name, rate in rates.items():
-        print(f"{name:32}{rate:8.2f} Gbit/s, {100 * rate / rates[names[0]]:.0f}%")
+        other = against.get(name, ALONE)
+        ratio = 100 * median(b / a for a, b in zip(times[name], times[other], strict=True)) if other in times else 0
+        print(f"{name:30}{rate:8.2f} Gbit/s, {ratio:.0f}% of {other}")
     return 0
 
 

@@ -91,7 +91,7 @@ def publishers(plan: Plan, event: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for member in plan.members:
         published = (
-            member.loaded.published
+            member.loaded.publishes
             if isinstance(member.loaded, CFunction)
             else [publisher.event for publisher in member.loaded.published.values()]
         )

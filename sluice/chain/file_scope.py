@@ -46,7 +46,7 @@ _MEANT = {
     "SLUICE_REGISTER": (1, 2), "SLUICE_DEREGISTER": (1, 2), "SLUICE_REGISTER_FLOW": (1, 2),
     "SLUICE_DEREGISTER_FLOW": (1, 2), "SLUICE_ARM": (1, 2), "SLUICE_DISARM": (1, 2), "SLUICE_ARM_BOX": (1,),
     "SLUICE_DISARM_BOX": (1,), "SLUICE_PUBLISH": (0, 1, 2, 3, 4, 5, 6, 7), "SLUICE_EMIT": (1,),
-    "SLUICE_PUBLISH_AS": (0, 1, 2, 3, 4, 5, 6, 7),
+    "SLUICE_PUBLISH_AS": (0, 1, 2, 3, 4, 5, 6, 7), "SLUICE_EXPECT": (0, 1, 2, 3, 4, 5, 6, 7),
 }  # fmt: skip
 """Of macros, the arguments that are no names of C."""
 

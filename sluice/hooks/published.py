@@ -2,7 +2,8 @@
 
 `SLUICE_PUBLISH(name, { uint32_t kind; sl_bytes host; })` declares one; `SLUICE_PUBLISH_AS(base, name, { ... })` one
 whose struct begins with that of `base`, so that a subscriber to `base` receives it, too. They have no layer of a stack:
-a subscription names `chain` in its place.
+a subscription names `chain` in its place. `SLUICE_EXPECT(name, { ... })` declares one that another function may
+publish: a subscriber with it also runs where none does.
 """
 
 from __future__ import annotations
@@ -34,29 +35,35 @@ Field = tuple[str, str]
 
 @dataclass(frozen=True)
 class PublishedEvent:
-    """An event as a function declares it. fields: its own, without those of `base`, which is "" where there is none."""
+    """An event as a function declares it. fields: its own, without those of `base`, which is "" where there is none.
+
+    expected: the function does not publish it, but subscribes to it where another one does.
+    """
 
     function: str
     name: str
     base: str
     fields: tuple[Field, ...]
     where: str
+    expected: bool = False
 
 
 def read_published(function: str, marks: Sequence[Mark]) -> tuple[PublishedEvent, ...]:
-    """The events that SLUICE_PUBLISH and SLUICE_PUBLISH_AS declare. Raises HookError, with the line."""
+    """The events that SLUICE_PUBLISH, SLUICE_PUBLISH_AS and SLUICE_EXPECT declare. Raises HookError, with the line."""
     found: dict[str, PublishedEvent] = {}
     for mark in marks:
-        if mark.kind == "publish":
+        if mark.kind in ("publish", "expect"):
             base, name, *text = mark.arguments
             if name in found:
-                raise HookError(f"{mark.where}: '{name}' is published already, at {found[name].where}: remove one")
+                raise HookError(f"{mark.where}: '{name}' is declared already, at {found[name].where}: remove one")
             fields = read_fields(mark.where, name, ", ".join(text))
-            found[name] = checked(PublishedEvent(function, name, base, fields, mark.where))
+            expected = mark.kind == "expect"
+            found[name] = checked(PublishedEvent(function, name, base, fields, mark.where, expected))
+    own = {name for name, event in found.items() if not event.expected}
     for mark in marks:
-        if mark.kind == "emit" and mark.arguments[0] not in found:
+        if mark.kind == "emit" and mark.arguments[0] not in own:
             name = mark.arguments[0]
-            advice = did_you_mean(name, found) if found else f"declare SLUICE_PUBLISH({name}, {{ uint32_t kind; }})"
+            advice = did_you_mean(name, own) if own else f"declare SLUICE_PUBLISH({name}, {{ uint32_t kind; }})"
             raise HookError(f"{mark.where}: this function emits '{name}', but does not publish it\n    {advice}")
     return tuple(found.values())
 
@@ -68,7 +75,7 @@ def read_fields(where: str, name: str, text: str) -> tuple[Field, ...]:
         raise HookError(f"{where}: '{name}' needs a struct: SLUICE_PUBLISH({name}, {{ uint32_t kind; }})")
     found: list[Field] = []
     for part in filter(None, (part.strip() for part in body[1:-1].split(";"))):
-        match = _FIELD.fullmatch(part)
+        match = _FIELD.fullmatch(re.sub(r"^_Bool\b", "bool", part))  # <stdbool.h> makes that of bool
         if match is None or match[1] not in TYPES:
             raise HookError(
                 f"{where}: '{part}' of '{name}' is no field that can be published\n"
@@ -151,7 +158,7 @@ class PublishedEvents:
 
     def publishers(self, name: str) -> Iterator[str]:
         """The functions that publish an event, or one that has it as a base."""
-        return (event.function for event in self.all if name in self.lineage(event.name))
+        return (event.function for event in self.all if not event.expected and name in self.lineage(event.name))
 
     def layer(self) -> LayerProgram:
         """The events as those of a layer, for code that writes and reads events of layers."""

@@ -9,14 +9,14 @@ import pytest
 
 from sluice.chain.description import function
 from sluice.codegen.stack import generate
-from sluice.engine.functions import find_functions
+from sluice.engine.functions import FunctionError, find_functions
 from sluice.engine.published import check_published
 from sluice.engine.published_cycles import check_cycles
 from sluice.hooks.function import Functions
 from sluice.hooks.subscription import HookError
 from sluice.lower.build import build
 from tests.chain.functions import Put
-from tests.chain.running import checked, run, talk
+from tests.chain.running import checked, run, run_isolated, talk
 from tests.support.small_stacks import small_stack
 
 DPI = """
@@ -78,6 +78,25 @@ def test_without_a_subscriber_there_is_no_code(put: Put) -> None:
     assert "enum { dpi_chain_http_subscribed = true };" in source
     emitted = source.rpartition("void dpi_chain_never_publish(const struct sl_event *from")[2].partition("\n{\n")[2]
     assert emitted.startswith("    (void)from;\n    (void)given;\n}")
+
+
+EXPECTS = """
+#include <stdbool.h>
+SLUICE_EXPECT(detected, { uint32_t kind; sl_bytes start; })
+SLUICE_COUNTER(detected, "events")
+SLUICE_ON(chain, detected) { SLUICE_COUNTER_OF(event->box, detected)++; }
+SLUICE_COUNTER(closed, "connections")
+SLUICE_ON(tcp, end) { SLUICE_COUNTER_OF(event->box, closed)++; }
+"""
+
+
+def test_an_event_that_another_function_may_publish(put: Put, tmp_path: Path) -> None:
+    both = checked(function(put("dpi.c", DPI)) >> function(put("log.c", EXPECTS)))
+    alone = checked(function(put("log.c", EXPECTS)))
+    for runs in (run, run_isolated):
+        assert runs(both, tmp_path / "out").reports["log.detected"] == 6
+        reports = runs(alone, tmp_path / "out").reports
+        assert reports["log.detected"] == 0 and reports["log.closed"]
 
 
 MORE = """
@@ -243,6 +262,17 @@ def test_without_a_chain_a_publication_does_not_lead_back_to_its_function(put: P
     )
     assert "'own' subscribes to 'ping' (own.c:4)" in cycle(own)
     assert "'echo' subscribes to 'ping' (echo.py:" in cycle(put("echo.py", ECHO % "ping(event, kind=2)"))
+
+
+def test_what_is_expected_is_not_emitted_and_has_the_fields_of_its_publisher(put: Put) -> None:
+    text = "SLUICE_EXPECT(a, { uint32_t kind; })\nSLUICE_ON(tcp, end) { SLUICE_EMIT(event, a, .kind = 1); }\n"
+    with pytest.raises(FunctionError, match="this function emits 'a', but does not publish it"):
+        find_functions([put("one.c", text)])
+    other = put(
+        "two.c", "SLUICE_PUBLISH(a, { uint64_t kind; })\nSLUICE_ON(tcp, end) { SLUICE_EMIT(event, a, .kind = 1); }\n"
+    )
+    same = put("three.c", "SLUICE_EXPECT(a, { uint32_t kind; })\nSLUICE_ON(chain, a) { }\n")
+    assert "'a' is { uint32_t kind }, but { uint64_t kind } at two.c:" in cycle(other, same)
 
 
 def test_a_file_in_python_subscribes_to_its_own_events(put: Put) -> None:

@@ -278,7 +278,7 @@ def _differs(one: Part, other: Part) -> str | None:
     """The data that functions after a replaced one would lack from its replacement."""
     drops = [any(function.drops for function in part.functions.c) for part in (one, other)]
     published = [
-        {(event.name, event.fields) for function in part.functions.c for event in function.published}
+        {(event.name, event.fields) for function in part.functions.c for event in function.publishes}
         for part in (one, other)
     ]
     if drops[0] != drops[1]:

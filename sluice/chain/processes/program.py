@@ -233,7 +233,7 @@ def added(chain: IsolatedChain, plan: Plan, name: str, number: int) -> Part:
     part.number, part.before, part.drops, part.leader, part.instance = number, 0, 0, number, None
     _set_order(plan, part, [*(other for other in chain.parts if other.number != number), part])
     known = {(event.function, event.name, event.fields) for event in chain.events.published}
-    for event in part.functions.c[0].published:
+    for event in part.functions.c[0].publishes:
         if event.name in chain.subscribed() and (event.function, event.name, event.fields) not in known:
             raise _not_there(plan, name, f"publishes '{event.name}' in another form")
     for what, is_so in (

@@ -35,7 +35,7 @@ def published_structs(names: StackNames) -> list[str]:
 def publish_names(names: StackNames, function: CFunction) -> list[str]:
     """Of each event that a function publishes: whether it has subscribers, and what calls them."""
     out: list[str] = []
-    for event in function.published:
+    for event in function.publishes:
         word = _word(event)
         out.append(f"enum {{ {word}_subscribed = {boolean(is_subscribed(names, event.name))} }};")
         out.append(f"{_head(names, event)};")
@@ -45,14 +45,14 @@ def publish_names(names: StackNames, function: CFunction) -> list[str]:
 
 def publish_names_end(function: CFunction) -> list[str]:
     """After the text of a function: what holds for it alone."""
-    return [f"#undef sl_publishes_{event.name}" for event in function.published]
+    return [f"#undef sl_publishes_{event.name}" for event in function.publishes]
 
 
 def publish_functions(names: StackNames) -> list[str]:
     """The functions that call the subscribers."""
     out: list[str] = []
     for function in names.functions.c:
-        for event in function.published:
+        for event in function.publishes:
             out += ["", _head(names, event), "{"]
             if not is_subscribed(names, event.name):
                 out += ["    (void)from;", "    (void)given;", "}"]

@@ -87,7 +87,7 @@ def receiver(
 
 def _publish_names(function: CFunction, subscribed: frozenset[str]) -> list[str]:
     out: list[str] = []
-    for event in function.published:
+    for event in function.publishes:
         word = f"{function.name}_{CHAIN}_{event.name}"
         out.append(f"enum {{ {word}_subscribed = {'true' if event.name in subscribed else 'false'} }};")
         out.append(_publish_head(function, event.name) + ";")
@@ -104,7 +104,7 @@ def _publish(names: StackNames, events: IsolatedEvents, subscribed: frozenset[st
     """The functions by which a function publishes: into its log."""
     out: list[str] = []
     for function in names.functions.c:
-        for event in function.published:
+        for event in function.publishes:
             out += ["", _publish_head(function, event.name), "{"]
             if event.name not in subscribed:
                 out += ["    (void)from;", "    (void)given;", "}"]

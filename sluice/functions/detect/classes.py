@@ -1,5 +1,6 @@
-"""Classes of attacks: the names that rules use, their description and priority, as Snort's classification.config has
-them. Rules of a file may name others by a line `config classification: name,description,priority`.
+"""Classes of attacks: the names that rules use, their description and priority, as the classification.config of Snort
+and the additions of Suricata's have them. Rules of a file may name others by a line
+`config classification: name,description,priority`.
 """
 
 from __future__ import annotations
@@ -43,4 +44,13 @@ CLASSES: dict[str, tuple[str, int]] = {
     "file-format": ("Known Malicious File or File Based Exploit", 1),
     "malware-cnc": ("Known Malware Command and Control Traffic", 1),
     "client-side-exploit": ("Known Client Side Exploit Attempt", 1),
+    "targeted-activity": ("Targeted Malicious Activity was Detected", 1),
+    "exploit-kit": ("Exploit Kit Activity Detected", 1),
+    "external-ip-check": ("Device Retrieving External IP Address Detected", 2),
+    "domain-c2": ("Domain Observed Used for C2 Detected", 1),
+    "pup-activity": ("Possibly Unwanted Program Detected", 2),
+    "credential-theft": ("Successful Credential Theft Detected", 1),
+    "social-engineering": ("Possible Social Engineering Attempted", 2),
+    "coin-mining": ("Crypto Currency Mining Activity Detected", 2),
+    "command-and-control": ("Malware Command and Control Activity Detected", 1),
 }

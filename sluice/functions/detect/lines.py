@@ -61,14 +61,15 @@ def _joined(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _statement(text: str, place: Place) -> Statement:
-    at = text.find("(")
-    if at < 0:
+    begins = re.search(r"(?<!\$)\(", text)  # $(NAME) is a variable
+    if begins is None:
         return Statement(place, text.strip(), None)
     end = text.rstrip()
     if not end.endswith(")"):
         raise RuleError(
             place, "rule", "its options do not end with ')'", "a line that continues ends with a backslash."
         )
+    at = begins.start()
     return Statement(place, text[:at].strip(), tuple(_options(text, at + 1, len(end) - 1, place)))
 
 

@@ -29,7 +29,7 @@ Operand = int | str
 @dataclass
 class Content:
     """A text that is searched. Offsets count bytes from the beginning of the buffer, distances from the end of the last
-    match; None: there is no bound.
+    match; None: there is no bound. unordered: it may be anywhere, and what is relative does not follow it.
     """
 
     place: Place
@@ -43,6 +43,7 @@ class Content:
     within: Operand | None = None
     fast: bool = False
     fast_slice: tuple[int, int] | None = None
+    unordered: bool = False
     modified: set[str] = field(default_factory=lambda: set[str]())
 
     @property
@@ -213,7 +214,7 @@ class Rule:
     sports: Ranges
     dst: Addresses
     dports: Ranges
-    both_ways: bool
+    both_directions: bool
     http: bool = False
     application: str = ""
     msg: str = ""

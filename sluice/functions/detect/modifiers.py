@@ -89,7 +89,11 @@ def _number(option: Option) -> int | str:
 def _fast(option: Option, content: Content) -> None:
     item = f"option '{option.name}'"
     content.fast = True
-    if option.value and option.value != "only":
+    content.unordered = option.value == "only"
+    content.nocase |= (
+        content.unordered
+    )  # Snort's pattern matcher has no case, and this content is searched by that alone
+    if option.value and not content.unordered:
         match = re.fullmatch(r"([0-9]{1,6})\s*,\s*([0-9]{1,6})", option.value)
         if match is None:
             raise RuleError(
@@ -110,6 +114,13 @@ def check_fast(matches: Sequence[Match]) -> None:
         if content.negated:
             raise RuleError(
                 content.place, "option 'fast_pattern'", "the content is negated", "give it to another content."
+            )
+        if content.unordered and content.modified & {"offset", "depth", "distance", "within"}:
+            raise RuleError(
+                content.place,
+                "option 'fast_pattern'",
+                "'only' is for a content that may be anywhere, and this one has a place",
+                "write fast_pattern;",
             )
     for buffer in {content.buffer == buffers.PAYLOAD for content in fast}:
         same = [content for content in fast if (content.buffer == buffers.PAYLOAD) == buffer]

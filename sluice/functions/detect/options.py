@@ -26,6 +26,7 @@ from sluice.functions.detect.model import (
     TO_SERVER,
     UDP,
     Compare,
+    Content,
     Flowbit,
     Pcre,
     Rule,
@@ -206,7 +207,7 @@ _PLAIN: dict[str, Callable[[Rule, Option], None]] = {
     "detection_filter": _threshold,
     **HEADER_OPTIONS,
 }
-_REPEATED = frozenset({"reference", "metadata", "uricontent", "flowbits", "urilen"})
+_REPEATED = frozenset({"reference", "metadata", "uricontent", "flowbits", "urilen", "ip_proto"})
 
 KNOWN = frozenset({*_MATCHES, *_PLAIN, *MODIFIERS, *buffers.STICKY, "classtype"})
 
@@ -240,6 +241,7 @@ def read_options(rule: Rule, options: tuple[Option, ...], classes: Classes) -> N
         else:
             _PLAIN[name](rule, option)
             priority |= name == "priority"
+    rule.matches.sort(key=lambda match: isinstance(match, Content) and match.unordered)  # last, so that none follows it
     _check(rule)
 
 

@@ -153,7 +153,11 @@ class _Reader:
         if word.lower() == "any":
             return self._all()
         if word.startswith("$"):
-            name = word[1:].strip("()")
+            name, _, modifier = word[1:].strip("()").partition(":")
+            if name not in self.values and modifier.startswith("-"):
+                return self._nested(modifier[1:], 0)[0]
+            if name not in self.values and modifier.startswith("?"):
+                raise self._error(f"${name} is not set: {modifier[1:]}", f"--var {name}=... sets it.")
             if name not in self.values:
                 raise self._error(
                     f"there is no variable ${name}", f"{did_you_mean(name, self.values)} --var {name}=... sets it."

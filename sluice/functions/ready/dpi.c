@@ -1,4 +1,4 @@
-/* What applications flows carry: nDPI's detection on reassembled data, a row for each flow.
+/* What applications flows carry: nDPI's detection on reassembled data, a row and an event for each flow.
  *
  * nDPI reads IP packets. It gets those of UDP and ICMP as they came, and of TCP packets made of the stream: each piece that
  * was delivered in order is the payload of one, so that segments out of order, or sent again, are not seen by it. As
@@ -6,6 +6,7 @@
  * `tcp_packets` or `udp_packets` were inspected; then nDPI says what is likely. */
 #include "sluice.h"
 
+#include "dpi_event.h"
 #include "flow_ends.h"
 
 #if !__has_include(<ndpi/ndpi_api.h>)
@@ -20,14 +21,21 @@ SLUICE_PARAMETER(tcp_packets, number, 80, "packets and pieces of a TCP connectio
 SLUICE_PARAMETER(udp_packets, number, 24, "packets of another flow that are inspected, at most")
 SLUICE_PARAMETER(flows, number, 262144, "flows that are inspected at once, at most")
 
+SLUICE_PUBLISH(dpi_application, DPI_APPLICATION)
+
 SLUICE_COUNTER(dpi_unknown, "flows whose application was not recognised")
 SLUICE_COUNTER(dpi_guessed, "flows whose application was guessed, as by their ports")
 SLUICE_COUNTER(dpi_given_up, "flows that were given up after the bound of packets")
 SLUICE_COUNTER(dpi_left_out, "flows that are not inspected, as too many were open")
+SLUICE_COUNTER(dpi_begun_anew, "flows whose inspection began again with their next packets, as another process has them now")
 SLUICE_COUNTER(dpi_no_addresses, "flows that are not inspected, as they have no IP addresses")
 SLUICE_COUNTER(dpi_cut_packets, "packets that are inspected as far as the snap length or 64 KiB go")
 
-enum { DPI_PACKET_MOST = 65535, DPI_HEADERS_MOST = 40 + 20 };
+enum {
+    DPI_PACKET_MOST = 65535,
+    DPI_RISKS_MOST = 64,          /* risks are the bits of a number (ndpi_risk) */
+    DPI_RISK_MOST = 128,          /* bytes of a risk's name */
+};
 
 struct dpi_flow {
     struct log_flow flow;
@@ -39,7 +47,8 @@ struct dpi_flow {
     uint8_t protocol;
     bool guessed;
     uint64_t risks;
-    char host[80];
+    bool recognised;                 /* by another process, which had not settled it */
+    char name[64], host[80];
 };
 
 struct dpi_state {
@@ -54,12 +63,36 @@ struct dpi {
     struct ndpi_detection_module_struct *module;
     uint64_t flows;
     uint8_t packet[DPI_PACKET_MOST];
+    char risks[DPI_RISKS_MOST * DPI_RISK_MOST];
 };
 SLUICE_WORKER(struct dpi)
 
-static void dpi_settle(struct sl_box *box, struct dpi_flow *flow)
+static bool dpi_is_unknown(const struct dpi_flow *flow)
 {
-    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    return flow->found.app_protocol == NDPI_PROTOCOL_UNKNOWN && flow->found.master_protocol == NDPI_PROTOCOL_UNKNOWN;
+}
+
+static sl_bytes dpi_text(const char *text)
+{
+    uint32_t length = (uint32_t)strlen(text);
+    return (sl_bytes){(const uint8_t *)text, length, length};
+}
+
+/* The names of risks, a newline between them. */
+static sl_bytes dpi_risk_names(struct dpi *dpi, uint64_t risks)
+{
+    size_t used = 0;
+    for (unsigned risk = 1; risk < NDPI_MAX_RISK && risk < DPI_RISKS_MOST; risk++)
+        if (risks >> risk & 1)
+            used += (size_t)snprintf(dpi->risks + used, DPI_RISK_MOST, "%s%.*s", used ? "\n" : "", DPI_RISK_MOST - 2,
+                                     ndpi_risk2str((ndpi_risk_enum)risk));
+    return (sl_bytes){(const uint8_t *)dpi->risks, (uint32_t)used, (uint32_t)used};
+}
+
+/* Ends the inspection of a flow, and publishes what was found. */
+static void dpi_settle(const struct sl_event *event, struct dpi_flow *flow)
+{
+    struct dpi *dpi = SLUICE_WORKER_OF(event->box);
     if (!flow->ndpi)
         return;
     if (flow->found.app_protocol == NDPI_PROTOCOL_UNKNOWN) {
@@ -67,18 +100,30 @@ static void dpi_settle(struct sl_box *box, struct dpi_flow *flow)
         flow->found = ndpi_detection_giveup(dpi->module, flow->ndpi, 1, &guessed);
         flow->guessed = guessed;
     }
-    flow->risks = flow->ndpi->risk;
-    snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    if (!flow->recognised) {
+        flow->risks = flow->ndpi->risk;
+        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    }
+    if (!dpi_is_unknown(flow))
+        ndpi_protocol2name(dpi->module, flow->found, flow->name, sizeof flow->name);
     ndpi_free_flow_data(flow->ndpi);
     free(flow->ndpi);
     flow->ndpi = NULL;
+    SLUICE_EMIT(event, dpi_application, .protocol = flow->found.app_protocol, .master = flow->found.master_protocol,
+                .guessed = flow->guessed, .risks = flow->risks, .application = dpi_text(flow->name),
+                .category = dpi_text(ndpi_category_get_name(dpi->module, flow->found.category)),
+                .hostname = dpi_text(flow->host), .risk_names = dpi_risk_names(dpi, flow->risks));
 }
 
 /* A packet with these bytes from a transport header on, for nDPI; the header's own length is `header`. */
-static void dpi_inspect(struct sl_box *box, struct dpi_flow *flow, unsigned side, const uint8_t *header, uint32_t header_length,
-                        sl_bytes payload, uint64_t time)
+static void dpi_inspect(const struct sl_event *event, struct dpi_flow *flow, const uint8_t *header, uint32_t header_length,
+                        sl_bytes payload)
 {
+    struct sl_box *box = event->box;
+    unsigned side = event->side & 1;
     struct dpi *dpi = SLUICE_WORKER_OF(box);
+    if (flow->recognised)
+        dpi_settle(event, flow);
     if (!flow->ndpi)
         return;
     const struct flow_ends *ends = &flow->ends;
@@ -106,13 +151,14 @@ static void dpi_inspect(struct sl_box *box, struct dpi_flow *flow, unsigned side
     if (bytes)
         memcpy(at + ip + header_length, payload.at, bytes);
     flow->packets++;
-    flow->found = ndpi_detection_process_packet(dpi->module, flow->ndpi, at, (unsigned short)(ip + length), time / 1000000);
+    flow->found = ndpi_detection_process_packet(dpi->module, flow->ndpi, at, (unsigned short)(ip + length),
+                                                sl_packet_time(event) / 1000000);
     bool tcp = flow->protocol == 6;
     bool enough = flow->packets > (tcp ? SLUICE_PARAMETER_OF(box, tcp_packets) : SLUICE_PARAMETER_OF(box, udp_packets));
     bool known = flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN;
     if (enough || (known && !ndpi_extra_dissection_possible(dpi->module, flow->ndpi))) {
         SLUICE_COUNTER_OF(box, dpi_given_up) += !known;
-        dpi_settle(box, flow);
+        dpi_settle(event, flow);
     }
 }
 
@@ -175,7 +221,7 @@ SLUICE_ON(tcp, data) {
     unsigned side = event->side & 1;
     uint8_t header[20];
     dpi_tcp_header(flow, side, 24, header);
-    dpi_inspect(event->box, flow, side, header, sizeof header, data->bytes, sl_packet_time(event));
+    dpi_inspect(event, flow, header, sizeof header, data->bytes);
     flow->offset[side] += data->bytes.length;
 }
 
@@ -187,7 +233,7 @@ SLUICE_ON(tcp, packet) {
     unsigned side = event->side & 1;
     uint8_t header[20];
     dpi_tcp_header(flow, side, event->unit.at[13], header);
-    dpi_inspect(event->box, flow, side, header, sizeof header, (sl_bytes){0}, sl_packet_time(event));
+    dpi_inspect(event, flow, header, sizeof header, (sl_bytes){0});
 }
 
 /* A packet of UDP or ICMP unchanged, from its transport header on. */
@@ -195,7 +241,7 @@ static void dpi_packet(const struct sl_event *event)
 {
     struct dpi_flow *flow = dpi_flow_of(event);
     if (flow && flow->ndpi && event->unit.captured >= 8)
-        dpi_inspect(event->box, flow, event->side & 1, event->unit.at, 8, sl_bytes_after(event->unit, 8), sl_packet_time(event));
+        dpi_inspect(event, flow, event->unit.at, 8, sl_bytes_after(event->unit, 8));
 }
 
 SLUICE_ON(udp, packet) { dpi_packet(event); }
@@ -208,14 +254,12 @@ SLUICE_ON(any, end) {
         return;
     struct sl_box *box = event->box;
     struct dpi *dpi = SLUICE_WORKER_OF(box);
-    dpi_settle(box, flow);
-    char name[64];
-    bool unknown = flow->found.app_protocol == NDPI_PROTOCOL_UNKNOWN && flow->found.master_protocol == NDPI_PROTOCOL_UNKNOWN;
-    SLUICE_COUNTER_OF(box, dpi_unknown) += unknown;
+    dpi_settle(event, flow);
+    SLUICE_COUNTER_OF(box, dpi_unknown) += dpi_is_unknown(flow);
     SLUICE_COUNTER_OF(box, dpi_guessed) += flow->guessed;
     struct log_text *row = log_begin(&dpi->log, box, &flow->flow, 0, flow->begin);
     log_number(row, "protocol", flow->protocol);
-    log_word(row, "application", unknown ? NULL : ndpi_protocol2name(dpi->module, flow->found, name, sizeof name));
+    log_word(row, "application", *flow->name ? flow->name : NULL);
     log_word(row, "category", ndpi_category_get_name(dpi->module, flow->found.category));
     log_flag(row, "guessed", flow->guessed);
     log_word(row, "hostname", *flow->host ? flow->host : NULL);
@@ -241,6 +285,42 @@ SLUICE_DESTROY {
     free(state->flow);
     state->flow = NULL;
     SLUICE_WORKER_OF(box)->flows--;
+}
+
+/* What nDPI knows of a flow that is not decided cannot be stored. */
+SLUICE_STORED(zero, "the application of a flow, once it is recognised") {
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    struct dpi_flow *flow = state->flow;
+    log_path_stored(stored, &dpi->log, box, &state->path);
+    SL_STORED(stored, state->left_out);
+    if (!sl_stored_more(stored, flow != NULL) || !(flow = sl_stored_block(stored, flow, sizeof *flow, sizeof *flow)))
+        return;
+    if (stored->reads) {
+        state->flow = flow;
+        dpi->flows++;
+    } else if (flow->ndpi && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN) {
+        flow->risks = flow->ndpi->risk;
+        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    }
+    log_flow_stored(stored, &dpi->log, box, &flow->flow);
+    SL_STORED(stored, flow->found.master_protocol);
+    SL_STORED(stored, flow->found.app_protocol);
+    SL_STORED(stored, flow->found.category);
+    bool decided = !flow->ndpi, recognised = flow->ndpi && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN;
+    SL_STORED(stored, decided);
+    sl_stored_bytes(stored, &flow->begin, sizeof *flow - offsetof(struct dpi_flow, begin));
+    SL_STORED(stored, recognised);
+    flow->recognised |= stored->reads && recognised;
+    if (!stored->reads)
+        return;
+    flow_ends_of(&flow->ends, &flow->flow);
+    flow->host[sizeof flow->host - 1] = flow->name[sizeof flow->name - 1] = 0;
+    flow->protocol = log_protocol(&flow->flow);
+    if (decided)
+        return;
+    flow->ndpi = calloc(1, SIZEOF_FLOW_STRUCT);
+    stored->failed |= !flow->ndpi || !flow->ends.size;
+    SLUICE_COUNTER_OF(box, dpi_begun_anew) += !recognised;
 }
 
 SLUICE_OPEN {

@@ -1,9 +1,11 @@
 /* The members that flowlog adds to the rows of flow_log: bytes on the wire, round-trip times of the handshake,
- * retransmitted and reordered segments, TTLs, VLANs and tunnels. */
+ * retransmitted and reordered segments, TTLs, VLANs and tunnels, and what `dpi` says of the flow. */
 #ifndef FLOW_EXTRAS_H
 #define FLOW_EXTRAS_H
 
 #include "log_row.h"
+
+#include "function/stored.h"
 
 enum { FLOW_VLANS = 4, FLOW_TUNNELS = 8, FLOW_LAYERS = 256 };
 enum { FLOW_TCP_FIN = 1, FLOW_TCP_SYN = 2, FLOW_TCP_RST = 4, FLOW_TCP_ACK = 16 };   /* RFC 9293, 3.1 */
@@ -22,6 +24,7 @@ static const struct { const char *prototype; enum flow_kind kind; } flow_kinds[]
 struct flow_extras_worker {
     struct log_hashes hashes;
     struct log_text text;
+    uint64_t applications_left_out;  /* which have no row, or for which there was no memory */
     uint8_t kind[FLOW_LAYERS];       /* by the layer's index */
 };
 
@@ -49,12 +52,31 @@ struct flow_extras {
     uint8_t vlans, tunnels;
     uint64_t known_at, known;        /* number of the current packet; how many of its bytes were sent before */
     struct flow_tunnel tunnel[FLOW_TUNNELS];
+    char *application;               /* members of the row, by `dpi`; NULL: there are none */
 };
 
+/* The members in the state of a flow. */
+__attribute__((unused)) static inline void flow_extras_stored(struct sl_stored *stored, struct flow_extras *extras) {
+    uint32_t size = extras->application ? (uint32_t)strlen(extras->application) + 1 : 0;
+    sl_stored_bytes(stored, extras, offsetof(struct flow_extras, application));
+    SL_STORED(stored, size);
+    if (size && stored->reads && (stored->failed || size > stored->size - stored->used || !(extras->application = malloc(size))))
+        stored->failed = true;
+    else if (size)
+        sl_stored_bytes(stored, extras->application, size);
+    if (size && extras->application)
+        extras->application[size - 1] = 0;
+    extras->vlans = (uint8_t)sl_min(extras->vlans, FLOW_VLANS);
+    extras->tunnels = (uint8_t)sl_min(extras->tunnels, FLOW_TUNNELS);
+    for (unsigned i = 0; i < extras->tunnels; i++)
+        if (extras->tunnel[i].kind > FLOW_TEREDO)
+            extras->tunnel[i].kind = FLOW_OTHER;
+}
+
 SL_COLD bool flow_extras_open(struct flow_extras_worker *worker, const struct sl_box *box) {
-    for (uint32_t i = 0; i < box->layer_count && i < FLOW_LAYERS; i++)
+    for (uint32_t i = 0; i < sl_layer_count(box) && i < FLOW_LAYERS; i++)
         for (unsigned k = 0; k < sizeof flow_kinds / sizeof *flow_kinds; k++)
-            if (strcmp(box->layers[i].prototype, flow_kinds[k].prototype) == 0)
+            if (strcmp(sl_layer_at(box, i)->prototype, flow_kinds[k].prototype) == 0)
                 worker->kind[i] = (uint8_t)flow_kinds[k].kind;
     return log_hashes_open(&worker->hashes);
 }
@@ -204,6 +226,44 @@ SL_COLD void flow_extras_tunnel(struct log_text *text, const struct flow_tunnel 
     log_put(text, "}");
 }
 
+static inline void flow_extras_name(struct log_text *text, const char *name, sl_bytes value) {
+    log_name(text, name);
+    if (value.captured)
+        log_string(text, value.at, value.captured);
+    else
+        log_put(text, "null");
+}
+
+/* Stores what a flow carries as members of its row. risks: their names, a newline between them. Returns false where there is
+ * no memory. */
+SL_COLD __attribute__((unused)) bool flow_extras_application(struct flow_extras_worker *worker, struct flow_extras *extras,
+                                                             sl_bytes application, sl_bytes category, bool guessed,
+                                                             sl_bytes hostname, sl_bytes risks) {
+    struct log_text *text = &worker->text;
+    text->used = 0;
+    text->failed = false;
+    flow_extras_name(text, "application", application);
+    flow_extras_name(text, "category", category);
+    log_flag(text, "guessed", guessed);
+    flow_extras_name(text, "hostname", hostname);
+    log_put(text, ",\"risks\":[");
+    for (uint32_t at = 0, end; at < risks.captured; at = end + 1) {
+        for (end = at; end < risks.captured && risks.at[end] != '\n'; end++)
+            ;
+        log_put(text, at ? "," : "");
+        log_string(text, risks.at + at, end - at);
+    }
+    log_put(text, "]");
+    log_bytes(text, "", 1);
+    char *members = text->failed ? NULL : malloc(text->used);
+    if (!members)
+        return false;
+    memcpy(members, text->at, text->used);
+    free(extras->application);
+    extras->application = members;
+    return true;
+}
+
 /* The members of a row as text; NULL if memory is exhausted. `flow` has the first sender's half first. */
 SL_COLD const struct log_text *flow_extras_text(struct flow_extras_worker *worker, const struct flow_extras *extras,
                                                 const struct log_flow *flow, uint64_t first, uint64_t last, uint32_t type,
@@ -239,6 +299,8 @@ SL_COLD const struct log_text *flow_extras_text(struct flow_extras_worker *worke
         flow_extras_tunnel(text, &extras->tunnel[i]);
     }
     log_put(text, "]");
+    if (extras->application)
+        log_put(text, extras->application);
     return text->failed ? NULL : text;
 }
 

@@ -9,6 +9,7 @@ struct ids_view {
     const uint8_t *at;        /* byte `begin` */
     uint64_t begin, end;
     bool last;                /* nothing follows `end` */
+    uint64_t from;            /* what is searched begins there at the earliest: after an earlier match of the rule */
 };
 
 struct ids_work {

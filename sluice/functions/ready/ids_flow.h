@@ -13,9 +13,11 @@ enum {
     IDS_HELD_MOST = 256,      /* rules that one side remembers: those that have alerted, or of which a part holds */
 };
 
-/* A part whose pattern was found, and that does not hold yet. `at`: the end of the pattern in the stream. */
-struct ids_hot { uint64_t at; uint32_t part; };
-struct ids_held { uint32_t rule, bits; };
+/* A part whose pattern was found, and that does not hold yet. `at`: the end of the pattern in the stream, where it was found
+ * last; `count`: how often. */
+struct ids_hot { uint64_t at; uint32_t part, count; };
+/* What a side remembers of a rule. `after`: the end of the last match of one that counts its matches. */
+struct ids_held { uint32_t rule, bits; uint64_t after; };
 enum { IDS_ALERTED = 1u << 31 };   /* of ids_held.bits */
 
 /* One side's stream: bytes [begin, end) are in `window`. */
@@ -191,14 +193,14 @@ static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, cons
 SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t number, bool rest) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_rule *rule = &ids->table.rules[number];
-    if (rule->threshold == IDS_FILTER && !ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
+    if (rule->threshold == IDS_FILTER && !ids_counts_allow(&ids->counts, sl_seed(box), seen, number, rule)) {
         SLUICE_COUNTER_OF(box, ids_below_thresholds)++;   /* it does not match yet */
         return;
     }
     bool blocked = ids_act(box, seen, rule, rest);
     if (rule->silent || rule->action == IDS_PASS || rule->action == IDS_SILENT_DROP)
         return;
-    if (rule->threshold != IDS_FILTER && !ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
+    if (rule->threshold != IDS_FILTER && !ids_counts_allow(&ids->counts, sl_seed(box), seen, number, rule)) {
         SLUICE_COUNTER_OF(box, ids_below_thresholds)++;
         return;
     }
@@ -253,11 +255,20 @@ static inline uint32_t ids_held_bits(const struct ids_side *side, uint32_t rule)
     return 0;
 }
 
-/* Remembers that bits of a rule hold; false where there is no room for it. */
-static inline bool ids_hold(struct sl_box *box, struct ids_side *side, uint32_t rule, uint32_t bits) {
+/* Where the last match of a rule ended that counts its matches; 0: there was none. */
+static inline uint64_t ids_held_after(const struct ids_side *side, uint32_t rule) {
+    for (uint32_t i = 0; i < side->held_count; i++)
+        if (side->held[i].rule == rule)
+            return side->held[i].after;
+    return 0;
+}
+
+/* Remembers that bits of a rule hold, and where its last match ended; false where there is no room for it. */
+static inline bool ids_hold(struct sl_box *box, struct ids_side *side, uint32_t rule, uint32_t bits, uint64_t after) {
     for (uint32_t i = 0; i < side->held_count; i++)
         if (side->held[i].rule == rule) {
             side->held[i].bits |= bits;
+            side->held[i].after = after;
             return true;
         }
     void *list = side->held;
@@ -266,12 +277,17 @@ static inline bool ids_hold(struct sl_box *box, struct ids_side *side, uint32_t 
         return false;
     }
     side->held = list;
-    side->held[side->held_count++] = (struct ids_held){rule, bits};
+    side->held[side->held_count++] = (struct ids_held){rule, bits, after};
     return true;
 }
 
+/* Does a rule count its matches in a stream? One with a threshold or detection_filter does, unless it is about messages, too. */
+static inline bool ids_repeats(const struct ids_rule *rule) {
+    return rule->threshold != IDS_NO_THRESHOLD && rule->needed == IDS_ON_STREAM;
+}
+
 /* A part of a rule on streams holds: with all of its parts the rule alerts. A rule with a part on the stream alerts once for
- * a side, one on HTTP alone once for each message. True where bits of the flow changed. */
+ * a side, but for one that counts its matches; one on HTTP alone once for each message. True where bits of the flow changed. */
 static inline bool ids_part_found(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen,
                                   const struct ids_part *part) {
     struct ids *ids = SLUICE_WORKER_OF(box);
@@ -279,10 +295,12 @@ static inline bool ids_part_found(struct sl_box *box, struct ids_side *side, con
     uint32_t held = ids_held_bits(side, part->rule) | part->bit;
     bool once = rule->needed & IDS_ON_STREAM;
     if ((held & rule->needed) != rule->needed) {
-        ids_hold(box, side, part->rule, part->bit);
+        ids_hold(box, side, part->rule, part->bit, 0);
         return false;
     }
-    if (once && (held & IDS_ALERTED || !ids_hold(box, side, part->rule, part->bit | IDS_ALERTED)))
+    bool later = ids->work.first < ids->work.last && ids->work.last > ids_held_after(side, part->rule);
+    bool repeats = ids_repeats(rule) && (part->alone || later);
+    if (once && (held & IDS_ALERTED || !ids_hold(box, side, part->rule, repeats ? 0 : part->bit | IDS_ALERTED, ids->work.last)))
         return false;
     bool changed = ids_bits_change(seen, rule);
     struct ids_seen here = *seen;

@@ -32,7 +32,7 @@ static inline bool ids_charge(struct ids_work *work, uint64_t cost) {
 /* The first place from `low` on where a content lies, that ends at `high` at most; UINT64_MAX: there is none. */
 static inline uint64_t ids_find(struct ids_work *work, const struct ids_view *view, const struct ids_match *match, uint64_t low,
                                 uint64_t high) {
-    low = sl_max(low, view->begin);
+    low = sl_max(low, sl_max(view->begin, view->from));
     high = sl_min(high, view->end);
     if (low > high || high - low < match->length)
         return UINT64_MAX;
@@ -89,6 +89,7 @@ static inline bool ids_search(struct ids_work *work, const struct ids_view *view
                               uint64_t low, uint64_t *begin, uint64_t *end, bool *undecided) {
     bool cut = base < view->begin;   /* bytes before the view are unknown: neither ^ nor \A nor \G hold at its beginning */
     base = sl_max(base, view->begin);
+    low = sl_max(low, view->from);
     if (match->anchored && (cut || low > base))
         return false;
     low = sl_max(low, base);

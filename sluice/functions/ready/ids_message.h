@@ -89,12 +89,22 @@ static size_t ids_path(uint8_t *at, size_t length) {
     return to;
 }
 
+/* The bytes of the scheme http or https at the beginning of a target, with "://" (schemes have no case: RFC 3986, 3.1); 0: there
+ * is none. */
+static size_t ids_scheme(const uint8_t *at, size_t length) {
+    static const char https[] = "https";
+    size_t name = 0;
+    while (name < sizeof https - 1 && name < length && ids_small(at[name]) == (uint8_t)https[name])
+        name++;
+    return name >= 4 && length >= name + 3 && memcmp(at + name, "://", 3) == 0 ? name + 3 : 0;
+}
+
 /* Normalises a request target in place: without scheme and authority (RFC 9112, 3.2.2), with escapes decoded once (RFC 3986,
  * 2.1), and its path as above. Returns the new length. */
 static size_t ids_normalise(uint8_t *at, size_t length) {
-    size_t from = 0, to = 0, path = SIZE_MAX;
-    if (length >= 8 && (memcmp(at, "http://", 7) == 0 || memcmp(at, "https://", 8) == 0))
-        for (from = 7 + (at[4] == 's'); from < length && at[from] != '/' && at[from] != '?';)
+    size_t from = ids_scheme(at, length), to = 0, path = SIZE_MAX;
+    if (from)
+        while (from < length && at[from] != '/' && at[from] != '?')
             from++;
     for (; from < length; from++) {
         uint8_t c = at[from];

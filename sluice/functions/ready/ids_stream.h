@@ -18,12 +18,26 @@ struct ids_scan {
     uint64_t base;            /* the place of the scan's byte 0 in the stream */
 };
 
+/* Where there is no room, a part takes the place of the one that waits for longest, and is evaluated first: who fills the list,
+ * and the bound on the work, before an attack does not hide that. */
+static void ids_replace_hot(struct ids_side *side, struct ids_hot hot) {
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < side->hot_count; i++)
+        if (side->hot[i].at < side->hot[oldest].at)
+            oldest = i;
+    if (!side->hot_count)
+        return;
+    memmove(side->hot + 1, side->hot, oldest * sizeof *side->hot);
+    side->hot[0] = hot;
+}
+
 static void ids_add_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, uint32_t number, uint64_t at) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_part *part = &ids->table.parts[number];
     for (uint32_t i = 0; i < side->hot_count; i++)
         if (side->hot[i].part == number) {
             side->hot[i].at = at;
+            side->hot[i].count++;
             return;
         }
     if (!ids_is_about(&ids->table, &ids->table.rules[part->rule], seen) ||
@@ -32,10 +46,11 @@ static void ids_add_hot(struct sl_box *box, struct ids_side *side, const struct 
     void *list = side->hot;
     if (side->hot_count == side->hot_room && !ids_grow(box, &list, &side->hot_room, IDS_HOT_MOST, sizeof *side->hot)) {
         SLUICE_COUNTER_OF(box, ids_many_rules)++;
+        ids_replace_hot(side, (struct ids_hot){at, number, 1});
         return;
     }
     side->hot = list;
-    side->hot[side->hot_count++] = (struct ids_hot){at, number};
+    side->hot[side->hot_count++] = (struct ids_hot){at, number, 1};
 }
 
 /* Does a content that ends there lie where it must? */
@@ -59,7 +74,7 @@ static int ids_on_stream_pattern(unsigned id, unsigned long long from, unsigned 
 }
 
 static struct ids_view ids_stream_view(const struct ids_side *side, bool last) {
-    return (struct ids_view){side->window, side->begin, side->end, last};
+    return (struct ids_view){side->window, side->begin, side->end, last, 0};
 }
 
 /* A part whose pattern was found at its place, and is all of it: only the flow decides. */
@@ -75,6 +90,25 @@ static inline bool ids_alone_holds(struct ids *ids, const struct ids_part *part,
     return holds;
 }
 
+/* Evaluates a part that waits; does it hold? One that counts its matches holds after the last one, and is then evaluated again.
+ * Writes whether bits of the flow changed. */
+static bool ids_hot_holds(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, const struct ids_part *part,
+                          struct ids_hot hot, struct ids_view *views, bool *again) {
+    struct ids *ids = SLUICE_WORKER_OF(box);
+    bool repeats = ids_repeats(&ids->table.rules[part->rule]), held = false;
+    for (uint32_t i = 0; !i || (repeats && (!part->alone || i < hot.count)); i++) {
+        uint64_t from = views[IDS_PAYLOAD].from = repeats ? ids_held_after(side, part->rule) : 0;
+        if (!ids_open_to(seen) || !(part->alone ? ids_alone_holds(ids, part, seen, hot.at) : ids_evaluate(box, part, seen, views)))
+            break;
+        held = true;
+        *again |= ids_part_found(box, side, seen, part);
+        if (ids_held_bits(side, part->rule) & IDS_ALERTED || (!part->alone && ids_held_after(side, part->rule) <= from))
+            return true;
+    }
+    /* One of which bytes after its last match may still hold goes on waiting. */
+    return held && (!repeats || part->alone || hot.at <= ids_held_after(side, part->rule));
+}
+
 /* Evaluates the parts that wait. `ended`: the block or the stream has ended. Rules that pass are first. Bits that one rule
  * sets may let another one match, whichever is first in the list: it is repeated until no bit changes. */
 static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const struct ids_seen *seen, bool ended, bool last) {
@@ -87,10 +121,8 @@ static void ids_evaluate_hot(struct sl_box *box, struct ids_side *side, const st
             struct ids_hot hot = side->hot[i];
             const struct ids_part *part = &ids->table.parts[hot.part];
             bool turn = !passing || ids->table.rules[part->rule].action == IDS_PASS;
-            if (turn && ids_open_to(seen) && (!part->whole || ended) &&
-                (part->alone ? ids_alone_holds(ids, part, seen, hot.at) : ids_evaluate(box, part, seen, views)))
-                again |= ids_part_found(box, side, seen, part);
-            else
+            if (!turn || !ids_open_to(seen) || (part->whole && !ended) ||
+                !ids_hot_holds(box, side, seen, part, hot, views, &again))
                 side->hot[left++] = hot;
         }
         side->hot_count = left;
@@ -106,13 +138,14 @@ static void ids_evaluate_always(struct sl_box *box, struct ids_side *side, const
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_group *group = &ids->table.groups[side->group];
     struct ids_view views[IDS_BUFFERS] = {ids_stream_view(side, last)};
+    bool changed = false;
     for (int passing = ids->table.passes; passing >= 0; passing--)
         for (uint32_t i = 0; i < group->always_count && ids_open_to(seen); i++) {
             const struct ids_part *part = &ids->table.parts[group->always[i]];
             if ((!passing || ids->table.rules[part->rule].action == IDS_PASS) &&
                 !(ids_held_bits(side, part->rule) & (IDS_ALERTED | part->bit)) &&
-                ids_is_about(&ids->table, &ids->table.rules[part->rule], seen) && ids_evaluate(box, part, seen, views))
-                ids_part_found(box, side, seen, part);
+                ids_is_about(&ids->table, &ids->table.rules[part->rule], seen))
+                ids_hot_holds(box, side, seen, part, (struct ids_hot){side->end, group->always[i], 1}, views, &changed);
         }
 }
 

@@ -5,7 +5,7 @@
 #include "ids_stream.h"
 
 static void ids_set_view(struct ids_view *view, const void *at, size_t length) {
-    *view = (struct ids_view){length ? at : (const void *)"", 0, length, true};
+    *view = (struct ids_view){length ? at : (const void *)"", 0, length, true, 0};
 }
 
 /* Begins a collection of parts that may hold. */

@@ -13,8 +13,8 @@ from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.events import PythonFunction, Seen
 from sluice.ir.hook import Hook
 from sluice.stacks.find import find_stack
-from tests.functions.detect.boxes import needs_ids, rule, run
-from tests.support.corpus import captures
+from tests.functions.detect.boxes import needs_ids, numbered, rule, run
+from tests.support.corpus import captures, corpus
 
 pytestmark = [pytest.mark.corpus, needs_ids]
 
@@ -31,6 +31,34 @@ PATTERNS = {
     10: (r'pcre:"/[^ -~]{3}[a-z]{8}/";', rb"[^ -~]{3}[a-z]{8}"),
 }
 RULES = "".join(rule(options.replace("\\\\", "\\"), sid=sid) for sid, (options, _) in PATTERNS.items())
+SURICATA: dict[str, dict[str, int]] = {
+    "bug-3286-01-no-evasion-without_evasion": {'content:"THIS_IS_A_TEST"; nocase;': 1},
+    "bug-3286-02-linux-evasion-with_evasion_linux": {'content:"THIS_IS_A_TEST"; nocase;': 1},
+    "bug-6244-tcp-rst-with-data-tcp-rst-with-data": {
+        'flow:no_stream; flags:R,A; content:"Access Denied"; depth:13; isdataat:!13;': 1,
+        'flow:only_stream; content:"Access Denied";': 0,
+        'content:"Please Let Me In!";': 1,
+    },
+    "tcp-fastopen-07-tcp_fastopen_segmentation": {
+        'content:"d2";': 1,
+        'content:"d3";': 1,
+        'flow:no_stream; content:"d2";': 1,
+        'flow:no_stream; content:"d3";': 1,
+        'flow:only_stream; content:"d2";': 1,
+        'flow:only_stream; content:"d3";': 1,
+        'flow:only_stream; content:"d2d3";': 1,
+        'content:"d2d3";': 1,
+        'http.uri; content:"d2d3";': 1,
+        'content:"GET";': 2,
+        'flags:S; content:"GET";': 2,
+        'http.method; content:"GET";': 2,
+        'http.user_agent; content:"czx";': 1,
+        'http.header; content:"Keep-Alive";': 1,
+        'http.host; content:"10.0.0.61";': 1,
+    },
+}
+"""Of captures of Suricata's test suite (suricata-verify): rules, and how often Suricata alerts by that suite."""
+
 BLOCK = 1 << 20
 """So large that a whole stream lies in a window: then the plain search of all of it is the truth."""
 
@@ -68,6 +96,16 @@ def expected(pieces: list[bytearray]) -> set[int]:
         if any(re.search(text, bytes(piece), re.DOTALL) for piece in (pieces[:1] if anchored else pieces)):
             found.add(sid)
     return found
+
+
+@pytest.mark.parametrize("name", SURICATA)
+def test_suricata_expects_the_same_alerts(name: str) -> None:
+    capture = corpus() / f"OISF_suricata-verify__{name}.pcap"
+    if not capture.is_file():
+        pytest.skip(f"the corpus here has no {capture.name}")
+    asked = SURICATA[name]
+    found = run(lambda box: box.run(capture), numbered(*asked)).counts
+    assert {options: found[sid] for sid, options in enumerate(asked, 1)} == asked
 
 
 def chosen() -> list[Path]:

@@ -96,6 +96,79 @@ def test_the_number_of_flows_is_bounded() -> None:
     assert len(rows) == 4 and reports["dpi_left_out"] == 6
 
 
+SAW = """
+#include "sluice.h"
+SLUICE_COUNTER(seen, "flows")
+SLUICE_COUNTER(risks, "bits of all")
+SLUICE_COUNTER(named, "with this application, category and hostname")
+SLUICE_ON(chain, dpi_application) {
+    SLUICE_COUNTER_OF(event->box, seen)++;
+    SLUICE_COUNTER_OF(event->box, risks) |= data->risks;
+    SLUICE_COUNTER_OF(event->box, named) += data->protocol == 7 && data->category.length == 3 && !data->guessed &&
+        data->hostname.length == 15 && memcmp(data->hostname.at, "www.example.com", 15) == 0 &&
+        data->risk_names.length > 0 && event->instance != NULL;
+}
+"""
+
+
+def mixed() -> list[bytes]:
+    """A connection that is recognised by its bytes, one by its port alone at its end, and datagrams of neither."""
+    frames = connection([(">", REQUEST), ("<", RESPONSE)], port=4444)
+    frames += connection([(">", b"\1\2\3")], client_port=41000, port=22)
+    return frames + [datagram(bytes(range(1, 40)), 40001, 40002)] * 3
+
+
+def joined(
+    names: list[str], frames: list[bytes], folder: Path
+) -> tuple[dict[str, list[dict[str, Any]]], dict[str, int]]:
+    """The rows of functions that write some, by name, and the reports."""
+    wanted = find_functions(names)
+    written = [name for name in names if "." not in name]
+    options = [f"out={folder}/{name}" if name in written else "" for name in names]
+    with Box(
+        compile_stack(find_stack("tcp_ip"), tuple(wanted.c)), Settings(seed=1, timeouts=False), [], options
+    ) as box:
+        for number, data in enumerate(frames):
+            box.packet(data, START + number * 10**6, 1, len(data))
+        box.finish()
+        check_conservation(box.stack.program, box.counters())
+        reports = box.reports()
+    rows = {name: [json.loads(line) for line in (folder / name).read_text().splitlines()] for name in written}
+    return rows, reports
+
+
+COLUMNS = ("application", "category", "guessed", "hostname", "risks")
+
+
+def test_columns_of_the_flow_log(tmp_path: Path) -> None:
+    """In the order of flows, those of the rows of dpi; without dpi there are none."""
+    rows, reports = joined(["dpi", "flowlog"], mixed(), tmp_path)
+    ours = {(row["src"], row["sport"]): row for row in rows["dpi"]}
+    assert len(rows["flowlog"]) == len(ours) == 3
+    for row in rows["flowlog"]:
+        own = ours[row["src"], row["sport"]]
+        assert {name: row[name] for name in COLUMNS} == {name: own[name] for name in COLUMNS}
+    assert [row["application"] for row in rows["flowlog"]] == ["HTTP", "SSH", None]
+    assert rows["flowlog"][0]["risks"] == ["Known Protocol on Non Standard Port"]
+    assert not any("before flowlog" in name for name in reports)
+    alone, _ = joined(["flowlog"], mixed(), tmp_path)
+    assert not any(set(COLUMNS) & row.keys() for row in alone["flowlog"])
+
+
+def test_columns_where_dpi_is_after_the_flow_log(tmp_path: Path) -> None:
+    """What is decided at the end of a flow is after its row: it is counted."""
+    rows, reports = joined(["flowlog", "dpi"], mixed(), tmp_path)
+    assert [row.get("application") for row in rows["flowlog"]] == ["HTTP", None, None]
+    (left_out,) = [value for name, value in reports.items() if "before flowlog" in name]
+    assert left_out == sum("application" not in row for row in rows["flowlog"]) == 2
+
+
+def test_the_event_for_other_functions(tmp_path: Path) -> None:
+    (tmp_path / "saw.c").write_text(SAW)
+    _, reports = joined(["dpi", str(tmp_path / "saw.c")], mixed(), tmp_path)
+    assert (reports["seen"], reports["named"]) == (3, 1) and reports["risks"]
+
+
 LINE = re.compile(r"^\t\d+\t(\S+) (\S+) (?:<->|->) (\S+) \[.*?proto: [\d.]+/([^\]]+)\]")
 NUMBERS = {6: "TCP", 17: "UDP", 1: "ICMP", 58: "ICMPV6"}
 CAPTURES = (

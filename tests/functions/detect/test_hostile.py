@@ -152,6 +152,9 @@ def test_a_side_remembers_a_bounded_number_of_rules() -> None:
     said = b" ".join(b"word%04d" % number for number in range(400))
     found = packets(connection([(">", said)]), rules)
     assert found.rows == [] and found.reports["ids_many_rules"] > 0
+    attack = rule('content:"exploit"; content:"shell"; distance:0;', sid=999)
+    found = packets(connection([(">", said), (">", b"exploit"), (">", b"a shell")]), rules + attack)
+    assert found.sids == [999]
 
 
 def test_a_long_body_is_inspected_as_far_as_the_bound() -> None:

@@ -57,6 +57,7 @@ def test_ip_proto() -> None:
         ("!tcp", [1, 2]), ("<rdp", [2]),
     ):  # fmt: skip
         assert [row["pcap_cnt"] for row in packets(frames, rule(f"ip_proto:{value};", ANY_IP)).rows] == matching
+    assert packets(frames, rule("ip_proto:!99; ip_proto:!6;", ANY_IP)).sids == [1]
     with pytest.raises(RuleError, match="there is no protocol 'udpx'"):
         packets(frames, rule("ip_proto:udpx;", ANY_IP))
 

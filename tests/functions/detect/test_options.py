@@ -52,7 +52,13 @@ pytestmark = needs_ids
         ('content:"ab"; content:"cd"; fast_pattern;', b"abcd", True),
         ('content:"abcdef"; fast_pattern:2,3; content:"x";', b"xabcdef", True),
         ('content:"abcdef"; fast_pattern:2,3; content:"x";', b"xabcdeg", False),
+        # only: it may be anywhere, and what is relative does not follow it
         ('content:"ab"; fast_pattern:only; content:"cd";', b"cdab", True),
+        ('content:"ab"; fast_pattern:only; content:"cd";', b"cdac", False),
+        ('content:"List"; fast_pattern:only; pcre:"/lIST x/i";', b"liST X", True),
+        ('content:"ab"; content:"xyz"; fast_pattern:only; content:"cd"; within:2;', b"abcdxyz", True),
+        ('content:"ab"; content:"xyz"; fast_pattern:only; content:"cd"; within:2;', b"abxyzcd", False),
+        ('content:"xyz"; fast_pattern:only; content:"cd"; within:2;', b"cdxyz", True),
         ('pcre:"/e.il/";', b"evil", True),
         ('pcre:"/E.IL/";', b"evil", False),
         ('pcre:"/E.IL/i";', b"evil", True),
@@ -160,6 +166,8 @@ def test_the_protocol_http_is_http_alone() -> None:
         ("tcp any any -> any [70:90,!80]", {}, False),
         ("tcp any any -> any !80", {}, False),
         ("tcp any any -> any $HTTP_PORTS", {}, True),
+        ("tcp $(HOME_NET) any -> any $(WEB:-80)", {"HOME_NET": "10.0.0.0/8"}, True),
+        ("tcp any any -> any $(WEB:-80)", {"WEB": "81"}, False),
         ("ip any any -> any any", {}, True),
         ("udp any any -> any any", {}, False),
     ],
@@ -345,6 +353,38 @@ def test_threshold(threshold: str, alerts: int) -> None:
     """Ten packets, one a second."""
     rules = rule(f'content:"x"; {threshold}', "udp any any -> any any")
     assert len(packets([datagram(b"x")] * 10, rules, step=1).rows) == alerts
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        'content:"530 ";',
+        'content:"530"; content:"denied"; within:20;',
+        'content:"530"; fast_pattern; pcre:"/^530 \\w+ denied\\r\\n/mR";'.replace("mR", "m"),
+        'pcre:"/^530 \\w+ denied\\r\\n/m";',
+        'content:"530 "; content:!"530 ok"; within:6;',
+    ],
+)
+@pytest.mark.parametrize("cut", [1, 7, 1460])
+def test_matches_of_one_stream_are_counted(options: str, cut: int) -> None:
+    """As where one connection guesses passwords: what matches once is counted once, however the stream is cut."""
+    said = b"220 hi\r\n" + b"530 login denied\r\n" * 6
+    for times, alerts in (
+        ("detection_filter:track by_src, count 4, seconds 60;", 2),
+        ("threshold:type threshold, track by_src, count 3, seconds 60;", 2),
+        ("threshold:type both, track by_dst, count 6, seconds 60;", 1),
+        ("threshold:type both, track by_dst, count 7, seconds 60;", 0),
+        ("threshold:type limit, track by_dst, count 5, seconds 60;", 5),
+        ("", 1),
+    ):
+        frames = connection([("<", said)], cut)
+        assert len(packets(frames, rule(f"{options} {times}")).rows) == alerts, times
+    far = b"".join(b"530 login denied\r\n" + b"." * 9000 + b"\r\n" for _ in range(3))
+    if cut == 1460:
+        frames = connection([("<", far)], cut)
+        assert (
+            len(packets(frames, rule(f"{options} threshold:type limit, track by_src, count 9, seconds 60;")).rows) == 3
+        )
 
 
 def test_a_row_has_what_the_rule_says() -> None:

@@ -89,6 +89,8 @@ def test_classes_of_a_file() -> None:
         (f'{HEAD} (content:"a"; offset:1; within:2; sid:1;)', "option 'within': the content has offset or depth"),
         (f'{HEAD} (content:"a"; http_uri; http_method; sid:1;)', "option 'http_method'"),
         (f'{HEAD} (content:!"a"; fast_pattern; sid:1;)', "option 'fast_pattern': the content is negated"),
+        (f'{HEAD} (content:"a"; depth:5; fast_pattern:only; sid:1;)', "option 'fast_pattern': 'only' is for a content"),
+        ("alert tcp $(NET:?say_it) any -> any any (sid:1;)", "source address: $NET is not set: say_it"),
         (f'{HEAD} (content:"a"; http_uri; content:"b"; http_stat_code; sid:1;)', "it searches requests and responses"),
         (f'{HEAD} (pcre:"x"; sid:1;)', "option 'pcre': its expression is not between slashes"),
         (f'{HEAD} (pcre:"/x/q"; sid:1;)', "option 'pcre': there is no flag 'q'"),

@@ -102,3 +102,15 @@ def test_a_function_that_reads_no_packets_can_be_excluded(subject: Analyses, pro
 def test_a_wrong_number_of_steps_is_refused(steps: str, sluice: Command, running: Path) -> None:
     done = sluice("analyze", "report", f"--slice-steps={steps}", running)
     assert done.status == 2 and "--slice-steps" in done.err and "a number of steps" in done.err
+
+
+def test_the_reason_of_an_assumption_is_in_the_report(sluice: Command, tmp_path: Path) -> None:
+    source = tmp_path / "own.c"
+    source.write_text(
+        "#include <unistd.h>\nint state; void unknown(int *);\n"
+        "int main(void) { char b[9]; unknown(&state); while (read(0, b, 9) > 0) state++; return 0; }\n"
+    )
+    module = to_bitcode(source, tmp_path / "own.bc")
+    done = sluice("analyze", "report", "--assume", "unknown=it only prints", "--assume", "mistyped", module)
+    assert "assumed to be harmless (--assume): unknown (it only prints)" in done.out
+    assert "mistyped (has no effect: no function without a description has this name)" in done.out

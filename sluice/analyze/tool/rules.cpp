@@ -67,6 +67,20 @@ void Constraints::apply(NodeId at, SetId fresh) {
   }
 }
 
+// The results of one operation on a cell.
+static void operate(Memory &memory, NodeId from, const PointerOp &operation, std::vector<NodeId> &results) {
+  if (memory.object(memory.object_of(from)).kind == ObjectKind::Function) return;
+  switch (operation.kind) {
+    case PointerOp::Shift: memory.shift(from, operation.amount, results); break;
+    case PointerOp::Step: memory.step(from, operation.stride, operation.amount, results); break;
+    case PointerOp::Walk: memory.walk(from, operation.stride, results); break;
+    case PointerOp::Index:
+      memory.index(from, operation.stride, static_cast<uint64_t>(operation.amount), results);
+      break;
+    case PointerOp::Anywhere: memory.anywhere(from, results); break;
+  }
+}
+
 NodeId Constraints::loaded_from(SetId set, const std::vector<NodeId> &targets) {
   const auto known = loaded_.find(set);
   if (known != loaded_.end()) return known->second;
@@ -90,8 +104,13 @@ SetId Constraints::derived(SetId set, const std::vector<NodeId> &targets, uint32
   const auto known = derived_.find({set, operations});
   if (known != derived_.end()) return known->second;
   std::vector<NodeId> results;
+  const std::vector<PointerOp> &steps = *operations_[operations];
   for (NodeId cell : targets) {
-    const std::vector<NodeId> some = derived(cell, *operations_[operations]);
+    if (steps.size() == 1) {
+      operate(memory_, cell, steps.front(), results);
+      continue;
+    }
+    const std::vector<NodeId> some = derived(cell, steps);
     results.insert(results.end(), some.begin(), some.end());
   }
   const SetId found = sets_.of(results);
@@ -103,18 +122,7 @@ std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerO
   std::vector<NodeId> current{cell};
   for (const PointerOp &operation : operations) {
     std::vector<NodeId> next;
-    for (NodeId from : current) {
-      if (memory_.object(memory_.object_of(from)).kind == ObjectKind::Function) continue;
-      switch (operation.kind) {
-        case PointerOp::Shift: memory_.shift(from, operation.amount, next); break;
-        case PointerOp::Step: memory_.step(from, operation.stride, operation.amount, next); break;
-        case PointerOp::Walk: memory_.walk(from, operation.stride, next); break;
-        case PointerOp::Index:
-          memory_.index(from, operation.stride, static_cast<uint64_t>(operation.amount), next);
-          break;
-        case PointerOp::Anywhere: memory_.anywhere(from, next); break;
-      }
-    }
+    for (NodeId from : current) operate(memory_, from, operation, next);
     current = std::move(next);
   }
   return current;
@@ -125,9 +133,10 @@ void Constraints::add_link(ObjectId from, const Link &link) {
   if (known >= link.bytes) return;
   known = link.bytes;
   links_[from].push_back(link);
-  const std::map<uint64_t, NodeId> cells = memory_.cells(from);
-  for (const auto &[offset, cell] : cells)
-    if (nodes_[find(cell)].targets != SetPool::kEmpty) apply_link(from, link, cell);
+  std::vector<NodeId> pointers;  // a link may make and merge cells
+  for (const auto &[offset, cell] : memory_.cells(from))
+    if (nodes_[find(cell)].targets != SetPool::kEmpty) pointers.push_back(cell);
+  for (const NodeId cell : pointers) apply_link(from, link, cell);
 }
 
 // Copies one cell of a moved object. If the cell represents many elements of an array (or for the whole of a collapsed

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.service.grammar.annotated import annotated_unit
-from sluice.service.grammar.expand import expand
+from sluice.service.grammar.expand import expand, parts_of
 from sluice.service.grammar.plan import Plan, plan
 from sluice.service.grammar.ready import find_grammars
 from sluice.service.grammar.tree import Grammar
@@ -153,6 +153,7 @@ def _load(
             known.setdefault(grammar.name, grammar)
     declared = dict(known)
     used = {record.name for each in service.checked.processes.values() for record in _records(each)}
+    own = {each.name for each in program.grammars}.difference(*map(parts_of, program.grammars))
     for grammar in program.grammars:
         if grammar.parameters:
             del known[grammar.name]  # it is a part of others only
@@ -172,6 +173,8 @@ def _load(
             found = plan(grammar)
             _match(record, found, program, grammar)
             service.units[name] = found
+        elif name in own:
+            plan(grammar)  # for its mistakes
     for signature in service.checked.processes.values():
         if len(signature.channels) > PORTS:
             raise ServiceError(

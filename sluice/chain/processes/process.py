@@ -8,11 +8,32 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.chain.processes.clone import Clone
 from sluice.chain.processes.program import Part
 
 RESULT_MOST = 16 << 20
 """Bytes of the result of a function."""
+
+
+@dataclass
+class Clone:
+    """A process that is prepared, and waits. go: the event that it waits for."""
+
+    pid: int
+    pidfd: int
+    result: int
+    go: int
+
+    def begin(self, token: str) -> None:
+        """It continues, and is known to the store by this."""
+        os.write(self.go, token.encode())
+        os.close(self.go)
+
+    def end(self) -> None:
+        """It is not needed."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        for file in (self.go, self.pidfd, self.result):
+            os.close(file)
 
 
 @dataclass

@@ -196,7 +196,7 @@ SLUICE_ON(tcp, packet) {
 SLUICE_OPEN {
     struct accounting *accounting = SLUICE_WORKER_OF(box);
     uint32_t most = (uint32_t)sl_min(sl_max(SLUICE_PARAMETER_OF(box, subscribers), 1), SL_TABLE_MOST);
-    if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, box->seed))
+    if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, sl_seed(box)))
         return -1;
     accounting->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     if (!accounting->out) {

@@ -74,9 +74,9 @@ __attribute__((unused)) static inline void flow_extras_stored(struct sl_stored *
 }
 
 SL_COLD bool flow_extras_open(struct flow_extras_worker *worker, const struct sl_box *box) {
-    for (uint32_t i = 0; i < box->layer_count && i < FLOW_LAYERS; i++)
+    for (uint32_t i = 0; i < sl_layer_count(box) && i < FLOW_LAYERS; i++)
         for (unsigned k = 0; k < sizeof flow_kinds / sizeof *flow_kinds; k++)
-            if (strcmp(box->layers[i].prototype, flow_kinds[k].prototype) == 0)
+            if (strcmp(sl_layer_at(box, i)->prototype, flow_kinds[k].prototype) == 0)
                 worker->kind[i] = (uint8_t)flow_kinds[k].kind;
     return log_hashes_open(&worker->hashes);
 }

@@ -7,7 +7,7 @@ bits of a bitfield are variables. A list of integers is a byte string; one of un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sluice.service.grammar.tree import Attribute, Case, Grammar, Item, Switch, Value, Variable, WireField, WireType
@@ -16,6 +16,7 @@ from sluice.service.lang.errors import Place, ServiceError, suggest
 Declared = Mapping[str, Grammar | WireType]
 """The types of a grammar by their names."""
 
+SIMPLE = ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "bytes", "string")
 MOST_ITEMS = 4096
 """Fields of a unit with those of the units in it."""
 
@@ -85,6 +86,24 @@ def _ordered(item: WireField, scope: _Scope) -> WireField:
         return item
     order = Attribute(item.place, "byteorder", Value(item.place, "text", scope.order))
     return replace(item, attributes=[*item.attributes, order])
+
+
+def parts_of(unit: Grammar) -> set[str]:
+    """Names of the types that a unit has as parts."""
+    return {name for item in unit.items for name in _types_of(item)}
+
+
+def _types_of(item: Item) -> Iterator[str]:
+    if isinstance(item, Switch):
+        for case in item.cases:
+            for each in case.items:
+                yield from _types_of(each)
+    else:
+        type: WireType | None = item.type
+        while type is not None:
+            if type.kind == "unit":
+                yield type.name
+            type = type.element
 
 
 class _Expansion:
@@ -231,7 +250,7 @@ class _Expansion:
         if not isinstance(found, Grammar):
             raise ServiceError(
                 type.place, f"there is no type '{type.name}'",
-                suggest(type.name, self.declared, "write an integer, bytes, string, or a unit's name."),
+                suggest(type.name, {*self.declared, *SIMPLE}),
             )  # fmt: skip
         return found
 

@@ -77,6 +77,7 @@ def test_instances_on_another_host(packets: list[bytes], ideal: Ran, tmp_path: P
     found = ran(packets, tmp_path, store, {3: move("nat", 1), 6: move("nat", 0)})
     assert found.left == ideal.left and found.state == ideal.state and found.failure is None
     assert len(found.left) > 300
+    assert found.reports["nat.tunnel_sent"] > 10 and found.reports["portscan#1.tunnel_received"] > 10
 
 
 def test_processes_of_another_host_are_killed(

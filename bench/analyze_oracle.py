@@ -82,7 +82,8 @@ def run(
     reader: standby.Rehearsal, module: Path, folder: Path, capture: Path, without: frozenset[str] = frozenset()
 ) -> Check:
     program = folder / f"{reader.subject.program}.oracle"
-    build(str(module), program, reader.libraries, without)
+    known = reader.subject
+    build(str(module), program, reader.libraries, without, not_receive=known.not_receive, assume=known.assume)
     words, _ = standby.command(reader, program, capture, folder)
     return check(program, words[1:], 3600)
 

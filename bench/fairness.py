@@ -4,7 +4,8 @@
 
 Half of the tasks have items of 1 KB, half of 16 KB; a task computes an addition for each byte of an item, and all
 have the same number of items. These are in the kernel's buffers before the service may run, on one core. Figures are
-the seconds until the last light and the last heavy task have ended: `cooperative` is the service's own scheduler,
+the seconds until the last light and the last heavy task have ended, and the CPU time of the service, which other
+programs of the machine do not change as much: `cooperative` is the service's own scheduler,
 with a time slice of 50 microseconds; `round robin` gives each task a turn of one item; `to completion` a turn without
 an end. Under the first, light tasks end first, and the time until all have ended is that of the others. Policies take
 turns within a round.
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from bench.isolate_plot import picture  # noqa: E402  after the path
+from bench.services import cpu_seconds  # noqa: E402
 from sluice.service.bounds import Limits  # noqa: E402
 from sluice.service.build import build_program  # noqa: E402
 from sluice.service.load import load_source  # noqa: E402
@@ -82,8 +84,8 @@ def load(clients: list[tuple[socket.socket, int]], items: int) -> dict[socket.so
     return left
 
 
-def run(command: list[str], tasks: int, items: int, core: int) -> tuple[float, float]:
-    """Seconds until the last light and the last heavy task have ended."""
+def run(command: list[str], tasks: int, items: int, core: int) -> tuple[float, float, float]:
+    """Seconds until the last light and the last heavy task have ended, and CPU seconds of the service."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, {core})
     )
@@ -103,7 +105,7 @@ def run(command: list[str], tasks: int, items: int, core: int) -> tuple[float, f
             for client, size in clients:
                 events = selectors.EVENT_READ | (selectors.EVENT_WRITE if client in left else 0)
                 selector.register(client, events, size)
-            begin, ended = time.monotonic(), {LIGHT: 0.0, HEAVY: 0.0}
+            begin, ended, before = time.monotonic(), {LIGHT: 0.0, HEAVY: 0.0}, cpu_seconds(process.pid)
             process.send_signal(signal.SIGCONT)
             while selector.get_map():
                 ready = selector.select(PATIENCE)
@@ -121,6 +123,7 @@ def run(command: list[str], tasks: int, items: int, core: int) -> tuple[float, f
                     elif not client.recv(1 << 16):
                         selector.unregister(client)
                         ended[key.data] = time.monotonic() - begin
+            used = cpu_seconds(process.pid) - before
         finally:
             process.send_signal(signal.SIGCONT)
             process.terminate()
@@ -128,7 +131,7 @@ def run(command: list[str], tasks: int, items: int, core: int) -> tuple[float, f
     wrong = {name: value for name, value in json.loads(out)[0].items() if name.startswith("faults") and value}
     if wrong:
         raise SystemExit(f"bench: {wrong}")
-    return ended[LIGHT], ended[HEAVY]
+    return ended[LIGHT], ended[HEAVY], used
 
 
 def main() -> int:
@@ -143,15 +146,17 @@ def main() -> int:
     os.sched_setaffinity(0, {cores[-1]})
     command = build(Limits(buffer_size=1 << 15))
     found: dict[str, dict[str, list[float]]] = {name: {"light": [], "heavy": []} for name in POLICIES}
+    used: dict[str, list[float]] = {name: [] for name in POLICIES}
     for number in range(options.rounds):
         for name, more in POLICIES.items():
             print(f"round {number + 1}: {name}", file=sys.stderr, flush=True)
-            light, heavy = run([command[0], *more, *strip(command[1:])], options.tasks, options.items, cores[0])
+            light, heavy, cpu = run([command[0], *more, *strip(command[1:])], options.tasks, options.items, cores[0])
             found[name]["light"].append(light)
             found[name]["heavy"].append(heavy)
-    print(f"{'scheduler':<15}{'light':>10}{'heavy':>10}   seconds until the last task has ended, medians")
+            used[name].append(cpu)
+    print(f"{'scheduler':<15}{'light':>10}{'heavy':>10}{'CPU':>10}   seconds until the last task has ended, medians")
     for name, kinds in found.items():
-        print(f"{name:<15}{median(kinds['light']):>10.3f}{median(kinds['heavy']):>10.3f}")
+        print(f"{name:<15}{median(kinds['light']):>10.3f}{median(kinds['heavy']):>10.3f}{median(used[name]):>10.3f}")
     if options.picture:
         title = f"{options.tasks} tasks with {options.items} items of 1 KB or 16 KB: seconds until the last has ended"
         groups = [(name, list(kinds.items())) for name, kinds in found.items()]

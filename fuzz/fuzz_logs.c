@@ -3,15 +3,17 @@
  * out of order, again, and with holes. All memory must be back in the end, and every row be one JSON object in a line.
  * Run: scripts/fuzz.sh fuzz_logs
  *
- * An input is 2 bytes of settings (the server's port; how many exchanges are stored), then pieces: what (1 byte: bits 0-1
+ * An input is 2 bytes of settings (the server's port, and bit 5 whether there is a key log; how many exchanges are stored), then pieces: what (1 byte: bits 0-1
  * side and UDP, 2 out of order, 3 again, 4 a hole, 5 small segments, 6 ICMP instead of UDP), length (2, little endian), and the bytes. */
 #include "tcp_ip.c"
+#include "keys.h"
 #include "expect.h"
 
 #ifndef FUZZ_PORTS   /* fuzz_more_logs.c includes this file */
 #define FUZZ_PORTS {80, 443, 53, 3128}
 #define FUZZ_DATAGRAMS {53, 53, 53, 53}
 #define FUZZ_OPTIONS {"pipelined", "certificates", "queries"}
+#define FUZZ_KEYED {true, true, false}   /* which have a parameter keylog */
 #endif
 
 enum { MOST_PIECE = 1400, HEAD = 14 + 20 + 20 };
@@ -103,19 +105,33 @@ static void say(struct world *world, uint8_t what, const uint8_t *at, uint32_t l
     }
 }
 
+/* The path of a key log with the secrets of the first inputs. */
+static const char *key_log(void) {
+    static char path[32];
+    if (*path)
+        return path;
+    FILE *file = tmpfile();
+    EXPECT(file && fputs(fuzz_keys, file) >= 0 && fflush(file) == 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fileno(file));
+    return path;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *at, size_t size) {
     static const uint16_t ports[] = FUZZ_PORTS, datagrams[] = FUZZ_DATAGRAMS;
     static const char *const names[] = FUZZ_OPTIONS;
+    static const bool keyed[] = FUZZ_KEYED;
     enum { FUNCTIONS = sizeof names / sizeof *names };
     if (size < 2)
         return 0;
-    char texts[FUNCTIONS][64];
+    char texts[FUNCTIONS][128];
     const char *options_of[FUNCTIONS];
     for (unsigned i = 0; i < FUNCTIONS; i++) {
         if (names[i])
             snprintf(texts[i], sizeof texts[i], "out=/dev/null,%s=%u", names[i], 1u + at[1] % 8u);
         else
             snprintf(texts[i], sizeof texts[i], "out=/dev/null");
+        if (keyed[i] && at[0] & 32)
+            snprintf(texts[i] + strlen(texts[i]), 64, ",keylog=%s", key_log());
         options_of[i] = texts[i];
     }
     struct sl_options options = {.seed = 1, .memory = 1 << 20, .max_instances = 16, .function_options = options_of};

@@ -55,7 +55,13 @@ static void on_gap(void *user, unsigned side, uint64_t length, bool opened) {
 }
 static void on_shut(void *user, unsigned side, enum tls_shut why) { event(&((struct fuzzed *)user)->side[side], 's', why); }
 
-static const struct tls_connection_owner owner = {on_may_begin, on_begins, on_data, on_gap, on_shut};
+static void on_message(void *user, unsigned side, uint8_t type, const uint8_t *at, uint32_t length) {
+    struct events *events = &((struct fuzzed *)user)->side[side];
+    event(events, 'm', type);
+    mix(events, at, length);
+}
+
+static const struct tls_connection_owner owner = {on_may_begin, on_begins, on_data, on_gap, on_shut, on_message};
 
 /* --- libcrypto without encryption --- */
 

@@ -8,8 +8,10 @@ from pathlib import Path
 ROOT = Path(__file__).absolute().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from fuzz.make_logs import piece, write_program  # noqa: E402
+from fuzz.make_logs import piece, pieces, write_program, write_secured  # noqa: E402
 from tests.functions.logs.more_boxes import LOGS  # noqa: E402
+from tests.functions.logs.test_filelog_tls import MAIL, STARTTLS  # noqa: E402
+from tests.functions.logs.test_ftp_tls import AUTH, END, LOGIN, TRANSFER, protection  # noqa: E402
 from tests.functions.logs.test_more_logs import TALKS, dhcp, echo, ftp  # noqa: E402
 
 PORTS = (22, 25, 21, 80)
@@ -26,9 +28,10 @@ def main(folder: Path, corpus: Path) -> None:
     write_program(folder, list(LOGS))
     corpus.mkdir(parents=True, exist_ok=True)
     for name, (talk, port) in TALKS.items():
-        parts = [(who, data[at : at + 1400]) for who, data in talk for at in range(0, len(data), 1400)]
-        said = b"".join(piece(who == "<", data) for who, data in parts)
-        (corpus / f"seed-{name}").write_bytes(bytes([PORTS.index(port), 7]) + said)
+        (corpus / f"seed-{name}").write_bytes(bytes([PORTS.index(port), 7]) + pieces(talk))
+    session = [*LOGIN, *protection(b"P"), *TRANSFER, *END]
+    for name, said in write_secured(folder, {"starttls": (STARTTLS, MAIL), "auth": (AUTH, session)}).items():
+        (corpus / f"seed-{name}").write_bytes(bytes([32 + (1 if name.startswith("starttls") else 2), 7]) + pieces(said))
     control = [frame for frame in ftp(True) if frame[34:36] == b"\x9c\x40" or frame[36:38] == b"\x9c\x40"]
     said = b"".join(piece(frame[34:36] != b"\x9c\x40", payload(frame)) for frame in control if payload(frame))
     (corpus / "seed-ftp").write_bytes(bytes([2, 7]) + said)

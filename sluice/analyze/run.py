@@ -24,7 +24,8 @@ def analyze(
     models: YAML files that describe external functions, besides those of this folder
     not_receive: functions whose receive calls receive no packets
     slice_steps: most steps of a slice from output that matches calls and returns; beyond, it does not match them
-    assume: external functions that do nothing with pointers; or `externals` for all, `assembly`, `dlopen`
+    assume: external functions that do nothing with pointers; or `externals` for all, `assembly`, `dlopen`; a reason may
+        follow after `=`
     """
     arguments = tool_arguments(module, models, not_receive, assume)
     arguments += ["--field-insensitive"] * field_insensitive + ["--all-locals"] * all_locals

@@ -1,7 +1,8 @@
-"""sluice analyze build|report|check|instrument|serialise: find the state in a third-party middlebox in C.
+"""sluice analyze build|report|slice|check|instrument|serialise: find the state in a third-party middlebox in C.
 
   sluice analyze build -- make           records a build as one bitcode module for each program
   sluice analyze report PROGRAM.bc       says which variables are state, and why
+  sluice analyze slice PROGRAM.bc ...    prints the lines that depend on a line, or on which it depends
 
   sluice analyze check PROGRAM.bc -- ...   runs the program, and compares what changes with the report
 
@@ -27,10 +28,12 @@ from sluice.analyze.record.build import Recorded, record
 from sluice.analyze.report.page import page_of
 from sluice.analyze.report.text import text_of
 from sluice.analyze.run import analyze
+from sluice.cli.analyze_options import add_knowledge, add_slice_steps
+from sluice.cli.analyze_slice import add_slice
 from sluice.cli.analyze_state import add_actions
 from sluice.cli.common.errors import CommandError, UsageError
 from sluice.cli.common.files import check_output, write_text
-from sluice.cli.common.options import add_command, count_from_1
+from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
 
 _BUILD = """sluice analyze build -- COMMAND...: record a build as bitcode.
@@ -64,7 +67,7 @@ belong to variables whose byte is set.
 def add(commands: Any) -> None:
     """Add the command to the command line."""
     parser = add_command(commands, "analyze", __doc__, action)
-    actions = parser.add_subparsers(dest="what", metavar="build|report|check|instrument|serialise", required=True)
+    actions = parser.add_subparsers(dest="what", metavar="build|report|slice|check|instrument|serialise", required=True)
     recording = add_command(actions, "build", _BUILD, _build)
     recording.add_argument(
         "-o", metavar="FILE", dest="output", help="the module to write, if the build links one program"
@@ -77,33 +80,12 @@ def add(commands: Any) -> None:
     report.add_argument("--json", action="store_true", help="print all of it as JSON")
     report.add_argument("--page", metavar="FILE", help="write a page with the source to this file (HTML)")
     report.add_argument("--all", action="store_true", help="print long lists whole")
-    report.add_argument(
-        "--models", action="append", default=[], metavar="FILE", help="describes functions outside the program (YAML)"
-    )
-    report.add_argument(
-        "--not-receive",
-        action="append",
-        default=[],
-        metavar="FUNCTION",
-        help="a function of the program that reads, but no packets (a configuration, say)",
-    )
-    report.add_argument(
-        "--assume",
-        action="append",
-        default=[],
-        metavar="WHAT",
-        help="harmless: an unknown function by its name, or all (externals), assembly, dlopen",
-    )
+    add_knowledge(report)
     report.add_argument("--field-insensitive", action="store_true", help="do not tell the members of structures apart")
     report.add_argument(
         "--all-locals", action="store_true", help="every local variable of a function that receives in a loop persists"
     )
-    report.add_argument(
-        "--slice-steps",
-        type=count_from_1("steps"),
-        metavar="N",
-        help="most steps of a slice that matches calls and returns (default: 1,000,000)",
-    )
+    add_slice_steps(report, "1,000,000")
 
     check = add_command(actions, "check", _CHECK, _check)
     check.add_argument("module", metavar="PROGRAM.bc", help="a module, as `sluice analyze build` writes it")
@@ -120,7 +102,9 @@ def add(commands: Any) -> None:
     )
     check.add_argument("--bits", action="store_true", help="check what `instrument` inserts: what changed is marked")
     check.add_argument("--seconds", type=float, default=600, help="the longest that the program may run (600)")
+    add_knowledge(check)
     check.add_argument("of_program", nargs="*", metavar="ARGUMENT", help="of the program, after --")
+    add_slice(actions)
     add_actions(actions)
 
 
@@ -168,7 +152,8 @@ def _recorded_text(one: Recorded) -> str:
 def _check(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder, busy(f"checking {options.module}"):
         program = Path(folder) / "program"
-        (build_bits if options.bits else build)(options.module, program, options.link, options.without)
+        given = {"models": options.models, "not_receive": options.not_receive, "assume": options.assume}
+        (build_bits if options.bits else build)(options.module, program, options.link, options.without, **given)
         found = check(program, options.of_program, options.seconds)
     if options.json:
         print(json.dumps(dataclasses.asdict(found)))

@@ -10,6 +10,7 @@ from typing import Any
 
 from sluice.analyze.state.instrument import Instrumented, instrument, link
 from sluice.analyze.state.serialise import Code, serialise
+from sluice.cli.analyze_options import add_knowledge
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output, write_text
 from sluice.cli.common.options import add_command
@@ -53,19 +54,7 @@ def add_actions(actions: Any) -> None:
     writing.add_argument("-o", metavar="FILE.c", dest="output", required=True, help="the C to write")
     for parser in (instrumenting, writing):
         parser.add_argument("--json", action="store_true", help="print what was done as JSON")
-        parser.add_argument(
-            "--models",
-            action="append",
-            default=[],
-            metavar="FILE",
-            help="describes functions outside the program (YAML)",
-        )
-        parser.add_argument(
-            "--not-receive", action="append", default=[], metavar="FUNCTION", help="reads, but no packets"
-        )
-        parser.add_argument(
-            "--assume", action="append", default=[], metavar="WHAT", help="harmless: as for `sluice analyze report`"
-        )
+        add_knowledge(parser)
 
 
 def _instrument(options: argparse.Namespace) -> int:

@@ -195,8 +195,10 @@ def action(options: argparse.Namespace) -> int:
 def _look(options: argparse.Namespace) -> int:
     """Print the output of --check or --print-c for a program."""
     service = _load(options)
-    if options.check and not service.checked.processes:
-        _print(describe(service, None, None), options.json)
+    processes = service.checked.processes
+    if options.check and options.process is None and len(processes) != 1:
+        memory = f"choose a process: --process {' or '.join(sorted(processes))}" if processes else None
+        _print(describe(service, None, memory), options.json)
         return 0
     process = service.process(options.process)
     if options.check:

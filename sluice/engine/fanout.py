@@ -11,12 +11,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from sluice.codegen.bpf.fanout import Fanout
+from sluice.codegen.bpf.fanout import STATELESS, Fanout
 from sluice.engine.inputs import INTERFACE, MESSAGE_SIZE, XDP, InputError, Inputs, Source
 
 _INTERFACES_MOST = 64
 """SL_FANOUT_INTERFACES."""
 _MASK = (1 << 64) - 1
+_OF_INTERFACE = ("dropped_interface", "link_downs", "removals", "returns")
+"""Counters of an interface, which are those of each of its sources."""
 
 
 class _Group(ctypes.Structure):
@@ -68,7 +70,8 @@ def division(dispatch: str, fanout: Fanout | str, inputs: Inputs, isolated: bool
     cannot, or None if it can, unless the kernel refuses.
 
     dispatch: as the user wants it; fanout: of the stack. Where that is no program, the kernel divides packets by a hash
-    of its own only if the user wants it: workers then hand over packets of others, as with queues.
+    of its own only if the user wants it: workers then hand over packets of others, as with queues. In stacks without
+    instances, each processes those that it gets.
     """
     by = dispatch if dispatch != "auto" else "queues" if _all_by(XDP, inputs) else "kernel"
     if isolated:
@@ -77,7 +80,7 @@ def division(dispatch: str, fanout: Fanout | str, inputs: Inputs, isolated: bool
         return by, None if _all_by(XDP, inputs) else "queues are received from by AF_XDP, as in -i xdp:eth0"
     if not _all_by(INTERFACE, inputs):
         return by, "it divides packets of interfaces by AF_PACKET only"
-    return by, fanout if dispatch == "auto" and isinstance(fanout, str) else None
+    return by, fanout if dispatch == "auto" and isinstance(fanout, str) and fanout != STATELESS else None
 
 
 class WorkerSources(Source):
@@ -149,7 +152,7 @@ class WorkerSources(Source):
         """The counters of all; each of them has counted what is of the interface."""
         counted = [source.statistics() for source in self.each]
         found = {name: sum(one[name] for one in counted) for name in counted[0]}
-        return found | {name: max(one[name] for one in counted) for name in ("dropped_interface", "link_downs")}
+        return found | {name: max(one[name] for one in counted) for name in _OF_INTERFACE}
 
     def close(self) -> str | None:
         """Close all."""

@@ -62,7 +62,8 @@ class Inputs:
     on_fault, on_overload: what happens to packets that the box cannot process when they are forwarded, as a function
     failed, or as they come faster than it can process them: keys of POLICIES.
     dpdk: options of DPDK's environment abstraction layer in place of the default ones, which need no hugepages (empty:
-    these).
+    these). awaits_removed: an interface that is removed is received from again once it is made again; else the run ends
+    with that fault, as it does with devices of DPDK and where the kernel divides packets among workers.
     """
 
     uris: tuple[str, ...]
@@ -75,6 +76,7 @@ class Inputs:
     on_fault: str = "stop"
     on_overload: str = "closed"
     dpdk: str = ""
+    awaits_removed: bool = False
 
     @property
     def live(self) -> bool:
@@ -151,6 +153,7 @@ class _Options(ctypes.Structure):
         ("dpdk_options", ctypes.c_char_p),
         ("fanout", ctypes.c_void_p),
         ("queues", ctypes.c_void_p),
+        ("awaits_removed", ctypes.c_bool),
     )
 
 
@@ -164,6 +167,8 @@ _COUNTED = (
     "filtered",
     "freezes",
     "link_downs",
+    "removals",
+    "returns",
 )
 
 
@@ -242,6 +247,7 @@ class Source:
             dpdk_options=os.fsencode(inputs.dpdk) or None,
             fanout=fanout,
             queues=queues,
+            awaits_removed=inputs.awaits_removed,
         )
         handle, message = ctypes.c_void_p(), ctypes.create_string_buffer(MESSAGE_SIZE)
         size = ctypes.c_size_t(len(names))

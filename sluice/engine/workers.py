@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from mmap import mmap
 
+from sluice.codegen.bpf.fanout import STATELESS
 from sluice.engine.box import TLS_KEY_LOG, Box, Outcome, RunError, Settings
 from sluice.engine.dispatch import Homes
 from sluice.engine.fanout import WorkerSources, division
@@ -73,7 +74,10 @@ class _Workers(ctypes.Structure):
         ("handed_over", ctypes.c_uint64),
         ("stopping", ctypes.c_uint32),
         ("all_hand_over", ctypes.c_bool),
+        ("none_hands_over", ctypes.c_bool),
         ("choosing", ctypes.c_uint32),
+        ("function_names", ctypes.c_void_p),
+        ("function_count", ctypes.c_uint32),
     )
 
 
@@ -219,6 +223,9 @@ class WorkerBoxes(Box):
         self._isolation = self._isolate()
         if self.isolated:
             self._shared.isolation = ctypes.addressof(self._isolation)
+        else:
+            self._shared.function_names = ctypes.cast(self._isolation.function_names, ctypes.c_void_p)
+            self._shared.function_count = self._isolation.function_count
 
     def _isolate(self) -> _Isolation:
         """What isolated workers need of the stack and its functions."""
@@ -230,7 +237,7 @@ class WorkerBoxes(Box):
 
     def _open_source(self, inputs: Inputs) -> Source:
         self._shared.sources = None
-        self._shared.all_hand_over = False
+        self._shared.all_hand_over = self._shared.none_hands_over = False
         self.notes.clear()
         self._dispatched = ("box", "") if inputs.live and self.workers > 1 else None
         if self.workers == 1 or self.dispatch == "box":
@@ -241,7 +248,8 @@ class WorkerBoxes(Box):
         if isinstance(source, WorkerSources):
             no_program = fanout if by == "kernel" and isinstance(fanout, str) else ""
             self._shared.sources = ctypes.addressof(source.handles)
-            self._shared.all_hand_over = by == "queues" or no_program != ""
+            self._shared.none_hands_over = fanout == STATELESS
+            self._shared.all_hand_over = fanout != STATELESS and (by == "queues" or no_program != "")
             self._dispatched = by, no_program
             if source.note:
                 self.notes.append(f"both directions of a connection may come by different queues: {source.note}")

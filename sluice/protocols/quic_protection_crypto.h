@@ -7,7 +7,7 @@
 
 #include "native/tls_crypto.h"
 
-enum { QUIC_SAMPLE = 16 };
+enum { QUIC_SAMPLE = 16, QUIC_HEADER_MOST = 128 };   /* HEADER: of packets other than Initial ones, which may have a long token */
 
 /* libcrypto, with the ciphers that hide headers: one for each that protects packets (RFC 9001, 5.3 and 5.4). */
 struct quic_crypto {
@@ -25,7 +25,7 @@ struct quic_keys {
 
 /* Returns false without a library that has all functions: then nothing is opened. */
 static bool quic_crypto_open(struct quic_crypto *crypto) {
-    static const char *const of_mask[] = {NULL, "EVP_aes_128_ecb", "EVP_aes_256_ecb", "EVP_chacha20"};
+    static const char *const of_mask[] = {NULL, "EVP_aes_128_ecb", "EVP_aes_256_ecb", "EVP_chacha20", "EVP_aes_128_ecb"};
     struct tls_crypto *tls = &crypto->tls;
     bool all = tls_crypto_open(tls);
     *(void **)&crypto->encrypt_init = tls_symbol(tls, "EVP_EncryptInit_ex");
@@ -86,7 +86,7 @@ static const struct quic_version *quic_version_of(uint64_t number) {
 /* The keys that follow from a secret (RFC 9001, 5.1), for a cipher whose keys are as long as its hash lets them be. */
 static bool quic_keys_of(struct quic_crypto *crypto, const struct quic_version *version, enum tls_kind cipher,
                          const struct key_secret *secret, struct quic_keys *keys) {
-    uint8_t size = cipher == TLS_AES_128_GCM ? 16 : 32;
+    uint8_t size = cipher == TLS_AES_128_GCM || cipher == TLS_AES_128_CCM ? 16 : 32;
     keys->cipher = TLS_AEAD_UNKNOWN;
     if (!tls_expand_from(&crypto->tls, secret) || !tls_expand(&crypto->tls, version->key, keys->key, size) ||
         !tls_expand(&crypto->tls, version->iv, keys->iv, TLS_IV) || !tls_expand(&crypto->tls, version->hp, keys->hp, size))
@@ -132,6 +132,28 @@ struct quic_packet {
     uint64_t number;         /* the whole */
 };
 
+/* The same as quic_open, with AES-CCM: EVP has the length first, and one call for the header. */
+static int64_t quic_open_ccm(struct quic_crypto *crypto, const struct quic_keys *keys, const struct quic_packet *packet,
+                             const uint8_t nonce[TLS_IV], uint8_t tag[TLS_TAG], uint8_t *out) {
+    void *context = crypto->tls.cipher[keys->cipher];
+    uint8_t header[QUIC_HEADER_MOST];
+    uint32_t begin = packet->number_at + packet->number_length, size = packet->length - begin - TLS_TAG;
+    int more = 0, some = 0;
+    if (!size || begin > sizeof header)   /* a packet without frames is not valid (RFC 9000, 12.4) */
+        return -1;
+    memcpy(header, packet->at, packet->number_at);
+    header[0] = packet->first;
+    memcpy(header + packet->number_at, packet->number_bytes, packet->number_length);
+    if (crypto->tls.control(context, EVP_SET_IV_LENGTH, TLS_IV, NULL) != 1 ||
+        crypto->tls.control(context, EVP_SET_TAG, TLS_TAG, tag) != 1 ||
+        crypto->tls.decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
+        crypto->tls.decrypt_update(context, NULL, &more, NULL, (int)size) != 1 ||
+        crypto->tls.decrypt_update(context, NULL, &more, header, (int)begin) != 1 ||
+        crypto->tls.decrypt_update(context, out, &some, packet->at + begin, (int)size) != 1)
+        return -1;
+    return size;
+}
+
 /* Opens the packet into `out`, which has room for all of it; how many bytes that is, or -1: it is not authentic. */
 static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *keys, const struct quic_packet *packet,
                          uint8_t *out) {
@@ -142,6 +164,8 @@ static int64_t quic_open(struct quic_crypto *crypto, const struct quic_keys *key
         nonce[TLS_IV - 1 - i] ^= (uint8_t)(packet->number >> 8 * i);
     uint32_t begin = packet->number_at + packet->number_length, size = packet->length - begin - TLS_TAG;
     memcpy(tag, packet->at + packet->length - TLS_TAG, TLS_TAG);
+    if (keys->cipher == TLS_AES_128_CCM)
+        return quic_open_ccm(crypto, keys, packet, nonce, tag, out);
     int more = 0, some = 0;
     if (crypto->tls.decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
         crypto->tls.decrypt_update(context, NULL, &more, &packet->first, 1) != 1 ||

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sluice.service.grammar.annotated import annotated_unit
+from sluice.service.grammar.expand import expand, parts_of
 from sluice.service.grammar.plan import Plan, plan
 from sluice.service.grammar.ready import find_grammars
 from sluice.service.grammar.tree import Grammar
@@ -150,21 +151,30 @@ def _load(
     for name in grammars:
         for grammar in find_grammars(name):
             known.setdefault(grammar.name, grammar)
+    declared = dict(known)
     used = {record.name for each in service.checked.processes.values() for record in _records(each)}
+    own = {each.name for each in program.grammars}.difference(*map(parts_of, program.grammars))
+    for grammar in program.grammars:
+        if grammar.parameters:
+            del known[grammar.name]  # it is a part of others only
+        else:
+            known[grammar.name] = expand(grammar, declared)
     for declaration in program.types:  # annotations count where no unit is given
         if declaration.name in used and declaration.name not in known:
             try:
-                grammar = annotated_unit(declaration)
+                grammar = annotated_unit(declaration, service.checked.warnings)
                 if grammar is not None:
                     service.units[declaration.name] = plan(grammar)
             except ServiceError as error:
                 service.refused[declaration.name] = error
     for name, grammar in known.items():
         record = service.checked.types.get(name)
-        found = plan(grammar)
         if isinstance(record, Named) and not record.variant:
+            found = plan(grammar)
             _match(record, found, program, grammar)
             service.units[name] = found
+        elif name in own:
+            plan(grammar)  # for its mistakes
     for signature in service.checked.processes.values():
         if len(signature.channels) > PORTS:
             raise ServiceError(

@@ -88,6 +88,44 @@ CASES = {
         "for (call *at = first; at < last; at++) found = (*at)();",
         {"a"},
     ),
+    "functions that the program registers at its start": (
+        "struct start { void (*call)(void *); void *data; }; static void *first, *second; "
+        "static void add(void *data) { first = data; } static void put(void *data) { second = data; } "
+        "static const struct start one = {add, &a}, two = {put, &b}; "
+        '__attribute__((section("starts"), used)) static const struct start *in[] = {&one, &two}; '
+        "extern const struct start *__start_starts, *__stop_starts; --- "
+        "for (const struct start **at = &__start_starts; at < &__stop_starts; at++) (*at)->call((*at)->data); "
+        "found = second;",
+        {"b"},
+    ),
+    "entries of a table that is constant": (
+        "int *same(int *p) { return p; } int *none(int *p) { return 0; } "
+        "struct entry { int *(*call)(int *); int *data; }; "
+        "static const struct entry table[] = {{same, &a}, {none, &b}}; --- "
+        "const struct entry *entry = &table[argc]; found = entry->call(entry->data);",
+        {"a"},
+    ),
+    "entries of a table that changes": (
+        "int *same(int *p) { return p; } int *none(int *p) { return 0; } "
+        "struct entry { int *(*call)(int *); int *data; }; "
+        "static struct entry table[] = {{same, &a}, {none, &b}}; --- "
+        "struct entry *entry = &table[argc]; found = entry->call(entry->data);",
+        {"a", "b"},
+    ),
+    "an entry of which another argument is passed": (
+        "static int argument; int *same(int *p, int *q) { return argument ? p : q; } "
+        "struct entry { int *(*call)(int *, int *); int *data; }; "
+        "static const struct entry table[] = {{same, &a}}; --- "
+        "const struct entry *entry = &table[argc]; found = entry->call(entry->data, &b);",
+        {"a", "b"},
+    ),
+    "an entry that changes before its argument is read": (
+        "int *same(int *p) { return p; } struct entry { int *(*call)(int *); int *data; }; "
+        "static const struct entry one = {same, &a}, two = {0, &b}; static const struct entry *at = &one; "
+        "--- "
+        "int *(*call)(int *) = at->call; at = &two; found = call(at->data);",
+        {"a", "b"},
+    ),
     "variable arguments": (
         "#include <stdarg.h>\nint *last(int n, ...) { va_list l; va_start(l, n); int *p = va_arg(l, int *); va_end(l); "
         "return p; } --- found = last(2, &a, &b);",
@@ -112,7 +150,16 @@ CASES = {
         "void unknown(int ***); --- int *p, **q = &p; unknown(&q); p = &b; found = *q;",
         {"b"},
     ),
-    "inline assembly": ('int *p = 0; __asm__("mov %1, %0" : "=r"(p) : "r"(&a)); found = p;', {"a"}),
+    "inline assembly": ('int *p = 0; __asm__("lodsq" : "=a"(p) : "S"(&a)); found = p;', {"a"}),
+    "assembly of known instructions moves values": (
+        'int *p = 0; __asm__("lock; xchgq %0, %1" : "=r"(p) : "m"(*&found), "0"(&a)); '
+        'int *q = &b, *r; __asm__("movq (%1), %0" : "=r"(r) : "r"(&q)); found = r;',
+        {"a", "b"},
+    ),
+    "assembly without operands changes nothing": (
+        'int *p = &a, **q = &p; __asm__ volatile("rep; nop; mfence" ::: "memory"); found = *q;',
+        {"a"},
+    ),
     "a barrier": ('int *p = &a; __asm__("" : "+r"(p)); found = p;', {"a"}),
     "the difference of two pointers is none": ("static int c[4]; long n = &c[argc] - c; found = &a + n * 0;", {"a"}),
     "code that is never called": ("void dead(void) { found = &b; } --- found = &a;", {"a"}),

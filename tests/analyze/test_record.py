@@ -138,3 +138,19 @@ def test_of_several_programs_each_has_a_module(sluice: Command, folder: Path) ->
 def test_how_a_call_is_read(arguments: list[str], kind: str, output: str | None, sources: list[str]) -> None:
     found = wrapper.read(arguments)
     assert (found["kind"], found["output"], found["sources"]) == (kind, output, sources)
+
+
+def test_functions_of_a_section_that_only_the_linker_names_are_in_the_module(sluice: Command, folder: Path) -> None:
+    (folder / "helper.c").write_text(
+        "static int total; static int add(int n) { return total += n; }\n"
+        'static int (*const entry)(int) __attribute__((used, section("handlers"))) = add;\n'
+    )
+    (folder / "main.c").write_text(
+        "#include <unistd.h>\nstatic char buffer[8];\nextern int (*const __start_handlers[])(int), (*const "
+        "__stop_handlers[])(int);\nint main(void) {\n  while (read(0, buffer, 8) > 0)\n"
+        "    for (int (*const *at)(int) = __start_handlers; at < __stop_handlers; at++) (*at)(buffer[0]);\n"
+        "  return 0;\n}\n"
+    )
+    (one,) = build(sluice, "all:\n    cc -o box main.c helper.c\n")
+    assert one["missing_functions"] == [] and one["missing_variables"] == []
+    assert {"total", "buffer"} <= state_of("box.bc")

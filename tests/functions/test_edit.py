@@ -132,6 +132,84 @@ def test_an_end_that_does_not_accept_its_reset_gets_another_one(seen: bool, tmp_
     assert (reports["closed"], reports["reset_again"]) == (1, 2)
 
 
+@pytest.mark.parametrize("mode, changed", [("alert", False), ("mask", True), ("close", True)])
+def test_requests_for_compressed_bodies(mode: str, changed: bool, tmp_path: Path) -> None:
+    """A body that is to be searched must come as it is, also where a match ends the connection."""
+    middle = Middle(tmp_path, f"pattern=secret,mode={mode},out={tmp_path / 'rows'}")
+    text = b"GET / HTTP/1.1\r\nHost: it\r\nAccept-Encoding: gzip\r\n\r\n"
+    ends = talk(middle, random.Random(1), (text, b""))
+    assert bytes(ends[1].got) == (text.replace(b"Accept", b"Xccept") if changed else text)
+    middle.end()
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["edited", "not edited"])
+def test_the_ports_of_a_connection_that_was_reset_are_used_again(seen: bool, tmp_path: Path) -> None:
+    """At once, by a SYN that the server accepts; what the next connection says is searched as that of the first was."""
+    middle = Middle(tmp_path, "pattern=secret,mode=close")
+    client, server = pair((b"say secret", b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        packets = [sender.syn()]
+        for packet in middle.through(packets) if seen else packets:
+            receiver.feed(packet)
+    if not seen:
+        for packet in (client.packet("A", 0, b"say "), server.packet("A", 0, b"an answer")):
+            middle.through([packet])
+    assert len(middle.through([client.packet("A", 0 if seen else 4, b"say secret")])) == 2, "two resets"
+    client, server = pair((b"hello secret", b""), random.Random(1), (6, 6), [])
+    client.isn, server.isn = 0x40000000, 0x50000000
+    for sender, receiver in ((client, server), (server, client)):
+        (packet,) = middle.through([sender.syn()])
+        receiver.feed(packet)
+    for packet in middle.through([client.packet("A", 0), client.packet("A", 0, b"hello ")]):
+        server.feed(packet)
+    assert bytes(server.got) == b"hello "
+    client.sent = 12
+    for packet in middle.through([client.packet("A", 6, b"secret")]):
+        (server if packet[30:34] == server.address else client).feed(packet)
+    assert client.reset and server.reset and bytes(server.got) == b"hello "
+    assert middle.end()["closed"] == 2
+
+
+def test_a_connection_on_the_ports_of_one_that_was_reset_is_edited(tmp_path: Path) -> None:
+    """The first one's body in chunks ended in an error."""
+    middle = Middle(tmp_path, "pattern=secret,mode=remove")
+    head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    for number, text in enumerate((head + b"3\r\nabcX", b"a secret plan")):
+        client, server = pair((text, b""), random.Random(1), (6, 6), [])
+        client.isn, server.isn = client.isn + (number << 28), server.isn + (number << 28)
+        for sender, receiver in ((client, server), (server, client)):
+            (packet,) = middle.through([sender.syn()])
+            receiver.feed(packet)
+        for packet in middle.through([client.packet("A", 0), client.packet("A", 0, text)]):
+            if packet[30:34] == server.address:
+                server.feed(packet)
+    assert bytes(server.got) == b"a  plan"
+    reports = middle.end()
+    assert (reports["closed"], reports["found"], reports["not_edited"]) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("garbage", [b"", b"x"], ids=["empty", "a byte"])
+@pytest.mark.parametrize("with_", ["", "public knowledge"])
+def test_a_keep_alive_after_an_edit_is_answered_by_the_receiver(garbage: bytes, with_: str, tmp_path: Path) -> None:
+    """It lies before the number that the receiver expects, and the box does not answer it in the receiver's place."""
+    middle = Middle(tmp_path, f"pattern=secret,mode=replace,with={with_}")
+    client, server = pair((b"my secret", b""), random.Random(1), (6, 6), [])
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    for packet in middle.through([client.packet("A", 0), client.packet("A", 0, b"my secret")]):
+        server.feed(packet)
+    assert bytes(server.got) == b"my " + with_.encode()
+    client.sent = 9
+    (answer,) = middle.through([server.packet("A", 0)])
+    client.feed(answer)
+    assert client.una == 9
+    (probe,) = middle.through([client.packet("A", 8, garbage)])
+    assert probe[30:34] == server.address
+    assert int.from_bytes(probe[38:42], "big") == (client.isn + len(server.got)) & 0xFFFFFFFF
+    assert middle.end()["acknowledged"] == 0
+
+
 def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path: Path) -> None:
     """ "sec" waits for 0.2 s of packet time; "se" leaves at once, with the FIN."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")

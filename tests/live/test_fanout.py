@@ -207,6 +207,22 @@ def test_workers_hand_over_packets_of_tunnels(wire: Veth, tmp_path: Path) -> Non
     assert summary["dispatch"]["handed_over"] > 0 and summary["received"]["dropped_workers"] == 0
 
 
+def test_workers_process_what_they_get_where_no_packet_has_an_instance(wire: Veth, tmp_path: Path) -> None:
+    """The kernel divides packets by its own hash, and no worker computes another one."""
+    stateless, given = tmp_path / "stateless.py", frames(60)
+    stateless.write_text(
+        "from sluice.lang import Stack\nfrom sluice.protocols.ethernet import ethernet_parser\n\n"
+        "stack = Stack('stateless')\nstack.eth = ethernet_parser()\n"
+    )
+    words = ("run", str(stateless), "-f", "none", "-i", "s0", "--json", "--workers", "2", "--dispatch", "auto")
+    with Watch(wire, wire.server, tmp_path, *words, "--filter", "ether src 02:00:00:00:00:02") as running:
+        send(wire, given)
+        summary = running.stop()
+    assert summary["dispatch"]["by"] == "kernel" and "no layer has instances" in summary["dispatch"]["reason"]
+    assert summary["dispatch"]["handed_over"] == 0 and min(summary["packets_by_worker"]) > 0
+    assert sum(summary["packets_by_worker"]) == summary["layers"]["eth"]["packets"] == len(given)
+
+
 def test_the_box_divides_packets_where_no_program_can(wire: Veth, tmp_path: Path) -> None:
     """In a stack with tunnels, of IP in IP."""
     tunnels = tmp_path / "tunnels.py"

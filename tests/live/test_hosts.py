@@ -91,15 +91,18 @@ def connected(wire: Wire, port: int) -> socket.socket:
     return made
 
 
-def test_a_session_at_a_shell(wire: Wire, folder: Path) -> None:
-    """What is typed and what is answered are edited."""
+@pytest.mark.parametrize("kinds", [["edit"], ["nat", "edit"], in_matrix(["firewall", "edit"])], ids="+".join)
+def test_a_session_at_a_shell(wire: Wire, folder: Path, kinds: list[str]) -> None:
+    """What is typed and what is answered are edited, also where the box has other functions."""
     server = (
         "import socket, subprocess, sys\n"
         f"listener = socket.create_server(('{SERVER}', {SHELL}))\n"
         "end, _ = listener.accept()\n"
         "subprocess.run(['sh'], stdin=end, stdout=end, stderr=end)\n"
     )
-    words = ("run", str(folder / "stack.py"), "-f", function(folder, "edit"))
+    words = ["run", str(folder / "stack.py")]
+    for kind in kinds:
+        words += ["-f", function(folder, kind)]
     with Inline(wire, folder, *words) as running, wire.start(wire.server, ["python3", "-c", server]) as process:
         try:
             with connected(wire, SHELL) as end:

@@ -257,7 +257,7 @@ def test_an_interface_that_cannot_be_opened_is_told(wire: Veth, interface: str, 
 
 @pytest.mark.parametrize("down", [False, True], ids=["up", "down"])
 def test_an_interface_that_goes_away_ends_the_run_with_a_fault(wire: Veth, tmp_path: Path, down: bool) -> None:
-    with flows(wire, wire.server, "s0", tmp_path) as watch:
+    with flows(wire, wire.server, "s0", tmp_path, "--on-removal", "end") as watch:
         exchange(wire, socket.AF_INET, SERVER, (10, 10), 1)
         if down:
             subprocess.run(["ip", "-n", wire.server, "link", "set", "s0", "down"], check=True, timeout=300)

@@ -1,4 +1,4 @@
-"""Interfaces that go down while a box receives from them and forwards, and those that are given twice."""
+"""Interfaces that go down, or are removed, while a box receives from them and forwards; those that are given twice."""
 
 from __future__ import annotations
 
@@ -69,11 +69,47 @@ def test_workers_end_when_an_interface_is_removed(wire: Wire, folder: Path, sche
     if scheme and (why := why_no_xdp()):
         pytest.skip(why)
     words = ("run", str(folder / "stack.py"), "-f", "none", "--workers", "2", "--dispatch", dispatch)
+    words += ("--on-removal", "end")
     with Inline(wire, folder, *words, between=(f"{scheme}b0", f"{scheme}b1")) as running:
         assert ping(wire, 2) == 2
         ip("-n", wire.box, "link", "del", "b0")
         summary = running.ended(status=1)
     assert summary["fault"] == "b0: the interface is gone" and summary["received"]["forwarded"] >= 4
+
+
+@pytest.mark.root
+@pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire())
+@pytest.mark.parametrize(
+    "scheme, workers",
+    [
+        pytest.param("", [], id="one"),
+        in_matrix("", ["--workers", "2"], id="workers"),
+        in_matrix("xdp:", [], id="xdp"),
+        pytest.param("xdp:", ["--workers", "2", "--dispatch", "queues"], id="queues"),
+    ],
+)
+def test_a_box_goes_on_when_an_interface_is_made_again(
+    wire: Wire, folder: Path, scheme: str, workers: list[str]
+) -> None:
+    """In both directions: it is received from, and packets leave at it. The box has given up its rights by then."""
+    if scheme and (why := why_no_xdp()):
+        pytest.skip(why)
+    words = ("run", str(folder / "stack.py"), "-f", "none", *workers)
+    with Inline(wire, folder, *words, between=(f"{scheme}b0", f"{scheme}b1")) as running:
+        assert ping(wire, 2) == 2
+        for link in wire.links():
+            device = link[3]
+            ip("-n", wire.box, "link", "del", device)
+            running.wait_for(f"warning: {device} was removed")
+            wire.join(*link, queues=2)
+            running.wait_for(f"note: {device} was made again")
+            for space in (wire.client, wire.server):  # the address of the link is another one
+                ip("-n", space, "neigh", "flush", "all")
+            assert ping(wire, 2) == 2
+        summary = running.stop()
+    received = summary["received"]
+    assert (received["removals"], received["returns"]) == (2, 2) and summary["fault"] is None
+    assert summary["layers"]["ipv4"]["packets"] >= 12
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,24 @@ def test_bytes_through_a_tap_device(tmp_path: Path) -> None:
     assert summary["received"]["forwarded"] == summary["packets"] > 100
 
 
+def test_a_device_that_is_removed_and_made_again(tmp_path: Path) -> None:
+    """By the host, which then uses it as before."""
+    (tmp_path / "stack.py").write_text(STACK)
+    words = ["run", str(tmp_path / "stack.py"), "-f", "none"]
+    with Wire("livetap") as wire, Inline(wire, tmp_path, *words, between=("tap:t0", "b1")) as running:
+        ip("-n", wire.box, "link", "del", "t0")
+        running.wait_for("warning: t0 was removed")
+        ip("netns", "exec", wire.box, "ip", "tuntap", "add", "t0", "mode", "tap")
+        running.wait_for("note: t0 was made again")
+        ip("-n", wire.box, "addr", "add", f"{CLIENT}/24", "dev", "t0")
+        ip("-n", wire.box, "link", "set", "t0", "up")
+        done = subprocess.run(
+            ["ip", "netns", "exec", wire.box, "ping", "-c", "2", "-W", "10", SERVER], capture_output=True, timeout=300
+        )
+        received = running.stop()["received"]
+    assert done.returncode == 0 and (received["removals"], received["returns"]) == (1, 1)
+
+
 def test_a_name_of_another_interface(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "stack.py").write_text(STACK)
     assert main(["run", str(tmp_path / "stack.py"), "-f", "none", "-i", "tap:lo"]) == 1

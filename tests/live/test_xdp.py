@@ -129,7 +129,7 @@ def test_every_packet_is_received_or_counted(wire: Wire, folder: Path) -> None:
 
 
 def test_an_interface_that_goes_away_ends_the_run_with_a_fault(wire: Wire, folder: Path) -> None:
-    process = start(wire, str(folder / "stack.py"), "-i", "xdp:b0", "-f", "none")
+    process = start(wire, str(folder / "stack.py"), "-i", "xdp:b0", "-f", "none", "--on-removal", "end")
     try:
         subprocess.run(["ip", "-n", wire.box, "link", "del", "b0"], check=True, timeout=300)
         text, _ = process.communicate(timeout=PATIENCE)

@@ -18,6 +18,7 @@ from tests.support.bounded import joined
 from tests.support.packets import checksum
 
 CLIENT, SERVER = "10.79.0.1", "10.79.0.2"
+_ADDRESSES = {"c0": CLIENT, "s0": SERVER}
 
 
 def why_no_wire() -> str:
@@ -38,19 +39,23 @@ class Wire(Veth):
             for space in self.spaces():
                 ip("netns", "add", space)
                 ip("-n", space, "link", "set", "lo", "up")
-            for space, device, other_space, other in self.links():
-                add_pair(space, device, other_space, other, queues)
-                for where, each in ((space, device), (other_space, other)):
-                    ip("-n", where, "link", "set", each, "up")
-                    words = f"-K {each} tx off sg off tso off gso off gro off".split()
-                    subprocess.run(
-                        ["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True, timeout=300
-                    )
-            ip("-n", self.client, "addr", "add", f"{CLIENT}/24", "dev", "c0")
-            ip("-n", self.server, "addr", "add", f"{SERVER}/24", "dev", "s0")
+            for link in self.links():
+                self.join(*link, queues=queues)
         except BaseException:
             self.close()
             raise
+
+    def join(self, space: str, device: str, other_space: str, other: str, queues: int = 0) -> None:
+        """Make a pair of devices, and set them up."""
+        add_pair(space, device, other_space, other, queues)
+        for where, each in ((space, device), (other_space, other)):
+            ip("-n", where, "link", "set", each, "up")
+            words = f"-K {each} tx off sg off tso off gso off gro off".split()
+            subprocess.run(
+                ["ip", "netns", "exec", where, "ethtool", *words], check=True, capture_output=True, timeout=300
+            )
+            if each in _ADDRESSES:
+                ip("-n", where, "addr", "add", f"{_ADDRESSES[each]}/24", "dev", each)
 
     def spaces(self) -> list[str]:
         """The namespaces."""

@@ -169,16 +169,21 @@ class Served:
         """Accept no more, as after a reload."""
         self._process.send_signal(signal.SIGUSR1)
 
-    def pause(self, seconds: float) -> None:
+    def pause(self, seconds: float, meanwhile: Callable[[], object] | None = None) -> None:
         """Stop the process for a while, as a machine without time for it does."""
         self._process.send_signal(signal.SIGSTOP)
+        if meanwhile is not None:
+            meanwhile()
         time.sleep(seconds)
         self._process.send_signal(signal.SIGCONT)
 
     def open_connections(self) -> int:
         """Its connections, with those to backends."""
-        names = [os.readlink(each) for each in Path(f"/proc/{self._process.pid}/fd").iterdir() if each.is_symlink()]
-        return sum(name.startswith("socket:") for name in names) - 1
+        count = -1
+        for each in Path(f"/proc/{self._process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it is closed meanwhile
+                count += os.readlink(each).startswith("socket:")
+        return count
 
     def memory(self) -> int:
         """Bytes of memory that the service has in use."""

@@ -6,6 +6,9 @@ from __future__ import annotations
 
 import contextlib
 import socket
+import struct
+import threading
+import time
 
 import pytest
 
@@ -56,3 +59,26 @@ def test_the_rest_of_a_request_is_no_request(service: str, limits: Limits, how: 
                 read_to_end(client)
         served.stop()
     assert [each.split()[1] for each in heads] in ([b"/"], [b"/", b"/next"])
+
+
+@pytest.mark.parametrize(("service", "limits"), SERVICES[:2])
+def test_an_answer_before_a_reset_reaches_the_client(service: str, limits: Limits) -> None:
+    """The backend answers, and resets the connection, while the client sends; the service finds all of that at once."""
+    asked = threading.Event()
+
+    def one(accepted: socket.socket) -> None:
+        with accepted, contextlib.suppress(OSError, AssertionError):
+            head_of(accepted)
+            asked.set()
+            time.sleep(0.1)
+            accepted.sendall(ENDS["it closes"])
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+    with accepting(one) as port, Served(load_file(service), [port], limits) as served:
+        with served.connect() as client:
+            client.settimeout(PATIENCE)
+            client.sendall(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n" % (4 * len(BODY)) + BODY)
+            assert asked.wait(PATIENCE)
+            served.pause(0.3, lambda: client.sendall(BODY))
+            assert read_to_end(client) == ENDS["it closes"]
+        served.stop()

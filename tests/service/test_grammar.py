@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sluice.service.grammar.codec import MalformedError, parse, property_of, serialise
-from sluice.service.grammar.parser import parse_grammars
+from sluice.service.grammar.declarations import parse_grammars
 from sluice.service.grammar.plan import Plan, plan
 from sluice.service.grammar.ready import find_grammars, ready_names
 from sluice.service.lang.errors import ServiceError
@@ -197,12 +197,28 @@ def test_annotations_describe_a_unit() -> None:
     assert Compiled(load_source(ANNOTATED)).run(given).sent["c", 0] == data * 3
 
 
+VINTS = """\
+type t: record
+  key_len : integer { signed = false, hadoop_vint = true, endian = big }
+  key : string { byte_size = "key_len", encoding = ascii }
+process P: (t/t c)
+  c => c
+"""
+
+
+def test_annotations_describe_integers_of_variable_size() -> None:
+    """As FLICK's examples for Hadoop do. What has no meaning is ignored with a warning."""
+    service = load_source(VINTS)
+    given = {("c", 0): b"\x8f\xc8" + b"k" * 200 + b"\1k"}
+    assert Compiled(service).run(given).sent["c", 0] == given["c", 0] == interpreted(service, given).sent["c", 0]
+    assert [str(each) for each in service.warnings if "'endian'" in str(each)]
+
+
 @pytest.mark.parametrize(
     ("field", "message"),
     [
         ("kind : integer\n    { byte_size = 3 }", "the integer 'kind' cannot have this size"),
         ("kind : integer\n    { signed = true }", "nothing says how long 'kind' is"),
-        ("kind : integer\n    { hadoop_vint = true }", "'hadoop_vint' has no meaning on the wire"),
         ("kind : integer\n    { byte_size = 1, byte_order = middle }", "this is no byte order"),
         ("kind : boolean\n    { byte_size = 1 }", "'kind' has no form on the wire"),
         ("kind : string\n    { byte_size = len }", "'self.len' is not known here"),

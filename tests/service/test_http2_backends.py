@@ -8,7 +8,9 @@ import http.client
 import re
 import shutil
 import socket
+import struct
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -130,6 +132,20 @@ def test_no_request_is_lost_when_connections_end_after_some_requests(pages: tupl
     assert counters[ASKED] == 4000 and counters[UPLINKS] >= 80 and not faults(counters)
 
 
+@contextlib.contextmanager
+def nghttpd_log(folder: Path) -> Iterator[tuple[int, Path]]:
+    """The port of nghttpd, which has no page, and the file in which it writes the heads that it receives."""
+    port, log = free_port(), folder / "log"
+    with log.open("wb") as out:
+        server = subprocess.Popen(["nghttpd", "-v", "--no-tls", "-d", str(folder), str(port)], stdout=out)
+    try:
+        wait_for(port)
+        yield port, log
+    finally:
+        server.kill()
+        server.wait(timeout=60)
+
+
 @needs_nghttpd
 def test_uploads_to_nghttpd(tmp_path: Path) -> None:
     port = free_port()
@@ -176,6 +192,73 @@ def test_more_streams_than_a_backend_allows_open_more_connections() -> None:
         at_once(6, lambda _: get(served))
         counters = served.stop()
     assert len(backend.connections) == counters[UPLINKS] >= 2 and backend.requests == 7 and not faults(counters)
+
+
+def test_requests_whose_clients_leave_are_not_sent_to_a_busy_backend() -> None:
+    answers = True
+
+    def opened(connection: Connection, stream: int) -> None:
+        if answers:
+            connection.send(answer(stream))
+
+    with contextlib.ExitStack() as stack:
+        backend, port = stack.enter_context(h2_backend(opened, setting((3, 1))))
+        served = stack.enter_context(Served(WEB, [plain(port)]))
+        assert get(served) == (200, b"ok")
+        answers, first = False, backend.connections[0]
+        clients: list[socket.socket] = []
+        while len(backend.connections) < 8 or len(clients) < 16:  # each connection has a stream, and others wait
+            seen = backend.requests
+            clients.append(stack.enter_context(served.connect()))
+            clients[-1].sendall(GET)
+            if len(clients) < 9:
+                until(lambda: backend.requests > seen)  # noqa: B023
+        open_now = 8 + 3 * len(clients)  # with the pair of sockets of each
+        until(lambda: served.open_connections() == open_now)
+        leaving = [served.connect() for _ in range(40)]
+        for each in leaving:
+            each.sendall(GET)
+        until(lambda: served.open_connections() >= open_now + 120)
+        for each in leaving:  # by a reset: one that only ends its output still reads
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            each.close()
+        until(lambda: served.open_connections() <= open_now)
+        held = [(each, each.streams[each is first :]) for each in backend.connections]
+        answers = True
+        for each, streams in held:
+            each.send(*[answer(stream) for stream in streams])
+        for each in clients:
+            assert head_of(each).startswith(b"HTTP/1.1 200 OK")
+        counters = served.stop()
+    assert counters[ASKED] == backend.requests == 1 + len(clients)
+    assert counters["requests of HTTP/2 to backends that waited for room for a stream"] >= 40
+    assert len(backend.connections) == 8
+
+
+@needs_nghttpd
+def test_a_target_that_is_a_uri() -> None:
+    """Its name counts and not Host; a path begins with a slash (RFC 9113, section 8.3.1)."""
+    targets = [
+        b"http://b.example?x=1",
+        b"http://b.example",
+        b"http://b.example/?",
+        b"/p?y",
+        b"http://b.example?" + b"q" * 9000,
+    ]
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        nghttpd_log(Path(folder)) as (port, log),
+        Served(WEB, [plain(port)]) as served,
+    ):
+        for target in targets:
+            with served.connect() as client:
+                client.settimeout(PATIENCE)
+                client.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
+                assert read_to_end(client).startswith(b"HTTP/1.1 404 Not Found")
+        served.stop()
+        text = log.read_text()
+    assert re.findall(r":path: (\S+)", text) == ["/?x=1", "/", "/?", "/p?y", "/?" + "q" * 9000]
+    assert re.findall(r":authority: (\S+)", text) == ["b.example"] * 3 + ["a.example", "b.example"]
 
 
 def test_what_a_response_of_http_2_is_in_http_1() -> None:

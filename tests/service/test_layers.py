@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from sluice.lang import Assemble, Assign, Bit, Callback, Connectionless, Length, Pred, Sequence, Stack, layout
+from sluice.service.grammar.codec import MalformedError, parse
 from sluice.service.grammar.layer import layer_of, unit_of
+from sluice.service.grammar.plan import plan
+from sluice.service.grammar.ready import find_grammars
 from sluice.service.lang.errors import ServiceError
 from sluice.service.load import load_source
 from tests.differential.both import Compared, assert_same, compiled, run_compiled
@@ -117,6 +120,26 @@ def test_the_layer_of_a_monitor_is_the_grammar_of_a_router(tmp_path: Path) -> No
     program = Compiled(load_source(PROGRAM, [str(path)]))
     got = program.run({("from", 0): b"".join(messages)}, {"to": 2}, buffer_size=64, budget=7)
     assert got.sent["to", 0] == messages[0] + messages[2] and got.sent["to", 1] == messages[1]
+
+
+class marked_hdr(layout):
+    mark = Bit(16, const=0xBEEF)
+    size = Bit(8)
+    wide = Bit(64, const=(1 << 64) - 2)
+
+
+def test_constants_and_the_limit_of_a_layer_are_those_of_its_unit(tmp_path: Path) -> None:
+    p: Any = Connectionless("item")
+    p.header = marked_hdr
+    p.message = Length(p.header.size + 11, limit=100)
+    path = tmp_path / "item.grammar"
+    path.write_text(unit_of(p))
+    unit = plan(find_grammars(str(path))[0])
+    good = b"\xbe\xef\x02" + b"\xff" * 7 + b"\xfe" + b"ab"
+    assert parse(unit, good) is not None
+    for bad in (b"\xbe\xee" + good[2:], good[:10] + b"\xff" + good[11:], good[:2] + b"\x5a" + good[3:] + bytes(200)):
+        with pytest.raises(MalformedError):
+            parse(unit, bad)
 
 
 def test_what_is_no_grammar() -> None:

@@ -170,3 +170,21 @@ def test_statistics_of_a_server() -> None:
         found = client.until(NOOP, request(STAT, b"settings"), request(NOOP))
         assert any(key == b"maxbytes" for *_, key, _ in found) and found[-1][3] == b""
         assert not faults(served.stop())
+
+
+def test_all_lines_of_statistics_are_passed() -> None:
+    """A server may have more of them than keys: `stats cachedump` has one for each stored value."""
+    count = 5000
+
+    def lines(end: socket.socket) -> None:
+        with end, contextlib.suppress(OSError, AssertionError):
+            while True:
+                read_exactly(end, 25)
+                stats = [command(b"k%d" % i, b"v", opcode=STAT, magic=129) for i in range(count)]
+                end.sendall(b"".join(stats) + command(b"", opcode=STAT, magic=129))
+
+    with accepting(lines) as port, Served(KETAMA, [port]) as served, Client(served.port) as client:
+        for _ in range(2):
+            client.socket.sendall(request(STAT, b"x"))
+            assert [client.answer()[3] for _ in range(count + 1)] == [*[b"k%d" % i for i in range(count)], b""]
+        assert not faults(served.stop())

@@ -37,6 +37,8 @@ from tests.service.trial import interpreted
         (b"mg k b c f h k l s t v q\r\n", 2, b"mg k b c f h k l s t v  \r\n"),
         (b"ms k 1 q q\r\na\r\n", 2, b"ms k 1    \r\na\r\n"),
         (b"mn\r\n", 0, None),
+        (b"mg k q noreply\r\n", 2, b"mg k   noreply\r\n"),
+        (b"mg k noreply\r\n", 0, None),
     ],
 )
 def test_the_words_for_no_answer_are_blanked(message: bytes, quiet: int, sent: bytes | None) -> None:
@@ -59,7 +61,17 @@ def test_any_line_is_the_same_interpreted(words: list[bytes]) -> None:
     assert program.run({("from", 0): message}) == interpreted(program.service, {("from", 0): message})
 
 
-ROUTES = ("text_router", "multiget", "ketama", "miss_failover", "all_sync", "all_fastest", "shadow", "warm_up")
+ROUTES = (
+    "text_router",
+    "multiget",
+    "ketama",
+    "failover",
+    "miss_failover",
+    "all_sync",
+    "all_fastest",
+    "shadow",
+    "warm_up",
+)
 
 
 @needs_memcached

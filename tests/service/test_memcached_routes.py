@@ -70,6 +70,24 @@ def test_miss_failover_answers_with_the_best_result() -> None:
             assert not faults(served.stop())
 
 
+def test_failover_goes_to_the_first_server_that_sends_no_error() -> None:
+    service = load_file("memcached_failover")
+    with memcached(2) as servers, accepting(failing) as broken, accepting(silent) as hangs:
+        first, second = servers
+        with Served(service, [hangs, 1, broken, first, second], Limits(down=30, timeout=1)) as served:
+            with clients(served.port, first, second) as (client, one, two):
+                assert client(b"set a 0 0 1\r\nx\r\n") == b"STORED\r\n"
+                assert one(b"get a\r\n") == client(b"get a\r\n") == b"VALUE a 0 1\r\nx\r\nEND\r\n"
+                assert two(b"set b 0 0 1\r\nx\r\n") == b"STORED\r\n"
+                assert client(b"get b\r\n") == b"END\r\n", "a miss is an answer"
+                for server in servers.values():
+                    server.kill()
+                    server.wait()
+                assert client(b"get a\r\n") == b"SERVER_ERROR no server answers\r\n"
+            counters = served.stop()
+    assert not faults(counters) and counters["backends marked as down"] >= 3
+
+
 def test_all_sync_answers_with_the_worst_result() -> None:
     service = load_file("memcached_all_sync")
     with memcached(3) as servers:

@@ -36,6 +36,17 @@ def test_check_of_listing_3(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert err.count("'value' is taken") == 2
 
 
+def test_check_of_several_processes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.fk"
+    path.write_text(
+        PAIR + "type kv: record\n  key : string\n" + "".join(f"process {n}: (kv/kv c)\n  c => c\n" for n in "AB")
+    )
+    assert main(["serve", str(path), "--check"]) == 0
+    assert "memory: choose a process: --process A or B" in capsys.readouterr().out
+    assert main(["serve", str(path), "--check", "--process", "B"]) == 0
+    assert "memory: an instance takes" in capsys.readouterr().out
+
+
 def test_the_generated_c(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*ARGUMENTS, "--print-c"]) == 0
     assert "m_cmd_parse" in capsys.readouterr().out

@@ -16,14 +16,19 @@ def build_bits(
     libraries: Iterable[str] = (),
     without: Iterable[str] = (),
     pruning: bool = True,
+    models: Iterable[str] = (),
+    not_receive: Iterable[str] = (),
+    assume: Iterable[str] = (),
 ) -> None:
     """Instrument a module as `sluice analyze instrument` does, with the check. Raises AnalyzeError.
 
     libraries: the program's further inputs of the linker, as for a compiler: libraries and further sources
     without: variables whose updates are not marked, to test that the check finds them
+    models, not_receive, assume: as for `analyze`
     """
     with tempfile.TemporaryDirectory() as folder:
         instrumented, code = Path(folder) / "instrumented.bc", Path(folder) / "state.c"
-        instrument(module, instrumented, without=without, pruning=pruning)
-        code.write_text(serialise(module).text, encoding="utf-8")
+        models, not_receive, assume = list(models), list(not_receive), list(assume)
+        instrument(module, instrumented, models, not_receive, assume, without, pruning)
+        code.write_text(serialise(module, models, not_receive, assume).text, encoding="utf-8")
         link(instrumented, program, [str(code), str(RUN_TIME / "bits.c"), *libraries])

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sluice.analyze.errors import AnalyzeError
-from sluice.analyze.toolchain import CLANG, MODELS, run_tool
+from sluice.analyze.run import tool_arguments
+from sluice.analyze.toolchain import CLANG, run_tool
 
 RUN_TIME = Path(__file__).resolve().parent / "run_time.c"
 
@@ -50,17 +51,19 @@ def build(
     program: Path,
     link: Iterable[str] = (),
     without: Iterable[str] = (),
-    options: Iterable[str] = (),
+    models: Iterable[str] = (),
+    not_receive: Iterable[str] = (),
+    assume: Iterable[str] = (),
 ) -> None:
     """Instrument a module and link it. Raises AnalyzeError.
 
     link: the program's further inputs of the linker, as for a compiler: libraries and further sources
     without: variables, or allocations as FILE:LINE, that are taken not to be updateable
-    options: of the analysis, as the tool has them
+    models, not_receive, assume: as for `analyze`
     """
     instrumented = program.with_suffix(".oracle.bc")
-    arguments = [f"--models={path}" for path in sorted(MODELS.glob("*.yaml"))]
-    arguments += [*options, *(f"--without={name}" for name in without)]
+    arguments = tool_arguments(module, models, not_receive, assume)
+    arguments += [f"--without={name}" for name in without]
     run_tool("analyze", f"--oracle={instrumented}", *arguments, module)
     wrap = "-Wl,--wrap=free,--wrap=realloc"
     command = [CLANG, "-g", "-O0", "-w", "-o", str(program), str(instrumented), str(RUN_TIME), wrap, "-pthread", *link]

@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.analyze.errors import AnalyzeError
 
-VERSION = 3
+VERSION = 4
 """Of the tool's JSON."""
 
 
@@ -173,8 +173,8 @@ class Analysis:
     inline_assembly: list[Place]
     unknown_code: list[Place]
     not_receive: list[tuple[Place, str]]
-    assumed: list[str]
-    """The items that the user declared harmless."""
+    assumed: dict[str, str]
+    """What the user declared harmless, and the reason; it may be empty."""
     missing: list[str]
     """Functions and variables of the program that have no bitcode."""
     without_debug_info: list[str]
@@ -231,7 +231,7 @@ def read(module: str, found: dict[str, Any]) -> Analysis:
         inline_assembly=_places(assumptions["inline_assembly"]),
         unknown_code=_places(assumptions["unknown_code"]),
         not_receive=[(_place(one), one["reason"]) for one in assumptions["not_receive"]],
-        assumed=assumptions["harmless"],
+        assumed={one["what"]: one["reason"] for one in assumptions["harmless"]},
         missing=[*found["missing"]["functions"], *found["missing"]["variables"]],
         without_debug_info=[*without["functions"], *without["variables"]],
         seconds=found["seconds"],

@@ -11,6 +11,8 @@ _MOST_FUNCTIONS = 4
 _MOST_PLACES = 6
 _MOST_LINES = 20
 _MOST_FIELDS = 6
+_KINDS = ("externals", "assembly", "dlopen")
+"""What `--assume` may name besides functions."""
 _ROLES = {
     "called": "called",
     "receives": "receives packets",
@@ -205,8 +207,10 @@ def _assumed(analysis: Analysis, where: Callable[[Place], str], everything: bool
         lines.append(
             f"  compiled without debug info, so that variables are missing: {_some(analysis.without_debug_info)}"
         )
-    if analysis.assumed:
-        lines.append(f"  assumed to be harmless (--assume): {', '.join(analysis.assumed)}")
+    for what, reason in analysis.assumed.items():
+        used = what in _KINDS or what in analysis.unknown_functions
+        why = reason if used else "has no effect: no function without a description has this name"
+        lines.append(f"  assumed to be harmless (--assume): {what}{f' ({why})' if why else ''}")
     return ["where the analysis cannot know", *lines] if lines else []
 
 

@@ -198,12 +198,16 @@ void Accesses::summarise() {
       for (const ObjectId object : own[callee]) found.reset(first_[object], first_[object + 1]);
       to |= found;
     };
+    llvm::DenseSet<uint32_t> read, written;  // many instructions have the same footprint
+    const auto set = [&](const std::vector<uint32_t> &footprints, llvm::DenseSet<uint32_t> &done, llvm::BitVector &atoms) {
+      for (const uint32_t footprint : footprints)
+        if (done.insert(footprint).second)
+          for (const Atom atom : footprints_[footprint]) atoms.set(atom);
+    };
     for (const llvm::Function *function : cycles_[cycle])
       for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
-        for (const uint32_t footprint : of(instruction).reads)
-          for (const Atom atom : footprints_[footprint]) reads.set(atom);
-        for (const uint32_t footprint : of(instruction).writes)
-          for (const Atom atom : footprints_[footprint]) writes.set(atom);
+        set(of(instruction).reads, read, reads);
+        set(of(instruction).writes, written, writes);
         if (const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction))
           for (const llvm::Function *callee : runs(*site)) {
             if (cycle_of_[callee] == cycle || !added.insert(callee).second) continue;

@@ -50,6 +50,8 @@ class Accesses {
   // Whether the call may run functions none, one or many times, in any order: calls of libraries that call back.
   bool repeats(const llvm::CallBase &site) const;
 
+  // Of functions: callees before callers, unless these may call each other.
+  uint32_t order(const llvm::Function *function) const { return cycle_of_.find(function)->second; }
   // The possible reads and writes of a function and its callees, without their own local variables.
   const llvm::BitVector &may_read(const llvm::Function *function) const {
     return may_read_[cycle_of_.find(function)->second];

@@ -1,4 +1,5 @@
 // Constraints of calls: of functions of the program, of external ones by their models, of unknown ones.
+#include "assembly.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "pointsto.h"
@@ -28,33 +29,69 @@ NodeId PointsTo::heap(const llvm::CallBase &call) { return cell_of(&call, Object
 
 void PointsTo::add_call(const llvm::CallBase &call) {
   const llvm::Value *callee = call.getCalledOperand()->stripPointerCastsAndAliases();
-  if (const auto *assembly = llvm::dyn_cast<llvm::InlineAsm>(callee)) {
-    if (assembly->getAsmString().empty()) {  // a barrier: the inputs are the outputs
-      for (const llvm::Use &argument : call.args())
-        if (carries_pointers(argument->getType())) constraints_.copy(value(&call), value(argument));
+  if (llvm::isa<llvm::InlineAsm>(callee)) {
+    if (const std::optional<Assembly> known = read_assembly(call)) {
+      add_assembly(call, *known);
       return;
     }
     assumptions_.inline_assembly.push_back(&call);
     if (!options_.assume_harmless.count("assembly")) call_unknown(call);
   } else if (const auto *function = llvm::dyn_cast<llvm::Function>(callee)) {
     connect(call, *function);
+  } else if (const std::optional<Entry> entry = entry_of(call)) {
+    call_entries(call, *entry);
   } else {
-    constraints_.call(value(callee), [this, &call](const llvm::Value *target) {
-      connect(call, *llvm::cast<llvm::Function>(target));
-    });
+    call_targets(call, value(callee));
   }
+}
+
+void PointsTo::call_targets(const llvm::CallBase &call, NodeId function) {
+  constraints_.call(function, [this, &call](const llvm::Value *target) {
+    connect(call, *llvm::cast<llvm::Function>(target));
+  });
+}
+
+// Assembly that accesses no memory but that of its operands: each value may get into each of them, and into the results.
+void PointsTo::add_assembly(const llvm::CallBase &call, const Assembly &assembly) {
+  const NodeId values = constraints_.node();
+  for (const unsigned argument : assembly.values)
+    if (carries_pointers(call.getArgOperand(argument)->getType()))
+      constraints_.copy(values, value(call.getArgOperand(argument)));
+  NodeId results = values;
+  if (assembly.calculates) {
+    results = constraints_.node();
+    constraints_.derive(results, values, {{PointerOp::Anywhere}});
+    constraints_.copy(results, values);
+  }
+  for (const Assembly::Address &address : assembly.addresses) {
+    const NodeId pointer = value(call.getArgOperand(address.argument));
+    for (uint64_t word = 0; word == 0 || word + 8 <= address.bytes; word += 8) {
+      const NodeId place = shifted(pointer, word);
+      constraints_.load(values, place);
+      constraints_.store(place, results);
+    }
+  }
+  if (carries_pointers(call.getType())) constraints_.copy(value(&call), results);
 }
 
 void PointsTo::connect(const llvm::CallBase &call, const llvm::Function &callee) {
   if (callee.isIntrinsic() && add_intrinsic(call, callee)) return;
-  if (!calls_.add(&call, &callee)) return;
+  if (!calls_.add(&call, &callee) && !by_entries_.contains({&call, &callee})) return;
+  by_entries_.erase({&call, &callee});
   if (callee.isDeclaration()) {
     call_external(call, callee);
     return;
   }
+  std::vector<const llvm::Value *> arguments(call.arg_begin(), call.arg_end());
+  pass(call, callee, arguments);
+}
+
+// arguments: those of the call, or others that it may have
+void PointsTo::pass(const llvm::CallBase &call, const llvm::Function &callee,
+                    llvm::ArrayRef<const llvm::Value *> arguments) {
   enter(&callee);
-  for (unsigned i = 0; i < call.arg_size(); ++i) {
-    const llvm::Value *argument = call.getArgOperand(i);
+  for (unsigned i = 0; i < arguments.size(); ++i) {
+    const llvm::Value *argument = arguments[i];
     if (!carries_pointers(argument->getType())) continue;
     if (i < callee.arg_size())
       if (const llvm::Type *passed = callee.getParamByValType(i)) {  // the callee has a copy of the structure
@@ -139,8 +176,8 @@ NodeId PointsTo::operand(const llvm::CallBase &call, const llvm::Function &calle
   };
   switch (operand.kind) {
     case Operand::Argument:
-      if (operand.index < call.arg_size()) return value(call.getArgOperand(operand.index));
-      break;
+      if (operand.index >= call.arg_size()) break;
+      return shifted(value(call.getArgOperand(operand.index)), operand.offset);
     case Operand::Pointee:
       if (operand.index < call.arg_size())
         return dereference(value(call.getArgOperand(operand.index)), operand.offset);

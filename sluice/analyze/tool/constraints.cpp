@@ -54,10 +54,14 @@ void Constraints::load(NodeId to, NodeId pointer) { rules_of(pointer).loads.push
 void Constraints::store(NodeId pointer, NodeId from) { rules_of(pointer).stores.push_back(from); }
 
 void Constraints::derive(NodeId to, NodeId base, std::vector<PointerOp> operations) {
-  if (operations.empty())
+  if (operations.empty()) {
     copy(to, base);
-  else
-    rules_of(base).derivations.push_back({to, std::move(operations)});
+    return;
+  }
+  const auto [known, is_new] =
+      operation_numbers_.try_emplace(std::move(operations), static_cast<uint32_t>(operations_.size()));
+  if (is_new) operations_.push_back(&known->first);
+  rules_of(base).derivations.push_back({to, known->second});
 }
 
 void Constraints::move(NodeId to, NodeId from, uint64_t bytes) {
@@ -70,6 +74,10 @@ void Constraints::escape(NodeId pointer) { copy(unknown_, pointer); }
 
 void Constraints::call(NodeId pointer, std::function<void(const llvm::Value *)> on_target) {
   rules_of(pointer).calls.push_back(std::move(on_target));
+}
+
+void Constraints::each_target(NodeId pointer, std::function<void(NodeId)> on_target) {
+  rules_of(pointer).visits.push_back(std::move(on_target));
 }
 
 template <typename T>
@@ -108,6 +116,7 @@ void Constraints::merge(NodeId into, NodeId from) {
     append(a.rules->moves_from, b.rules->moves_from);
     append(a.rules->moves_to, b.rules->moves_to);
     append(a.rules->calls, b.rules->calls);
+    append(a.rules->visits, b.rules->visits);
     b.rules.reset();
   }
   changed_ = true;

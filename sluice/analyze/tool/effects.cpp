@@ -47,8 +47,16 @@ void Accesses::collect_call(const llvm::CallBase &call, Effects &effects) {
       effects.reads.push_back(footprint(transfer->getRawSource(), bytes));
     return;
   }
-  if (const auto *assembly = dyn_cast<InlineAsm>(call.getCalledOperand())) {
-    if (assembly->getAsmString().empty()) return;
+  if (isa<InlineAsm>(call.getCalledOperand())) {
+    if (const std::optional<Assembly> known = read_assembly(call)) {
+      for (const Assembly::Address &address : known->addresses) {
+        const llvm::Value *pointer = call.getArgOperand(address.argument);
+        const uint64_t bytes = address.bytes ? address.bytes : kToEnd;
+        effects.reads.push_back(footprint(pointer, bytes));
+        effects.writes.push_back(written(pointer, bytes));
+      }
+      return;
+    }
     if (points_to_.options().assume_harmless.count("assembly")) return;
     collect_unknown(call, effects);
     return;
@@ -69,7 +77,7 @@ void Accesses::collect_call(const llvm::CallBase &call, Effects &effects) {
 void Accesses::collect_external(const llvm::CallBase &call, const llvm::Function &callee, Effects &effects) {
   const std::string name = callee.getName().str();
   const ExternalModel *model = models_.external(name);
-  const std::set<std::string> &harmless = points_to_.options().assume_harmless;
+  const std::map<std::string, std::string> &harmless = points_to_.options().assume_harmless;
   if (!model && !harmless.count(name) && !harmless.count("externals")) {
     collect_unknown(call, effects);
     return;

@@ -11,6 +11,7 @@
 #include "llvm/Linker/Linker.h"
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
 
 namespace analyze {
 
@@ -75,6 +76,15 @@ llvm::Expected<size_t> module_length(llvm::StringRef bytes) {
   return bytes.size();
 }
 
+// Clang emits static variables and functions without uses only if the source declares them `used`, as those of a section
+// that the program walks. Bitcode that it embeds does not say so, and linking would drop them.
+void keep_used(llvm::Module &module) {
+  std::vector<llvm::GlobalValue *> used;
+  for (llvm::GlobalObject &object : module.global_objects())
+    if (!object.isDeclaration() && object.hasLocalLinkage() && object.use_empty()) used.push_back(&object);
+  llvm::appendToCompilerUsed(module, used);
+}
+
 llvm::Error link_section(llvm::StringRef bytes, const std::string &path, llvm::Linker &linker,
                          llvm::LLVMContext &context, size_t &modules) {
   while (bytes.starts_with(kMagic)) {
@@ -84,6 +94,7 @@ llvm::Error link_section(llvm::StringRef bytes, const std::string &path, llvm::L
     bytes = bytes.drop_front(*length);
     auto module = llvm::parseBitcodeFile(*one, context);
     if (!module) return module.takeError();
+    keep_used(**module);
     const std::string source = (*module)->getSourceFileName();
     if (linker.linkInModule(std::move(*module))) return problem("the module of " + source + " does not link");
     ++modules;

@@ -104,7 +104,7 @@ llvm::DenseSet<ObjectId> Flowspace::find_origins(const llvm::Value *pointer) {
   if (!llvm::isa<llvm::Instruction, llvm::Argument>(pointer)) return found;
   Slicer &slice = origins_;
   slice.restart(std::min(kMostSteps / 10, left_for_origins_));
-  const bool complete = slice.backward({graph_.value(pointer)});
+  const bool complete = slice.follow({graph_.value(pointer)});
   left_for_origins_ -= std::min(left_for_origins_, slice.work());
   if (!complete)  // then it may be derived from any of those that it may point into
     for (const NodeId cell : points_to.targets(pointer)) found.insert(points_to.memory().object_of(cell));
@@ -137,7 +137,7 @@ const llvm::DenseSet<ObjectId> &Flowspace::origins(const llvm::Value *pointer) {
 // Slices from a value. Returns whether the slice is complete.
 bool Flowspace::slice(Slicer &slice, const llvm::Value *from) {
   slice.restart(std::min(kMostSteps, left_));
-  const bool complete = slice.backward({graph_.value(from)});
+  const bool complete = slice.follow({graph_.value(from)});
   left_ -= std::min(left_, slice.work());
   return complete;
 }

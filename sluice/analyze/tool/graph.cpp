@@ -57,7 +57,7 @@ bool Graph::may_write(const llvm::Instruction &instruction, Atom atom) const {
          });
 }
 
-const std::vector<Dependence> &Graph::dependences(GraphNode number) {
+llvm::ArrayRef<Dependence> Graph::dependences(GraphNode number) {
   if (known_[number]) return *known_[number];
   const Node node = nodes_[number];
   out_.clear();

@@ -43,6 +43,15 @@ struct Dependence {
   const llvm::CallBase *site = nullptr;  // Down, Up
 };
 
+// What a slice follows: a graph of dependences, or its reverse.
+class Edges {
+ public:
+  virtual ~Edges() = default;
+  virtual const Node &node(GraphNode number) const = 0;
+  // Of a graph: what the node depends on. They stay where they are in memory when those of other nodes are found.
+  virtual llvm::ArrayRef<Dependence> dependences(GraphNode node) = 0;
+};
+
 // Whether dependences through memory follow the order of writes and reads, by versions; or a read depends on all writes of
 // the program that may write the same memory, which is less precise, and takes much less time and memory.
 enum class Order { Versions, Any };
@@ -55,12 +64,12 @@ enum class Follow {
   Values,
 };
 
-class Graph {
+class Graph : public Edges {
  public:
   Graph(const Accesses &accesses, Follow follow, Order order = Order::Versions);
 
   const Accesses &accesses() const { return accesses_; }
-  const Node &node(GraphNode number) const { return nodes_[number]; }
+  const Node &node(GraphNode number) const override { return nodes_[number]; }
   size_t nodes() const { return nodes_.size(); }
 
   GraphNode value(const llvm::Value *value) { return number({Node::Value, value}); }
@@ -74,8 +83,7 @@ class Graph {
   // The branches that decide whether a block runs.
   const std::vector<const llvm::Instruction *> &controls(const llvm::BasicBlock *block);
 
-  // They stay where they are in memory when those of other nodes are found.
-  const std::vector<Dependence> &dependences(GraphNode node);
+  llvm::ArrayRef<Dependence> dependences(GraphNode node) override;
 
   // The instruction that a node belongs to; nothing for those of functions and blocks.
   static const llvm::Instruction *instruction(const Node &node);

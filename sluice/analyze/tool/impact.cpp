@@ -32,23 +32,29 @@ static llvm::DenseMap<const llvm::Value *, std::vector<size_t>> in_registers(con
   return found;
 }
 
-bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
-                    std::vector<std::optional<Impact>> &found) {
-  const Accesses &accesses = graph_.accesses();
-  std::vector<GraphNode> outputs;
+std::vector<const llvm::CallBase *> output_calls(const Accesses &accesses, const Reach &reach, OutputKind kind) {
   std::vector<const llvm::CallBase *> sites;
   for (const llvm::Function *function : reach.functions())
     for (const llvm::Instruction &instruction : llvm::instructions(*function)) {
       const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
       if (!site || !reach.contains(site)) continue;
-      for (const llvm::Function *callee : accesses.points_to().calls().callees(site)) {
-        const auto output = accesses.models().output(callee->getName());
-        if (!output || !(static_cast<int>(*output) & static_cast<int>(kind))) continue;
-        outputs.push_back(graph_.value(site));
-        sites.push_back(site);
-      }
+      const bool puts_out =
+          llvm::any_of(accesses.points_to().calls().callees(site), [&](const llvm::Function *callee) {
+            const auto output = accesses.models().output(callee->getName());
+            return output && (static_cast<int>(*output) & static_cast<int>(kind));
+          });
+      if (puts_out) sites.push_back(site);
     }
-  if (outputs.empty()) return false;
+  return sites;
+}
+
+bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
+                    std::vector<std::optional<Impact>> &found) {
+  const Accesses &accesses = graph_.accesses();
+  const std::vector<const llvm::CallBase *> sites = output_calls(accesses, reach, kind);
+  if (sites.empty()) return false;
+  std::vector<GraphNode> outputs;
+  for (const llvm::CallBase *site : sites) outputs.push_back(graph_.value(site));
   llvm::DenseMap<ObjectId, std::vector<size_t>> owners;
   for (size_t number = 0; number < found.size(); ++number)
     for (const ObjectId object : updates.memory_of(number)) owners[object].push_back(number);
@@ -56,8 +62,8 @@ bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
 
   Graph *graph = &graph_;
   std::optional<Slicer> slicer;
-  slicer.emplace(*graph, nullptr, most_steps_);
-  bool complete = slicer->backward(outputs);
+  slicer.emplace(*graph, nullptr, matched_ ? most_steps_ : most_steps_ / 4);  // the other slice was too large
+  bool complete = slicer->follow(outputs);
   if (!complete) {
     matched_ = false;
     if (!unordered_) unordered_.emplace(accesses, Follow::All, Order::Any);
@@ -65,7 +71,7 @@ bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
     outputs.clear();
     for (const llvm::CallBase *site : sites) outputs.push_back(graph->value(site));
     slicer.emplace(*graph, nullptr, kMostUnmatched);
-    complete = slicer->backward_unmatched(outputs);
+    complete = slicer->follow_unmatched(outputs);
   }
   if (!complete) {
     complete_ = false;

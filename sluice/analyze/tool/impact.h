@@ -12,6 +12,9 @@ struct Impact {
   std::vector<const llvm::Instruction *> path;  // from the output back to the variable
 };
 
+// Calls in packet processing that put out packets or logs.
+std::vector<const llvm::CallBase *> output_calls(const Accesses &accesses, const Reach &reach, OutputKind kind);
+
 class Impacts {
  public:
   // most_steps: of a slice that matches calls and returns, and follows the order of writes to memory; one that would need

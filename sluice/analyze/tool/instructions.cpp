@@ -46,7 +46,7 @@ void PointsTo::run() {
       add_body(*function);
     }
     constraints_.solve();
-  } while (!pending_.empty());
+  } while (!pending_.empty() || revise_entries());
   find_leads();
 }
 
@@ -85,11 +85,7 @@ void PointsTo::add_access(const llvm::Value *pointer, const llvm::Value *data, l
     // vectors and wide integers hold a pointer in each of their words
     const uint64_t bytes = layout_.getTypeStoreSize(part).getFixedValue();
     for (uint64_t word = 0; word + 8 <= bytes; word += 8) {
-      NodeId address = base;
-      if (offset + word != 0) {
-        address = constraints_.node();
-        constraints_.derive(address, base, {{PointerOp::Shift, 0, static_cast<int64_t>(offset + word)}});
-      }
+      const NodeId address = shifted(base, offset + word);
       if (is_store)
         constraints_.store(address, contents);
       else

@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "allocated.h"
+#include "criteria.h"
 #include "extract.h"
 #include "helpers.h"
 #include "instrument.h"
@@ -30,7 +31,7 @@ cl::opt<std::string> input(cl::Positional, cl::Required, cl::desc("PROGRAM.bc"),
 cl::list<std::string> models("models", cl::desc("YAML file of external functions"), cl::sub(analyze_command));
 cl::list<std::string> not_receive("not-receive", cl::desc("a function that receives no packets"),
                                   cl::sub(analyze_command));
-cl::list<std::string> assume("assume", cl::desc("unknown function that is harmless; externals, assembly, dlopen"),
+cl::list<std::string> assume("assume", cl::desc("unknown function that is harmless; externals, assembly, dlopen; after = the reason"),
                              cl::sub(analyze_command));
 cl::opt<bool> field_insensitive("field-insensitive", cl::desc("one cell for each object"), cl::sub(analyze_command));
 cl::opt<bool> all_locals("all-locals", cl::desc("all locals of receiving functions persist"), cl::sub(analyze_command));
@@ -44,6 +45,10 @@ cl::list<std::string> without("without", cl::desc("a variable, or FILE:LINE of a
                               cl::sub(analyze_command));
 cl::opt<std::string> instrumented("instrument", cl::desc("write an instrumented module that reports what it updates"),
                                   cl::sub(analyze_command));
+cl::opt<std::string> slice_from("slice-from", cl::desc("print a forward slice: from FILE:LINE, or receive"),
+                                cl::sub(analyze_command));
+cl::opt<std::string> slice_to("slice-to", cl::desc("print a backward slice: from FILE:LINE, packets or logs"),
+                              cl::sub(analyze_command));
 cl::opt<bool> with_types("types", cl::desc("print the types of variables"), cl::sub(analyze_command));
 cl::opt<bool> no_pruning("no-pruning", cl::desc("of --instrument: set a variable's byte at each update"),
                          cl::sub(analyze_command));
@@ -80,12 +85,17 @@ int analyze_module() {
   llvm::ValueToValueMapTy originals;
   std::unique_ptr<llvm::Module> original;
   if (!instrumented.empty()) original = llvm::CloneModule(**module, originals);
+  const bool slices = !slice_from.empty() || !slice_to.empty();
+  const std::vector<Assignment> assigned = slices ? assignments(**module) : std::vector<Assignment>();
   promote_locals(**module);
   const double loaded = seconds_since(begin);
 
   PointsToOptions options;
   options.field_sensitive = !field_insensitive;
-  options.assume_harmless = {assume.begin(), assume.end()};
+  for (const std::string &one : assume) {
+    const auto [what, reason] = llvm::StringRef(one).split('=');
+    options.assume_harmless[what.str()] = reason.str();
+  }
   PointsTo points_to(**module, known, options);
   points_to.run();
   const double solved = seconds_since(begin);
@@ -97,6 +107,13 @@ int analyze_module() {
   ClassifyOptions classify_options;
   classify_options.all_locals = all_locals;
   const Accesses accesses(points_to, known);
+  if (slices) {
+    const Criteria criteria{slice_from, slice_to, slice_steps.getNumOccurrences() ? slice_steps : Criteria::kMostSteps};
+    auto found = slice_between(criteria, accesses, receives, reach, assigned);
+    if (!found) return fail(llvm::toString(found.takeError()));
+    llvm::outs() << llvm::json::Value(std::move(*found)) << "\n";
+    return 0;
+  }
   const Classes classes(accesses, known, receives, reach, lifetimes, variables, classify_options);
 
   const Updates updates(accesses, reach, classes);

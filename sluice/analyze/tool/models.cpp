@@ -61,9 +61,9 @@ struct ScalarTraits<Operand> {
     const bool no_offset = argument.size() == text.size();
     StringRef number = argument;
     if (number.consume_front("arg") && !number.getAsInteger(10, operand.index) && operand.index < 64 &&
-        (no_offset || (contents && !offset.getAsInteger(10, operand.offset))))
+        (no_offset || !offset.getAsInteger(10, operand.offset)))
       return StringRef();
-    return "expected argN (from arg0), *argN, *argN+BYTES, return, new, static, static(NAME), *static(NAME) or unknown";
+    return "expected argN (from arg0), argN+BYTES, *argN, *argN+BYTES, return, new, static, static(NAME), *static(NAME) or unknown";
   }
   static QuotingType mustQuote(StringRef) { return QuotingType::None; }
 };

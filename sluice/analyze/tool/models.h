@@ -14,11 +14,11 @@
 
 namespace analyze {
 
-// A value that a description names: argN, *argN, *argN+BYTES, return, new, static, static(NAME), *static(NAME), unknown.
+// A value that a description names: argN, argN+BYTES, *argN, *argN+BYTES, return, new, static, static(NAME), *static(NAME), unknown.
 struct Operand {
   enum Kind { None, Argument, Pointee, Return, New, Static, StaticContents, Unknown } kind = None;
   unsigned index = 0;     // of the argument
-  unsigned offset = 0;    // Pointee: in bytes
+  unsigned offset = 0;    // Argument, Pointee: in bytes
   std::string name = {};  // of library memory that functions share
 };
 

@@ -64,36 +64,78 @@ Overwritten::Overwritten(const Accesses &accesses, const Receives &receives, con
   }
 }
 
-void Overwritten::prepare(const llvm::Function &function) {
-  const auto among = [&](const std::vector<uint32_t> &footprints) {
-    std::vector<unsigned> found;
-    for (const uint32_t footprint : footprints)
-      for (const Atom atom : accesses_.atoms(footprint))
-        if (const auto candidate = candidates_.find(atom); candidate != candidates_.end())
-          found.push_back(candidate->second);
-    return found;
+// The candidates of footprints; nothing if there are none.
+const Overwritten::Bits *Overwritten::candidates_of(const std::vector<uint32_t> &footprints) {
+  const auto of_one = [this](uint32_t footprint) {
+    const auto [known, is_new] = of_footprints_.try_emplace(footprint, nullptr);
+    if (!is_new) return known->second;
+    Bits found(candidates_.size());
+    for (const Atom atom : accesses_.atoms(footprint))
+      if (const auto candidate = candidates_.find(atom); candidate != candidates_.end()) found.set(candidate->second);
+    if (found.any()) known->second = &bits_.emplace_back(std::move(found));
+    return known->second;
   };
+  if (footprints.empty()) return nullptr;
+  if (footprints.size() == 1) return of_one(footprints.front());
+  Bits found(candidates_.size());
+  for (const uint32_t footprint : footprints)
+    if (const Bits *one = of_one(footprint)) found |= *one;
+  return found.any() ? &bits_.emplace_back(std::move(found)) : nullptr;
+}
+
+void Overwritten::prepare(const llvm::Function &function) {
   for (const llvm::BasicBlock &block : function) {
     std::vector<Step> &steps = steps_[&block];
+    bool is_open = false;  // whether the last step is no call
     for (const llvm::Instruction &instruction : block) {
       const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
       const Effects &effects = accesses_.of(instruction);
       const auto runs = site ? accesses_.runs(*site) : llvm::ArrayRef<const llvm::Function *>();
-      std::vector<unsigned> reads = among(effects.reads), kills = among(effects.overwrites);
+      const Bits *reads = candidates_of(effects.reads), *kills = candidates_of(effects.overwrites);
       const bool receives = site && receives_.may_receive(site);
-      if (reads.empty() && kills.empty() && runs.empty() && !receives) continue;
-      const bool outside = site && llvm::any_of(accesses_.points_to().calls().callees(site),
-                                                [](const llvm::Function *one) { return one->isDeclaration(); });
-      steps.push_back({&instruction, std::move(reads), std::move(kills), runs,
-                       site && accesses_.repeats(*site), outside});
+      if (!reads && !kills && runs.empty() && !receives) continue;
+      if (!runs.empty() || receives) {
+        const bool outside = llvm::any_of(accesses_.points_to().calls().callees(site),
+                                          [](const llvm::Function *one) { return one->isDeclaration(); });
+        steps.push_back({&instruction, reads, kills, runs, accesses_.repeats(*site), outside});
+        is_open = false;
+        continue;
+      }
+      if (!is_open) {
+        steps.push_back({&instruction, reads, kills, {}, false, false});
+        is_open = true;
+        continue;
+      }
+      Step &step = steps.back();
+      if (reads && step.kills) {  // what was overwritten before is not read
+        Bits rest = *reads;
+        rest.reset(*step.kills);
+        reads = rest.any() ? &bits_.emplace_back(std::move(rest)) : nullptr;
+      }
+      const auto unite = [this](const Bits *one, const Bits *other) {
+        if (!one || !other || one == other) return one ? one : other;
+        Bits both = *one;
+        both |= *other;
+        return both == *one ? one : static_cast<const Bits *>(&bits_.emplace_back(std::move(both)));
+      };
+      step.reads = unite(step.reads, reads);
+      step.kills = unite(step.kills, kills);
     }
   }
+}
+
+Overwritten::Pending Overwritten::all() const {
+  Pending found;
+  for (const llvm::Function *function : accesses_.points_to().calls().entered())
+    found.insert({accesses_.order(function), function});
+  return found;
 }
 
 // Sets the bits of what a step certainly overwrites to a value; of a call, that is what all functions overwrite that it
 // may call.
 void Overwritten::kill(const Step &step, Bits &live, bool value) const {
-  for (const unsigned candidate : step.kills) live[candidate] = value;
+  if (step.kills && value) live |= *step.kills;
+  if (step.kills && !value) live.reset(*step.kills);
   if (step.runs.empty() || step.repeats || step.outside) return;
   Bits all = kills_.find(step.runs.front())->second;
   for (const llvm::Function *function : llvm::drop_begin(step.runs)) all &= kills_.find(function)->second;
@@ -105,7 +147,7 @@ void Overwritten::kill(const Step &step, Bits &live, bool value) const {
 
 void Overwritten::apply(const Step &step, Bits &live) const {
   kill(step, live, false);
-  for (const unsigned candidate : step.reads) live.set(candidate);
+  if (step.reads) live |= *step.reads;
   for (const llvm::Function *function : step.runs) live |= exposed_.find(function)->second;
 }
 
@@ -113,9 +155,9 @@ void Overwritten::apply(const Step &step, Bits &live) const {
 void Overwritten::find_kills() {
   const auto &entered = accesses_.points_to().calls().entered();
   for (const llvm::Function *function : entered) kills_[function] = Bits(candidates_.size(), true);
-  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
-  while (!pending.empty()) {
-    const llvm::Function *function = pending.pop_back_val();
+  Pending pending = all();
+  while (!pending.empty()) {  // callees first
+    const llvm::Function *function = pending.extract(pending.begin()).value().second;
     Blocks in;
     for (const llvm::BasicBlock &block : *function) in[&block] = Bits(candidates_.size(), true);
     for (bool changed = true; changed;) {
@@ -133,7 +175,8 @@ void Overwritten::find_kills() {
     if (found == kills_[function]) continue;
     kills_[function] = found;
     for (const llvm::CallBase *site : accesses_.run_by(*function))
-      if (kills_.count(site->getFunction())) pending.insert(site->getFunction());
+      if (const llvm::Function *caller = site->getFunction(); kills_.count(caller))
+        pending.insert({accesses_.order(caller), caller});
   }
 }
 
@@ -166,14 +209,15 @@ void Overwritten::find_exposed() {
   const auto &entered = accesses_.points_to().calls().entered();
   const Bits none(candidates_.size());
   for (const llvm::Function *function : entered) exposed_[function] = none;
-  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
-  while (!pending.empty()) {
-    const llvm::Function *function = pending.pop_back_val();
+  Pending pending = all();
+  while (!pending.empty()) {  // callees first
+    const llvm::Function *function = pending.extract(pending.begin()).value().second;
     const Bits found = solve(*function, none)[&function->getEntryBlock()];
     if (found == exposed_[function]) continue;
     exposed_[function] = found;
     for (const llvm::CallBase *site : accesses_.run_by(*function))
-      if (exposed_.count(site->getFunction())) pending.insert(site->getFunction());
+      if (const llvm::Function *caller = site->getFunction(); exposed_.count(caller))
+        pending.insert({accesses_.order(caller), caller});
   }
 }
 
@@ -181,9 +225,9 @@ void Overwritten::find_exposed() {
 void Overwritten::find_live() {
   const auto &entered = accesses_.points_to().calls().entered();
   for (const llvm::Function *function : entered) at_return_[function] = Bits(candidates_.size());
-  llvm::SetVector<const llvm::Function *> pending(entered.begin(), entered.end());
-  while (!pending.empty()) {
-    const llvm::Function *function = pending.pop_back_val();
+  Pending pending = all();
+  while (!pending.empty()) {  // callers first
+    const llvm::Function *function = pending.extract(std::prev(pending.end())).value().second;
     const Blocks live = solve(*function, at_return_[function]);
     for (const llvm::BasicBlock &block : *function) {
       Bits now = live_after(block, live, at_return_[function]);
@@ -194,7 +238,7 @@ void Overwritten::find_live() {
         for (const llvm::Function *callee : step.runs) {
           if (!after.test(at_return_[callee])) continue;
           at_return_[callee] |= after;
-          pending.insert(callee);
+          pending.insert({accesses_.order(callee), callee});
         }
         apply(step, now);
       }

@@ -6,6 +6,9 @@
 // that byte, or memory reached from the variable.
 #pragma once
 
+#include <deque>
+#include <set>
+
 #include "access.h"
 #include "classify.h"
 #include "updates.h"
@@ -21,16 +24,19 @@ class Overwritten {
 
  private:
   using Bits = llvm::BitVector;
-  struct Step {  // the effect of an instruction on candidates
+  struct Step {  // the effect of instructions on candidates: of a call, or of those before and after calls
     const llvm::Instruction *instruction;
-    std::vector<unsigned> reads, kills;
+    const Bits *reads, *kills;  // before anything is overwritten; nothing if they are empty
     llvm::ArrayRef<const llvm::Function *> runs;
     bool repeats;
     bool outside;  // may also call a function outside the program
   };
   using Blocks = llvm::DenseMap<const llvm::BasicBlock *, Bits>;
+  using Pending = std::set<std::pair<uint32_t, const llvm::Function *>>;  // in the order of the call graph
 
   void prepare(const llvm::Function &function);
+  const Bits *candidates_of(const std::vector<uint32_t> &footprints);
+  Pending all() const;
   void find_kills();
   void find_exposed();
   void find_live();
@@ -43,6 +49,8 @@ class Overwritten {
   const Receives &receives_;
   std::vector<bool> found_;
   llvm::DenseMap<Atom, unsigned> candidates_;
+  llvm::DenseMap<uint32_t, const Bits *> of_footprints_;
+  std::deque<Bits> bits_;  // of steps
   llvm::DenseMap<const llvm::BasicBlock *, std::vector<Step>> steps_;
   llvm::DenseMap<const llvm::Function *, Bits> kills_, exposed_, at_return_;
 };

@@ -6,8 +6,10 @@
 #include <set>
 #include <string>
 
+#include "assembly.h"
 #include "callgraph.h"
 #include "constraints.h"
+#include "entries.h"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/IR/Instructions.h"
@@ -26,8 +28,8 @@ struct Assumptions {
 
 struct PointsToOptions {
   bool field_sensitive = true;
-  // Unknown functions, inline assembly and dlopen do nothing with pointers (--assume).
-  std::set<std::string> assume_harmless = {};
+  // Unknown functions, `externals`, `assembly` and `dlopen` that do nothing with pointers (--assume), and the user's reasons.
+  std::map<std::string, std::string> assume_harmless = {};
 };
 
 class PointsTo {
@@ -58,6 +60,7 @@ class PointsTo {
   NodeId value(const llvm::Value *value);
   NodeId cell_of(const llvm::Value *site, ObjectKind kind, llvm::Type *type);
   NodeId static_cell(llvm::StringRef name);
+  NodeId shifted(NodeId pointer, uint64_t bytes);
   NodeId dereference(NodeId pointer, uint64_t offset);
   void add_constant(NodeId node, const llvm::Constant *constant);
   void add_global(const llvm::GlobalVariable &global);
@@ -74,7 +77,10 @@ class PointsTo {
 
   // calls.cpp
   void add_call(const llvm::CallBase &call);
+  void add_assembly(const llvm::CallBase &call, const Assembly &assembly);
+  void call_targets(const llvm::CallBase &call, NodeId function);
   void connect(const llvm::CallBase &call, const llvm::Function &callee);
+  void pass(const llvm::CallBase &call, const llvm::Function &callee, llvm::ArrayRef<const llvm::Value *> arguments);
   void call_external(const llvm::CallBase &call, const llvm::Function &callee);
   void call_unknown(const llvm::CallBase &call);
   void call_escaped(const llvm::Function &function);
@@ -85,6 +91,11 @@ class PointsTo {
   NodeId result(const llvm::Function &function);
   NodeId varargs(const llvm::Function &function);
   NodeId heap(const llvm::CallBase &call);
+
+  // entries.cpp
+  void call_entries(const llvm::CallBase &call, const Entry &entry);
+  bool call_constant(const llvm::CallBase &call, const Entry &entry, NodeId cell);
+  bool revise_entries();
 
   // leads.cpp
   void find_leads();
@@ -101,6 +112,13 @@ class PointsTo {
   llvm::DenseMap<const llvm::Value *, ObjectId> objects_;
   llvm::DenseMap<const llvm::Function *, NodeId> results_, varargs_;
   llvm::StringMap<NodeId> statics_;
+  struct ConstantEntry {
+    NodeId others, cell;  // the targets of its call that are no constants
+    unsigned changes;     // of the object, when it was divided so
+  };
+  std::vector<ConstantEntry> constant_entries_;
+  // calls of functions with arguments that constant structures have, and not with others so far
+  llvm::DenseSet<std::pair<const llvm::CallBase *, const llvm::Function *>> by_entries_;
   llvm::DenseMap<ObjectId, std::string> library_names_;
   std::vector<const llvm::Function *> pending_;  // entered, and without constraints so far
   std::vector<std::vector<ObjectId>> leads_;

@@ -230,7 +230,9 @@ static Object assumptions(const Analysis &analysis) {
   return Object{{"unknown_functions", std::move(functions)},
           {"inline_assembly", sites(known.inline_assembly)},
           {"unknown_code", sites(known.unknown_code)},
-          {"harmless", Array(analysis.points_to.options().assume_harmless)},
+          {"harmless", each(analysis.points_to.options().assume_harmless, [](const auto &one) {
+             return Object{{"what", one.first}, {"reason", one.second}};
+           })},
           {"not_receive", each(analysis.receives.excluded(), [](const NotReceive &excluded) {
              Object found = site(excluded.site);
              found["reason"] = excluded.reason;
@@ -251,7 +253,7 @@ void report(const Analysis &analysis, llvm::json::OStream &out) {
   const auto top_level = static_cast<int64_t>(
       llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
   Array found = procedures(analysis);
-  out.attribute("version", 3);
+  out.attribute("version", 4);
   out.attribute("totals", Object{{"variables", analysis.variables.all().size()},
                                  {"persistent", classes.persistent().size()},
                                  {"top_level", top_level},

@@ -4,7 +4,7 @@
 
 namespace analyze {
 
-Slicer::Slicer(Graph &graph, std::function<bool(const Node &)> stop, size_t most_steps)
+Slicer::Slicer(Edges &graph, std::function<bool(const Node &)> stop, size_t most_steps)
     : graph_(graph), stop_(std::move(stop)), most_steps_(most_steps) {}
 
 void Slicer::restart(size_t most_steps) {
@@ -26,6 +26,7 @@ Slicer::Summary &Slicer::of(GraphNode exit) {
 }
 
 void Slicer::reach(GraphNode exit, Summary &summary, GraphNode node) {
+  if (only_ && !only_->contains(node)) return;
   if (summary.seen.insert(node).second) pending_summaries_.emplace_back(exit, node);
 }
 
@@ -69,40 +70,44 @@ Slicer::Summary &Slicer::summary(GraphNode exit) {
 }
 
 void Slicer::add(GraphNode node, bool ascends, GraphNode from) {
+  if (only_ && !only_->contains(node)) return;
   if (ascends ? !ascending_.insert(node).second : ascending_.contains(node) || !descending_.insert(node).second)
     return;
   if (nodes_.insert(node)) from_[node] = from;
   pending_.emplace_back(node, ascends);
 }
 
-bool Slicer::backward(const std::vector<GraphNode> &from) {
+void Slicer::expand(llvm::ArrayRef<Dependence> dependences, bool ascends, GraphNode from) {
+  work_ += dependences.size();
+  for (const Dependence &dependence : dependences) {
+    switch (dependence.kind) {
+      case Dependence::Local: add(dependence.on, ascends, from); break;
+      case Dependence::Up:
+        if (ascends) add(dependence.on, true, from);
+        break;
+      case Dependence::Down:
+        add(dependence.on, false, from);
+        if (const auto &ends = summary(dependence.on).ends; ends.contains(dependence.site))
+          for (const GraphNode on : ends.find(dependence.site)->second) add(on, ascends, from);
+        break;
+      case Dependence::Jump: add(dependence.on, true, from); break;
+    }
+  }
+}
+
+bool Slicer::follow(const std::vector<GraphNode> &from) {
   for (const GraphNode node : from) add(node, true, node);
   while (!pending_.empty() && steps_ < most_steps_) {
     const auto [node, ascends] = pending_.back();
     pending_.pop_back();
     ++steps_;
     if (stop_ && stop_(graph_.node(node))) continue;
-    const llvm::ArrayRef<Dependence> dependences = graph_.dependences(node);
-    work_ += dependences.size();
-    for (const Dependence &dependence : dependences) {
-      switch (dependence.kind) {
-        case Dependence::Local: add(dependence.on, ascends, node); break;
-        case Dependence::Up:
-          if (ascends) add(dependence.on, true, node);
-          break;
-        case Dependence::Down:
-          add(dependence.on, false, node);
-          if (const auto &ends = summary(dependence.on).ends; ends.contains(dependence.site))
-            for (const GraphNode on : ends.find(dependence.site)->second) add(on, ascends, node);
-          break;
-        case Dependence::Jump: add(dependence.on, true, node); break;
-      }
-    }
+    expand(graph_.dependences(node), ascends, node);
   }
   return pending_.empty() && pending_summaries_.empty();
 }
 
-bool Slicer::backward_unmatched(const std::vector<GraphNode> &from) {
+bool Slicer::follow_unmatched(const std::vector<GraphNode> &from) {
   for (const GraphNode node : from) add(node, true, node);
   while (!pending_.empty() && steps_ < most_steps_) {
     const GraphNode node = pending_.back().first;

@@ -53,14 +53,16 @@ NodeId PointsTo::static_cell(llvm::StringRef name) {
   return cell;
 }
 
+NodeId PointsTo::shifted(NodeId pointer, uint64_t bytes) {
+  if (bytes == 0) return pointer;
+  const NodeId address = constraints_.node();
+  constraints_.derive(address, pointer, {{PointerOp::Shift, 0, static_cast<int64_t>(bytes)}});
+  return address;
+}
+
 NodeId PointsTo::dereference(NodeId pointer, uint64_t offset) {
-  NodeId address = pointer;
-  if (offset != 0) {
-    address = constraints_.node();
-    constraints_.derive(address, pointer, {{PointerOp::Shift, 0, static_cast<int64_t>(offset)}});
-  }
   const NodeId contents = constraints_.node();
-  constraints_.load(contents, address);
+  constraints_.load(contents, shifted(pointer, offset));
   return contents;
 }
 

@@ -55,6 +55,13 @@ def add_inputs(parser: argparse.ArgumentParser) -> None:
         "--no-promiscuous", action="store_true", help="with -i: only packets that are for this host, or sent by it"
     )
     parser.add_argument(
+        "--on-removal",
+        choices=("wait", "end"),
+        default="wait",
+        help="with -i: what to do when an interface is removed: wait until it is made again (default), or end the run"
+        " with that fault",
+    )
+    parser.add_argument(
         "--ring",
         type=_bounded("MiB", _RING_MOST),
         default=0,
@@ -111,6 +118,7 @@ def inputs_of(options: argparse.Namespace) -> Inputs:
         options.snaplen,
         options.filter,
         dpdk=options.dpdk,
+        awaits_removed=options.on_removal == "wait",
     )
 
 

@@ -1,4 +1,4 @@
-"""Messages about interfaces that go down while a box receives from them."""
+"""Messages about interfaces that go down, or are removed, while a box receives from them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,13 @@ import sys
 from sluice.engine.box import Box
 from sluice.engine.inputs import Inputs, is_interface
 
+_CHANGES = {
+    "link_downs": "warning: {} went down; packets are received again once it is up",
+    "removals": "warning: {} was removed; packets are received again once it is made again",
+    "returns": "note: {} was made again; packets are received from it",
+}
+"""What to say of an interface, by the counter that says so."""
+
 
 class Links:
     """The interfaces of a run. `look` is called by the thread that drives the box, some times a second."""
@@ -14,16 +21,16 @@ class Links:
     def __init__(self, box: Box, inputs: Inputs) -> None:
         self._box = box
         self._names = {number: uri.partition(":")[2] for number, uri in enumerate(inputs.uris) if is_interface(uri)}
-        self._downs = dict.fromkeys(self._names, 0)
+        self._counted = {number: dict.fromkeys(_CHANGES, 0) for number in self._names}
 
     def look(self) -> None:
-        """Report those that went down since the last call."""
+        """Report those that went down, were removed or made again since the last call."""
         source = self._box.source
         if source is None:
             return
         for number, name in self._names.items():
-            downs = source.part(number).statistics()["link_downs"]
-            if downs > self._downs[number]:
-                text = f"{name} went down; packets are received again once it is up"
-                print(f"sluice: warning: {text}", file=sys.stderr, flush=True)
-            self._downs[number] = downs
+            counted = source.part(number).statistics()
+            for change, text in _CHANGES.items():
+                if counted[change] > self._counted[number][change]:
+                    print(f"sluice: {text.format(name)}", file=sys.stderr, flush=True)
+                self._counted[number][change] = counted[change]

@@ -92,6 +92,9 @@ def metrics(snapshot: Snapshot) -> str:
     if "link_downs" in snapshot.received:
         downs = [("", float(snapshot.received["link_downs"]))]
         lines += family("sluice_link_downs_total", "counter", "Times that an interface went down.", downs)
+    if "removals" in snapshot.received:
+        removals = [("", float(snapshot.received["removals"]))]
+        lines += family("sluice_interface_removals_total", "counter", "Times that an interface was removed.", removals)
     return "\n".join(lines) + "\n"
 
 

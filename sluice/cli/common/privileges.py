@@ -13,9 +13,17 @@ from sluice.engine.capabilities import CAPABILITIES, drop_capabilities
 from sluice.engine.functions import Wanted
 from sluice.engine.inputs import DPDK, XDP, Inputs
 
-_XDP_NEEDS = ("CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN", "CAP_DAC_OVERRIDE")
-"""To detach the XDP program from the interface at the end, and its files out of bpffs. AF_PACKET needs nothing after it
-was opened.
+_XDP_NEEDS = (
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_BPF",
+    "CAP_PERFMON",
+    "CAP_SYS_ADMIN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_IPC_LOCK",
+)
+"""To detach the XDP program from the interface at the end, and its files out of bpffs, and to open an interface that
+was made again, with locked memory. AF_PACKET needs nothing after it was opened.
 """
 _DPDK_NEEDS = ("CAP_NET_ADMIN",)
 """To let an interface leave the promiscuous mode at the end."""

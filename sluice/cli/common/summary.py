@@ -91,6 +91,9 @@ def summary(outcome: Outcome) -> str:
         )
     if outcome.received.get("link_downs"):
         lines.append(f"{outcome.received['link_downs']:,} times an interface was down")
+    if outcome.received.get("removals"):
+        removals, returns = (outcome.received[name] for name in ("removals", "returns"))
+        lines.append(f"{removals:,} times an interface was removed, {returns:,} times it was made again")
     if outcome.received.get("dropped_workers"):
         lines.append(f"{outcome.received['dropped_workers']:,} packets dropped as their worker had no room for them")
     if "forwarded" in outcome.received:

@@ -27,6 +27,8 @@ from sluice.passes.analysis.blocks import loops
 
 ETHERNET = 1
 """The link type that the program is for."""
+STATELESS = "no layer has instances, so that any worker may process a packet"
+"""Why there is no program, and none is needed."""
 UNDECIDED = 0
 """The worker of packets that the program does not decide. It hands them over."""
 _HALF, _WORKER = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9
@@ -52,6 +54,8 @@ class Fanout:
 
 def fanout(program: Program) -> Fanout:
     """The program for frames of Ethernet. Raises UnsuitableError."""
+    if not any(layer.instance is not None for layer in program.layers.values()):
+        raise UnsuitableError(STATELESS)
     if any(layer.path is not None for layer in program.layers.values()):
         raise UnsuitableError("a packet may have keys of several workers, as of a tunnel and of what is in it")
     graphs = {name: layer.dispatch for name, layer in program.layers.items() if layer.dispatch is not None}

@@ -34,6 +34,7 @@ SLUICE_COUNTER(unable_tunnel, "connections in a tunnel or with a checksum that f
 SLUICE_COUNTER(unable_fragment, "connections whose segments are in fragments")
 SLUICE_COUNTER(unable_cut, "connections whose packets were not captured whole")
 SLUICE_COUNTER(unable_signed, "connections with signed segments (TCP-MD5, TCP-AO)")
+SLUICE_COUNTER(unable_numbers, "connections whose numbers another function changes, as nat for FTP")
 SLUICE_COUNTER(no_room, "edits not made, and connections not edited, at a bound")
 SLUICE_COUNTER(not_mapped, "packets of edited connections dropped as their numbers could not be changed")
 SLUICE_COUNTER(acknowledged, "acknowledgements sent in the receiver's place")
@@ -54,12 +55,26 @@ struct edit_scans {
     struct edit_requests requests;
 };
 
+/* The ends of a segment: addresses of 4 or 16 bytes, then zeros; and ports. */
+struct edit_ends { uint8_t from[18], to[18]; };
+
 struct edit_flow {
     struct sl_edits edits;
     struct edit_scans *scans;
-    bool closed, other, armed;           /* reset; on another port; its timer is set */
+    bool closed;                         /* reset */
+    bool paired;                         /* it is in a list of edit->pairs */
+    uint8_t opener;                      /* the side whose SYN left with other ends */
+    uint32_t halves;                     /* instances that have it */
+    struct edit_ends left_as;            /* if `paired` */
+    struct edit_flow *next;
 };
-SLUICE_STATE(struct edit_flow)
+
+/* An instance: of a connection, or, where another function rewrites its ends, of one of its directions (edit_pair.h). */
+struct edit_half {
+    struct edit_flow *flow;
+    bool other, armed;                   /* on another port; its timer is set */
+};
+SLUICE_STATE(struct edit_half)
 
 struct edit {
     struct edit_pattern pattern;
@@ -70,14 +85,24 @@ struct edit {
     FILE *out;
     uint8_t *text;                       /* output of the current bytes of a body */
     size_t text_count, text_room;
+    struct edit_flow **pairs;            /* by a hash of their ends; NULL: none yet */
+    struct sl_edit_places syn_places;    /* of the current SYN */
 };
 SLUICE_WORKER(struct edit)
 
 #include "edit_output.h"
 #include "edit_message.h"
+#include "edit_pair.h"
+
+/* The connection of an event; NULL: it is not edited. */
+static struct edit_flow *edit_flow_of(const struct sl_event *event) {
+    const struct edit_half *half = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    return half && !half->other ? half->flow : NULL;
+}
 
 /* Notes which bytes wait since when, and sets the timer. */
-static void edit_arm(const struct sl_event *event, struct edit_flow *flow) {
+static void edit_arm(const struct sl_event *event, struct edit_half *half) {
+    struct edit_flow *flow = half->flow;
     const uint64_t now = sl_now(event->box), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
     uint64_t due = UINT64_MAX;
     for (unsigned side = 0; side < 2 && flow->scans; side++) {
@@ -90,9 +115,9 @@ static void edit_arm(const struct sl_event *event, struct edit_flow *flow) {
         scan->waits = first;
         due = sl_min(due, scan->since + wait);
     }
-    if (due == UINT64_MAX || flow->armed)
+    if (due == UINT64_MAX || half->armed)
         return;
-    flow->armed = true;
+    half->armed = true;
     SLUICE_ARM(event, tcp, edit_wait, due > now ? due - now : 1);
 }
 
@@ -103,6 +128,7 @@ static void edit_count(struct sl_box *box, const struct edit *edit) {
     SLUICE_COUNTER_OF(box, unable_fragment) = edit->box.unable[SL_EDIT_FRAGMENT];
     SLUICE_COUNTER_OF(box, unable_cut) = edit->box.unable[SL_EDIT_CUT];
     SLUICE_COUNTER_OF(box, unable_signed) = edit->box.unable[SL_EDIT_SIGNED];
+    SLUICE_COUNTER_OF(box, unable_numbers) = edit->box.unable[SL_EDIT_NUMBERS];
     SLUICE_COUNTER_OF(box, no_room) = edit->box.no_room;
     SLUICE_COUNTER_OF(box, not_mapped) = edit->box.not_mapped;
     SLUICE_COUNTER_OF(box, acknowledged) = edit->box.acknowledged;
@@ -110,12 +136,13 @@ static void edit_count(struct sl_box *box, const struct edit *edit) {
 }
 
 SLUICE_TIMER(tcp, edit_wait) {
-    struct edit_flow *flow = SLUICE_STATE_OF(event);
+    struct edit_half *half = SLUICE_STATE_OF(event);
+    struct edit_flow *flow = half->flow;
     const uint64_t now = sl_now(event->box), wait = (uint64_t)(SLUICE_PARAMETER_OF(event->box, wait) * 1e9);
-    flow->armed = false;
-    if (flow->closed)
+    half->armed = false;
+    if (!flow || flow->closed)
         return;
-    edit_arm(event, flow);
+    edit_arm(event, half);
     for (unsigned side = 0; side < 2 && flow->scans; side++) {
         struct sl_event of = *event;
         of.side = side;
@@ -137,28 +164,41 @@ SLUICE_TIMER(tcp, edit_wait) {
 }
 
 SLUICE_ON(tcp, packet) {
-    struct edit_flow *flow = SLUICE_STATE_OF(event);
+    struct edit_half *half = SLUICE_STATE_OF(event);
     struct edit *edit = SLUICE_WORKER_OF(event->box);
     uint64_t port = SLUICE_PARAMETER_OF(event->box, port);
-    if (!event->instance || flow->other)
+    if (!event->instance || half->other)
         return;
     if (port && port != (uint64_t)sl_load_be16(event->unit.at) && port != (uint64_t)sl_load_be16(event->unit.at + 2)) {
-        flow->other = true;
+        half->other = true;
         return;
     }
-    bool closing = flow->closed;
+    struct edit_flow *flow = edit_join(event, half, edit);
+    if (!flow) {
+        edit->box.no_room++;
+        return;
+    }
+    const bool whole = event->unit.captured >= 20, opens = whole && event->unit.at[13] & SL_TCP_SYN;
+    const bool closing = flow->closed && !opens;   /* a SYN may open the next connection on the same ports */
     sl_edits_packet(event, &flow->edits, &edit->box);
     if (closing && !sl_edits_resets(&flow->edits, event->box)) {
-        if (!flow->edits.open && event->unit.captured >= 20 && !(event->unit.at[13] & (SL_TCP_SYN | SL_TCP_RST)))
+        if (!flow->edits.open && whole && !(event->unit.at[13] & SL_TCP_RST))
             edit->box.reset_again += SLUICE_RESET(event->box);   /* else sl_edit_reset_again does it */
         SLUICE_DROP(event->box);
     }
+    edit_pair_watch(event, flow);
     edit_count(event->box, edit);
 }
 
+SLUICE_ON(tcp, out_of_wnd) {
+    const struct edit_flow *flow = edit_flow_of(event);
+    if (flow)
+        sl_edits_outside(event, &flow->edits);
+}
+
 SLUICE_ON(tcp, data) {
-    struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!flow || flow->closed || flow->other)
+    struct edit_flow *flow = edit_flow_of(event);
+    if (!flow || flow->closed)
         return;
     if (!flow->scans && !(flow->scans = calloc(1, sizeof *flow->scans)))
         return;
@@ -167,11 +207,11 @@ SLUICE_ON(tcp, data) {
     if (!data->offset && !SLUICE_PARAMETER_OF(event->box, http))
         scan->http.state = EDIT_HTTP_NONE;
     edit_bytes(event, flow, event->side & 1, data->offset, data->bytes.at, data->bytes.captured, possible);
-    edit_arm(event, flow);
+    edit_arm(event, SLUICE_STATE_OF(event));
 }
 
 SLUICE_ON(tcp, gap) {
-    struct edit_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    struct edit_flow *flow = edit_flow_of(event);
     if (!flow || !flow->scans || flow->closed)
         return;
     if (flow->scans->side[event->side & 1].http.reframes) {   /* the receiver cannot find the next chunk */
@@ -183,10 +223,7 @@ SLUICE_ON(tcp, gap) {
 }
 
 SLUICE_DESTROY {
-    sl_edits_close(box, &state->edits);
-    for (unsigned side = 0; state->scans && side < 2; side++)
-        edit_free_head(SLUICE_WORKER_OF(box), &state->scans->side[side].http);
-    free(state->scans);
+    edit_leave(box, state);
 }
 
 SLUICE_OPEN {
@@ -221,6 +258,8 @@ SLUICE_CLOSE {
     edit_count(box, edit);
     free(edit->box.bytes);
     free(edit->text);
+    free(edit->pairs);
+    edit->pairs = NULL;
     if (edit->out)
         sl_rows_close(box, edit->out, "edit");
 }

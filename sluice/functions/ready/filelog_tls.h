@@ -8,7 +8,9 @@ static bool filelog_tls_may_begin(void *user, unsigned number)
     const struct filelog_connection *connection = user;
     enum http_state state = connection->http->side[number].state;
     bool http = state == HTTP_READING || state == HTTP_FRAMES || state == HTTP_HOLDING;
-    return !http && !(connection->smtp && connection->smtp->session.known);
+    bool smtp = connection->smtp && !smtp_session_may_be_secured(&connection->smtp->session, number == connection->client,
+                                                                 !connection->seen[number]);
+    return !http && !smtp && ftp_connection_may_be_secured(&SLUICE_STATE_OF(connection->event)->ftp, number);
 }
 
 static void filelog_tls_begins(void *user, unsigned number)
@@ -47,7 +49,21 @@ static void filelog_tls_shut(void *user, unsigned number, enum tls_shut why)
 }
 
 static const struct tls_connection_owner filelog_tls_owner = {filelog_tls_may_begin, filelog_tls_begins, filelog_tls_data,
-                                                              filelog_tls_gap, filelog_tls_shut};
+                                                              filelog_tls_gap, filelog_tls_shut, NULL};
+
+/* TLS begins with these bytes of the client, or with the next ones, however many there were before. */
+static void filelog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length)
+{
+    struct filelog_state *state = SLUICE_STATE_OF(event);
+    struct tls_connection *tls = state->connection ? state->connection->tls : NULL;
+    if (!tls) {
+        ftp_connection_stop(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp);
+        return;
+    }
+    tls_connection_look_again(tls);
+    if (length)
+        tls_connection_bytes(tls, client, at, length, sl_packet_time(event));
+}
 
 /* Prepares a connection for TLS, if there are secrets. */
 static void filelog_tls_prepare(struct filelog_connection *connection)

@@ -11,6 +11,7 @@ struct ftp_connection {
     uint32_t path;
     bool over, seen[2], searched;
     bool secured;                     /* TLS has begun */
+    bool restored;                    /* a data connection whose transfer is to be found again (ftp_stored.h) */
 };
 
 static inline void ftp_connection_created(struct ftp_transfers *transfers, struct ftp_connection *connection, const struct sl_event *event) {
@@ -41,10 +42,12 @@ static inline struct ftp_session *ftp_connection_session(struct ftp_transfers *t
     session->owner = owner;
     session->transfers = transfers;
     session->box = event->box;
+    session->place = sl_flow_place_of(event);
     session->flow = log_flow_of(event, connection->path);
     session->client = client;
     session->known = ports[0] == port || ports[1] == port;
     session->secured = connection->secured;
+    session->protected_data = connection->secured && port == FTP_CONTROL_TLS;
     session->dialogue.owner = &ftp_dialogue;
     session->dialogue.user = session;
     session->dialogue.budget = &transfers->budget;
@@ -85,8 +88,22 @@ static inline void ftp_connection_bytes(struct ftp_transfers *transfers, struct 
         dialogue_client(&session->dialogue, at, length, now);
     else
         dialogue_server(&session->dialogue, at, length, now);
-    if (session->dialogue.stopped)
+    if (session->dialogue.stopped && session->auth && transfers->secrets) {
+        unsigned client = session->client;
+        struct log_held held = dialogue_resume(&session->dialogue);
+        owner->secures(event, client, held.at, held.used);   /* which may end the session */
+        log_held_free(&held, &transfers->budget);
+    } else if (session->dialogue.stopped) {
         ftp_connection_stop(transfers, connection);
+    }
+}
+
+/* Whether TLS may begin with the next byte of a side: what a client sends without an accepted AUTH is commands. */
+static inline bool ftp_connection_may_be_secured(const struct ftp_connection *connection, unsigned side) {
+    const struct ftp_session *session = connection->session;
+    if (!session || !session->known || session->auth || side != session->client || !connection->seen[side])
+        return true;
+    return session->asked && !session->dialogue.from_start;   /* the reply may be missing */
 }
 
 /* TLS begins: the following bytes are opened ones. */
@@ -116,6 +133,8 @@ static void ftp_data_begins(void *user, unsigned side) { (void)user, (void)side;
 
 static void ftp_data_bytes(void *user, unsigned side, const uint8_t *at, uint32_t length, bool opened) {
     struct ftp_transfer *transfer = user;
+    if (!opened && transfer->cut)
+        return;
     if (opened && !transfer->tls->read)
         transfer->owner->opened(transfer->event->box, TLS_OPENED);
     transfer->bytes += length;
@@ -137,7 +156,7 @@ static void ftp_data_shut(void *user, unsigned side, enum tls_shut why) {
 }
 
 static const struct tls_connection_owner ftp_data_tls = {ftp_data_may_begin, ftp_data_begins, ftp_data_bytes, ftp_data_gap,
-                                                         ftp_data_shut};
+                                                         ftp_data_shut, NULL};
 
 /* Handles bytes of a data connection. That of a secured session is in TLS if it begins so. */
 static inline void ftp_transfer_bytes(struct ftp_transfers *transfers, struct ftp_transfer *transfer, const struct sl_event *event,
@@ -146,6 +165,9 @@ static inline void ftp_transfer_bytes(struct ftp_transfers *transfers, struct ft
     bool first = !transfer->bytes && !transfer->missing && !transfer->cut;
     transfer->owner = owner;
     transfer->event = event;
+    if (transfer->cut && !transfer->tls)   /* it is in TLS, and its opener was lost with a process */
+        return;
+    ftp_transfer_changed(event->box, transfer);
     if (first && !transfer->tls && transfer->may_be_secured && transfers->secrets) {
         transfer->tls = tls_connection_new(&ftp_data_tls, transfer, transfers->secrets, &transfers->budget, FIRST_BYTE);
         *no_memory |= !transfer->tls;
@@ -159,15 +181,23 @@ static inline void ftp_transfer_bytes(struct ftp_transfers *transfers, struct ft
 /* --- both --- */
 
 /* Bytes of a data connection, or of a control connection in the clear, are missing. Returns whether it was a data connection. */
-static inline bool ftp_connection_gap(struct ftp_connection *connection, const struct sl_event *event, uint64_t length) {
+static inline bool ftp_connection_gap(struct ftp_connection *connection, const struct sl_event *event, uint64_t length,
+                                      const struct ftp_owner *owner) {
     struct ftp_transfer *transfer = connection->data;
     if (!transfer)
         return false;
+    transfer->owner = owner;
     transfer->event = event;
-    if (transfer->tls)
-        tls_connection_missing(transfer->tls, event->side & 1, length);
-    else
+    ftp_transfer_changed(event->box, transfer);
+    bool begun = transfer->tls && tls_connection_has_begun(transfer->tls, event->side & 1);
+    if (transfer->is_protected && !begun && !transfer->bytes && !transfer->cut) {   /* what follows is no beginning of TLS */
         transfer->missing += length;
+        ftp_data_shut(transfer, event->side & 1, TLS_SHUT_GAP);
+    } else if (transfer->tls) {
+        tls_connection_missing(transfer->tls, event->side & 1, length);
+    } else {
+        transfer->missing += length;
+    }
     return true;
 }
 
@@ -183,6 +213,7 @@ static inline void ftp_connection_end(const struct sl_event *event, struct ftp_t
         tls_connection_end(transfer->tls);
     transfer->closed = true;
     connection->data = NULL;
+    ftp_transfer_changed(event->box, transfer);
     ftp_transfer_settle(event->box, owner, transfers, transfer);
 }
 

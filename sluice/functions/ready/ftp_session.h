@@ -26,6 +26,7 @@ struct ftp_transfer {
     uint16_t port, code;
     bool passive, used, replied, connected, closed, upload;
     bool secured;                     /* the control connection is in TLS */
+    bool is_protected;                /* the data connection is in TLS: PROT P was accepted, or TLS is there from the beginning */
     uint64_t time, reply_time;        /* of the command and its last reply */
     uint64_t flow, bytes, missing;    /* the data connection */
     uint64_t stored;
@@ -36,6 +37,7 @@ struct ftp_transfer {
     bool may_be_secured;              /* the data connection may be in TLS (PROT P of RFC 4217, 9) */
     bool cut;                         /* the rest of it was not opened */
     struct tls_connection *tls;       /* of the data connection; NULL: it is in the clear, or there are no secrets */
+    struct sl_flow_place of_control, of_data;   /* the connections whose state it is part of (ftp_stored.h) */
     const struct ftp_owner *owner;    /* of `tls` */
     const struct sl_event *event;     /* that is processed, for callbacks of `tls` */
 };
@@ -60,6 +62,10 @@ struct ftp_owner {
     void (*opened)(struct sl_box *box, enum tls_shut why);
     /* A control connection is not read further. NULL: not needed. */
     void (*ended)(const struct ftp_session *session);
+    /* AUTH was accepted, and these bytes of the client had come before: TLS begins with them, or with the next ones. */
+    void (*secures)(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
+    /* `transfer->user` in the state of a connection. NULL: there is none. */
+    void (*stored)(struct sl_stored *stored, struct sl_box *box, struct ftp_transfer *transfer);
 };
 
 struct ftp_session {
@@ -68,11 +74,13 @@ struct ftp_session {
     struct ftp_transfers *transfers;
     struct sl_box *box;
     struct log_flow flow;
+    struct sl_flow_place place;
     uint8_t client;                   /* side */
     bool known, no_room;
     bool secured;                     /* it is in TLS */
-    bool auth;                        /* AUTH was accepted: TLS follows */
-    bool clear_data;                  /* data connections are not (PROT C) */
+    bool asked, auth;                 /* AUTH was sent; it was accepted: TLS follows */
+    bool clear_data;                  /* data connections are not in TLS (PROT C) */
+    bool protected_data;              /* they are (PROT P), or the control connection is from its beginning */
     struct log_text user;
     uint64_t stored;
     struct ftp_transfer *own, *current;   /* of this session; the last one that was announced and has no command */
@@ -95,6 +103,12 @@ static inline void ftp_store(struct log_budget *budget, uint64_t *stored, struct
 static inline void ftp_transfer_store(struct ftp_session *session, struct ftp_transfer *transfer, struct log_text *text,
                                       const uint8_t *at, uint32_t length) {
     ftp_store(&session->transfers->budget, &transfer->stored, text, at, length);
+}
+
+/* A transfer has changed at an event of another connection than that whose state has it: the control connection until its end,
+ * then the data connection. */
+static inline void ftp_transfer_changed(struct sl_box *box, const struct ftp_transfer *transfer) {
+    sl_flow_changed(box, transfer->session ? &transfer->of_control : &transfer->of_data);
 }
 
 static inline void ftp_transfer_free(struct ftp_transfers *transfers, struct ftp_transfer *transfer) {
@@ -147,6 +161,7 @@ static inline void ftp_announce(struct ftp_session *session, bool passive, const
         ftp_transfer_settle(session->box, session->owner, transfers, session->current);
     }
     transfer->session = session;
+    transfer->of_control = session->place;
     transfer->port = port;
     transfer->passive = passive;
     transfer->size[0] = size;
@@ -157,6 +172,7 @@ static inline void ftp_announce(struct ftp_session *session, bool passive, const
     transfer->control = session->flow;
     transfer->secured = session->secured;
     transfer->may_be_secured = session->secured && !session->clear_data;
+    transfer->is_protected = session->secured && session->protected_data;
     transfer->client = session->client;
     transfer->next = transfers->bucket[port % FTP_BUCKETS];
     transfers->bucket[port % FTP_BUCKETS] = transfer;
@@ -189,6 +205,8 @@ static inline struct ftp_transfer *ftp_data_connection(const struct ftp_transfer
     if (transfer) {
         transfer->connected = true;
         transfer->flow = sl_event_number(event);
+        transfer->of_data = sl_flow_place_of(event);
+        ftp_transfer_changed(event->box, transfer);
     }
     return transfer;
 }
@@ -253,6 +271,7 @@ static inline bool ftp_line(struct dialogue *dialogue, const uint8_t *line, uint
         ftp_transfer_store(session, transfer, &transfer->argument, rest, left);
         session->current = NULL;
     }
+    session->asked |= dialogue_is(line, length, "AUTH", NULL, NULL);
     /* AUTH TLS (RFC 4217, 4): encrypted bytes follow its reply. The end of a passive announcement must precede the next
      * command, too. */
     return dialogue_is(line, length, "AUTH", NULL, NULL) || dialogue_is(line, length, "PASV", NULL, NULL) ||
@@ -269,11 +288,12 @@ static inline void ftp_exchange(struct dialogue *dialogue, const struct dialogue
     if (reply && reply->code == 229)
         ftp_extended(session, true, reply->text, reply->length);
     if (command && reply && reply->code == 234 && dialogue_is(command->text, command->length, "AUTH", NULL, NULL)) {
-        session->auth = true;
-        dialogue->stopped = !session->transfers->secrets;
+        session->auth = dialogue->stopped = true;
     }
-    if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left))
+    if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left)) {
         session->clear_data = left && (*rest | 0x20) == 'c';
+        session->protected_data = !session->clear_data;
+    }
     if (command && dialogue_is(command->text, command->length, "USER", &rest, &left) && left && (!reply || reply->code / 100 != 1))
         ftp_store(dialogue->budget, &session->stored, &session->user, rest, left);
     struct ftp_transfer *transfer =
@@ -314,6 +334,8 @@ static inline void ftp_session_end(struct ftp_session *session) {
         session->own = transfer->next_own;
         transfer->session = NULL;
         transfer->replied = true;
+        if (transfer->connected)
+            ftp_transfer_changed(session->box, transfer);
         ftp_transfer_settle(session->box, session->owner, session->transfers, transfer);
     }
     session->current = NULL;

@@ -7,7 +7,7 @@
 
 #include "log_reader.h"
 #include "log_stream.h"
-#include "ftp_connection.h"
+#include "ftp_stored.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which FTP in TLS is read")
@@ -22,6 +22,7 @@ SLUICE_COUNTER(ftp_too_many, "control connections that are not read further, as 
 SLUICE_COUNTER(ftp_transfers_left_out, "control connections that announced more data connections than the bound")
 SLUICE_COUNTER(ftp_no_memory, "connections that are not read for want of memory, or of the bound's")
 SLUICE_COUNTER(ftp_tls_unread, "control connections that are not read after AUTH, as there are no secrets of TLS")
+SLUICE_COUNTER(ftp_tls_not_continued, "control connections that are not read further with a key log, as another process has them now")
 SLUICE_COUNTER(ftp_tls_opened, "control and data connections in TLS that are read")
 SLUICE_COUNTER(ftp_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
 SLUICE_COUNTER(ftp_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
@@ -131,7 +132,10 @@ static void ftplog_ended(const struct ftp_session *session)
     SLUICE_COUNTER_OF(box, ftp_tls_unread) += session->auth && !session->transfers->secrets;
 }
 
-static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended};
+static void ftplog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
+
+static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended, ftplog_secures,
+                                              NULL};
 
 /* --- control connections, in the clear or in TLS --- */
 
@@ -152,8 +156,8 @@ static void ftplog_gap(struct ftp_connection *connection, const struct sl_event 
 
 static bool ftplog_tls_may_begin(void *user, unsigned side)
 {
-    (void)side;
-    return !((struct ftplog_tls *)user)->connection->over;
+    const struct ftp_connection *connection = ((struct ftplog_tls *)user)->connection;
+    return !connection->over && ftp_connection_may_be_secured(connection, side);
 }
 
 static void ftplog_tls_begins(void *user, unsigned side)
@@ -187,7 +191,7 @@ static void ftplog_tls_shut(void *user, unsigned side, enum tls_shut why)
 }
 
 static const struct tls_connection_owner ftplog_tls_owner = {ftplog_tls_may_begin, ftplog_tls_begins, ftplog_tls_data, ftplog_tls_gap,
-                                                             ftplog_tls_shut};
+                                                             ftplog_tls_shut, NULL};
 
 static void ftplog_tls_free(struct sl_box *box, struct ftplog_state *state)
 {
@@ -197,6 +201,15 @@ static void ftplog_tls_free(struct sl_box *box, struct ftplog_state *state)
     log_give(&SLUICE_WORKER_OF(box)->transfers.budget, sizeof *state->tls);
     free(state->tls);
     state->tls = NULL;
+}
+
+static void ftplog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length)
+{
+    struct ftplog_state *state = SLUICE_STATE_OF(event);
+    if (!state->tls)   /* for want of memory */
+        ftp_connection_stop(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection);
+    else if (length)
+        tls_connection_bytes(state->tls->tls, client, at, length, sl_packet_time(event));
 }
 
 /* The TLS of a connection that may be a control connection; NULL: it is read as it was sent. */
@@ -240,6 +253,7 @@ SLUICE_ON(tcp, data) {
         return;
     struct ftplog_state *state = SLUICE_STATE_OF(event);
     struct ftp_transfers *transfers = &SLUICE_WORKER_OF(event->box)->transfers;
+    ftp_connection_resume(transfers, &state->connection, event);
     struct ftp_transfer *transfer = ftp_connection_transfer(transfers, &state->connection, event);
     if (transfer) {
         bool no_memory = false;
@@ -258,7 +272,10 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct ftplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state || ftp_connection_gap(&state->connection, event, data->length))
+    if (!state)
+        return;
+    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
+    if (ftp_connection_gap(&state->connection, event, data->length, &ftplog_owner))
         return;
     if (state->tls) {
         state->tls->event = event;
@@ -277,12 +294,24 @@ SLUICE_ON(tcp, end) {
         state->tls->event = event;
         tls_connection_end(state->tls->tls);
     }
+    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
     ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->connection, &ftplog_owner);
 }
 
 SLUICE_DESTROY {
-    ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->connection);
+    ftp_connection_leave(&SLUICE_WORKER_OF(box)->transfers, &state->connection);
     ftplog_tls_free(box, state);
+}
+
+SLUICE_STORED(zero, "a control connection, with the transfers that it has announced; a data connection") {
+    struct ftplog *ftp = SLUICE_WORKER_OF(box);
+    bool in_tls = state->tls && !state->connection.over;
+    SL_STORED(stored, in_tls);
+    ftp_connection_stored(stored, &ftp->transfers, &ftp->log, box, &state->connection, &ftplog_owner);
+    if (!stored->reads || !in_tls)
+        return;
+    SLUICE_COUNTER_OF(box, ftp_tls_not_continued)++;
+    state->connection.over = true;
 }
 
 SLUICE_OPEN {

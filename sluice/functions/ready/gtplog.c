@@ -457,18 +457,27 @@ SLUICE_DESTROY {
 
 SLUICE_STORED(zero, "tunnels, and what they have carried") {
     struct gtplog *gtp = SLUICE_WORKER_OF(box);
-    size_t size = sizeof *state->first + gtp->contents * sizeof *state->first->pair;
     log_path_stored(stored, &gtp->log, box, &state->path);
     for (struct gtplog_tunnel **at = &state->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next_own) {
-        struct gtplog_tunnel *tunnel = sl_stored_block(stored, *at, size, offsetof(struct gtplog_tunnel, flow));
+        uint32_t count = *at ? (*at)->count : 0;   /* of the pairs that are stored */
+        SL_STORED(stored, count);
+        stored->failed |= count > gtp->contents;
+        size_t used = sizeof **at + count * sizeof *(*at)->pair;
+        struct gtplog_tunnel *tunnel = sl_stored_block(stored, *at, used, offsetof(struct gtplog_tunnel, flow));
         if (!tunnel)
             return;
         if (!stored->reads)
             continue;
+        struct gtplog_tunnel *whole = realloc(tunnel, sizeof *tunnel + gtp->contents * sizeof *tunnel->pair);
+        if (!whole) {
+            free(tunnel);
+            stored->failed = true;
+            return;
+        }
+        tunnel = whole;
+        tunnel->count = count;
         tunnel->side &= 1;
         struct gtplog_tunnel **bucket = &gtp->bucket[gtplog_bucket(tunnel->flow, tunnel->side, tunnel->teid)];
-        stored->failed |= tunnel->count > gtp->contents;
-        tunnel->count = (uint32_t)sl_min(tunnel->count, gtp->contents);
         tunnel->next = *bucket;
         *bucket = *at = state->last = tunnel;
         gtp->open++;

@@ -72,7 +72,7 @@ static void httplog_tls_shut(void *user, unsigned number, enum tls_shut why)
 }
 
 static const struct tls_connection_owner httplog_tls_owner = {httplog_tls_may_begin, httplog_tls_begins, httplog_tls_data,
-                                                              httplog_tls_gap, httplog_tls_shut};
+                                                              httplog_tls_gap, httplog_tls_shut, NULL};
 
 /* --- the connection --- */
 

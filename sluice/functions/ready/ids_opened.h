@@ -68,7 +68,7 @@ static void ids_opened_shut(void *user, unsigned number, enum tls_shut why) {
 }
 
 static const struct tls_connection_owner ids_opened_owner = {ids_opened_may_begin, ids_opened_begins, ids_opened_data, ids_opened_gap,
-                                                             ids_opened_shut};
+                                                             ids_opened_shut, NULL};
 
 /* Prepares a flow for TLS, if there are secrets. */
 static void ids_opened_prepare(struct sl_box *box, struct ids_flow *flow) {

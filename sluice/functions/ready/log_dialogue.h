@@ -180,6 +180,8 @@ static inline void dialogue_client(struct dialogue *dialogue, const uint8_t *at,
         dialogue->is_cut = false;
         dialogue_pair(dialogue, time);
     }
+    if (length)   /* for dialogue_resume */
+        log_held_add(&dialogue->held, dialogue->budget, at, length, DIALOGUE_HELD);
 }
 
 static inline bool dialogue_digits(const uint8_t *at) {
@@ -257,6 +259,15 @@ static inline void dialogue_end(struct dialogue *dialogue, uint64_t time) {
     }
 }
 
+/* Continues a dialogue that was stopped, with the next command. Returns the bytes of the client that waited, which the caller
+ * frees. */
+static inline struct log_held dialogue_resume(struct dialogue *dialogue) {
+    struct log_held held = dialogue->held;
+    dialogue->held = (struct log_held){NULL, 0, 0};
+    dialogue->stopped = dialogue->waiting = false;
+    return held;
+}
+
 static inline void dialogue_close(struct dialogue *dialogue) {
     while (dialogue->commands)
         dialogue_free(dialogue, dialogue_pop(&dialogue->commands, &dialogue->command_count));
@@ -266,6 +277,14 @@ static inline void dialogue_close(struct dialogue *dialogue) {
     log_held_free(&dialogue->line[1], dialogue->budget);
     log_held_free(&dialogue->reply, dialogue->budget);
     log_held_free(&dialogue->held, dialogue->budget);
+}
+
+/* Another dialogue begins, with a command. */
+__attribute__((unused)) static inline void dialogue_restart(struct dialogue *dialogue) {
+    dialogue_close(dialogue);
+    dialogue->content = dialogue->waiting = dialogue->stopped = dialogue->is_cut = false;
+    dialogue->greeted = true;
+    dialogue->code = 0;
 }
 
 /* Messages in the state of a connection. */

@@ -8,7 +8,7 @@
 
 #include <strings.h>
 
-enum { SMTP_PORT = 25, SMTP_SUBMISSION = 587, SMTP_VALUE = 2048, SMTP_HEADER = 8192, SMTP_RECIPIENTS = 64 };
+enum { SMTP_PORT = 25, SMTP_SUBMISSION = 587, SMTP_IN_TLS = 465, SMTP_VALUE = 2048, SMTP_HEADER = 8192, SMTP_RECIPIENTS = 64 };
 
 enum smtp_field { SMTP_DATE, SMTP_FROM, SMTP_TO, SMTP_CC, SMTP_SUBJECT, SMTP_ID, SMTP_REPLY_TO, SMTP_IN_REPLY_TO, SMTP_AGENT, SMTP_FIELDS };
 static const char *const smtp_field_names[] = {"date", "from", "to", "cc", "subject", "message-id", "reply-to", "in-reply-to", "user-agent"};
@@ -44,7 +44,7 @@ struct smtp_session {
     struct smtp_mail mail;
     uint64_t time, now;
     uint64_t stored;                        /* bytes of the budget that its own texts use */
-    bool known, tls, authenticated, in_auth, written;
+    bool known, asked, tls, authenticated, in_auth, written;   /* asked: STARTTLS was sent; tls: it was accepted */
     struct log_text helo, server;
 };
 
@@ -335,7 +335,9 @@ static inline bool smtp_line(struct dialogue *dialogue, const uint8_t *line, uin
     }
     if (dialogue_is(line, length, "BDAT", &rest, &left))
         smtp_chunk(session, rest, left);
-    return dialogue_is(line, length, "DATA", NULL, NULL) || dialogue_is(line, length, "STARTTLS", NULL, NULL);
+    bool asks = dialogue_is(line, length, "STARTTLS", NULL, NULL);
+    session->asked |= asks;
+    return asks || dialogue_is(line, length, "DATA", NULL, NULL);
 }
 
 static const struct dialogue_owner smtp_dialogue = {smtp_exchange, smtp_line, smtp_content};
@@ -362,6 +364,20 @@ static inline void smtp_session_open(struct smtp_session *session, const struct 
     session->dialogue.greeted = !from_start;
 }
 
+/* Whether TLS may begin with the next byte of a side. What a client sends without an accepted STARTTLS is commands and mails. */
+__attribute__((unused)) static inline bool smtp_session_may_be_secured(const struct smtp_session *session, bool of_client, bool first) {
+    return !session->known || first || session->tls || !of_client || (session->asked && !session->dialogue.from_start);
+}
+
+/* TLS has begun, and a session within it, without a greeting (RFC 3207, 4.2). */
+__attribute__((unused)) static inline void smtp_session_secured(struct smtp_session *session) {
+    if (session->mail.begun)
+        smtp_mail_end(session);
+    session->authenticated = session->in_auth = session->asked = false;
+    session->tls = true;
+    dialogue_restart(&session->dialogue);
+}
+
 /* The session has ended: reports a transaction that has not, and a session without one. */
 static inline void smtp_session_end(struct smtp_session *session, uint64_t time) {
     session->now = time;
@@ -372,44 +388,30 @@ static inline void smtp_session_end(struct smtp_session *session, uint64_t time)
         smtp_mail_end(session);
 }
 
-/* A text in the state of a connection. */
-__attribute__((unused)) static inline void smtp_text_stored(struct sl_stored *stored, struct log_text *text) {
-    uint32_t used = (uint32_t)text->used;
-    SL_STORED(stored, used);
-    if (!stored->reads && used)
-        sl_stored_bytes(stored, text->at, used);
-    if (!stored->reads || !used)
-        return;
-    stored->failed |= used > stored->size - stored->used;
-    if (!stored->failed)
-        log_bytes(text, stored->at + stored->used, used);
-    stored->failed |= text->failed;
-    stored->used += stored->failed ? 0 : used;
-}
-
-/* The state of a session, of an owner without the callback `content`, in that of a connection. */
+/* The state of a session in that of a connection. What its owner has of a message is the owner's. */
 __attribute__((unused)) static inline void smtp_session_stored(struct sl_stored *stored, struct smtp_session *session) {
     struct smtp_mail *mail = &session->mail;
     dialogue_stored(stored, &session->dialogue);
     sl_stored_bytes(stored, mail, offsetof(struct smtp_mail, from));
-    smtp_text_stored(stored, &mail->from);
-    smtp_text_stored(stored, &mail->recipients);
+    log_text_stored(stored, &mail->from);
+    log_text_stored(stored, &mail->recipients);
     for (unsigned i = 0; i < SMTP_FIELDS; i++)
-        smtp_text_stored(stored, &mail->field[i]);
+        log_text_stored(stored, &mail->field[i]);
     SL_STORED(stored, mail->recipient_count);
     SL_STORED(stored, mail->recipients_left_out);
     log_held_stored(stored, &mail->header, session->dialogue.budget, SMTP_HEADER + 1);   /* with the end of a line */
     SL_STORED(stored, mail->code);
-    smtp_text_stored(stored, &mail->reply);
+    log_text_stored(stored, &mail->reply);
     SL_STORED(stored, session->time);
     SL_STORED(stored, session->now);
     SL_STORED(stored, session->known);
+    SL_STORED(stored, session->asked);
     SL_STORED(stored, session->tls);
     SL_STORED(stored, session->authenticated);
     SL_STORED(stored, session->in_auth);
     SL_STORED(stored, session->written);
-    smtp_text_stored(stored, &session->helo);
-    smtp_text_stored(stored, &session->server);
+    log_text_stored(stored, &session->helo);
+    log_text_stored(stored, &session->server);
     SL_STORED(stored, mail->stored);
     SL_STORED(stored, session->stored);
     if (stored->reads)

@@ -18,6 +18,8 @@ struct tls_connection_owner {
     void (*gap)(void *user, unsigned side, uint64_t length, bool opened);
     /* The rest of the side is not opened. */
     void (*shut)(void *user, unsigned side, enum tls_shut why);
+    /* See tls_open_owner; NULL: not needed. */
+    void (*message)(void *user, unsigned side, uint8_t type, const uint8_t *at, uint32_t length);
 };
 
 /* Where the records of a side are searched for. */
@@ -56,7 +58,14 @@ static void tls_connection_shut(void *user, unsigned number, enum tls_shut why) 
     tls->owner->shut(tls->user, number, why);
 }
 
-static const struct tls_open_owner tls_connection_of_opener = {tls_connection_data, tls_connection_gap, tls_connection_shut};
+static void tls_connection_message(void *user, unsigned number, uint8_t type, const uint8_t *at, uint32_t length) {
+    struct tls_connection *tls = user;
+    tls->owner->message(tls->user, number, type, at, length);
+}
+
+static const struct tls_open_owner tls_connection_of_opener = {tls_connection_data, tls_connection_gap, tls_connection_shut, NULL};
+static const struct tls_open_owner tls_connection_with_messages = {tls_connection_data, tls_connection_gap, tls_connection_shut,
+                                                                   tls_connection_message};
 
 /* --- the connection --- */
 
@@ -69,7 +78,8 @@ static inline struct tls_connection *tls_connection_new(const struct tls_connect
     tls->owner = owner;
     tls->user = user;
     tls->search_most = search_most;
-    tls->opener = (struct tls_opener){.owner = &tls_connection_of_opener, .user = tls, .secrets = secrets, .budget = budget};
+    tls->opener = (struct tls_opener){.owner = owner->message ? &tls_connection_with_messages : &tls_connection_of_opener,
+                                      .user = tls, .secrets = secrets, .budget = budget};
     return tls;
 }
 

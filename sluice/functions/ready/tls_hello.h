@@ -1,13 +1,14 @@
-/* Reads TLS hellos (RFC 8446, 4.1; RFC 5246, 7.4.1), and computes their fingerprints: JA3 and JA3S (MD5 of the offered
- * values in order), JA4 and JA4S (counts, and hashes of the offered values, sorted for JA4). GREASE values (RFC 8701)
- * are excluded. */
+/* Reads hellos of TLS (RFC 8446, 4.1; RFC 5246, 7.4.1) and DTLS (RFC 6347, 4.2.1; RFC 9147, 5.3), and computes their
+ * fingerprints: JA3 and JA3S (MD5 of the offered values in order), JA4 and JA4S (counts, and hashes of the offered values, sorted
+ * for JA4). GREASE values (RFC 8701) are excluded. */
 #ifndef TLS_HELLO_H
 #define TLS_HELLO_H
 
 #include "log_hash.h"
-#include "log_text.h"
+#include "log_held.h"
 
 enum { TLS_SESSION_MOST = 32, TLS_LIST_MOST = 512 };   /* LIST: items that are stored of a list */
+enum { DTLS_1_0 = 0xfeff, DTLS_1_2 = 0xfefd, DTLS_1_3 = 0xfefc };
 
 /* The contents of a hello. */
 struct tls_hello {
@@ -17,6 +18,8 @@ struct tls_hello {
     uint16_t cipher;                /* ServerHello: the chosen cipher suite */
     uint8_t session[TLS_SESSION_MOST], session_length;
     bool retry;                     /* a ServerHello that is a HelloRetryRequest (RFC 8446, 4.1.3) */
+    bool has_cookie;                /* ClientHello of DTLS: it repeats that of a HelloVerifyRequest */
+    uint32_t random;                /* the first bytes of the random value */
     bool has_name, has_psk, has_ticket, has_ech;
     char ja3[33], ja4[64];          /* ServerHello: JA3S and JA4S; empty if the hash is not available */
     struct log_text name, alpn;     /* the server's name, unchanged; the protocols as a JSON list */
@@ -26,6 +29,15 @@ static inline void tls_hello_free(struct tls_hello *hello) {
     free(hello->name.at);
     free(hello->alpn.at);
     *hello = (struct tls_hello){0};
+}
+
+/* A hello in the state of a connection. */
+__attribute__((unused)) static inline void tls_hello_stored(struct sl_stored *stored, struct tls_hello *hello) {
+    sl_stored_bytes(stored, hello, offsetof(struct tls_hello, name));
+    hello->session_length = (uint8_t)sl_min(hello->session_length, TLS_SESSION_MOST);
+    hello->ja3[sizeof hello->ja3 - 1] = hello->ja4[sizeof hello->ja4 - 1] = 0;
+    log_text_stored(stored, &hello->name);
+    log_text_stored(stored, &hello->alpn);
 }
 
 /* Reads bytes from the front. `failed`: a read exceeded the remaining bytes. */
@@ -115,6 +127,9 @@ static inline const char *tls_ja4_version(uint16_t version) {
     case 0x0301: return "10";
     case 0x0300: return "s3";
     case 0x0002: return "s2";
+    case DTLS_1_0: return "d1";
+    case DTLS_1_2: return "d2";
+    case DTLS_1_3: return "d3";
     default: return "00";
     }
 }
@@ -123,6 +138,15 @@ static inline const char *tls_ja4_version(uint16_t version) {
 static inline bool tls_is_known(uint16_t version) {
     return version == 0x0002 || (version >= 0x0300 && version <= 0x0304) || version >> 8 == 0x7f;
 }
+
+/* The later of two versions; 0: none. Numbers of DTLS count down (RFC 6347, 4.1). */
+static inline uint16_t tls_later(uint16_t a, uint16_t b) {
+    bool down = a >> 8 == 0xfe && b >> 8 == 0xfe;
+    return (a > b) != down ? a : b;
+}
+
+/* TLS 1.3, its drafts, and DTLS 1.3. */
+static inline bool tls_is_13(uint16_t version) { return version == 0x0304 || version >> 8 == 0x7f || version == DTLS_1_3; }
 
 static inline bool tls_is_alphanumeric(uint8_t c) {
     return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z');
@@ -244,9 +268,9 @@ static inline void tls_extension(struct tls_hello *hello, struct tls_offer *offe
         if (versions.count)
             hello->best = hello->known = 0;
         for (uint32_t i = 0; i < versions.count; i++) {
-            hello->best = (uint16_t)sl_max(hello->best, versions.item[i]);
+            hello->best = tls_later(hello->best, versions.item[i]);
             if (tls_is_known(versions.item[i]))
-                hello->known = (uint16_t)sl_max(hello->known, versions.item[i]);
+                hello->known = tls_later(hello->known, versions.item[i]);
         }
         break;
     case 0xfe0d: hello->has_ech = true; break;
@@ -259,7 +283,8 @@ static const uint8_t tls_retry_random[32] = {
     0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
     0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c};
 
-/* Reads the body of a ClientHello or ServerHello into *hello, which must be empty. Returns false if it is malformed. */
+/* Reads the body of a ClientHello or ServerHello into *hello, which must be empty. `transport`: as in JA4, t (TCP), q (QUIC) or
+ * d (DTLS). Returns false if it is malformed. */
 SL_COLD bool tls_hello_read(struct tls_hello *hello, const struct log_hashes *hashes, const uint8_t *at, uint32_t length,
                             bool client, char transport) {
     struct tls_reader body = {at, length, false};
@@ -268,9 +293,12 @@ SL_COLD bool tls_hello_read(struct tls_hello *hello, const struct log_hashes *ha
     struct tls_reader random = tls_take(&body, 32), session = tls_vector(&body, 1);
     if (body.failed || session.left > TLS_SESSION_MOST)
         return false;
+    hello->random = (uint32_t)sl_load_be32(random.at);
     hello->retry = !client && memcmp(random.at, tls_retry_random, 32) == 0;
     memcpy(hello->session, session.at, session.left);
     hello->session_length = (uint8_t)session.left;
+    if (client && transport == 'd')
+        hello->has_cookie = tls_vector(&body, 1).left;
     if (client) {
         tls_list_read(&offer.ciphers, tls_vector(&body, 2), 2);
         tls_vector(&body, 1);

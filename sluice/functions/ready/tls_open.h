@@ -26,6 +26,8 @@ struct tls_open_owner {
     void (*data)(void *user, unsigned side, const uint8_t *at, uint32_t length);
     void (*gap)(void *user, unsigned side, uint64_t length);   /* application data are missing */
     void (*shut)(void *user, unsigned side, enum tls_shut why);
+    /* An encrypted message of a handshake of TLS 1.3: EncryptedExtensions or Certificate. NULL: they are not needed. */
+    void (*message)(void *user, unsigned side, uint8_t type, const uint8_t *at, uint32_t length);
 };
 
 struct tls_open_side {
@@ -91,8 +93,10 @@ static bool tls_open_wanted(void *user, uint8_t type) {
     side->finished |= sealed && type == TLS_FINISHED;
     side->updated |= sealed && type == TLS_KEY_UPDATE;
     side->early_over |= sealed && type == TLS_END_OF_EARLY_DATA;
-    return sealed ? type == TLS_ENCRYPTED_EXTENSIONS && reading->side != reading->opener->client
-                  : type == TLS_CLIENT_HELLO || type == TLS_SERVER_HELLO;
+    if (!sealed)
+        return type == TLS_CLIENT_HELLO || type == TLS_SERVER_HELLO;
+    return (type == TLS_ENCRYPTED_EXTENSIONS && reading->side != reading->opener->client) ||
+           (type == TLS_CERTIFICATE && reading->opener->owner->message);
 }
 
 /* Reads whether a server accepts early data (RFC 8446, 4.2.10). */
@@ -112,8 +116,11 @@ static void tls_open_hello(void *user, uint8_t type, const uint8_t *at, uint32_t
     struct tls_opener *opener = reading->opener;
     struct tls_reader body = {at, length, false};
     bool client = reading->side == opener->client;
-    if (type == TLS_ENCRYPTED_EXTENSIONS) {
+    if (type == TLS_ENCRYPTED_EXTENSIONS)
         tls_open_extensions(opener, at, length);
+    if (type == TLS_ENCRYPTED_EXTENSIONS || type == TLS_CERTIFICATE) {
+        if (opener->owner->message)
+            opener->owner->message(opener->user, reading->side, type, at, length);
         return;
     }
     uint16_t version = (uint16_t)tls_number(&body, 2);

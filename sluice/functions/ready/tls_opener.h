@@ -96,6 +96,14 @@ static inline void tls_open_gap(struct tls_opener *opener, unsigned number, uint
     opener->owner->gap(opener->user, number, size - extra);
 }
 
+/* Whether no more messages of a handshake are read: both sides have sent Finished, or are shut. */
+__attribute__((unused)) static inline bool tls_open_has_finished(const struct tls_opener *opener) {
+    for (unsigned i = 0; i < 2; i++)
+        if (!opener->side[i].why && opener->side[i].phase != TLS_IN_TRAFFIC)
+            return false;
+    return true;
+}
+
 /* The connection has ended. */
 static inline void tls_open_end(struct tls_opener *opener) {
     opener->failures = 0;   /* the log is read once more for the records that still wait */

@@ -1,37 +1,47 @@
-/* Writes a row for each TLS connection over TCP or QUIC with at least one hello: versions, cipher suite, server name,
- * protocols, resumption, unencrypted certificates, and the fingerprints JA3, JA3S, JA4 and JA4S.
+/* Writes a row for each TLS connection over TCP or QUIC, and each of DTLS, with at least one hello: versions, cipher suite, server
+ * name, protocols, resumption, unencrypted certificates, and the fingerprints JA3, JA3S, JA4 and JA4S.
  *
  * Over TCP, TLS is detected by its first record, on any port, and also after other bytes, for example after STARTTLS or
- * CONNECT. A row is written when both sides have started encryption, or when the connection ends. */
+ * CONNECT; DTLS by a datagram that begins with a handshake record. A row is written when both sides have started encryption, or when
+ * the connection ends. With the secrets of a key log, also certificates of TLS 1.3 are read. */
 #include "sluice.h"
 
+#include "dtls_side.h"
+#include "log_datagram.h"
 #include "log_quic.h"
 #include "log_row.h"
 #include "tls_certificate.h"
 #include "tls_ciphers.h"
+#include "tls_connection.h"
 #include "tls_hello.h"
 #include "tls_stream.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
+SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which certificates of TLS 1.3 are read")
 SLUICE_PARAMETER(search, number, 65536, "bytes of each side of a TCP connection in which TLS may begin")
 SLUICE_PARAMETER(certificates, number, 8, "certificates of one connection that its row lists at most")
 SLUICE_PARAMETER(connections, number, 65536, "connections whose hellos are stored at once, at most")
 SLUICE_PARAMETER(memory, number, 268435456, "bytes of handshakes that all of them store together, at most")
 
-SLUICE_COUNTER(tls_gaps, "sides of a handshake of which nothing more is read, as bytes are missing")
-SLUICE_COUNTER(tls_bad_records, "sides that went on with something that is no record of TLS")
-SLUICE_COUNTER(tls_too_long, "sides with a handshake message beyond the bound of 256 KiB")
+SLUICE_COUNTER(tls_gaps, "sides of a handshake of which not all is read, as bytes are missing")
+SLUICE_COUNTER(tls_bad_records, "sides, and datagrams of DTLS, that went on with something that is no record")
+SLUICE_COUNTER(tls_too_long, "sides, and datagrams of DTLS, with a handshake message beyond the bound of 256 KiB")
 SLUICE_COUNTER(tls_malformed_hellos, "hellos that could not be read to their end")
 SLUICE_COUNTER(tls_malformed_certificates, "certificates that could not be read")
 SLUICE_COUNTER(tls_connections_left_out, "connections that are not in the log, as too many were open")
+SLUICE_COUNTER(tls_without_key, "sides whose encrypted handshake is not read: their secrets are not in the key log")
+SLUICE_COUNTER(tls_refused, "sides whose encrypted handshake is not read further, as a record is not valid, or not authentic")
+SLUICE_COUNTER(tls_not_continued, "connections whose encrypted handshake is not read further, as another process has them now")
 SLUICE_COUNTER(tls_no_memory, "sides that are not read for want of memory, or of the bound's")
 
 enum { TLSLOG_SIDES = 6, TLSLOG_ALERTS = 8 };   /* TCP: 2 streams; QUIC: 2 for each of 3 levels */
+enum { TLSLOG_CAPWAP_CONTROL = 5246, TLSLOG_CAPWAP_DATA = 5247, TLSLOG_CAPWAP_PREAMBLE = 4 };
 
 struct tlslog_connection {
+    struct sl_box *box;
     struct log_flow flow;
     uint64_t time;
-    char transport;                    /* as in JA4: t or q */
+    char transport;                    /* as in JA4: t, q, or d of DTLS */
     bool has_client, has_server, client_certificate, written, has_certificates;
     uint8_t client;                    /* the side that sent the ClientHello */
     uint8_t client_hellos, attempt;
@@ -43,13 +53,16 @@ struct tlslog_connection {
     uint8_t alerts;
     uint32_t certificate_count;
     struct tls_side side[TLSLOG_SIDES];
+    struct dtls_side datagrams[2];
+    struct tls_connection *tls;        /* over TCP; NULL: without secrets */
 };
 
-/* The state of a TCP or QUIC connection. */
+/* The state of a TCP or QUIC connection, or of a flow of UDP. */
 struct tlslog_state {
     struct tlslog_connection *connection;
     uint32_t path;
-    bool over;                         /* parsing has ended */
+    uint32_t random : 31;              /* DTLS: of the client of the last connection */
+    uint32_t over : 1;                 /* parsing has ended */
 };
 SLUICE_STATE(struct tlslog_state)
 
@@ -58,6 +71,7 @@ struct tlslog {
     struct tls_x509 x509;
     bool reads_certificates;
     struct log_budget budget;
+    struct tls_secrets secrets;
     uint64_t open;
     struct log_quic quic;
 };
@@ -69,6 +83,7 @@ struct tlslog_reading {
     struct tlslog_connection *connection;
     uint8_t side;                      /* the sending side of the connection; 0: the active one */
     uint8_t which;                     /* index in connection->side */
+    bool newer;                        /* the messages are those of TLS 1.3 */
 };
 
 /* --- rows --- */
@@ -81,6 +96,9 @@ static const char *tlslog_version(uint16_t version, char text[8])
     case 0x0302: return "TLSv1.1";
     case 0x0303: return "TLSv1.2";
     case 0x0304: return "TLSv1.3";
+    case DTLS_1_0: return "DTLSv1.0";
+    case DTLS_1_2: return "DTLSv1.2";
+    case DTLS_1_3: return "DTLSv1.3";
     default: snprintf(text, 8, "0x%04x", version); return text;
     }
 }
@@ -90,7 +108,7 @@ static const char *tlslog_version(uint16_t version, char text[8])
 static bool tlslog_resumed(const struct tlslog_connection *connection)
 {
     const struct tls_hello *hello = &connection->hello, *answer = &connection->answer;
-    if (!connection->has_server || answer->best >= 0x0304)
+    if (!connection->has_server || tls_is_13(answer->best))
         return connection->has_server && answer->has_psk;
     return connection->has_client && hello->session_length && hello->session_length == answer->session_length &&
            memcmp(hello->session, answer->session, hello->session_length) == 0;
@@ -148,7 +166,7 @@ static void tlslog_row(struct sl_box *box, struct tlslog_connection *connection)
         return;
     connection->written = true;
     struct log_text *row = log_begin(&tls->log, box, &connection->flow, connection->client, connection->time);
-    log_word(row, "transport", connection->transport == 'q' ? "quic" : "tcp");
+    log_word(row, "transport", connection->transport == 'q' ? "quic" : connection->transport == 'd' ? "udp" : "tcp");
     log_word(row, "version", connection->has_server ? tlslog_version(connection->answer.best, text) : NULL);
     tlslog_client(row, connection);
     tlslog_server(row, connection);
@@ -182,6 +200,9 @@ static void tlslog_free(struct sl_box *box, struct tlslog_state *state)
         return;
     for (unsigned i = 0; i < TLSLOG_SIDES; i++)
         tls_message_drop(&connection->side[i].message);
+    for (unsigned i = 0; i < 2; i++)
+        SLUICE_COUNTER_OF(box, tls_gaps) += dtls_side_free(&connection->datagrams[i], &SLUICE_WORKER_OF(box)->budget);
+    tls_connection_free(connection->tls);
     tls_hello_free(&connection->hello);
     tls_hello_free(&connection->answer);
     log_give(&SLUICE_WORKER_OF(box)->budget, connection->stored);
@@ -204,14 +225,13 @@ static bool tlslog_store(const struct tlslog_reading *reading, uint64_t bytes)
     return true;
 }
 
-/* Reads the certificates of a message (RFC 5246, 7.4.2). `newer`: TLS 1.3, where each has extensions (RFC 8446,
- * 4.4.2). */
-static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *body, uint32_t length, bool newer)
+/* Reads the certificates of a message (RFC 5246, 7.4.2). In TLS 1.3, each has extensions (RFC 8446, 4.4.2). */
+static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *body, uint32_t length)
 {
     struct tlslog_connection *connection = reading->connection;
     struct tlslog *tls = SLUICE_WORKER_OF(reading->box);
     struct tls_reader message = {body, length, false};
-    if (newer)
+    if (reading->newer)
         tls_vector(&message, 1);
     struct tls_reader list = tls_vector(&message, 3);
     bool client = connection->has_client && reading->side == connection->client;
@@ -222,7 +242,7 @@ static void tlslog_certificates(struct tlslog_reading *reading, const uint8_t *b
     connection->has_certificates = true;
     while (list.left) {
         struct tls_reader one = tls_vector(&list, 3);
-        if (newer)
+        if (reading->newer)
             tls_vector(&list, 2);
         if (list.failed || message.failed) {
             SLUICE_COUNTER_OF(reading->box, tls_malformed_certificates)++;
@@ -245,7 +265,7 @@ static bool tlslog_wanted(void *user, uint8_t type)
 {
     const struct tlslog_reading *reading = user;
     return type == TLS_CLIENT_HELLO || type == TLS_SERVER_HELLO || type == TLS_CERTIFICATE ||
-           (type == TLS_ENCRYPTED_EXTENSIONS && reading->connection->transport == 'q');
+           (type == TLS_ENCRYPTED_EXTENSIONS && reading->newer);
 }
 
 static void tlslog_hello(struct tlslog_reading *reading, const uint8_t *body, uint32_t length, bool client)
@@ -257,7 +277,7 @@ static void tlslog_hello(struct tlslog_reading *reading, const uint8_t *body, ui
     bool whole = tls_hello_read(&hello, &SLUICE_WORKER_OF(reading->box)->log.hashes, body, length, client, connection->transport);
     if (!whole)
         SLUICE_COUNTER_OF(reading->box, tls_malformed_hellos)++;
-    if (client)
+    if (client && !hello.has_cookie)
         connection->client_hellos = (uint8_t)sl_min(connection->client_hellos + 1u, 255);
     /* With a HelloRetryRequest, the client's first hello is used, and the server's last. */
     if (!whole || (client ? connection->has_client : connection->has_server && !connection->answer.retry)) {
@@ -284,7 +304,7 @@ static void tlslog_message(void *user, uint8_t type, const uint8_t *body, uint32
     if (type == TLS_CLIENT_HELLO || type == TLS_SERVER_HELLO) {
         tlslog_hello(reading, body, length, type == TLS_CLIENT_HELLO);
     } else if (type == TLS_CERTIFICATE) {
-        tlslog_certificates(reading, body, length, connection->transport == 'q');
+        tlslog_certificates(reading, body, length);
     } else if (!*connection->chosen) {   /* EncryptedExtensions (RFC 8446, 4.3.1): read ALPN */
         struct tls_reader message = {body, length, false}, extensions = tls_vector(&message, 2);
         while (extensions.left) {
@@ -301,6 +321,10 @@ static void tlslog_alert(void *user, uint8_t level, uint8_t description)
 {
     struct tlslog_reading *reading = user;
     struct tlslog_connection *connection = reading->connection;
+    for (unsigned i = 0; i < connection->alerts; i++)   /* a datagram may come again */
+        if (connection->transport == 'd' && connection->alert[i].side == reading->side &&
+            connection->alert[i].level == level && connection->alert[i].description == description)
+            return;
     if (connection->alerts == TLSLOG_ALERTS)
         return;
     connection->alert[connection->alerts].side = reading->side;
@@ -321,13 +345,13 @@ static struct tls_reading tlslog_callbacks(struct tlslog_reading *reading)
                                 &SLUICE_WORKER_OF(reading->box)->budget, SLUICE_PARAMETER_OF(reading->box, search)};
 }
 
-/* Counts the reason why a side has stopped. */
-static void tlslog_stopped(struct sl_box *box, const struct tls_side *side)
+/* Counts the reason why a side, or a datagram, is not read further. */
+static void tlslog_stopped(struct sl_box *box, enum tls_stop why)
 {
-    SLUICE_COUNTER_OF(box, tls_gaps) += side->stop == TLS_GAP;
-    SLUICE_COUNTER_OF(box, tls_bad_records) += side->stop == TLS_BAD_RECORD;
-    SLUICE_COUNTER_OF(box, tls_too_long) += side->stop == TLS_TOO_LONG;
-    SLUICE_COUNTER_OF(box, tls_no_memory) += side->stop == TLS_NO_MEMORY;
+    SLUICE_COUNTER_OF(box, tls_gaps) += why == TLS_GAP;
+    SLUICE_COUNTER_OF(box, tls_bad_records) += why == TLS_BAD_RECORD;
+    SLUICE_COUNTER_OF(box, tls_too_long) += why == TLS_TOO_LONG;
+    SLUICE_COUNTER_OF(box, tls_no_memory) += why == TLS_NO_MEMORY;
 }
 
 /* The connection of a state, created if there is none; NULL at a bound, or after parsing has ended. */
@@ -349,10 +373,13 @@ static struct tlslog_connection *tlslog_connection(struct sl_box *box, struct tl
         return NULL;
     }
     tls->open++;
+    state->connection->box = box;
     state->connection->flow = *flow;
     state->connection->transport = transport;
     return state->connection;
 }
+
+#include "tlslog_sealed.h"
 
 /* --- TCP --- */
 
@@ -361,33 +388,57 @@ SLUICE_ON(tcp, created) {
         SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
 }
 
-SLUICE_ON(tcp, data) {
-    struct tlslog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state || state->over)
-        return;
-    if (!state->connection) {
-        struct log_flow flow = log_flow_of(event, state->path);
-        tlslog_connection(event->box, state, &flow, 't');
+/* Begins a connection over TCP; NULL at a bound. */
+static struct tlslog_connection *tlslog_begin(const struct sl_event *event, struct tlslog_state *state)
+{
+    struct tlslog *tls = SLUICE_WORKER_OF(event->box);
+    struct log_flow flow = log_flow_of(event, state->path);
+    struct tlslog_connection *connection = tlslog_connection(event->box, state, &flow, 't');
+    if (connection && tls_secrets_exist(&tls->secrets)) {
+        connection->tls =
+            tls_connection_new(&tlslog_owner, connection, &tls->secrets, &tls->budget, SLUICE_PARAMETER_OF(event->box, search));
+        SLUICE_COUNTER_OF(event->box, tls_no_memory) += !connection->tls;
     }
+    return connection;
+}
+
+/* Writes the row of a connection of which no more is read. */
+static void tlslog_settle(const struct sl_event *event, struct tlslog_state *state)
+{
     struct tlslog_connection *connection = state->connection;
-    uint8_t number = event->side & 1;
-    if (!connection || connection->side[number].state == TLS_STOPPED)
-        return;
-    struct tls_side *side = &connection->side[number];
-    bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && data->bytes.captured;
-    if (first && data->bytes.at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
-        side->state = TLS_IN_RECORDS;   /* the other side's hello is refused */
-    struct tlslog_reading reading = {event->box, connection, number, number};
-    struct tls_reading callbacks = tlslog_callbacks(&reading);
-    tls_side_bytes(side, &callbacks, data->bytes.at, data->bytes.captured);
-    if (side->state != TLS_STOPPED)
-        return;
-    tlslog_stopped(event->box, side);
-    if (connection->side[number ^ 1].state != TLS_STOPPED)
+    if (connection->side[0].state != TLS_STOPPED || connection->side[1].state != TLS_STOPPED || tlslog_waits(connection))
         return;
     tlslog_row(event->box, connection);
     tlslog_free(event->box, state);
     state->over = true;
+}
+
+SLUICE_ON(tcp, data) {
+    struct tlslog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
+    if (!state || state->over)
+        return;
+    struct tlslog_connection *connection = state->connection ? state->connection : tlslog_begin(event, state);
+    uint8_t number = event->side & 1;
+    if (!connection)
+        return;
+    struct tls_side *side = &connection->side[number];
+    if (connection->tls) {
+        tls_connection_bytes(connection->tls, number, data->bytes.at, data->bytes.captured, sl_packet_time(event));
+        if (side->state == TLS_STOPPED)
+            tlslog_settle(event, state);
+    }
+    if (!state->connection || side->state == TLS_STOPPED)
+        return;
+    bool first = side->state == TLS_SEARCHING && !side->searched && !side->head_used && data->bytes.captured;
+    if (first && data->bytes.at[0] == TLS_ALERT && connection->side[number ^ 1].begun)
+        side->state = TLS_IN_RECORDS;   /* the other side's hello is refused */
+    struct tlslog_reading reading = {event->box, connection, number, number, false};
+    struct tls_reading callbacks = tlslog_callbacks(&reading);
+    tls_side_bytes(side, &callbacks, data->bytes.at, data->bytes.captured);
+    if (side->state != TLS_STOPPED)
+        return;
+    tlslog_stopped(event->box, side->stop);
+    tlslog_settle(event, state);
 }
 
 SLUICE_ON(tcp, gap) {
@@ -395,17 +446,25 @@ SLUICE_ON(tcp, gap) {
     if (!state || !state->connection)
         return;
     struct tls_side *side = &state->connection->side[event->side & 1];
+    if (state->connection->tls)
+        tls_connection_missing(state->connection->tls, event->side & 1, data->length);
     if (side->state == TLS_STOPPED)
         return;
     tls_side_gap(side);
     if (side->state == TLS_STOPPED)
-        tlslog_stopped(event->box, side);
+        tlslog_stopped(event->box, side->stop);
 }
 
 SLUICE_ON(tcp, end) {
-    if (event->instance && SLUICE_STATE_OF(event)->connection)
-        tlslog_row(event->box, SLUICE_STATE_OF(event)->connection);
+    struct tlslog_connection *connection = event->instance ? SLUICE_STATE_OF(event)->connection : NULL;
+    if (!connection)
+        return;
+    if (connection->tls)
+        tls_connection_end(connection->tls);
+    tlslog_row(event->box, connection);
 }
+
+#include "tlslog_dtls.h"
 
 /* --- QUIC: the crypto streams of a connection are instances of the layer above; their events follow the packet's
  * --- */
@@ -442,12 +501,12 @@ SLUICE_ON(quic_crypto, data) {
             tls_message_drop(&connection->side[i].message);
     }
     struct tls_side *stream = &connection->side[which];
-    struct tlslog_reading reading = {event->box, connection, (uint8_t)side, which};
+    struct tlslog_reading reading = {event->box, connection, (uint8_t)side, which, true};
     struct tls_reading callbacks = tlslog_callbacks(&reading);
     tlslog_begun(&reading);
     connection->side[side].secured |= level == 2;   /* Handshake packets are protected */
     if (stream->state != TLS_STOPPED && !tls_messages(stream, &callbacks, data->bytes.at, data->bytes.captured))
-        tlslog_stopped(event->box, stream);
+        tlslog_stopped(event->box, stream->stop);
 }
 
 SLUICE_ON(quic, end) {
@@ -457,16 +516,61 @@ SLUICE_ON(quic, end) {
 
 SLUICE_DESTROY { tlslog_free(box, state); }
 
+SLUICE_STORED(zero, "the handshake of a connection so far: its hellos, certificates, and records under way") {
+    struct tlslog *tls = SLUICE_WORKER_OF(box);
+    log_path_stored(stored, &tls->log, box, &state->path);
+    uint32_t random = state->random;
+    bool over = state->over, sealed = state->connection && state->connection->tls;
+    SL_STORED(stored, random);
+    SL_STORED(stored, over);
+    state->random = random & INT32_MAX;
+    state->over = over;
+    if (!sl_stored_more(stored, state->connection != NULL))
+        return;
+    struct tlslog_connection *connection = sl_stored_block(stored, state->connection, sizeof *connection, sizeof *connection);
+    if (!connection)
+        return;
+    state->connection = connection;
+    connection->box = box;
+    tls->open += stored->reads;
+    SL_STORED(stored, sealed);
+    SLUICE_COUNTER_OF(box, tls_not_continued) += stored->reads && sealed;
+    log_flow_stored(stored, &tls->log, box, &connection->flow);
+    sl_stored_bytes(stored, &connection->time, offsetof(struct tlslog_connection, hello) - offsetof(struct tlslog_connection, time));
+    tls_hello_stored(stored, &connection->hello);
+    tls_hello_stored(stored, &connection->answer);
+    log_text_stored(stored, &connection->certificates);
+    uint64_t size = connection->stored;
+    SL_STORED(stored, size);
+    if (stored->reads && !stored->failed) {
+        connection->stored = size;
+        tls->budget.used += size;
+    }
+    sl_stored_bytes(stored, connection->chosen, offsetof(struct tlslog_connection, side) - offsetof(struct tlslog_connection, chosen));
+    connection->chosen[sizeof connection->chosen - 1] = 0;
+    connection->client &= 1;
+    connection->alerts = (uint8_t)sl_min(connection->alerts, TLSLOG_ALERTS);
+    for (unsigned i = 0; i < TLSLOG_SIDES; i++)
+        tls_side_stored(stored, &connection->side[i], &tls->budget);
+    for (unsigned i = 0; i < 2; i++)
+        dtls_side_stored(stored, &connection->datagrams[i], &tls->budget);
+}
+
 SLUICE_OPEN {
     struct tlslog *tls = SLUICE_WORKER_OF(box);
     tls->budget.most = SLUICE_PARAMETER_OF(box, memory);
-    if (log_open(&tls->log, box, "tls", SLUICE_PARAMETER_OF(box, out)))
+    if (tls_secrets_open(&tls->secrets, box, SLUICE_PARAMETER_OF(box, keylog), &tls->budget))
         return -1;
+    if (log_open(&tls->log, box, "tls", SLUICE_PARAMETER_OF(box, out))) {
+        tls_secrets_close(&tls->secrets, box);
+        return -1;
+    }
     tls->reads_certificates = tls_x509_open(&tls->x509, tls->log.hashes.library);
     return 0;
 }
 
 SLUICE_CLOSE {
+    tls_secrets_close(&SLUICE_WORKER_OF(box)->secrets, box);
     log_close(&SLUICE_WORKER_OF(box)->log, box, "tlslog rows", "tlslog rows lost for want of memory",
               "tlslog flows without layers");
 }

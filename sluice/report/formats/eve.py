@@ -120,7 +120,7 @@ _VERSIONS = {"TLSv1.0": "TLSv1", "TLSv1.1": "TLS 1.1", "TLSv1.2": "TLS 1.2", "TL
 def _tls(row: Row) -> Iterator[Event]:
     first: Row = row["certificates"][0] if row["certificates"] else {}
     serial = first.get("serial")
-    event = _begin(row, "tls", "UDP" if row["transport"] == "quic" else "TCP", row["ts"])
+    event = _begin(row, "tls", "TCP" if row["transport"] == "tcp" else "UDP", row["ts"])
     event["tls"] = {
         "subject": first.get("subject"),
         "issuerdn": first.get("issuer"),

@@ -5,6 +5,7 @@ Zeek's documentation, "Log files", has the meanings of its fields.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -75,10 +76,8 @@ def _missed(row: Row) -> int:
 
 
 def _tls_version(row: Row) -> str | None:
-    version = row["version"]
-    return version and {"TLSv1.0": "TLSv10", "TLSv1.1": "TLSv11", "TLSv1.2": "TLSv12", "TLSv1.3": "TLSv13"}.get(
-        version, version
-    )
+    version: str | None = row["version"]
+    return version and re.sub(r"^(D?TLSv1)\.(\d)$", r"\1\2", version)
 
 
 def _names(what: str) -> Callable[[Row], Any]:

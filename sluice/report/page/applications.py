@@ -172,7 +172,7 @@ class Http:
         }
 
 
-OBSOLETE = frozenset({"SSLv2", "SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1"})
+OBSOLETE = frozenset({"SSLv2", "SSLv3", "TLSv1.0", "TLSv1.1", "TLSv1", "DTLSv1.0"})
 
 
 class Tls:
@@ -194,6 +194,7 @@ class Tls:
         counts = self._counts
         counts["connections"] += 1
         counts["quic"] += row["transport"] == "quic"
+        counts["dtls"] += row["transport"] == "udp"
         counts["established"] += bool(row["established"])
         counts["resumed"] += bool(row["resumed"])
         version = row["version"] or "(no answer)"
@@ -237,7 +238,7 @@ class Tls:
     def facts(self) -> dict[str, Any]:
         """The summary."""
         return {
-            **{name: self._counts[name] for name in ("connections", "quic", "established", "resumed")},
+            **{name: self._counts[name] for name in ("connections", "quic", "dtls", "established", "resumed")},
             "versions": dict(self._versions.most_common(SHOWN)),
             "names": _counted(self._names),
             "ciphers": _counted(self._ciphers),

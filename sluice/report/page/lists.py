@@ -96,12 +96,13 @@ def http_section(facts: Facts) -> Html | None:
 
 
 def tls_section(facts: Facts) -> Html | None:
-    """TLS over TCP and QUIC."""
+    """TLS over TCP and QUIC, and DTLS."""
     tls = facts["tls"]
     if not tls["connections"]:
         return None
     note = (
-        f"{many(tls['connections'], 'connection')}, {count(tls['quic'])} of them over QUIC; "
+        f"{many(tls['connections'], 'connection')}, {count(tls['quic'])} of them over QUIC, "
+        f"{count(tls['dtls'])} of DTLS; "
         f"{count(tls['established'])} established, {count(tls['resumed'])} resumed."
     )
     cards = _cards(

@@ -35,7 +35,7 @@ struct sl_frame {
                           * live source, the number of the interface in the order of their first packets; for several
                           * sources together, the number of the source, from 0 */
     uint16_t buffer;     /* number of the buffer that contains the bytes, among those that the source has handed out */
-    uint8_t queue;       /* receive queue of the port, 0 if there is only one */
+    uint8_t queue;       /* receive queue of the port, 0 if there is only one; 255: that, or a higher one */
     uint8_t flags;       /* SL_FRAME_... */
     uint64_t number;     /* 1 for the first packet of the source */
 };

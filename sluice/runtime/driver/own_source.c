@@ -5,6 +5,7 @@
 #include "driver/worker.h"
 
 #include "driver/busy.h"
+#include "driver/crash.h"
 #include "driver/drain.h"
 #include "driver/trial.h"
 
@@ -112,7 +113,8 @@ static bool receive(struct sl_worker *w)
         __atomic_store_n(&w->received, w->received + (uint32_t)got, __ATOMIC_RELAXED);
         renumber(w, frames, (uint32_t)got);
         copy_for_trial(workers, frames, (uint32_t)got);
-        uint32_t own = w->number && !workers->all_hand_over ? (uint32_t)got : hand_over(w, frames, (uint32_t)got);
+        const bool keeps = workers->none_hands_over || (w->number && !workers->all_hand_over);
+        uint32_t own = keeps ? (uint32_t)got : hand_over(w, frames, (uint32_t)got);
         process(w, frames, own);
         sl_busy_end(busy, begin, own);
         sl_worker_look_for_failure(w);
@@ -173,6 +175,8 @@ void *sl_worker_receives(void *of)
     struct sl_worker_thread *thread = of;
     struct sl_worker *w = &thread->workers->threads[thread->number];
     uint64_t ending = 0, wait = WAIT_LEAST;
+    sl_crash_enter();
+    sl_crash_busy(w);
     while (!w->done) {
         uint32_t stopping = __atomic_load_n(&w->workers->stopping, __ATOMIC_ACQUIRE);
         uint64_t clock = sl_source_clock(w->source);   /* read first: packets that arrive later have later times */

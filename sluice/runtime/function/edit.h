@@ -8,6 +8,7 @@
  *     sl_edits_decide(edits, side, offset)                  bytes before `offset` may leave
  *     sl_edits_flush(event, edits, side)                    as from a timer: all bytes that were delivered leave
  *     sl_edits_close(box, edits)                            from SLUICE_DESTROY
+ *     sl_edits_outside(event, edits)                        from that of `out_of_wnd`, if other functions have one
  *
  * Bytes leave in order, once they are decided: of a packet with undecided bytes at its end only the others, and the rest
  * with the next one. For bytes after a hole, which cannot be decided, the box sends duplicate acknowledgements to their
@@ -21,6 +22,8 @@
 #include "function/edit_connection.h"
 #include "function/peek.h"
 
+SL_RUNTIME_BEGIN
+
 struct sl_edits {
     struct sl_edit_connection *open;   /* NULL: not (or not yet) edited */
     uint32_t number[2];                /* of each side's SYN */
@@ -28,14 +31,19 @@ struct sl_edits {
     uint8_t scale[2];
     uint8_t syn, stamps, sacks;        /* bits of sides */
     bool refused;
+    struct sl_edit_syn again;          /* the last SYN without ACK: perhaps of the next connection on the same ports */
+    struct sl_edit_box *own;
 };
 
 static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
     struct sl_edit_connection *c = edits->open;
+    if (edits->own && edits->again.known) {   /* the connection that it opens may follow with the current packet */
+        edits->own->again = edits->again;
+        edits->own->again_for = box->frame;
+    }
     if (!c)
         return;
-    if (box->output.at_end_of == c)
-        box->output.at_end = NULL;
+    sl_output_forget(box, c);
     for (unsigned side = 0; side < 2; side++) {
         sl_edit_map_close(&c->side[side].map);
         free(c->side[side].tail);
@@ -50,21 +58,49 @@ static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
 
 #include "function/edit_packet.h"
 
-/* Notes what a SYN says, and opens the connection once both are known. */
-SL_COLD void sl_edits_syn(const struct sl_event *event, struct sl_edits *edits, struct sl_edit_box *own) {
-    uint8_t header[60], side = event->side & 1, *option;
+/* Reads what a SYN says. False if its header is not whole. */
+static inline bool sl_edits_read_syn(const struct sl_event *event, struct sl_edit_syn *out) {
+    uint8_t header[60], *option;
     uint32_t length = (uint32_t)(event->unit.at[12] >> 4) * 4;
-    if (length < 20 || length > event->unit.captured || edits->refused || edits->open)
-        return;
+    if (length < 20 || length > event->unit.captured)
+        return false;
     memcpy(header, event->unit.at, length);
-    edits->number[side] = (uint32_t)sl_load_be32(header + 4);
+    *out = (struct sl_edit_syn){.known = true, .number = (uint32_t)sl_load_be32(header + 4)};
     option = sl_edit_option(header, length, 2, 4);
-    edits->mss[side] = option ? (uint16_t)sl_load_be16(option) : 536;   /* RFC 9293, 3.7.1 */
+    out->mss = option ? (uint16_t)sl_load_be16(option) : 536;   /* RFC 9293, 3.7.1 */
     option = sl_edit_option(header, length, 3, 3);
-    edits->scale[side] = option ? (uint8_t)sl_min(*option, 14) : 255;
-    edits->stamps |= (uint8_t)((sl_edit_option(header, length, 8, 10) != NULL) << side);
-    edits->sacks |= (uint8_t)((sl_edit_option(header, length, 4, 2) != NULL) << side);
+    out->scale = option ? (uint8_t)sl_min(*option, 14) : 255;
+    out->stamps = sl_edit_option(header, length, 8, 10) != NULL;
+    out->sacks = sl_edit_option(header, length, 4, 2) != NULL;
+    return true;
+}
+
+static inline void sl_edits_note_syn(struct sl_edits *edits, unsigned side, const struct sl_edit_syn *syn) {
+    edits->number[side] = syn->number;
+    edits->mss[side] = syn->mss;
+    edits->scale[side] = syn->scale;
+    edits->stamps |= (uint8_t)(syn->stamps << side);
+    edits->sacks |= (uint8_t)(syn->sacks << side);
     edits->syn |= (uint8_t)(1 << side);
+}
+
+/* Notes what a SYN says, and opens the connection once both are known. The first one may have come while the ports still
+ * belonged to the connection before. */
+SL_COLD void sl_edits_syn(const struct sl_event *event, struct sl_edits *edits, struct sl_edit_box *own) {
+    const unsigned side = event->side & 1;
+    const struct sl_edit_syn before = own->again;
+    struct sl_edit_syn syn;
+    own->again.known = false;
+    if (!sl_edits_read_syn(event, &syn))
+        return;
+    if (!(event->unit.at[13] & SL_TCP_ACK))
+        edits->again = syn;
+    if (edits->refused || edits->open)
+        return;
+    sl_edits_note_syn(edits, side, &syn);
+    if (before.known && own->again_for == event->box->frame && event->unit.at[13] & SL_TCP_ACK &&
+        (uint32_t)sl_load_be32(event->unit.at + 8) == before.number + 1 && !(edits->syn >> (side ^ 1) & 1))
+        sl_edits_note_syn(edits, side ^ 1, &before);
     if (edits->syn != 3)
         return;
     struct sl_edit_connection *c = own->open < (own->open_most ? own->open_most : 1 << 18) ? calloc(1, sizeof *c) : NULL;
@@ -98,7 +134,8 @@ static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits
     if (!event->instance || !box->frame || event->unit.captured < 20)
         return;
     const bool opens = event->unit.at[13] & SL_TCP_SYN && !edits->open;
-    if (opens)
+    edits->own = own;
+    if (event->unit.at[13] & SL_TCP_SYN)
         sl_edits_syn(event, edits, own);
     struct sl_edit_connection *c = edits->open;
     if (!c || (!opens && event->unit.at[13] & SL_TCP_SYN))
@@ -116,14 +153,36 @@ static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits
         if (sl_edit_option(tcp, length, 19, 0) || sl_edit_option(tcp, length, 29, 0))
             c->obstacle = SL_EDIT_SIGNED;
     }
+    if (c->renumbered)
+        c->obstacle = SL_EDIT_NUMBERS;
     if (c->obstacle && sl_edit_is_untouched(c)) {
         own->unable[c->obstacle]++;
         box->output.not_edited = true;
         sl_edits_refuse(box, edits);
         return;
     }
-    box->output.at_end = sl_edit_packet;
-    box->output.at_end_of = c;
+    sl_output_claim(box, sl_edit_packet, c);
+}
+
+/* Is the current packet within the window that its sender knows, after translation? From a handler of `out_of_wnd`: the stack
+ * has compared it with what the receiver acknowledged, which are numbers of edited bytes. */
+static inline bool sl_edits_in_window(const struct sl_event *event, const struct sl_edits *edits) {
+    const struct sl_edit_connection *c = edits->open;
+    if (!c || event->unit.captured < 20)
+        return false;
+    const struct sl_edit_side *mine = &c->side[event->side & 1], *its = &c->side[(event->side & 1) ^ 1];
+    if (sl_edit_map_is_identity(&mine->map))
+        return false;
+    const uint32_t header = (uint32_t)(event->unit.at[12] >> 4) * 4;
+    const uint64_t length = event->unit.length > header ? event->unit.length - header : 0;
+    const uint64_t s = sl_edit_position(mine->sent, (uint32_t)sl_load_be32(event->unit.at + 4));
+    const uint64_t low = sl_edit_in(&mine->map, mine->acked), size = (uint64_t)its->window << its->scale;
+    return size && (s - low < size || low - s < sl_max(length, 1));
+}
+
+/* Lets other functions take such a packet for one inside (sl_is_inside). */
+static inline void sl_edits_outside(const struct sl_event *event, const struct sl_edits *edits) {
+    event->box->output.inside = sl_edits_in_window(event, edits) ? event->box->frame : NULL;
 }
 
 /* Takes bytes that were delivered. False if the connection is not edited: they leave, or have left, as they are. */
@@ -217,5 +276,7 @@ static inline bool sl_edits_waiting(const struct sl_edits *edits, unsigned side)
     const struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
     return of && of->count && of->decided < of->sent + of->count;
 }
+
+SL_RUNTIME_END
 
 #endif

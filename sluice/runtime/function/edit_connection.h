@@ -7,6 +7,8 @@
 #include "function/edit_segment.h"
 #include "function/output.h"
 
+SL_RUNTIME_BEGIN
+
 enum { SL_TCP_FIN = 1, SL_TCP_SYN = 2, SL_TCP_RST = 4, SL_TCP_ACK = 16, SL_TCP_URG = 32 };   /* RFC 9293, 3.1 */
 
 /* One side, as a sender. Positions: see edit_map.h. */
@@ -32,6 +34,14 @@ struct sl_edit_side {
     uint8_t head[SL_EDIT_HEAD_MOST];
 };
 
+/* What a SYN says. */
+struct sl_edit_syn {
+    uint32_t number;
+    uint16_t mss;
+    uint8_t scale;               /* 255: none */
+    bool known, stamps, sacks;
+};
+
 /* What all connections of a box share; a part of the state of the function that edits. */
 struct sl_edit_box {
     uint8_t *bytes;              /* where output is put together */
@@ -40,10 +50,12 @@ struct sl_edit_box {
     uint64_t held;               /* bytes that all of them hold: edits, bytes that wait, and what the function adds of its own */
     uint64_t edits;              /* that were made */
     uint64_t acknowledged;       /* acknowledgements that the box sent in the receiver's place */
-    uint64_t unable[5];          /* connections whose segments cannot be made, by enum sl_edit_obstacle */
+    uint64_t unable[SL_EDIT_OBSTACLES];   /* connections whose segments cannot be made, by enum sl_edit_obstacle */
     uint64_t no_room;            /* edits that were not made, and connections that are not edited, at a bound */
     uint64_t not_mapped;         /* packets of edited connections that were dropped, as their numbers cannot be changed */
     uint64_t reset_again;        /* packets of connections that were reset, whose senders got another reset */
+    struct sl_edit_syn again;    /* that came to a connection which has ended during the packet of the frame `again_for` */
+    const struct sl_frame *again_for;
 };
 
 struct sl_edit_connection {
@@ -54,6 +66,7 @@ struct sl_edit_connection {
     uint32_t end;                /* of its segment */
     uint8_t obstacle;            /* enum sl_edit_obstacle */
     uint64_t counted;            /* bytes of it in own->held */
+    bool renumbered;             /* another function has changed numbers of a packet */
     bool resets;                 /* the next packet is replaced by resets to both ends */
     bool closed;                 /* they were sent */
 };
@@ -199,5 +212,7 @@ static inline void sl_edit_advance(struct sl_edit_side *side, uint64_t position)
         side->room = 0;
     }
 }
+
+SL_RUNTIME_END
 
 #endif

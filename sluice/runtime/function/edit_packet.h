@@ -5,6 +5,8 @@
 #include "function/edit_connection.h"
 #include "function/peek.h"
 
+SL_RUNTIME_BEGIN
+
 /* Are all bytes transmitted as they came, and is none held back? */
 static inline bool sl_edit_is_untouched(const struct sl_edit_connection *c) {
     for (unsigned side = 0; side < 2; side++)
@@ -196,6 +198,21 @@ static inline void sl_edit_reset_again(struct sl_box *box, struct sl_edit_connec
     c->own->reset_again += sl_edit_queue(box, &frame, head, length, NULL, 0, true, false) != NULL;
 }
 
+/* Another function has changed numbers of the current packet: the connection is not edited from the next one on. If nothing was
+ * edited so far, the packet passes, and its bytes with it. number: its own, as received. */
+SL_COLD void sl_edit_renumbered(struct sl_box *box, struct sl_edit_connection *c, unsigned which, uint32_t number) {
+    struct sl_edit_side *mine = &c->side[which], *its = &c->side[which ^ 1];
+    c->renumbered = true;
+    box->output.not_edited = true;
+    if (sl_edit_map_is_identity(&mine->map) && sl_edit_map_is_identity(&its->map) && !its->count &&
+        (!mine->count || number == (uint32_t)mine->sent)) {
+        sl_edit_advance(mine, mine->sent + mine->count);
+    } else {
+        c->own->not_mapped++;
+        sl_drop_by(box, 0);
+    }
+}
+
 /* Decides how the current packet leaves, at the end of its processing. */
 SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, void *connection) {
     struct sl_edit_connection *c = connection;
@@ -210,6 +227,10 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
         return;
     }
     const uint8_t *tcp = at + c->places.tcp;
+    if (output->changed && memcmp(tcp + 4, frame->at + c->places.tcp + 4, 8) != 0) {   /* as nat does for FTP */
+        sl_edit_renumbered(box, c, which, (uint32_t)sl_load_be32(frame->at + c->places.tcp + 4));
+        return;
+    }
     if (tcp[13] & SL_TCP_SYN) {
         sl_edit_note(c, mine, frame, at, (uint32_t)sl_load_be32(tcp + 8));
         return;
@@ -219,6 +240,8 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
         return;
     }
     if (c->resets) {
+        if (!mine->head_length)   /* the first packet after the SYN has the pattern */
+            sl_edit_note(c, mine, frame, at, (uint32_t)sl_load_be32(tcp + 8));
         sl_edit_reset(box, c, which, (uint32_t)sl_load_be32(tcp + 8));
         return;
     }
@@ -270,7 +293,12 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
                       ((flags & SL_TCP_FIN) || sent < mine->fin);
     flags = (uint8_t)(ends ? flags | SL_TCP_FIN : flags & ~SL_TCP_FIN);
     const uint32_t limit = (uint32_t)sl_max(sl_edit_limit(mine, its, c->places.payload - c->places.tcp - 20u), length);
-    if (!used && (length || (tcp[13] & SL_TCP_FIN)) && !ends && !news && !resets)
+    /* Of a keep-alive with a byte of garbage (RFC 9293, 3.8.4) nothing is left after an edit. The receiver itself answers it, as
+     * otherwise one that is gone would seem to be alive. */
+    const bool keeps_alive = length == 1 && e == sent && !used && !emits && !ends;
+    if (keeps_alive)
+        start = sl_edit_out(&mine->map, sent) - 1;
+    if (!keeps_alive && !used && (length || (tcp[13] & SL_TCP_FIN)) && !ends && !news && !resets)
         output->withheld = true;   /* it would only repeat an acknowledgement */
     else if (!sl_edit_divide(box, c, mine, (uint32_t)start, used, ack, flags, limit))
         sl_drop_by(box, 0);
@@ -281,11 +309,13 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
     if (length && s > after && mine->sacks) {
         if (sl_peek(&c->event, which, s - mine->base, &held, 1))
             sl_edit_acknowledge(box, c, which, sl_max(mine->told, received), ack_was, block);
-    } else if (length && (received > mine->told || (!used && e <= received))) {
+    } else if (length && !keeps_alive && (received > mine->told || (!used && e <= received))) {
         sl_edit_acknowledge(box, c, which, received, ack_was, NULL);
     }
     if (its->decided > its->sent)   /* a gap of the other side ended */
         sl_edit_flush(box, c, which ^ 1);
 }
+
+SL_RUNTIME_END
 
 #endif

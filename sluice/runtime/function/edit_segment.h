@@ -9,6 +9,8 @@
 #include "core/box.h"
 #include "function/checksum_fix.h"
 
+SL_RUNTIME_BEGIN
+
 enum {
     SL_EDIT_HEADERS_MOST = 12,   /* headers with a length, one in the other */
     SL_EDIT_HEAD_MOST = 320,     /* bytes of all headers */
@@ -23,6 +25,8 @@ enum sl_edit_obstacle {
     SL_EDIT_FRAGMENT,    /* the segment is in several packets */
     SL_EDIT_CUT,         /* not all bytes were captured */
     SL_EDIT_SIGNED,      /* an option of TCP authenticates it (RFC 2385, RFC 5925) */
+    SL_EDIT_NUMBERS,     /* another function changes its numbers */
+    SL_EDIT_OBSTACLES,
 };
 
 /* Offsets in a frame. */
@@ -177,5 +181,7 @@ static inline uint8_t *sl_edit_option(uint8_t *tcp, uint32_t header, uint8_t kin
     }
     return NULL;
 }
+
+SL_RUNTIME_END
 
 #endif

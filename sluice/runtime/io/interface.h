@@ -71,6 +71,13 @@ static inline bool sl_is_down(int control, const char *interface)
     return sl_interface_ioctl(control, interface, SIOCGIFFLAGS, &request) == 0 && !(request.ifr_flags & IFF_UP);
 }
 
+/* Whether an interface is up. control: any socket. */
+static inline bool sl_is_up(int control, const char *interface)
+{
+    struct ifreq request = {0};
+    return sl_interface_ioctl(control, interface, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
+}
+
 /* Whether an interface is an end of a veth pair: its peer is on this machine, and leaves checksums to a card that does not
  * exist. control: any socket. */
 static inline bool sl_is_veth(int control, const char *interface)

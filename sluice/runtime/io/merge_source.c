@@ -213,6 +213,8 @@ static void statistics(struct sl_source *source, struct sl_source_statistics *ou
         out->filtered += one.filtered;
         out->freezes += one.freezes;
         out->link_downs += one.link_downs;
+        out->removals += one.removals;
+        out->returns += one.returns;
     }
     out->packets = s->packets;
 }

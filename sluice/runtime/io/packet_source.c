@@ -46,6 +46,8 @@ struct packet_source {
     struct sl_source base;
     int socket;
     bool gone;                       /* the interface: nothing is received any more */
+    bool awaits;                     /* a removed interface is waited for */
+    bool no_promiscuous;
     uint64_t gone_at;                /* the time at which that was noticed; 0: not yet */
     bool down;                       /* it was set down, and is not up again as far as we know */
     uint64_t examined;               /* the time at which it was looked for */
@@ -56,7 +58,7 @@ struct packet_source {
     unsigned blocks, block, held;    /* total number; the current one; the number before it that are not released */
     uint32_t left;                   /* packets of the current block that are not received yet */
     struct tpacket3_hdr *next;       /* the first of these packets */
-    uint64_t packets, sent, refused, restored, missed_before, downs;
+    uint64_t packets, sent, refused, restored, missed_before, downs, removals, returns;
     struct tpacket_stats_v3 total;   /* accumulated, because reading resets the kernel's counters */
     unsigned ports[INTERFACES], port_count;   /* with `any`: the interface index of each port */
 };
@@ -140,6 +142,69 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
     return true;
 }
 
+static uint64_t monotonic(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Binds the socket to the interface. Its ring, filter and options remain, and no capability is needed for it, when that is one
+ * of the same name as before. Returns 0; or -1, with errno. */
+static int bind_to(struct packet_source *s)
+{
+    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = (int)s->index};   /* receives nothing */
+    struct packet_mreq promiscuous = {.mr_ifindex = (int)s->index, .mr_type = PACKET_MR_PROMISC};
+    if (s->ring)
+        address.sll_protocol = htons(ETH_P_ALL);
+    if (bind(s->socket, (struct sockaddr *)&address, sizeof address))
+        return -1;
+    if (!s->ring || !s->index || s->no_promiscuous)
+        return 0;
+    return setsockopt(s->socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous);
+}
+
+/* Looks for an interface with the name of the one that was removed. False: there is none, or one of another link type. */
+static bool find_again(struct packet_source *s)
+{
+    struct ifreq request = {0};
+    const unsigned index = if_nametoindex(s->base.name), before = s->index;
+    if (!index || sl_interface_ioctl(s->socket, s->base.name, SIOCGIFHWADDR, &request) ||
+        sl_link_type_of(request.ifr_hwaddr.sa_family) != s->link_type)
+        return false;
+    s->index = index;
+    int number;
+    socklen_t size = sizeof number;
+    (void)getsockopt(s->socket, SOL_SOCKET, SO_ERROR, &number, &size);   /* of the removal */
+    if (bind_to(s)) {   /* it was removed again */
+        s->index = before;
+        return false;
+    }
+    s->missed_before = missed(s);
+    __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
+    return true;
+}
+
+/* The interface was removed, and the packets that were received before have been handed over. */
+static int32_t await_interface(struct packet_source *s, uint64_t now)
+{
+    if (!s->awaits) {
+        s->gone = true;
+        sl_source_fail(&s->base, "the interface is gone");
+        return SL_SOURCE_FAULT;
+    }
+    if (s->removals == s->returns)
+        __atomic_store_n(&s->removals, s->removals + 1, __ATOMIC_RELAXED);
+    if (now - s->examined < EXAMINED)
+        return 0;
+    s->examined = now;
+    if (find_again(s)) {
+        s->gone_at = 0;
+        s->down = true;   /* until it is found to be up */
+    }
+    return 0;
+}
+
 /* Called if nothing was received: reports a fault if the interface no longer exists, and the kernel has had time to hand
  * over the packets that it received before. A link that is down may recover. The kernel sets one down before it removes it,
  * and reports only that to the socket: an interface is looked for until it is up again. */
@@ -157,9 +222,7 @@ static int32_t check_interface(struct packet_source *s)
         if (!s->down)
             return 0;
     }
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    const uint64_t now = (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    const uint64_t now = monotonic();
     if (!s->gone_at) {
         if (now - s->examined < EXAMINED)
             return 0;
@@ -170,11 +233,7 @@ static int32_t check_interface(struct packet_source *s)
         }
         s->gone_at = now;
     }
-    if (now - s->gone_at < GONE)
-        return 0;
-    s->gone = true;
-    sl_source_fail(&s->base, "the interface is gone");
-    return SL_SOURCE_FAULT;
+    return now - s->gone_at < GONE ? 0 : await_interface(s, now);
 }
 
 static int32_t packet_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
@@ -212,6 +271,18 @@ static void packet_release(struct sl_source *source)
 /* A packet without its end would be another packet. */
 static bool is_cut(const struct sl_frame *frame) { return frame->captured < frame->length; }
 
+/* Binds a destination to an interface that was removed and made again. False: not yet. */
+static bool may_send_again(struct packet_source *s)
+{
+    const uint64_t now = monotonic();
+    if (now - s->examined < EXAMINED)
+        return false;
+    s->examined = now;
+    const bool found = find_again(s);
+    errno = ENXIO;
+    return found;
+}
+
 static uint32_t packet_send(struct sl_source *source, const struct sl_frame *frames, uint32_t count)
 {
     struct packet_source *s = of(source);
@@ -235,6 +306,8 @@ static uint32_t packet_send(struct sl_source *source, const struct sl_frame *fra
             messages[i].msg_hdr.msg_iovlen = 1;
         }
         int sent = sendmmsg(s->socket, messages, together, MSG_DONTWAIT);
+        if (sent <= 0 && errno == ENXIO && may_send_again(s))
+            sent = sendmmsg(s->socket, messages, together, MSG_DONTWAIT);
         if (sent <= 0) {   /* the first packet is refused: too long, or the queue is full */
             sl_source_fail(source, "packet %" PRIu64 " of %" PRIu32 " bytes cannot be sent: %s", frames[first].number,
                            frames[first].captured, strerror(errno));
@@ -290,11 +363,14 @@ static void packet_statistics(struct sl_source *source, struct sl_source_statist
     out->packets = s->ring ? s->packets : s->sent;
     out->sent = s->sent;
     out->dropped_kernel = s->total.tp_drops;
-    out->dropped_interface = missed(s) - s->missed_before;
+    const uint64_t now_missed = missed(s);
+    out->dropped_interface = now_missed > s->missed_before ? now_missed - s->missed_before : 0;
     out->refused = s->refused;
     out->vlan_restored = s->restored;
     out->freezes = s->total.tp_freeze_q_cnt;
     out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
+    out->removals = __atomic_load_n(&s->removals, __ATOMIC_RELAXED);
+    out->returns = s->ring ? __atomic_load_n(&s->returns, __ATOMIC_RELAXED) : 0;
 }
 
 static int packet_close(struct sl_source *source)
@@ -444,13 +520,10 @@ static int attach(struct packet_source *s, const struct sl_source_options *optio
     if (s->forwarding)
         (void)setsockopt(s->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignored, sizeof ignored);
 #endif
-    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = (int)s->index};
-    struct packet_mreq promiscuous = {.mr_ifindex = (int)s->index, .mr_type = PACKET_MR_PROMISC};
-    if (bind(s->socket, (struct sockaddr *)&address, sizeof address))
+    s->awaits = options->awaits_removed && !options->fanout;
+    s->no_promiscuous = options->no_promiscuous;
+    if (bind_to(s))
         return refuse(s, "cannot receive from it");
-    if (s->index && !options->no_promiscuous &&
-        setsockopt(s->socket, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
-        return refuse(s, "cannot be made promiscuous");
     s->missed_before = missed(s);
     return options->fanout ? join_fanout(s, options) : 0;
 }
@@ -511,8 +584,7 @@ int sl_packet_source_create(struct sl_source **out, const char *interface, char 
     bool failed = find_interface(s) != 0;
     if (!failed && !s->index)
         failed = sl_source_fail(&s->base, "packets leave at one interface: give its name") != 0;
-    struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_ifindex = (int)s->index};   /* receives nothing */
-    if (!failed && bind(s->socket, (struct sockaddr *)&address, sizeof address))
+    if (!failed && bind_to(s))
         failed = refuse(s, "cannot send to it") != 0;
     return finish(s, failed, out, message, message_size);
 }

@@ -60,6 +60,8 @@ struct sl_source_options {
                                  * these, which need no hugepages */
     struct sl_fanout *fanout;   /* af_packet: the source gets a part of the interface's packets (fanout.h); NULL: all */
     struct sl_queues *queues;   /* xdp: it gets a part of the interface's receive queues (queues.h); NULL: all */
+    bool awaits_removed;        /* af_packet, xdp, tap: an interface that is removed is received from again once it is made again
+                                 * with its name, and up; else it is a fault. Not with `fanout` */
 };
 
 /* The counters of a source. */
@@ -73,6 +75,7 @@ struct sl_source_statistics {
     uint64_t filtered;           /* packets that the filter rejected here; those that it rejected in the kernel do not count */
     uint64_t freezes;            /* how often the ring was full */
     uint64_t link_downs;         /* how often an interface was found to be down; it is received from again when it is up */
+    uint64_t removals, returns;  /* how often one was removed, and made again (`awaits_removed`) */
 };
 
 /* Opens a source of packets:

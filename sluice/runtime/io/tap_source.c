@@ -23,6 +23,7 @@
 enum {
     BUFFER = 4 << 20,      /* bytes of received packets, unless the user gives another size */
     PACKET_MOST = 65600,   /* with its Ethernet header and tags */
+    EXAMINED = 10 * 1000 * 1000,   /* nanoseconds between two searches for a device that was removed */
 };
 
 struct tap_source {
@@ -32,7 +33,11 @@ struct tap_source {
     size_t size, used;
     uint32_t snap_length;
     uint64_t number, sent, refused, dropped_before;
+    bool awaits;           /* a removed device is waited for */
+    uint64_t removals, returns, examined;
 };
+
+static int set_up(struct tap_source *s);
 
 static uint64_t now(void)
 {
@@ -41,15 +46,42 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The device was removed: uses another one of its name, once there is one. */
+static int32_t await_device(struct tap_source *s, uint64_t time)
+{
+    if (time - s->examined < EXAMINED)
+        return 0;
+    s->examined = time;
+    if (s->device >= 0)
+        close(s->device);
+    s->device = -1;
+    if (!if_nametoindex(s->base.name))
+        return 0;
+    if (!set_up(s)) {
+        s->base.fault[0] = 0;
+        __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
+    } else if (s->device >= 0) {
+        close(s->device);
+        s->device = -1;
+    }
+    return 0;
+}
+
 static int32_t tap_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
 {
     struct tap_source *s = (struct tap_source *)source;
     uint64_t time = now();
     uint32_t count = 0;
+    if (s->removals != s->returns)
+        return await_device(s, time);
     while (count < most && s->size - s->used >= PACKET_MOST) {
         ssize_t length = read(s->device, s->buffer + s->used, PACKET_MOST);
         if (length < 0 && errno == EINTR)
             continue;
+        if (length < 0 && errno == EBADFD && s->awaits) {
+            __atomic_store_n(&s->removals, s->removals + 1, __ATOMIC_RELAXED);
+            break;
+        }
         if (length < 0 && errno != EAGAIN && !count) {
             sl_source_fail(source, "cannot be read, or was removed: %s", strerror(errno));
             return SL_SOURCE_FAULT;
@@ -89,7 +121,8 @@ static uint32_t tap_send(struct sl_source *source, const struct sl_frame *frames
 
 static unsigned tap_descriptors(struct sl_source *source, struct pollfd *fds, unsigned most)
 {
-    if (!most)
+    const struct tap_source *s = (const struct tap_source *)source;
+    if (!most || s->removals != s->returns)
         return 0;
     fds[0] = (struct pollfd){.fd = ((struct tap_source *)source)->device, .events = POLLIN};
     return 1;
@@ -110,6 +143,8 @@ static void tap_statistics(struct sl_source *source, struct sl_source_statistics
     *out = (struct sl_source_statistics){
         .packets = s->number, .sent = s->sent, .refused = s->refused,
         .dropped_kernel = dropped > s->dropped_before ? dropped - s->dropped_before : 0,
+        .removals = __atomic_load_n(&s->removals, __ATOMIC_RELAXED),
+        .returns = __atomic_load_n(&s->returns, __ATOMIC_RELAXED),
     };
 }
 
@@ -175,6 +210,7 @@ int sl_tap_source_open(struct sl_source **out, const char *name, const struct sl
     s->base.back_end = &back_end;
     s->device = -1;
     s->snap_length = options->snap_length;
+    s->awaits = options->awaits_removed;
     s->size = options->ring_bytes ? options->ring_bytes : BUFFER;
     s->buffer = malloc(s->size);
     snprintf(s->base.name, sizeof s->base.name, "%s", name);

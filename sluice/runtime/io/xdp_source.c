@@ -26,6 +26,7 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -45,6 +46,7 @@ enum {
     QUEUES = 64,
     ATTEMPTS = 50,              /* at opening a socket */
     EXAMINED = 100 * 1000 * 1000,   /* nanoseconds between two looks whether the interface is up, without packets */
+    TRIED = 2000 * 1000 * 1000,     /* nanoseconds for which it is tried again to open an interface that was made again */
     KICKS = 256,                /* attempts to make the kernel send before a packet is refused */
 };
 
@@ -63,6 +65,13 @@ struct xdp_source {
     struct sl_xdp_library library;
     unsigned index;                  /* of the interface */
     bool gone;
+    bool awaits;                     /* a removed interface is waited for */
+    struct sl_queues queues_of;      /* of which it has its part, if `divided`, */
+    bool divided, no_promiscuous;    /* and other options, to open it again */
+    uint64_t ring_bytes;
+    uint64_t removals, returns, tried;   /* tried: since when it is there, and cannot be opened; 0: it is not there */
+    uint64_t lost_before, freezes_before;   /* of interfaces that were removed */
+    pthread_mutex_t lock;            /* held while it is opened again, as other threads read its counters */
     bool virtual;                    /* its peer is on this machine, and leaves checksums to a card that does not exist */
     uint32_t snap_length;
     int control;                     /* a packet socket, by which the interface is examined and made promiscuous */
@@ -129,7 +138,7 @@ static uint32_t receive_queue(struct xdp_source *s, unsigned which, struct sl_fr
             .length = descriptor->len,
             .time = time,
             .link_type = 1,
-            .queue = (uint8_t)queue->number,
+            .queue = (uint8_t)(queue->number < UINT8_MAX ? queue->number : UINT8_MAX),
             .number = ++s->packets,
         };
         /* an XDP program cannot see the mark of the kernel that the checksum is incomplete */
@@ -141,13 +150,17 @@ static uint32_t receive_queue(struct xdp_source *s, unsigned which, struct sl_fr
     return count;
 }
 
-/* As in packet_source.c: a link that is down may recover, one that no longer exists is a fault. The sockets have no error while
- * it is down. */
+static int32_t await_interface(struct xdp_source *s, uint64_t time);
+
+/* As in packet_source.c: a link that is down may recover, one that no longer exists is a fault, or waited for. The sockets have no
+ * error while it is down. */
 static int32_t check_interface(struct xdp_source *s, uint64_t time)
 {
     char name[IF_NAMESIZE];
     int number = 0;
     socklen_t size = sizeof number;
+    if (s->removals != s->returns)
+        return await_interface(s, time);
     if (time - s->examined >= EXAMINED) {
         const bool down = sl_is_down(s->control, s->base.name);
         __atomic_store_n(&s->downs, s->downs + (down && !s->down), __ATOMIC_RELAXED);
@@ -156,6 +169,10 @@ static int32_t check_interface(struct xdp_source *s, uint64_t time)
     }
     if (getsockopt(s->queues[0].descriptor, SOL_SOCKET, SO_ERROR, &number, &size) || !number || if_indextoname(s->index, name))
         return 0;
+    if (s->awaits) {
+        __atomic_store_n(&s->removals, s->removals + 1, __ATOMIC_RELAXED);
+        return 0;
+    }
     s->gone = true;
     sl_source_fail(&s->base, "the interface is gone");
     return SL_SOURCE_FAULT;
@@ -170,7 +187,7 @@ static int32_t xdp_receive(struct sl_source *source, struct sl_frame *frames, ui
     const uint64_t time = now();   /* XDP has no time stamps: packets have the time at which they are fetched */
     for (unsigned i = 0; i < s->queue_count && count < most; i++)
         count += receive_queue(s, (s->next + i) % s->queue_count, frames + count, most - count, time);
-    s->next = (s->next + 1) % s->queue_count;
+    s->next = s->queue_count ? (s->next + 1) % s->queue_count : 0;
     return count ? (int32_t)count : check_interface(s, time);
 }
 
@@ -232,6 +249,8 @@ static bool refuse_packet(struct xdp_source *s, const struct sl_frame *frame, co
 
 static bool put(struct xdp_source *s, const struct sl_frame *frame)
 {
+    if (s->removals != s->returns)
+        return refuse_packet(s, frame, "the interface is gone");
     if (frame->captured < frame->length)
         return refuse_packet(s, frame, "its end was not captured");
     if (frame->captured > FRAME)
@@ -256,7 +275,8 @@ static uint32_t xdp_send(struct sl_source *source, const struct sl_frame *frames
     uint32_t taken = 0;
     for (uint32_t i = 0; i < count; i++)
         taken += put(s, &frames[i]);
-    kick(s);
+    if (taken)
+        kick(s);
     s->sent += taken;
     return taken;
 }
@@ -267,6 +287,8 @@ static unsigned xdp_descriptors(struct sl_source *source, struct pollfd *fds, un
 {
     struct xdp_source *s = of(source);
     unsigned count = s->queue_count < most ? s->queue_count : most;
+    if (s->removals != s->returns)
+        return 0;
     for (unsigned i = 0; i < count; i++)
         fds[i] = (struct pollfd){s->queues[i].descriptor, POLLIN, 0};
     return count;
@@ -278,6 +300,21 @@ static uint64_t xdp_clock(struct sl_source *source)
     return now();
 }
 
+/* What the kernel dropped, and how often it found no empty frame, also at interfaces that were removed. */
+static void count_drops(const struct xdp_source *s, uint64_t *dropped, uint64_t *freezes)
+{
+    *dropped = s->lost_before;
+    *freezes = s->freezes_before;
+    for (unsigned i = 0; i < s->queue_count; i++) {
+        struct xdp_statistics one = {0};
+        socklen_t size = sizeof one;
+        if (getsockopt(s->queues[i].descriptor, SOL_XDP, XDP_STATISTICS, &one, &size))
+            continue;
+        *dropped += one.rx_dropped + one.rx_ring_full;   /* the former includes those for an empty fill ring */
+        *freezes += one.rx_fill_ring_empty_descs;
+    }
+}
+
 static void xdp_statistics(struct sl_source *source, struct sl_source_statistics *out)
 {
     struct xdp_source *s = of(source);
@@ -285,33 +322,47 @@ static void xdp_statistics(struct sl_source *source, struct sl_source_statistics
     out->sent = s->sent;
     out->refused = s->refused;
     out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
-    for (unsigned i = 0; i < s->queue_count; i++) {
-        struct xdp_statistics one = {0};
-        socklen_t size = sizeof one;
-        if (getsockopt(s->queues[i].descriptor, SOL_XDP, XDP_STATISTICS, &one, &size))
-            continue;
-        out->dropped_kernel += one.rx_dropped + one.rx_ring_full;   /* the former includes those for an empty fill ring */
-        out->freezes += one.rx_fill_ring_empty_descs;
-    }
+    out->removals = __atomic_load_n(&s->removals, __ATOMIC_RELAXED);
+    out->returns = __atomic_load_n(&s->returns, __ATOMIC_RELAXED);
+    pthread_mutex_lock(&s->lock);
+    count_drops(s, &out->dropped_kernel, &out->freezes);
+    pthread_mutex_unlock(&s->lock);
 }
 
-static int xdp_close(struct sl_source *source)
+/* Gives back the sockets and the memory. */
+static void close_sockets(struct xdp_source *s)
 {
-    struct xdp_source *s = of(source);
     for (unsigned i = 0; i < s->queue_count; i++) {
         if (s->queues[i].socket)
             s->library.socket_delete(s->queues[i].socket);
         free(s->queues[i].addresses);
     }
+    memset(s->queues, 0, sizeof s->queues);
+    s->queue_count = s->next = s->free_count = 0;
     if (s->umem)
         s->library.umem_delete(s->umem);
     if (s->memory)
         munmap(s->memory, s->size);
-    sl_rss_restore(s->control, s->base.name, &s->rss);
+    s->umem = NULL;
+    s->memory = NULL;
+}
+
+static void close_control(struct xdp_source *s)
+{
     if (s->control >= 0)
         close(s->control);
+    s->control = -1;
+}
+
+static int xdp_close(struct sl_source *source)
+{
+    struct xdp_source *s = of(source);
+    close_sockets(s);
+    sl_rss_restore(s->control, s->base.name, &s->rss);
+    close_control(s);
     if (s->library.handle)
         dlclose(s->library.handle);
+    pthread_mutex_destroy(&s->lock);
     return 0;
 }
 
@@ -374,7 +425,7 @@ static int find_queues(struct xdp_source *s, struct sl_queues *queues)
     return 0;
 }
 
-static int find_interface(struct xdp_source *s, const struct sl_source_options *options)
+static int find_interface(struct xdp_source *s)
 {
     struct ifreq request = {0};
     if (strlen(s->base.name) >= sizeof request.ifr_name || !(s->index = if_nametoindex(s->base.name)))
@@ -393,17 +444,17 @@ static int find_interface(struct xdp_source *s, const struct sl_source_options *
     if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER && request.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
         return sl_source_fail(&s->base, "AF_XDP is for Ethernet; give the name without xdp:");
     struct packet_mreq promiscuous = {.mr_ifindex = (int)s->index, .mr_type = PACKET_MR_PROMISC};
-    if (!options->no_promiscuous &&
+    if (!s->no_promiscuous &&
         setsockopt(s->control, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &promiscuous, sizeof promiscuous))
         return refuse(s, "cannot be made promiscuous", errno);
     s->virtual = sl_is_veth(s->control, s->base.name);
-    return find_queues(s, options->queues);
+    return find_queues(s, s->divided ? &s->queues_of : NULL);
 }
 
 /* The memory, and its rings. */
-static int set_up_memory(struct xdp_source *s, const struct sl_source_options *options)
+static int set_up_memory(struct xdp_source *s)
 {
-    uint64_t frames = (options->ring_bytes ? options->ring_bytes : RING) / FRAME / s->queue_count;
+    uint64_t frames = (s->ring_bytes ? s->ring_bytes : RING) / FRAME / s->queue_count;
     s->entries = 64;
     while (s->entries * 2 <= frames && s->entries < RING_MOST)
         s->entries *= 2;
@@ -449,6 +500,66 @@ static int open_queue(struct xdp_source *s, unsigned which)
     return 0;
 }
 
+/* Finds the interface, and opens its sockets. */
+static int open_interface(struct xdp_source *s)
+{
+    int result = find_interface(s) || set_up_memory(s) ? -1 : 0;
+    for (unsigned i = 0; !result && i < s->queue_count; i++)
+        result = open_queue(s, i);
+    return result;
+}
+
+/* Closes what was open of an interface that was removed. What the kernel has not sent of it is lost. */
+static void give_up(struct xdp_source *s)
+{
+    if (s->umem)
+        reclaim(s);
+    const uint64_t lost = s->umem ? SEND_FRAMES - s->free_count : 0;
+    s->sent -= lost < s->sent ? lost : s->sent;
+    s->refused += lost;
+    count_drops(s, &s->lost_before, &s->freezes_before);
+    close_sockets(s);
+    close_control(s);
+    s->rss.size = 0;
+}
+
+/* The interface was removed: opens one with its name, once that is up. One that is there and cannot be opened is a fault. */
+static int32_t await_interface(struct xdp_source *s, uint64_t time)
+{
+    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;   /* libxdp attaches a program with the first socket */
+    for (unsigned i = 0; i < s->queue_count; i++)
+        if (s->queues[i].held)
+            return 0;   /* packets of the memory that is given back */
+    if (time - s->examined < EXAMINED)
+        return 0;
+    s->examined = time;
+    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool up = any >= 0 && sl_is_up(any, s->base.name);
+    if (any >= 0)
+        close(any);
+    if (!up) {
+        s->tried = 0;
+        return 0;
+    }
+    s->tried = s->tried ? s->tried : time;
+    pthread_mutex_lock(&one);
+    pthread_mutex_lock(&s->lock);
+    give_up(s);
+    const int result = open_interface(s);
+    if (result)
+        give_up(s);
+    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_unlock(&one);
+    if (!result) {
+        s->base.fault[0] = 0;
+        s->down = false;
+        s->tried = 0;
+        __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
+    }
+    s->gone = result && time - s->tried >= TRIED;
+    return s->gone ? SL_SOURCE_FAULT : 0;
+}
+
 int sl_xdp_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options, char *message,
                        size_t message_size)
 {
@@ -460,15 +571,22 @@ int sl_xdp_source_open(struct sl_source **out, const char *interface, const stru
     }
     s->base.back_end = &back_end;
     s->control = -1;
+    pthread_mutex_init(&s->lock, NULL);
     s->snap_length = options->snap_length;
+    s->awaits = options->awaits_removed;
+    s->no_promiscuous = options->no_promiscuous;
+    s->ring_bytes = options->ring_bytes;
+    s->divided = options->queues != NULL;
+    if (s->divided)
+        s->queues_of = *options->queues;
     snprintf(s->base.name, sizeof s->base.name, "%s", interface);
     int result = 0;
     if (!sl_xdp_load(&s->library))
         result = sl_source_fail(&s->base, "AF_XDP needs libxdp, version 1: install it (Debian: libxdp1), or give the "
                                           "interface without xdp:");
-    result = result || find_interface(s, options) || set_up_memory(s, options);
-    for (unsigned i = 0; !result && i < s->queue_count; i++)
-        result = open_queue(s, i);
+    result = result ? result : open_interface(s);
+    if (s->divided)
+        memcpy(options->queues->note, s->queues_of.note, sizeof s->queues_of.note);
     if (!result) {
         *out = &s->base;
         return 0;

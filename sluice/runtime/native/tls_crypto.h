@@ -16,8 +16,8 @@ enum { TLS_KEY_MOST = 32, TLS_IV = 12, TLS_TAG = 16, KEY_SECRET_MOST = 48 };
 enum { EVP_GET_TAG_LENGTH = TLS_TAG, EVP_SET_IV_LENGTH = 9, EVP_SET_TAG = 0x11 };   /* EVP_CTRL_AEAD_..., the same in all versions */
 
 enum tls_kind {   /* of a cipher */
-    TLS_AEAD_UNKNOWN, TLS_AES_128_GCM, TLS_AES_256_GCM, TLS_CHACHA20_POLY1305, TLS_AEADS,
-    TLS_AES_128_CBC = TLS_AEADS, TLS_AES_256_CBC, TLS_AES_128_CCM, TLS_AES_256_CCM, TLS_KINDS   /* of TLS alone */
+    TLS_AEAD_UNKNOWN, TLS_AES_128_GCM, TLS_AES_256_GCM, TLS_CHACHA20_POLY1305, TLS_AES_128_CCM, TLS_AEADS,
+    TLS_AES_256_CCM = TLS_AEADS, TLS_AES_128_CBC, TLS_AES_256_CBC, TLS_KINDS   /* of TLS alone */
 };
 
 struct tls_crypto {
@@ -83,7 +83,7 @@ static bool tls_crypto_open(struct tls_crypto *crypto) {
     *(void **)&crypto->hmac_final = tls_symbol(crypto, "HMAC_Final");
     *(void **)&crypto->hash_free = tls_symbol(crypto, "EVP_MD_free");
     static const char *const ciphers[] = {NULL, "EVP_aes_128_gcm", "EVP_aes_256_gcm", "EVP_chacha20_poly1305",
-                                          "EVP_aes_128_cbc", "EVP_aes_256_cbc", "EVP_aes_128_ccm", "EVP_aes_256_ccm"};
+                                          "EVP_aes_128_ccm", "EVP_aes_256_ccm", "EVP_aes_128_cbc", "EVP_aes_256_cbc"};
     bool all = crypto->context_new && crypto->context_free && crypto->decrypt_init && crypto->decrypt_update &&
                crypto->decrypt_final && crypto->control && crypto->padding && crypto->hmac_new && crypto->hmac_free && crypto->hmac_init &&
                crypto->hmac_update && crypto->hmac_final;

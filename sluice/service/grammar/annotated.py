@@ -1,8 +1,9 @@
 """The unit of a record whose fields have annotations: `{ byte_size = 4, signed = true }`.
 
-An integer has its size in bytes (1, 2, 4 or 8) and may be signed; a string has a size that may depend on the integers
-before it (`key_len`, `total - 4`). `byte_order = little` annotates a field, or the record for all of them.
-`encoding` is the text encoding of a string, and changes nothing on the wire.
+An integer has its size in bytes (1, 2, 4 or 8) and may be signed, or is one of Hadoop's of variable size
+(`hadoop_vint = true`); a string has a size that may depend on the integers before it (`key_len`, `total - 4`).
+`byte_order = little` annotates a field, or the record for all of them. `encoding` is the text encoding of a string,
+and changes nothing on the wire. Others are ignored with a warning.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from typing import Any
 
 from sluice.service.grammar.tree import Attribute, Grammar, Value, WireField, WireType
 from sluice.service.lang import tree
-from sluice.service.lang.errors import Place, ServiceError, suggest
+from sluice.service.lang.errors import Place, ServiceError, Warned, suggest
 
-_KNOWN = ("byte_size", "size", "signed", "byte_order", "encoding")
+_KNOWN = ("byte_size", "size", "signed", "byte_order", "encoding", "hadoop_vint")
+_TRUE = tree.AnnotationName("true")
 
 
-def annotated_unit(declaration: tree.TypeDeclaration) -> Grammar | None:
+def annotated_unit(declaration: tree.TypeDeclaration, warnings: list[Warned]) -> Grammar | None:
     """The unit that annotations describe; None for a record without any. Raises ServiceError."""
     fields = declaration.type.fields
     if declaration.type.kind != "record" or not any(each.annotation or each.type.annotation for each in fields):
@@ -26,22 +28,26 @@ def annotated_unit(declaration: tree.TypeDeclaration) -> Grammar | None:
     if order:
         unit.properties["byteorder"] = order
     for each in fields:
-        unit.items.append(_field(each, {**each.type.annotation, **each.annotation}))
+        annotation = {**each.type.annotation, **each.annotation}
+        for name in annotation:
+            if name not in _KNOWN:
+                what = f"the annotation '{name}' has no meaning on the wire: {suggest(name, _KNOWN)}"
+                warnings.append(Warned(each.place, what))
+        unit.items.append(_field(each, annotation))
     return unit
 
 
 def _field(field: tree.FieldDeclaration, annotation: dict[str, Any]) -> WireField:
     place, name = field.place, "" if field.name == "_" else field.name
-    for each in annotation:
-        if each not in _KNOWN:
-            raise ServiceError(place, f"the annotation '{each}' has no meaning on the wire", suggest(each, _KNOWN))
+    if field.type.kind == "integer" and annotation.get("hadoop_vint") == _TRUE:
+        return WireField(place, name, WireType(place, "vint"))
     size = annotation.get("byte_size", annotation.get("size"))
     if size is None:
         raise ServiceError(place, f"nothing says how long '{field.name}' is on the wire", "add { byte_size = ... }.")
     if field.type.kind == "integer":
         if size not in (1, 2, 4, 8):
             raise ServiceError(place, f"the integer '{field.name}' cannot have this size", "write 1, 2, 4 or 8.")
-        signed = annotation.get("signed") == tree.AnnotationName("true")
+        signed = annotation.get("signed") == _TRUE
         found = WireField(place, name, WireType(place, "int" if signed else "uint", 8 * size))
         order = _order(annotation, place)
         if order:
@@ -58,6 +64,8 @@ def _value(size: Any, place: Place) -> Value:
             return Value(place, "number", number=size)
         case tree.AnnotationName():
             return Value(place, "field", size.name)
+        case str() if size.isidentifier():
+            return Value(place, "field", size)
         case tree.AnnotationSum():
             return Value(place, size.operator, items=(_value(size.left, place), _value(size.right, place)))
         case _:

@@ -6,13 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sluice.service.grammar import scan
-from sluice.service.grammar.plan import BODY, FRAMINGS, Item, Plan
+from sluice.service.grammar.plan import BODY, FRAMINGS, LIST, Item, Plan
 from sluice.service.grammar.scan import EndError, MalformedError
 from sluice.service.grammar.tree import Value
 
 __all__ = ["MalformedError", "Parsed", "evaluate", "parse", "property_of", "serialise", "wrap"]
 
 WORD = 1 << 64
+NEXT = "\0next"
+"""The name by which an expression finds the bytes that come next."""
 Values = Mapping[str, int | bytes]
 
 
@@ -90,7 +92,7 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
             return at + item.size
         case "variable":
             assert item.parse is not None
-            value = _integer(item.parse, values, 0, note)
+            value = _integer(item.parse, {**values, NEXT: data[at:]} if item.looks else values, 0, note)
             if not (item.size == 8 or item.smallest <= value <= item.largest):
                 raise MalformedError(item.name)
             values[item.name] = value
@@ -113,6 +115,13 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
                 raise EndError
             values[item.name] = block
             return at + len(block) + 2
+        case "pattern":
+            assert item.automaton is not None
+            size = item.automaton.match(data[at : at + limit + 1], ended)
+            values[item.name] = data[at : at + size]
+            return at + size
+        case "list":
+            return _list(item, data, at, found)
         case "tail":
             return _tail(item, data, at, found, limit, ended)
         case _:
@@ -124,6 +133,20 @@ def _item(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
             return at + length
 
 
+def _list(item: Item, data: bytes, at: int, found: Parsed) -> int:
+    assert item.length is not None and item.element is not None
+    count, begin = _integer(item.length, found.values, 0, found.note), at
+    if not 0 <= count <= LIST:
+        raise MalformedError(item.name or "items")
+    for _ in range(count):
+        one = _parse(item.element, data[at:], 0, False)
+        if one is None:
+            raise EndError
+        at += one.end
+    found.values[item.name] = data[begin:at]
+    return at
+
+
 def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bool) -> int:
     framing, end = FRAMINGS[item.framing], at
     if framing.kind == "http":
@@ -132,7 +155,8 @@ def _tail(item: Item, data: bytes, at: int, found: Parsed, limit: int, ended: bo
         kind, size = scan.framing(_bytes(found.values["headers"]), answer, empty)
         end += size
     else:
-        kind = {"resp": scan.RESP, "resp_command": scan.COMMAND}.get(item.framing, scan.VALUES)
+        kinds = {"resp": scan.RESP, "resp_command": scan.COMMAND, "eod": scan.TO_THE_END}
+        kind = kinds.get(item.framing, scan.VALUES)
     if kind == scan.TO_THE_END:
         if not ended:
             raise EndError
@@ -162,8 +186,9 @@ def serialise(unit: Plan, fields: Values, base: bytes | None = None, note: int =
         if item.name and item.name not in values:
             values[item.name] = b"" if item.is_text else 0
     values.update(fields)
-    for name, of in unit.lengths().items():
-        values[name] = len(_bytes(values[of]))
+    for name, of in unit.lengths():
+        if of.condition is None or _integer(of.condition, values, 0, note):
+            values[name] = len(_bytes(values[of.name]))
     for item in reversed(unit.items):
         if item.target and item.serialize is not None:
             values[item.target] = _integer(item.serialize, values, values[item.name], note)
@@ -230,6 +255,11 @@ def evaluate(value: Value, values: Values, own: int | bytes = 0, note: int = 0) 
             return own
         case "note":
             return note
+        case "next":
+            rest, wanted = _bytes(values[NEXT]), value.name.encode("latin-1")
+            if rest[: len(wanted)] != wanted and wanted.startswith(rest):
+                raise EndError
+            return int(rest.startswith(wanted))
         case "call":
             return _called(value.name, [evaluate(item, values, own, note) for item in value.items])
         case "not":

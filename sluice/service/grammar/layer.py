@@ -102,10 +102,11 @@ def unit_of(parser: Any, name: str = "") -> str:
     be given to `sluice serve --grammar` as a file. Raises ServiceError for a layer that cannot be a unit.
     """
     title, place = name or parser.name, Place("layer", 1)
-    length: Expression | None = None if parser.message is None else parser.message.length
-    if length is None:
+    if parser.message is None:
         raise ServiceError(place, f"layer '{title}' has no messages", "give it message = Length(...).")
-    lines = [f"module {title};", "", f"export type {title} = unit {{", "  %byteorder = big;", ""]
+    lines = [f"module {title};", "", f"export type {title} = unit {{", "  %byteorder = big;"]
+    lines += [f"  %limit = {parser.message.limit};", ""]
+    length: Expression = parser.message.length
     size = 0
     for each in _header(parser):
         if each is None or not isinstance(each.bits, int) or each.bits not in (8, 16, 32, 64):
@@ -114,6 +115,8 @@ def unit_of(parser: Any, name: str = "") -> str:
             )
         order = " &byteorder = little" if each.order == "little" else ""
         lines.append(f"  {each.name} : uint{each.bits}{order};")
+        if each.const is not None:  # another value is malformed
+            lines.append(f"  var {each.name}_is_known : uint8 &parse = self.{each.name} == {each.const} ? 1 : -1;")
         size += each.bits // 8
     lines += [f"  payload : bytes &length = ({_text(length, title, place)}) - {size};", "};", ""]
     return "\n".join(lines)

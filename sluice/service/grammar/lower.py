@@ -38,6 +38,8 @@ def expression(value: Value, plan: Plan, own: str = "0") -> str:
             return literal(value.name.encode("latin-1"))
         case "note":
             return "note"
+        case "next":
+            return f"service_next({literal(value.name.encode('latin-1'))}, data, length, at, &missing)"
         case "call":
             given = ", ".join(expression(item, plan) for item in value.items)
             if value.name == "length":
@@ -89,7 +91,9 @@ def structure(name: str, plan: Plan, fields: Iterable[str]) -> list[str]:
 class Parser:
     """Writes the body of a parser."""
 
-    def __init__(self, plan: Plan, needed: set[str], spans: bool, asked: set[str] | None = None) -> None:
+    def __init__(self, title: str, plan: Plan, needed: set[str], spans: bool, asked: set[str] | None = None) -> None:
+        self.title = title
+        """The name of the unit in C."""
         self.asked = needed if asked is None else asked
         """The fields that the program names."""
         self.plan = plan
@@ -180,10 +184,14 @@ class Parser:
             return
         if item.kind == "variable":
             assert item.parse is not None
+            if any(name == "next" for name in calls_of(item.parse)):
+                self.dynamic()
             self.put(f"v_{item.name} = {expression(item.parse, self.plan)};")
             self.missing(item.parse)
             checks = ["bad"]
-            if item.size < 8:
+            if item.size == 8:
+                self.put(f"(void)v_{item.name};")
+            else:
                 checks += [f"v_{item.name} < {constant(item.smallest)}", f"v_{item.name} > {constant(item.largest)}"]
             self.put(f"if ({' || '.join(checks)})")
             self.put("    return SERVICE_MALFORMED;")
@@ -204,6 +212,10 @@ class Parser:
             self.scanned(item)
         elif item.kind == "tail":
             self.tail(item)
+        elif item.kind == "list":
+            self.list(item)
+        elif item.kind == "pattern":
+            self.pattern(item)
         else:
             if self.wants(item):
                 self.require(f"at + {item.size}")
@@ -221,11 +233,16 @@ class Parser:
         return f"v_{item.name}" if item.name else "ignored"
 
     def missing(self, value: Value) -> None:
-        if any(name == "item" for name in calls_of(value)):
+        if any(name in ("item", "next") for name in calls_of(value)):
             self.put("if (missing) {")
-            self.put("    *need = length + 1;")
+            self.put(f"    *need = {self.more(value)};")
             self.put("    return SERVICE_MORE;")
             self.put("}")
+
+    def more(self, value: Value) -> str:
+        """Bytes without which a value is not known."""
+        looks = any(name == "next" for name in calls_of(value))
+        return "at < length ? length + 1 : at + 1" if looks else "length + 1"
 
     def scanned(self, item: Item) -> None:
         """Bytes up to a delimiter, and header fields."""
@@ -252,6 +269,46 @@ class Parser:
         if self.wants(item):
             self.put(f"{self.place(item)} = (struct service_text){{data + at, (uint32_t)end}};")
         self.put(f"at += end + {extra};")
+
+    def list(self, item: Item) -> None:
+        """Units in a row: each is skipped by a function of its own."""
+        assert item.length is not None
+        self.put(f"size = {expression(item.length, self.plan)};")
+        self.put("if (bad || size < 0 || size > SERVICE_LIST)")
+        self.put("    return SERVICE_MALFORMED;")
+        if self.wants(item):
+            self.put("begin = at;")
+        self.put("for (int64_t i = 0; i < size; i++) {")
+        self.put("    uint64_t here = at < length ? at : length, one = 0;")
+        self.put("")
+        self.put(f"    parsed = {element_name(self.title, item)}(data + here, length - here, &one, need);")
+        self.put("    if (parsed != SERVICE_READY) {")
+        self.put("        *need += at;")
+        self.put("        return parsed;")
+        self.put("    }")
+        self.put("    at += one;")
+        self.put(f"    if (at > {self.plan.limit})")
+        self.put("        return SERVICE_MALFORMED;")
+        self.put("}")
+        if self.wants(item):
+            self.require("at")
+            self.put(f"{self.place(item)} = (struct service_text){{data + begin, (uint32_t)(at - begin)}};")
+
+    def pattern(self, item: Item) -> None:
+        """The longest match of a regular expression."""
+        name = automaton_name(self.title, item)
+        self.put(f"parsed = service_match(&{name}, data + at, length < at ? 0 : length - at, ended, &end);")
+        self.put("if (parsed == SERVICE_MALFORMED)")
+        self.put("    return SERVICE_MALFORMED;")
+        self.put("if (parsed == SERVICE_MORE) {")
+        self.put(f"    if (length > at && length - at > {self.plan.limit})")
+        self.put("        return SERVICE_MALFORMED;")
+        self.put("    *need = length < at ? at + 1 : length + 1;")
+        self.put("    return SERVICE_MORE;")
+        self.put("}")
+        if self.wants(item):
+            self.put(f"{self.place(item)} = (struct service_text){{data + at, (uint32_t)end}};")
+        self.put("at += end;")
 
     def tail(self, item: Item) -> None:
         """The last item: its parts, as far as they are there."""
@@ -308,6 +365,44 @@ class Parser:
         self.put("at += (uint64_t)size;")
 
 
+def element_name(title: str, item: Item) -> str:
+    """The C function that skips an item of a list."""
+    return f"e_{title}_{item.index}"
+
+
+def automaton_name(title: str, item: Item) -> str:
+    """The C variable of the automaton of a pattern."""
+    return f"p_{title}_{item.index}"
+
+
+def parts(title: str, plan: Plan) -> list[str]:
+    """The C of the lists and patterns of a unit, which its parsers use."""
+    out: list[str] = []
+    for item in plan.items:
+        if item.automaton is not None:
+            out += [*item.automaton.source(automaton_name(title, item)), ""]
+        if item.element is None:
+            continue
+        name, element = element_name(title, item), item.element
+        out += parts(name, element)
+        needed = element.needed(set())
+        lines = Parser(name, element, needed, False, set()).run()
+        out += [
+            f"static enum service_parsed {name}(const uint8_t *data, uint64_t length, uint64_t *total, uint64_t *need)",
+            "{",
+            *(["    const bool ended = false;"] if _uses(lines, "ended") else []),
+            *declarations(element, needed, False, [*lines, "at"]),
+            "",
+            *[f"    (void){each};" for each in ("data", "length", "need") if not _uses(lines, each)],
+            *lines,
+            "    *total = at;",
+            "    return SERVICE_READY;",
+            "}",
+            "",
+        ]
+    return out
+
+
 def _fixed(item: Item) -> bool:
     return item.kind in ("integer", "constant") and item.condition is None
 
@@ -318,9 +413,11 @@ def constant(number: int) -> str:
 
 
 def calls_of(value: Value) -> Iterator[str]:
-    """Names of all functions in an expression."""
+    """Names of all functions in an expression; `next` for bytes that come next."""
     if value.kind == "call":
         yield value.name
+    elif value.kind == "next":
+        yield "next"
     for item in value.items:
         yield from calls_of(item)
 
@@ -352,7 +449,7 @@ def declarations(plan: Plan, needed: set[str], spans: bool, lines: list[str]) ->
 def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     """The parser of a message of which the program names some fields."""
     needed = plan.needed(set(fields))
-    lines = Parser(plan, needed, False, set(fields)).run()
+    lines = Parser(name, plan, needed, False, set(fields)).run()
     for each, value in plan.expressions.items():
         where = "out->m." if each in ("note", "answered") else "found->"
         lines.append(f"    {where}{each} = {_property(each, value, plan)};")
@@ -366,6 +463,7 @@ def parser(name: str, plan: Plan, fields: list[str]) -> list[str]:
     inputs = ["    const int64_t note = out->m.note;"] if _uses(lines, "note") else []
     inputs += ["    const bool ended = out->m.ended;"] if _uses(lines, "ended") else []
     return [
+        *parts(name, plan),
         f"static enum service_parsed m_{name}_parse(const uint8_t *data, uint64_t length, void *target,",
         "                                        struct service_found *found)",
         "{",

@@ -1,4 +1,4 @@
-"""The text of a grammar to its tree: `type NAME = unit { ... };`, and files of these."""
+"""The text of a grammar to its tree: `type NAME = unit { ... };`, and files of these (declarations.py)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sluice.service.grammar.tree import Attribute, Grammar, Value, Variable, WireField, WireType
-from sluice.service.lang.errors import Place, ServiceError
+from sluice.service.grammar.tree import Attribute, Case, Grammar, Item, Switch, Value, Variable, WireField, WireType
+from sluice.service.lang.errors import Place, ServiceError, suggest
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+ | \#[^\n]*)
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)?)
       | (?P<number>0[xX][0-9a-fA-F]+ | \d+)
       | (?P<text>"(?:[^"\\\n]|\\.)*")
-      | (?P<mark>\$\$ | -> | == | != | <= | >= | << | >> | && | \|\| | [-+*/&|^!~<>=?:;,.(){}\[\]%])
+      | (?P<mark>\$\$ | -> | \.\. | == | != | <= | >= | << | >> | && | \|\| | [-+*/&|^!~<>=?:;,.(){}\[\]%])
       | (?P<bad>.)""",
     re.VERBOSE | re.DOTALL,
 )
@@ -24,62 +24,79 @@ _LEVELS = (
 )  # fmt: skip
 """Binary operators, the loosest first."""
 _SAME = {"or": "||", "and": "&&"}
-_KNOWN_ATTRIBUTES = ("length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "limit", "framing")
+_KNOWN_ATTRIBUTES = (
+    "length", "byteorder", "parse", "serialize", "eod", "until", "parseUntil", "parseUntilIncluding", "limit",
+    "framing", "transform", "chunked", "transient",
+)  # fmt: skip
+_HINTS = ("chunked", "transient", "transform")
+"""Attributes that change neither the bytes of a message nor the value of a field."""
 _EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "mute", "checksum")
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
+_WITHOUT_FORM = ("any", "caddr", "double", "map", "set", "sink", "tuple", "vector", "void", "enum", "bitset")
+_SIGNED = ("8", "16", "32", "64")
+_ABOVE_OR = 3
+"""The first level of binary operators that bind tighter than `|`."""
 DEEPEST = 100
 FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "line": 1, "token": 1, "number": 1, "length": 1}
 """Functions of an expression, with the number of their arguments."""
 
 
+Types = dict[str, Grammar | WireType]
+
+
 @dataclass(frozen=True, slots=True)
-class _Token:
+class Token:
     kind: str
     text: str
     place: Place
+    at: int
+    """Its offset in the text."""
 
 
-def parse_grammar(text: str, file: str, line: int) -> Grammar:
-    """One declaration, which begins at a line of a file. Raises ServiceError."""
-    found = parse_grammars(text, file, line)
-    if len(found) != 1:
-        raise ServiceError(Place(file, line), "a unit belongs here", "write type NAME = unit { ... };")
-    return found[0]
+class UnitParser:
+    """Parses units, types and expressions of a text."""
 
-
-def parse_grammars(text: str, file: str, line: int = 1) -> list[Grammar]:
-    """All units of a file. Raises ServiceError."""
-    return _Parser(text, file, line).file()
-
-
-class _Parser:
     def __init__(self, text: str, file: str, line: int) -> None:
-        self.tokens: list[_Token] = []
-        at, begin = 0, 0
-        while at < len(text):
-            match = _TOKEN.match(text, at)
+        self.text, self.file_name = text, file
+        self.tokens: list[Token] = []
+        self.at = 0
+        self.depth = 0
+        self.constants: dict[str, Value] = {}
+        """Of the file: constants, and labels as `TYPE::LABEL`."""
+        self.labels: set[str] = set()
+        """Names of types that are labels: enum and bitset."""
+        self.defaults: dict[str, str] = {}
+        """Properties of the file, which units have that do not give others."""
+        self.parameters: tuple[str, ...] = ()
+        """Of the unit that is parsed."""
+        self._scan(0, Place(file, line, 1))
+
+    def _scan(self, at: int, place: Place) -> None:
+        """The tokens from an offset on."""
+        line, begin = place.line, at - place.column + 1
+        while at < len(self.text):
+            match = _TOKEN.match(self.text, at)
             assert match is not None
-            place = Place(file, line, at - begin + 1)
+            here = Place(place.file, line, at - begin + 1)
             kind = match.lastgroup or ""
-            if kind == "bad":
-                raise ServiceError(place, f"the character {match.group()!r} has no meaning in a grammar", "remove it.")
             if kind != "space":
-                self.tokens.append(_Token(kind, match.group(), place))
+                self.tokens.append(Token(kind, match.group(), here, at))
             newlines = match.group().count("\n")
             if newlines:
                 line += newlines
                 begin = at + match.group().rindex("\n") + 1
             at = match.end()
-        self.tokens.append(_Token("end", "", Place(file, line)))
-        self.at = 0
-        self.depth = 0
+        self.tokens.append(Token("end", "", Place(place.file, line), at))
 
     @property
-    def token(self) -> _Token:
-        return self.tokens[self.at]
+    def token(self) -> Token:
+        found = self.tokens[self.at]
+        if found.kind == "bad":
+            raise ServiceError(found.place, f"the character {found.text!r} has no meaning in a grammar", "remove it.")
+        return found
 
-    def take(self) -> _Token:
+    def take(self) -> Token:
         found = self.token
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return found
@@ -104,48 +121,89 @@ class _Parser:
             )
         return self.take().text
 
-    def file(self) -> list[Grammar]:
-        found: list[Grammar] = []
-        while self.token.kind != "end":
-            place = self.token.place
-            if self.take_if("module"):
-                self.name("the name of the module")
-                self.expect(";", "after the module's name")
-                continue
-            self.take_if("export")
-            if not self.take_if("type"):
-                raise ServiceError(
-                    place,
-                    f"'{self.token.text}' does not begin a declaration of a grammar",
-                    "write type NAME = unit { ... };",
-                )
-            name = self.name("the name of a unit")
-            self.expect("=", f"after 'type {name}'")
-            if not self.take_if("unit"):
-                raise ServiceError(
-                    self.token.place, f"'{name}' is not a unit", "only units can be declared: write unit { ... };"
-                )
-            if any(each.name == name for each in found):
-                raise ServiceError(place, f"the unit '{name}' is declared twice", "rename one of them.")
-            found.append(self._unit(place, name))
-            self.take_if(";")
-        return found
-
-    def _unit(self, place: Place, name: str) -> Grammar:
-        grammar = Grammar(place, name)
+    def unit(self, place: Place, name: str) -> Grammar:
+        """A unit after the word `unit`."""
+        grammar = Grammar(place, name, properties=dict(self.defaults), parameters=self._parameters())
+        self.parameters = grammar.parameters
         self.expect("{", "after 'unit'")
         while not self.take_if("}"):
             if self.token.kind == "end":
                 raise ServiceError(place, f"the unit '{name}' does not end", "close it with '};'.")
             if self.take_if("%"):
-                self._property(grammar)
-            elif self.take_if("var"):
-                grammar.items.append(self._variable())
+                self.property(grammar)
             else:
-                grammar.items.append(self._field())
+                grammar.items.append(self._item())
+        self.parameters = ()
         return grammar
 
-    def _property(self, grammar: Grammar) -> None:
+    def _parameters(self) -> tuple[str, ...]:
+        found: list[str] = []
+        if not self.take_if("("):
+            return ()
+        while not self.take_if(")"):
+            if found:
+                self.expect(",", "between parameters")
+            found.append(self.name("the name of a parameter"))
+            self.expect(":", f"after the parameter '{found[-1]}'")
+            self.type()
+        return tuple(found)
+
+    def _item(self) -> Item:
+        place = self.token.place
+        if self.token.text == "switch" and self.tokens[self.at + 1].text in ("(", "{"):
+            self.take()
+            return self._switch(place)
+        return self._variable() if self.take_if("var") else self._field()
+
+    def _switch(self, place: Place) -> Switch:
+        self._deeper()
+        subject: Value | None = None
+        if self.take_if("("):
+            subject = self.value()
+            self.expect(")", "after the value of a switch")
+        self.expect("{", "before the cases of a switch")
+        cases: list[Case] = []
+        while not self.take_if("}"):
+            cases.append(self._case(place, subject is not None))
+        condition = self._condition()
+        self.expect(";", "after a switch")
+        self.depth -= 1
+        if not cases:
+            raise ServiceError(place, "this switch has no case", "write VALUE -> FIELD;")
+        return Switch(place, subject, tuple(cases), condition)
+
+    def _case(self, place: Place, by_value: bool) -> Case:
+        if self.token.kind == "end":
+            raise ServiceError(place, "this switch does not end", "close it with '};'.")
+        values: list[Value] | None = None
+        if not by_value and self.token.text != "*":
+            return Case((), (self._item(),))
+        if not self.take_if("*"):
+            values = [self.value()]
+            while self.take_if(","):
+                values.append(self.value())
+        self.expect("->", "after the values of a case")
+        items: list[Item] = []
+        if self.take_if("{"):
+            while not self.take_if("}"):
+                if self.token.kind == "end":
+                    raise ServiceError(place, "this switch does not end", "close it with '};'.")
+                items.append(self._item())
+            self.take_if(";")
+        else:
+            items.append(self._item())
+        return Case(None if values is None else tuple(values), tuple(items))
+
+    def _condition(self) -> Value | None:
+        if not self.take_if("if"):
+            return None
+        self.expect("(", "after 'if'")
+        found = self.value()
+        self.expect(")", "after the condition")
+        return found
+
+    def property(self, grammar: Grammar) -> None:
+        """A property of a unit after its `%`."""
         place = self.token.place
         name = self.name("a property")
         if name not in _PROPERTIES:
@@ -156,7 +214,7 @@ class _Parser:
             self.expect(";", f"after %{name}")
             return
         if name == "finish":
-            grammar.properties[name] = _unescape(self.take()) if self.token.kind == "text" else ""
+            grammar.properties[name] = unescape(self.take()) if self.token.kind == "text" else ""
             self.expect(";", f"after %{name}")
             return
         value = self._order() if name == "byteorder" else self.take().text
@@ -176,7 +234,9 @@ class _Parser:
         place = self.token.place
         name = self.name("the name of a variable")
         self.expect(":", f"after 'var {name}'")
-        found = Variable(place, name, self._type(), self._attributes())
+        found = Variable(place, name, self.type(), self.attributes())
+        if self.take_if("="):
+            raise ServiceError(place, f"the variable '{name}' has a first value", "write &parse = VALUE.")
         self.expect(";", f"after the variable '{name}'")
         return found
 
@@ -186,38 +246,125 @@ class _Parser:
             name = self.take().text
         name = "" if name == "_" else name
         self.expect(":", f"after the field '{name}'" if name else "before the type of an anonymous field")
-        found = WireField(place, name, self._type())
+        found = WireField(place, name, self.type())
         if self.take_if("["):
             found.count = self.value()
             self.expect("]", "after the number of items")
-        found.attributes = self._attributes()
-        if self.take_if("if"):
-            self.expect("(", "after 'if'")
-            found.condition = self.value()
-            self.expect(")", "after the condition")
+        found.attributes = self.attributes()
+        found.condition = self._condition()
+        if self.token.text == "->":
+            raise ServiceError(self.token.place, "a sink has no meaning here", "forward the message in the program.")
         self.expect(";", f"after the field '{name}'" if name else "after an anonymous field")
         return found
 
-    def _type(self) -> WireType:
+    def type(self) -> WireType:
+        """A type of a field."""
+        if self.token.text == "/":
+            return self._pattern()
         token = self.take()
         integer = re.fullmatch(r"(u?int)(8|16|32|64)", token.text)
         if integer:
             return WireType(token.place, integer[1], int(integer[2]))
+        if token.text in ("uint", "int") and self.take_if("<"):
+            size = self.take().text
+            self.expect(">", f"after '{token.text}<{size}'")
+            if size not in ("8", "16", "24", "32", "40", "48", "56", "64") or (
+                token.text == "int" and size not in _SIGNED
+            ):
+                raise ServiceError(
+                    token.place,
+                    f"there is no {token.text}<{size}>",
+                    "write uint<8> to uint<64>, of whole bytes, or int<8>, 16, 32, 64.",
+                )
+            return WireType(token.place, token.text, int(size))
         if token.text in ("bytes", "string", "headers", "vint"):
             return WireType(token.place, token.text)
+        if token.text == "bool":
+            return WireType(token.place, "uint", 8)
+        if token.text == "list" and self.take_if("<"):
+            self._deeper()
+            element = self.type()
+            self.depth -= 1
+            self.expect(">", "after the type of the items of a list")
+            return WireType(token.place, "list", element=element)
+        if token.text == "bitfield":
+            return self._bitfield(token.place)
+        if token.text in _WITHOUT_FORM:
+            raise ServiceError(
+                token.place, f"'{token.text}' has no form on the wire", "use integers, bytes, string, lists or units."
+            )
         if token.kind == "number":
             return WireType(token.place, "constant", number=int(token.text, 0))
         if token.kind == "text":
-            return WireType(token.place, "constant", name=_unescape(token))
+            return WireType(token.place, "constant", name=unescape(token))
+        if token.text in self.constants:
+            value = self.constants[token.text]
+            return WireType(token.place, "constant", name=value.name, number=value.number)
         if token.kind == "word":
-            return WireType(token.place, "unit", name=token.text)
+            return WireType(token.place, "unit", name=token.text, arguments=self._arguments())
         raise ServiceError(
             token.place,
             f"a type is missing; '{token.text}' stands there",
             "write uint8 to uint64, int8 to int64, bytes or string, or a string in quotes.",
         )
 
-    def _attributes(self) -> list[Attribute]:
+    def _arguments(self) -> tuple[Value, ...]:
+        found: list[Value] = []
+        if not self.take_if("("):
+            return ()
+        while not self.take_if(")"):
+            if found:
+                self.expect(",", "between arguments")
+            found.append(self.value())
+        return tuple(found)
+
+    def _bitfield(self, place: Place) -> WireType:
+        self.expect("(", "after 'bitfield'")
+        size = self.take().text
+        if size not in _SIGNED:
+            raise ServiceError(place, f"a bitfield cannot have {size} bits", "write bitfield(8), 16, 32 or 64.")
+        self.expect(")", "after the number of bits")
+        self.expect("{", "before the parts of a bitfield")
+        ranges: list[tuple[str, int, int]] = []
+        while not self.take_if("}"):
+            name = self.name("the name of a part of a bitfield")
+            self.expect(":", f"after '{name}'")
+            low = high = self._bit(int(size))
+            if self.take_if(".."):
+                high = self._bit(int(size))
+            if high < low:
+                raise ServiceError(place, f"the bits of '{name}' are {low} to {high}", "write the lowest one first.")
+            if any(each[0] == name for each in ranges):
+                raise ServiceError(place, f"'{name}' stands twice in this bitfield", "rename one of them.")
+            ranges.append((name, low, high))
+            self.expect(";", f"after the bits of '{name}'")
+        return WireType(place, "bitfield", int(size), ranges=tuple(ranges))
+
+    def _bit(self, bits: int) -> int:
+        token = self.take()
+        if token.kind != "number" or int(token.text, 0) >= bits:
+            raise ServiceError(token.place, f"'{token.text}' is no bit", f"bits are 0, the lowest, to {bits - 1}.")
+        return int(token.text, 0)
+
+    def _pattern(self) -> WireType:
+        """Regular expressions between slashes, with `|` between several."""
+        place, parts, more = self.token.place, list[str](), True
+        while more:
+            begin = self.token
+            end = re.compile(r"(?:[^/\\\n]|\\.)*").match(self.text, begin.at + 1)
+            assert end is not None
+            if self.text[end.end() : end.end() + 1] != "/":
+                raise ServiceError(begin.place, "this regular expression does not end", "close it with '/'.")
+            parts.append(end.group())
+            size = end.end() + 1 - begin.at
+            del self.tokens[self.at :]
+            self._scan(end.end() + 1, Place(begin.place.file, begin.place.line, begin.place.column + size))
+            more = self.tokens[self.at].text == "|" and self.tokens[self.at + 1].text == "/"
+            if more:
+                self.take()
+        return WireType(place, "pattern", name="|".join(f"({each})" for each in parts))
+
+    def attributes(self) -> list[Attribute]:
         found: list[Attribute] = []
         while self.take_if("&"):
             place = self.token.place
@@ -229,7 +376,9 @@ class _Parser:
             if any(each.name == name for each in found):
                 raise ServiceError(place, f"the attribute &{name} is given twice", "remove one of them.")
             value, target = None, ""
-            if self.take_if("="):
+            if name == "transform":
+                self._transform(place)
+            elif self.take_if("="):
                 if name == "serialize":
                     target = self._target()
                 if name == "framing":
@@ -241,8 +390,19 @@ class _Parser:
             elif self.take_if("("):
                 value = self.value()
                 self.expect(")", f"after the value of &{name}")
-            found.append(Attribute(place, name, value, target))
+            if name not in _HINTS:
+                found.append(Attribute(place, name, value, target))
         return found
+
+    def _transform(self, place: Place) -> None:
+        """`= LABELS`, or `= LABELS($$)`: the integer is one of these. Its value stays the number."""
+        self.expect("=", "after &transform")
+        name = self.name("the name of an enum or bitset")
+        if name not in self.labels:
+            raise ServiceError(place, f"'{name}' is neither an enum nor a bitset", suggest(name, self.labels))
+        if self.take_if("("):
+            self.expect("$$", f"after '{name}('")
+            self.expect(")", f"after '{name}($$'")
 
     def _target(self) -> str:
         self.expect("self", "after '&serialize =': write &serialize = self.FIELD = VALUE")
@@ -251,11 +411,14 @@ class _Parser:
         self.expect("=", f"after 'self.{name}'")
         return name
 
-    def value(self) -> Value:
-        """An expression."""
+    def _deeper(self) -> None:
         self.depth += 1
         if self.depth > DEEPEST:
             raise ServiceError(self.token.place, "this expression is too deep", "use a variable for a part of it.")
+
+    def value(self) -> Value:
+        """An expression."""
+        self._deeper()
         place = self.token.place
         found = self._binary(0)
         if self.take_if("?"):
@@ -285,16 +448,35 @@ class _Parser:
             found = self.value()
             self.expect(")", "after an expression in brackets")
             return found
+        if self.take_if("|"):  # the size of bytes; what is between the marks has no `|` of its own
+            found = self._binary(_ABOVE_OR)
+            self.expect("|", "after the value whose size this is")
+            return Value(place, "call", "length", items=(found,))
+        if self.take_if("if"):
+            first = self.value()
+            self.expect("then", "after the condition")
+            then = self.value()
+            self.expect("else", "between the two values of 'if'")
+            return Value(place, "choice", items=(first, then, self.value()))
         token = self.take()
         if token.kind == "number":
             return Value(place, "number", number=int(token.text, 0))
         if token.kind == "text":
-            return Value(place, "text", name=_unescape(token))
+            return Value(place, "text", name=unescape(token))
         if token.text == "$$":
             return Value(place, "self")
         if token.text == "self":
             self.expect(".", "after 'self'")
-            return Value(place, "field", name=self.name("a field"))
+            name = self.name("a field")
+            while self.take_if("."):
+                name += "_" + self.name("a field of a unit")
+            return Value(place, "field", name=name)
+        if token.text in self.constants:
+            return self.constants[token.text]
+        if token.text in self.parameters:
+            return Value(place, "parameter", name=token.text)
+        if token.text == "cast" and self.take_if("<"):
+            return self._cast(place)
         if token.text in ("True", "False"):
             return Value(place, "number", number=int(token.text == "True"))
         if token.text == "note":
@@ -306,6 +488,18 @@ class _Parser:
                 place, f"'{token.text}' has no value here", f"write self.{token.text} for a field of this unit."
             )
         raise ServiceError(place, f"a value is missing; '{token.text}' stands there", "write a number, or self.FIELD.")
+
+    def _cast(self, place: Place) -> Value:
+        """An unsigned number of so many bits; other integers are as they are."""
+        type = self.type()
+        self.expect(">", "after the type of a cast")
+        self.expect("(", "after the type of a cast")
+        found = self.value()
+        self.expect(")", "after the value of a cast")
+        if type.kind not in ("uint", "int"):
+            raise ServiceError(place, "a cast is to an integer", "write cast<uint32>(VALUE).")
+        mask = Value(place, "number", number=(1 << type.bits) - 1)
+        return Value(place, "&", items=(found, mask)) if type.kind == "uint" and type.bits < 64 else found
 
     def _call(self, place: Place, name: str) -> Value:
         self.take()
@@ -321,7 +515,7 @@ class _Parser:
         return Value(place, "call", name, items=tuple(items))
 
 
-def _unescape(token: _Token) -> str:
+def unescape(token: Token) -> str:
     """The characters of a string in quotes."""
 
     def one(match: re.Match[str]) -> str:

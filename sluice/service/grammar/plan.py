@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from sluice.service.grammar.tree import Attribute, Grammar, Value, Variable, WireField
+from sluice.service.grammar.pattern import Automaton, compile_pattern
+from sluice.service.grammar.tree import Attribute, Grammar, Switch, Value, Variable, WireField
 from sluice.service.lang.errors import ServiceError, suggest
 
 LIMIT = 64 << 20
@@ -21,7 +22,11 @@ BODY = 64 << 30
 """Bytes of a body of HTTP whose length is not known before; service_body_most of runtime/text.h."""
 
 
-TEXT_KINDS = ("bytes", "until", "headers", "tail", "text")
+LIST = 65536
+"""Items of a list of units; service_list_most of runtime/text.h."""
+
+
+TEXT_KINDS = ("bytes", "until", "headers", "tail", "text", "list", "pattern")
 """Items whose value is bytes."""
 
 
@@ -39,13 +44,15 @@ FRAMINGS = {
     "resp": Framing("SERVICE_RESP"),
     "resp_command": Framing("SERVICE_COMMAND"),
     "memcached_values": Framing("SERVICE_VALUES"),
+    "eod": Framing("SERVICE_TO_THE_END"),
 }
 
 
 @dataclass(frozen=True)
 class Item:
-    """kind: integer, vint, constant, bytes, until (bytes up to a delimiter), headers, tail (the last item, whose end is
-    found part by part), variable, or text (a variable that is a string).
+    """kind: integer, vint, constant, bytes, until (bytes up to a delimiter), headers, list (the bytes of units in a
+    row), pattern (the longest match of a regular expression), tail (the last item, whose end is found part by part),
+    variable, or text (a variable that is a string).
     """
 
     index: int
@@ -58,6 +65,7 @@ class Item:
     text: bool = False
     """Whether bytes are a string."""
     length: Value | None = None
+    """Bytes; of a list, items."""
     constant: bytes = b""
     condition: Value | None = None
     parse: Value | None = None
@@ -66,10 +74,19 @@ class Item:
     serialize: Value | None = None
     framing: str = ""
     """Of a tail: how its end is found."""
+    element: Plan | None = None
+    """Of a list."""
+    automaton: Automaton | None = None
+    """Of a pattern."""
 
     @property
     def is_text(self) -> bool:
         return self.kind in TEXT_KINDS
+
+    @property
+    def looks(self) -> bool:
+        """Whether the value of a variable depends on the bytes that come next."""
+        return self.parse is not None and _looks(self.parse)
 
     @property
     def smallest(self) -> int:
@@ -122,13 +139,19 @@ class Plan:
     def tail(self) -> Item | None:
         return next((item for item in self.items if item.kind == "tail"), None)
 
-    def lengths(self) -> dict[str, str]:
-        """Fields and variables that are the length of a byte string, with the name of that one."""
-        found: dict[str, str] = {}
-        for item in self.items:
-            if item.kind == "bytes" and item.name and item.length is not None and item.length.kind == "field":
-                found.setdefault(item.length.name, item.name)
-        return found
+    def lengths(self) -> list[tuple[str, Item]]:
+        """Fields and variables that are the length of a byte string, with that one, from the last to the first: of
+        several that are there the first one counts.
+        """
+        return [
+            (item.length.name, item)
+            for item in reversed(self.items)
+            if item.kind == "bytes" and item.name and item.length is not None and item.length.kind == "field"
+        ]
+
+
+def _looks(value: Value) -> bool:
+    return value.kind == "next" or any(map(_looks, value.items))
 
 
 def fields_of(value: Value | None) -> Iterator[str]:
@@ -141,13 +164,14 @@ def fields_of(value: Value | None) -> Iterator[str]:
 
 
 def plan(grammar: Grammar) -> Plan:
-    """Check a grammar. Raises ServiceError."""
+    """Check a unit that expand() has made. Raises ServiceError."""
     found = Plan(grammar.name, limit=int(grammar.properties.get("limit", LIMIT)))
     if not 1 <= found.limit <= LARGEST_LIMIT:
         raise ServiceError(grammar.place, f"%limit = {found.limit}", f"a message has 1 to {LARGEST_LIMIT} bytes.")
     order = grammar.properties.get("byteorder", "big")
     names: dict[str, Item] = {}
     for source in grammar.items:
+        assert not isinstance(source, Switch)
         item = (
             _variable(source, len(found.items))
             if isinstance(source, Variable)
@@ -178,13 +202,12 @@ def plan(grammar: Grammar) -> Plan:
         found.finish = grammar.properties["finish"].encode("latin-1")
     if not any(item.kind != "variable" for item in found.items):
         raise ServiceError(grammar.place, f"the unit '{grammar.name}' has no field", "a message has one byte at least.")
-    sized = ("integer", "vint", "constant", "until", "headers", "tail")
-    if not any(item.kind in sized and item.condition is None for item in found.items):
+    if not any(_has_bytes(item) and item.condition is None for item in found.items):
         raise ServiceError(
             grammar.place, f"a message of unit '{grammar.name}' can be empty", "give it a field of fixed size."
         )
     for item, source in zip(found.items, grammar.items, strict=True):
-        if item.target:
+        if item.target and not isinstance(source, Switch):
             attribute = next(each for each in source.attributes if each.name == "serialize")
             if item.target not in names or names[item.target].kind not in ("integer", "vint"):
                 raise ServiceError(
@@ -194,6 +217,27 @@ def plan(grammar: Grammar) -> Plan:
                 )
             _check(item.serialize, names, item, own=True)
     return found
+
+
+def _has_bytes(item: Item) -> bool:
+    """Whether an item that is there has one byte at least."""
+    if item.kind == "pattern":
+        return item.automaton is not None and not item.automaton.accepts[0]
+    if item.kind == "constant":
+        return item.size > 0
+    return item.kind in ("integer", "vint", "until", "headers", "tail")
+
+
+def _list(source: WireField, index: int, what: str) -> Item:
+    assert source.type.unit is not None
+    element = plan(source.type.unit)
+    if element.tail is not None or element.expressions or element.finish is not None:
+        raise ServiceError(
+            source.place,
+            f"the items of {what} depend on their message or its end",
+            "use a unit without such properties.",
+        )
+    return Item(index, source.name, "list", length=source.count, condition=source.condition, element=element)
 
 
 def _variable(source: Variable, index: int) -> Item:
@@ -228,9 +272,13 @@ def _variable(source: Variable, index: int) -> Item:
 
 def _field(source: WireField, index: int, order: str) -> Item:
     what = f"the field '{source.name}'" if source.name else "an anonymous field"
-    if source.count is not None:
-        raise ServiceError(source.place, f"{what} is repeated: lists are not compiled yet", "use bytes with a &length.")
     match source.type.kind:
+        case "list":
+            return _list(source, index, what)
+        case "pattern":
+            _by_name(source.attributes, (), what)
+            automaton = compile_pattern(source.type.name, source.type.place)
+            return Item(index, source.name, "pattern", text=True, condition=source.condition, automaton=automaton)
         case "uint" | "int":
             attributes = _by_name(source.attributes, ("byteorder",), what)
             own = attributes.get("byteorder")
@@ -252,13 +300,16 @@ def _field(source: WireField, index: int, order: str) -> Item:
             _by_name(source.attributes, (), what)
             return Item(index, source.name, "headers", text=True, condition=source.condition)
         case "bytes" | "string":
-            attributes = _by_name(source.attributes, ("length", "until", "framing"), what)
+            attributes = _by_name(source.attributes, ("length", "until", "parseUntilIncluding", "framing", "eod"), what)
             text = source.type.kind == "string"
             if len(attributes) > 1:
                 raise ServiceError(
-                    source.place, f"{what} ends in two ways", "give it one of &length, &until, &framing."
+                    source.place, f"{what} ends in two ways", "give it one of &length, &until, &framing, &eod."
                 )
-            until, framing = attributes.get("until"), attributes.get("framing")
+            until, framing = attributes.get("until", attributes.get("parseUntilIncluding")), attributes.get("framing")
+            if "eod" in attributes:
+                eod = attributes["eod"]
+                framing = Attribute(eod.place, "framing", Value(eod.place, "text", "eod"))
             if until is not None:
                 if until.value is None or until.value.kind != "text" or not until.value.name:
                     raise ServiceError(until.place, "&until is a string", 'write &until = "\\r\\n".')
@@ -297,11 +348,7 @@ def _field(source: WireField, index: int, order: str) -> Item:
                 source.place, f"{what} is a number, which has no size", 'write its bytes in quotes: "\\x80".'
             )
         case _:
-            raise ServiceError(
-                source.place,
-                f"{what} is a unit, '{source.type.name}': units inside units are not compiled yet",
-                "write the fields of it here.",
-            )
+            raise ServiceError(source.place, f"{what} has no form on the wire", "use integers, bytes, lists or units.")
 
 
 def _by_name(attributes: list[Attribute], known: tuple[str, ...], what: str) -> dict[str, Attribute]:

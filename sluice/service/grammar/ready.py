@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sluice.service.grammar.parser import parse_grammars
+from sluice.service.grammar.declarations import FOLDER, SUFFIX, parse_grammars
 from sluice.service.grammar.tree import Grammar
 from sluice.service.lang.errors import Place, ServiceError, suggest
-
-FOLDER = Path(__file__).resolve().parent.parent / "grammars"
-SUFFIX = ".grammar"
 
 
 def ready_names() -> list[str]:

@@ -94,8 +94,10 @@ def has(block: bytes, name: bytes, token: bytes) -> int:
 
 
 def mute(line: bytes) -> bytes:
-    """A line of Memcached in which `noreply` at the end, or the words `q` after the first two, are spaces."""
-    if line.rstrip(b" ").endswith(b" noreply"):
+    """A line of Memcached in which `noreply` at the end, or, of a meta command, the words `q` after the first two,
+    are spaces.
+    """
+    if len(word(line, 0)) != 2 and line.rstrip(b" ").endswith(b" noreply"):
         return line.rstrip(b" ").removesuffix(b"noreply").ljust(len(line))
     parts, words = re.split(rb"( +)", line), 0
     for number, each in enumerate(parts):

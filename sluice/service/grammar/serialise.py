@@ -19,7 +19,7 @@ def serialiser(name: str, plan: Plan, fields: list[str]) -> list[str]:
         if _stored(item)
     ]
     out += ["};", ""]
-    lines = Parser(plan, everything, True).run()
+    lines = Parser(name, plan, everything, True).run()
     out += [
         f"static enum service_parsed w_{name}_parse(const uint8_t *data, uint64_t length, struct w_{name} *out,",
         "                                        uint64_t *need, int64_t note, bool ended)",
@@ -92,8 +92,10 @@ def _prepare(name: str, plan: Plan, fields: list[str], places: list[str], texts:
     ]
     for field in fields:
         out.append(f"    {'t' if plan.by_name[field].is_text else 'v'}_{field} = m->f_{field};")
-    for length, of in plan.lengths().items():
-        out.append(f"    v_{length} = t_{of}.length;")
+    for length, of in plan.lengths():
+        if of.condition is not None:
+            out.append(f"    if ({expression(of.condition, plan)})")
+        out.append(f"    {'' if of.condition is None else '    '}v_{length} = t_{of.name}.length;")
     for item in reversed(plan.items):
         if item.target and item.serialize is not None:
             out.append(f"    v_{item.target} = {expression(item.serialize, plan, f'v_{item.name}')};")

@@ -9,8 +9,8 @@ from sluice.service.lang.errors import Place
 
 @dataclass(frozen=True)
 class Value:
-    """An expression of a grammar. kind: number, text, field (`self.x`), self (`$$`), note, call, not, negative, choice
-    (`a ? b : c`), or a binary operator.
+    """An expression of a grammar. kind: number, text, field (`self.x`), parameter (of the unit), self (`$$`), note,
+    call, next (whether these bytes come next), not, negative, choice (`a ? b : c`), or a binary operator.
     """
 
     place: Place
@@ -32,13 +32,24 @@ class Attribute:
 
 @dataclass(frozen=True)
 class WireType:
-    """kind: uint, int, bytes, string, regex, constant, list, unit or switch; bits of an integer."""
+    """kind: uint, int, vint, bytes, string, headers, pattern, constant, bitfield, list, labels (enum and bitset), or
+    unit, which is any declared type until expand() has replaced it; bits of an integer or bitfield.
+    """
 
     place: Place
     kind: str
     bits: int = 0
     name: str = ""
+    """Of a unit; of a pattern, its text; of a constant, its bytes."""
     number: int = 0
+    arguments: tuple[Value, ...] = ()
+    """Of a unit."""
+    ranges: tuple[tuple[str, int, int], ...] = ()
+    """Of a bitfield: name, lowest and highest bit."""
+    element: WireType | None = None
+    """Of a list."""
+    unit: Grammar | None = None
+    """Of a list's element, after expand()."""
 
 
 @dataclass
@@ -60,13 +71,37 @@ class WireField:
     count: Value | None = None
 
 
+@dataclass(frozen=True)
+class Case:
+    """Of a switch. `values` is None for the one of all other values (`*`), and empty if the switch has no subject."""
+
+    values: tuple[Value, ...] | None
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """Alternatives: the items of one case. Without a subject, the case whose first field is a constant that comes
+    next.
+    """
+
+    place: Place
+    subject: Value | None
+    cases: tuple[Case, ...]
+    condition: Value | None = None
+
+
+Item = Variable | WireField | Switch
+
+
 @dataclass
 class Grammar:
-    """A unit."""
+    """A unit. After expand() its items are variables and fields of simple types only."""
 
     place: Place
     name: str
-    items: list[Variable | WireField] = field(default_factory=list[Variable | WireField])
+    items: list[Item] = field(default_factory=list[Item])
+    parameters: tuple[str, ...] = ()
     properties: dict[str, str] = field(default_factory=dict[str, str])
     expressions: dict[str, Value] = field(default_factory=dict[str, Value])
     """Properties whose value depends on the message."""

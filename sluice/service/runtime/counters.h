@@ -56,6 +56,7 @@
     X(H2_UNANSWERED, "streams of HTTP/2 reset: the program gave no answer, or a part of one")  \
     X(H2_UPLINKS, "connections of HTTP/2 to backends")                                         \
     X(H2_ASKED, "requests of HTTP/2 to backends")                                              \
+    X(H2_WAITED, "requests of HTTP/2 to backends that waited for room for a stream")           \
     X(H2_REPEATED, "requests of HTTP/2 sent again: the backend had not processed them")        \
     X(H2_UNASKED, "requests that cannot be sent to a backend of HTTP/2: too many fields")      \
     X(H2_GIVEN_UP, "streams of HTTP/2 to backends that did not end well")                      \

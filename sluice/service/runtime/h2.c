@@ -283,6 +283,8 @@ enum service_life service_h2_turn(struct service_instance *self)
         if (good || h2->uplink) /* responses that have come before a reset are complete */
             good = feed(h2) && good;
         run_streams(h2);
+        if (h2->uplink)
+            service_h2_admit(h2);
         good = draw(h2) && good;
         if (c->out && c->writable && !service_io_flush(c))
             good = false;

@@ -26,6 +26,7 @@ struct service_h2_stream {
     struct service_lane *lane;       /* whose buffers it uses */
     struct service_h2_stream *next, *before; /* of the same client's connection; of the backends of a lane */
     struct service_h2_stream *ready; /* that have something to do */
+    struct service_h2_stream *waits_before, *waits_after; /* that wait for room on the same connection to a backend */
     int32_t id;                      /* 0: none */
     int fd;                          /* of this side; -1: none */
     struct service_buffer *head;     /* received from HTTP/2: a head, as it is sent to the program */
@@ -39,6 +40,7 @@ struct service_h2_stream {
     uint32_t slow_since, slow_bytes; /* the second since which the client has opened no window; 0: it has; sent since then */
     uint8_t state;                   /* enum service_h2_state, of the message of the program */
     bool queued, readable, writable;
+    bool waits, admitted;            /* its request waits for room; it has waited, and there is room */
     bool over;                       /* the message of HTTP/2 is here as a whole */
     bool sent;                       /* and was sent */
     bool chunked;
@@ -68,6 +70,7 @@ struct service_h2 {
     struct service_channel *peer; /* the client, or the backend */
     nghttp2_session *session;
     struct service_h2_stream *streams, *ready; /* `streams`: of a client */
+    struct service_h2_stream *waiting, *waiting_last; /* of a backend: those whose requests wait for room, the oldest first */
     const uint8_t *pending; /* output of nghttp2 for which `out` had no room */
     size_t pending_size;
     struct service_buffer *path, *fields, *cookie; /* of the head that is coming */
@@ -212,6 +215,9 @@ bool service_h2_reached(struct service_h2 *h2);
 
 /* As service_h2_end(). */
 void service_h2_end_uplink(struct service_h2 *h2);
+
+/* Lets as many waiting requests go on as the backend has room for streams; all, if the connection accepts no more. */
+void service_h2_admit(struct service_h2 *h2);
 
 /* What a stream to a backend has to do, which was in the list of a connection. */
 void service_h2_run_pair(const struct service_h2 *h2, struct service_h2_stream *stream);

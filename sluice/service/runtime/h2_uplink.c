@@ -2,7 +2,7 @@
  * as any connection to a backend is; each request on it becomes a stream of a connection that the worker's channels share.
  *
  * A connection takes as many streams as the backend lets it have; more requests open another one, up to SERVICE_UPLINKS
- * besides those that accept no more streams.
+ * besides those that accept no more streams, and then wait: not within nghttp2, where one whose client has gone would wait, too.
  * A request that the backend has refused, or that it cannot have seen, is sent again if it has no body; the program sees
  * anything else as a connection that a backend has closed.
  */
@@ -82,6 +82,55 @@ static struct service_h2 *choose(struct service_lane *lane, uint32_t backend)
     return other ? other : found;
 }
 
+/* A stream waits for room no more. */
+static void stop_waiting(struct service_h2_stream *stream)
+{
+    if (!stream->waits)
+        return;
+    if (stream->waits_before)
+        stream->waits_before->waits_after = stream->waits_after;
+    else
+        stream->h2->waiting = stream->waits_after;
+    if (stream->waits_after)
+        stream->waits_after->waits_before = stream->waits_before;
+    else
+        stream->h2->waiting_last = stream->waits_before;
+    stream->waits = false;
+}
+
+/* Whether a request has to wait for the end of other streams. It then does. */
+static bool waits_for_room(struct service_h2_stream *stream)
+{
+    struct service_h2 *h2 = stream->h2;
+    bool admitted = stream->admitted && h2->active < room_of(h2);
+
+    stream->admitted = false;
+    if (stream->waits || admitted || (h2->active < room_of(h2) && !h2->waiting))
+        return stream->waits;
+    stream->waits = true;
+    stream->waits_before = h2->waiting_last;
+    stream->waits_after = NULL;
+    if (h2->waiting_last)
+        h2->waiting_last->waits_after = stream;
+    else
+        h2->waiting = stream;
+    h2->waiting_last = stream;
+    service_count(h2->self, SERVICE_H2_WAITED, 1);
+    return true;
+}
+
+void service_h2_admit(struct service_h2 *h2)
+{
+    uint32_t room = room_of(h2), left = h2->goaway ? UINT32_MAX : room - (h2->active < room ? h2->active : room);
+
+    for (struct service_h2_stream *stream; left && (stream = h2->waiting); left--) {
+        stop_waiting(stream);
+        stream->admitted = true;
+        service_h2_ready(stream);
+        h2->self->progressed = true;
+    }
+}
+
 /* A request comes: a connection is chosen for it. */
 static void attach(struct service_h2_stream *stream)
 {
@@ -131,6 +180,7 @@ void service_h2_free(struct service_h2_stream *stream)
 
 void service_h2_break(struct service_h2_stream *stream)
 {
+    stop_waiting(stream);
     service_h2_close_pair(stream);
     service_h2_give_back(stream);
     service_h2_release(stream->request);
@@ -224,7 +274,10 @@ void service_h2_run_pair(const struct service_h2 *h2, struct service_h2_stream *
         return;
     }
     if (!stream->h2 || stream->h2->goaway) { /* its connection has ended, or takes no more streams */
+        stop_waiting(stream);
         attach(stream);
+    } else if (waits_for_room(stream)) {
+        return;
     } else if (read_request(stream)) {
         if (stream->h2->self->starved)
             service_h2_ready(stream);
@@ -295,6 +348,7 @@ static void leave(struct service_h2_stream *stream, bool worked)
 {
     bool asked = stream->request && stream->request->asked;
 
+    stop_waiting(stream);
     stream->id = 0;
     stream->h2 = NULL;
     stream->deferred = false;

@@ -222,8 +222,24 @@ static bool read_target(const uint8_t *at, uint64_t line, struct service_text ho
         if (*c == '/' || *c == '?') {
             out->authority.length = (uint32_t)(c - name);
             out->path = (struct service_text){c, (uint32_t)(second - c)};
-            return *c == '/';
+            break;
         }
+    return true;
+}
+
+/* The path of a URI that has a query and no path: it begins with a slash in HTTP/2 (RFC 9113, section 8.3.1). `*made` is its memory,
+ * or null if the path is used as it is. False if there is none. */
+static bool add_slash(struct service_text *path, uint8_t **made)
+{
+    *made = NULL;
+    if (path->at[0] != '?')
+        return true;
+    *made = service_h2_allocate(path->length + 1);
+    if (!*made)
+        return false;
+    **made = '/';
+    memcpy(*made + 1, path->at, path->length);
+    *path = (struct service_text){*made, path->length + 1};
     return true;
 }
 
@@ -248,7 +264,8 @@ bool service_h2_ask(struct service_h2_stream *stream, const struct service_h2_he
     nghttp2_data_provider provider = {.source.ptr = stream, .read_callback = service_h2_read_body};
     nghttp2_nv fields[SERVICE_H2_FIELDS];
     struct target target;
-    int count = 3;
+    uint8_t *path;
+    int count;
 
     if (!read_target(head->at, head->line, service_header(block, service_literal("host")), h2->peer->secure, &target))
         return false;
@@ -258,20 +275,21 @@ bool service_h2_ask(struct service_h2_stream *stream, const struct service_h2_he
             !(stream->request = make_request(stream, head)))
             return false;
     }
+    count = service_h2_read_fields(head->at + head->line, head->size, fields, target.authority.length ? 4 : 3, true);
+    if (count < 0 || !add_slash(&target.path, &path))
+        return false;
     fields[0] = service_h2_field_of(":method", target.method);
     fields[1] = service_h2_field_of(":scheme", target.scheme);
     fields[2] = service_h2_field_of(":path", target.path);
     if (target.authority.length)
-        fields[count++] = service_h2_field_of(":authority", target.authority);
-    count = service_h2_read_fields(head->at + head->line, head->size, fields, count, true);
-    if (count < 0)
-        return false;
+        fields[3] = service_h2_field_of(":authority", target.authority);
     stream->bodiless = service_same(target.method, service_literal("HEAD"));
     stream->closes = stream->request->old = head->at[head->line - 3] == '0';
     stream->state = stream->left || stream->tail.kind ? SERVICE_H2_BODY : SERVICE_H2_DONE;
     stream->request->asked = false;
     stream->id = nghttp2_submit_request(h2->session, NULL, fields, (size_t)count,
                                         stream->state == SERVICE_H2_DONE ? NULL : &provider, stream);
+    service_h2_release(path);
     if (stream->id < 0) {
         stream->id = 0;
         return false;

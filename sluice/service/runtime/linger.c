@@ -1,7 +1,7 @@
 #define _GNU_SOURCE 1 /* strptime */
-/* A client whose request is malformed gets an answer, and may still be sending then. If the connection were closed at once, what
- * comes after would reset it, and the client could lose the answer (RFC 9112, section 9.6). So the connection is shut, and
- * what comes is dropped for a while.
+/* A client whose request is malformed, or is answered by a backend before its end, may still be sending then. If the connection
+ * were closed at once, what comes after would reset it, and the client could lose the answer (RFC 9112, section 9.6). So the
+ * connection is shut, and what comes is dropped for a while.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -39,17 +39,39 @@ static bool has_turn(const struct service_instance *self)
     return true;
 }
 
+/* Whether the client has all of the answer to a request whose rest its backend does not take any more. */
+static bool was_answered(const struct service_instance *self)
+{
+    const struct service_channel *c;
+
+    if (self->h2 || self->begins || (self->fault != SERVICE_RESET && self->fault != SERVICE_BACKEND_CLOSED))
+        return false;
+    c = client_of(self);
+    if (!self->core->program->ports[c->port].web || c->link != SERVICE_OPEN || c->from || c->out || c->out_ended ||
+        !service_transit(c) || !c->to || c->to->received < c->to->sent)
+        return false;
+    for (uint32_t i = 0; i < self->channel_count; i++)
+        if (self->channels[i].to == c)
+            return false;
+    return true;
+}
+
+/* Sends the answer to a malformed request. False if it cannot be sent as a whole. */
+static bool refuse(struct service_channel *c)
+{
+    char answer[128];
+    int size =
+        snprintf(answer, sizeof answer,
+                 "HTTP/1.1 400 Bad Request\r\nDate: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", service_date_now());
+
+    return service_socket_give(c, answer, (size_t)size) == size;
+}
+
 bool service_linger_begin(struct service_instance *self)
 {
     struct service_channel *c = client_of(self);
-    char answer[128];
-    int size;
 
-    if (!has_turn(self))
-        return false;
-    size = snprintf(answer, sizeof answer,
-                    "HTTP/1.1 400 Bad Request\r\nDate: %s\r\nContent-Length: 0\r\nConnection: close\r\n\r\n", service_date_now());
-    if (service_socket_give(c, answer, (size_t)size) != size)
+    if (!was_answered(self) && !(self->fault == SERVICE_BAD_MESSAGE && has_turn(self) && refuse(c)))
         return false;
     if (c->secure)
         service_tls_shut(c);

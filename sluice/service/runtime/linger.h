@@ -6,8 +6,9 @@
 
 enum { SERVICE_LINGER = 2 }; /* seconds for which what comes is dropped */
 
-/* Answers a malformed request of HTTP (RFC 9112, section 3), if its answer is the next that is due: the instance then does
- * nothing but drop what its client sends. False if it ends at once. */
+/* After a fault: answers a malformed request of HTTP (RFC 9112, section 3), if its answer is the next that is due; the rest of a
+ * request that a backend has answered before its end needs no other answer. The instance then does nothing but drop what its
+ * client sends. False if it ends at once. */
 bool service_linger_begin(struct service_instance *self);
 
 /* A turn of such an instance. */

@@ -243,6 +243,10 @@ bool service_io_fill(struct service_channel *c)
             continue;
         c->readable = false;
         service_empty_in(c);
+        if (got < 0 && errno != EAGAIN && c->reopens && service_left(c) && !c->in_ended) {
+            c->in_ended = c->cut = self->progressed = true; /* an answer that has come before a reset is complete */
+            return true;
+        }
         if (got < 0 && errno != EAGAIN) {
             service_fail(self, failure(c));
             return false;
@@ -256,6 +260,22 @@ bool service_io_fill(struct service_channel *c)
             self->progressed = true;
         }
     }
+    return true;
+}
+
+bool service_socket_answered(struct service_channel *c)
+{
+    struct service_instance *self = c->instance;
+    uint8_t byte;
+
+    if (!c->reopens || c->secure || (!service_left(c) && recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0))
+        return false;
+    if (c->out)
+        service_buffer_give(&self->core->buffers, c->out);
+    c->out = NULL;
+    c->out_since = 0;
+    c->writable = false;
+    c->readable = c->hung_up = c->cut = self->progressed = true;
     return true;
 }
 
@@ -278,6 +298,8 @@ bool service_io_flush(struct service_channel *c)
             service_blocked(c);
             return true;
         }
+        if (sent < 0 && service_socket_answered(c))
+            return true;
         if (sent < 0) {
             service_fail(self, failure(c));
             return false;

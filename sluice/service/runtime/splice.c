@@ -117,7 +117,7 @@ static bool pour(struct service_channel *c)
         service_count(c->instance, SERVICE_BYTES_OUT, (uint64_t)sent);
     } else if (sent < 0 && errno == EAGAIN) {
         service_blocked(to);
-    } else if (sent < 0 && errno != EINTR) {
+    } else if (sent < 0 && errno != EINTR && !service_socket_answered(to)) {
         service_fail(c->instance, SERVICE_RESET);
         return false;
     }

@@ -34,6 +34,49 @@ struct __attribute__((packed, aligned(4))) service_tail {
 /* Bytes of a body of HTTP whose length is not known before (--body). Weak, as parsers are used without the platform, too. */
 __attribute__((weak)) uint64_t service_body_most = (uint64_t)64 << 30;
 
+/* Whether a constant comes next, from `at` on. `missing` is set if too few bytes are there to tell. */
+static inline bool service_next(struct service_text wanted, const uint8_t *data, uint64_t length, uint64_t at, bool *missing)
+{
+    uint64_t left = at < length ? length - at : 0, size = left < wanted.length ? left : wanted.length;
+
+    if (size && memcmp(data + at, wanted.at, size) != 0)
+        return false;
+    *missing = *missing || size < wanted.length;
+    return size == wanted.length;
+}
+
+enum { SERVICE_LIST = 65536 }; /* items of a list of units */
+
+/* A regular expression as an automaton, which begins in state 0. State 0xff has no way on. */
+struct service_automaton {
+    const uint8_t *classes; /* of each byte */
+    const uint8_t *next;    /* of each state the next one for each class */
+    const uint8_t *accepts; /* whether a match may end in a state */
+    uint32_t class_count;
+};
+
+/* The longest match that the bytes begin with. SERVICE_MORE: later bytes can make it longer. */
+static inline enum service_parsed service_match(const struct service_automaton *automaton, const uint8_t *data, uint64_t length,
+                                                bool ended, uint64_t *size)
+{
+    bool found = automaton->accepts[0];
+    uint32_t state = 0;
+
+    *size = 0;
+    for (uint64_t at = 0; at < length; at++) {
+        state = automaton->next[state * automaton->class_count + automaton->classes[data[at]]];
+        if (state == 0xff)
+            return found ? SERVICE_READY : SERVICE_MALFORMED;
+        if (automaton->accepts[state]) {
+            found = true;
+            *size = at + 1;
+        }
+    }
+    if (!ended)
+        return SERVICE_MORE;
+    return found ? SERVICE_READY : SERVICE_MORE;
+}
+
 /* The place of a delimiter; `length` if it is not there. */
 static inline uint64_t service_find(const uint8_t *data, uint64_t length, const char *delimiter, uint64_t size)
 {
@@ -130,16 +173,17 @@ static inline int64_t service_words(struct service_text text)
     return count;
 }
 
-/* Overwrites `noreply` at the end of a line, or the words `q` after the first two, by spaces, which do not count: a server then
- * answers it. */
+/* Overwrites `noreply` at the end of a line, or, of a meta command, the words `q` after the first two, by spaces, which do not
+ * count: a server then answers it. A meta command has a name of two bytes, and no `noreply`. */
 static inline void service_mute(uint8_t *line, uint32_t length)
 {
     static const char last[] = {'n', 'o', 'r', 'e', 'p', 'l', 'y'};
+    bool meta = service_word((struct service_text){line, length}, 0).length == 2;
     uint32_t end = length, words = 0;
 
     while (end && line[end - 1] == ' ')
         end--;
-    if (end > sizeof last && line[end - sizeof last - 1] == ' ' && memcmp(line + end - sizeof last, last, sizeof last) == 0) {
+    if (!meta && end > sizeof last && line[end - sizeof last - 1] == ' ' && memcmp(line + end - sizeof last, last, sizeof last) == 0) {
         memset(line + end - sizeof last, ' ', sizeof last);
         return;
     }

@@ -90,7 +90,7 @@ static void run_first(struct service_lane *lane)
     case SERVICE_DEAD:
         if (instance->queued)
             leave_queue(lane, instance);
-        if (instance->fault == SERVICE_BAD_MESSAGE && service_linger_begin(instance))
+        if (instance->fault && service_linger_begin(instance))
             service_lane_queue(lane, instance);
         else
             service_lane_give(lane, instance);
@@ -262,7 +262,7 @@ void *service_worker_run(void *argument)
         last = atomic_load(&worker->team->stopping); /* events before the end are still handled */
         if (!more)
             service_offer(worker);
-        count = worker->poll.kind->wait(&worker->poll, events, EVENTS, more ? 0 : patience(worker));
+        count = worker->poll.kind->wait(&worker->poll, events, EVENTS, more || last ? 0 : patience(worker));
         if (!more)
             service_withdraw(worker);
         level(worker);

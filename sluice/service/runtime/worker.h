@@ -304,6 +304,10 @@ bool service_socket_event(struct service_channel *c, uint32_t events);
 /* Begins to connect the backend of a channel. False if it cannot; the fault is set. */
 bool service_socket_dial(struct service_channel *c);
 
+/* A connection accepts no more, since it was reset. If an answer has come before that, which the reset does not make invalid, it is
+ * read, and no more is sent. False if there is none. */
+bool service_socket_answered(struct service_channel *c);
+
 /* Sends to a connection; as send(2). */
 ssize_t service_socket_give(struct service_channel *c, const void *bytes, size_t size);
 

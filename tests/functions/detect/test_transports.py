@@ -181,6 +181,28 @@ def test_datagrams(name: str, alerts: Run) -> None:
     assert sids(alerts([WRAPS[name](part) for part in parts[::-1]], rules)) == WITHOUT
 
 
+@pytest.mark.skipif(importlib.util.find_spec("aioquic") is None, reason="no aioquic: scripts/setup.sh gets it")
+def test_the_name_in_a_hello_of_quic(tmp_path: Path) -> None:
+    """Initial packets need no key log. A name that is not there, and a version that was not chosen, match nothing."""
+    from tests.quic import traffic as quic
+
+    traffic = quic.make(lambda run: run.send(0, SAID), link=quic.Link(loss=0.1, late=0.4, seed=5))
+    (tmp_path / "in.pcap").write_bytes(pcap(traffic.packets, traffic.times))
+    rules = [
+        f'tls.sni; content:"{quic.NAME}";',
+        'tls.sni; content:"evil";',
+        "ssl_version:tls1.3;",
+        "ssl_version:tls1.2;",
+    ]
+    text = "".join(rule(options, "tls any any -> any any", sid) for sid, options in enumerate(rules, 1))
+    (tmp_path / "a.rules").write_text(text)
+    words = ["ids", str(tmp_path / "a.rules"), "-r", str(tmp_path / "in.pcap"), "--stack", "quic", "--json"]
+    assert main([*words, "-o", str(tmp_path / "rows")]) == 0
+    rows = [json.loads(line) for line in (tmp_path / "rows").read_text().splitlines()]
+    assert sids(rows)[1] == 1 and set(sids(rows)) == {1, 3}
+    assert {row["proto"] for row in rows} == {"QUIC"}
+
+
 @pytest.mark.slow_matrix
 @pytest.mark.skipif(importlib.util.find_spec("aioquic") is None, reason="no aioquic: scripts/setup.sh gets it")
 def test_streams_of_quic_with_keys(tmp_path: Path) -> None:

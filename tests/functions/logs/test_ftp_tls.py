@@ -177,6 +177,56 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
     assert counted(rows)["ftp_tls_refused"] == 1 and "QUIT" not in [row["command"] for row in rows["ftplog"]]
 
 
+def test_the_first_segments_of_a_protected_data_connection_are_missing(tmp_path: Path) -> None:
+    """What follows is no file in the clear, whichever side's hello was not captured."""
+    control, data, keys = secured(tmp_path, VERSIONS[1], [*LOGIN, *protection(b"P"), *TRANSFER, *END], [("<", FILE)])
+    frames = frames_of([*AUTH, *control], data, 200)
+    for source, target in ((A4, B4), (B4, A4)):
+        port = 34 + (2 if source == A4 else 0)
+        of_data = [
+            at for at, one in enumerate(frames)
+            if one[26:34] == source + target and one[port : port + 2] == struct.pack(">H", 51210) and len(one) > 60
+        ]  # fmt: skip
+        rows = found([one for at, one in enumerate(frames) if at != of_data[0]], keys)
+        (row,) = [row for row in rows["ftplog"] if row["command"] == "RETR"]
+        assert row["data_bytes"] is None and row["data_missing"] and not rows["filelog"], source
+        assert counted(rows)["ftp_tls_gaps"] and counted(rows, "file_tls")["file_tls_gaps"]
+
+
+def test_a_command_that_looks_like_tls_hides_nothing(tmp_path: Path) -> None:
+    """Without AUTH, after one that is refused, and together with it; what follows is read."""
+    _, _, keys = secured(tmp_path, VERSIONS[1], [*LOGIN, *END], None)
+    hello = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" + b"x" * 60 + b"\r\n"
+    what: Talk = [("<", b"500 what\r\n")]
+    for begin in (
+        [*GREETING, *LOGIN[:2], (">", hello), *what, *LOGIN],
+        [*GREETING, (">", b"AUTH TLS\r\n"), ("<", b"502 no\r\n"), (">", hello), *what, *LOGIN],
+        [*GREETING, (">", b"AUTH TLS\r\n" + hello), ("<", b"502 no\r\n500 what\r\n"), *LOGIN],
+    ):
+        rows = found(frames_of([*begin, *TRANSFER, *END], [("<", FILE)]), keys)
+        (row,) = [row for row in rows["ftplog"] if row["command"] == "RETR"]
+        assert (row["data_bytes"], row["user"], row["tls"]) == (len(FILE), "me", False)
+        (file,) = rows["filelog"]
+        assert file["sha256"] == hashlib.sha256(FILE).hexdigest()
+        assert not counted(rows) and not counted(rows, "file_tls")
+
+
+def test_a_hello_that_comes_before_the_reply_to_auth(tmp_path: Path) -> None:
+    """And TLS after more bytes than filelog searches for HTTP in."""
+    control, data, keys = secured(tmp_path, VERSIONS[1], [*LOGIN, *protection(b"P"), *TRANSFER, *END], [("<", FILE)])
+    frames = frames_of([*AUTH, *control], data)
+    at = 3 + len(AUTH)
+    assert b"234 go on" in frames[at - 1]
+    check(found([*frames[: at - 1], frames[at], frames[at - 1], *frames[at + 1 :]], keys))
+    check(found(frames_of([*GREETING, (">", AUTH[1][1] + control[0][1]), AUTH[2], *control[1:]], data), keys))
+    idle: Talk = [
+        each for _ in range(200) for each in ((">", b"NOOP with some words\r\n"), ("<", b"200 yes, I am here\r\n"))
+    ]
+    rows = found(frames_of([*GREETING, *idle, *AUTH[1:], *control], data), keys)
+    (file,) = rows["filelog"]
+    assert file["sha256"] == hashlib.sha256(FILE).hexdigest()
+
+
 class Direction:
     """The application data of a side, in TLS 1.3 with AES-256-GCM and SHA-384."""
 

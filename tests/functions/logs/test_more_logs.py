@@ -121,7 +121,7 @@ def test_smtp() -> None:
     assert (second["mail_from"], second["recipients"], second["reply_code"]) == (None, [], 221)
 
 
-def test_smtp_after_starttls_is_not_read() -> None:
+def test_smtp_after_starttls_is_not_read_without_keys() -> None:
     talk: Talk = (
         ("<", b"220 x\r\n"),
         (">", b"EHLO c\r\n"),

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
+import ssl
 from pathlib import Path
 
 import pytest
 
 from tests.functions.logs.boxes import Talk, connection, needs_parsers, run_capture, run_packets
 from tests.functions.logs.hellos import client_hello, extension, message, record, server_hello, vector
+from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
+from tests.functions.logs.truth import fields_of
+from tests.support.capture import pcap
 
 pytestmark = needs_parsers
 
@@ -136,3 +141,43 @@ def test_certificates_are_bounded() -> None:
     talk: Talk = [(">", record(client_hello())), ("<", record(server_hello(0xC02F, b"", b"") + message(11, chain)))]
     (row,) = run_packets(connection(talk))["tlslog"]
     assert (row["certificate_count"], row["certificates"]) == (20, [])
+
+
+@needs_libcrypto
+@needs_openssl
+def test_certificates_of_tls_13_with_keys(tmp_path: Path) -> None:
+    """The same as TLS 1.2 has in the clear, however segments are cut; and what tshark decrypts."""
+    talk: Talk = [(">", b"hello"), ("<", b"there")]
+    (tmp_path / "old").mkdir()
+    clear, _ = secured_talk(tmp_path / "old", ssl.TLSVersion.TLSv1_2, talk)
+    (before,) = run_packets(connection(clear, port=443))["tlslog"]
+    secured, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_3, talk)
+    (without,) = rows(secured)
+    assert (without["certificates"], without["certificate_count"]) == ([], 0)
+    for cut in (1, 7, 300, 1460):
+        logs = run_packets(connection(secured, cut, port=443), {"tlslog": f",keylog={keys}"})
+        (row,) = logs["tlslog"]
+        (certificate,) = row["certificates"]
+        assert (certificate["subject"], certificate["names"]) == tuple(
+            before["certificates"][0][name] for name in ("subject", "names")
+        )
+        assert (row["version"], row["established"], row["client_certificate"]) == ("TLSv1.3", True, False)
+        assert not logs.reports["tls_refused"] and not logs.reports["tls_without_key"]
+        assert {name: row[name] for name in ("ja3", "ja4s", "cipher")} == {
+            name: without[name] for name in ("ja3", "ja4s", "cipher")
+        }
+    if shutil.which("tshark") is not None:
+        (tmp_path / "in.pcap").write_bytes(pcap(connection(secured, port=443)))
+        options = ("-o", f"tls.keylog_file:{keys}")
+        found = [
+            one["x509af.serialNumber"] for one in fields_of(tmp_path / "in.pcap", ["x509af.serialNumber"], *options)
+        ]
+        (serial,) = [number for each in found for number in each]
+        assert int(serial.replace(":", "").removeprefix("0x"), 16) == int(certificate["serial"], 16)
+    wrong = tmp_path / "wrong"
+    wrong.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    logs = run_packets(connection(secured, port=443), {"tlslog": f",keylog={wrong}"})
+    assert [row["certificates"] for row in logs["tlslog"]] == [[]] and logs.reports["tls_without_key"] == 2
+    frames = connection(secured, 300, port=443)
+    lost = run_packets([one for at, one in enumerate(frames) if at != 5], {"tlslog": f",keylog={keys}"})
+    assert len(lost["tlslog"]) == 1

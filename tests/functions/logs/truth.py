@@ -38,6 +38,8 @@ REQUEST = (
 RESPONSE = ("http.response.code", "http.response.version", "http.content_type", "http.content_length_header")
 HELLO = ("tls.handshake.ja3", "tls.handshake.extensions_server_name")
 ANSWER = ("tls.handshake.ja3s", "tls.handshake.ciphersuite")
+DTLS_HELLO = ("dtls.handshake.ja3", "dtls.handshake.extensions_server_name")
+DTLS_ANSWER = ("dtls.handshake.ja3s", "dtls.handshake.ciphersuite")
 CERTIFICATE = ("x509af.serialNumber", "x509ce.dNSName")
 FIELDS = (
     *("frame.protocols", "communityid", "tls.handshake.type"),
@@ -46,6 +48,8 @@ FIELDS = (
     *RESPONSE,
     *HELLO,
     *ANSWER,
+    *DTLS_HELLO,
+    *DTLS_ANSWER,
     *CERTIFICATE,
 )
 
@@ -107,8 +111,9 @@ def read(path: Path, ordered: bool) -> dict[str, Counter[tuple[str, ...]]]:
         if "ssdp" not in protocols:
             found["request"].update(each(packet, REQUEST))
             found["response"].update(each(packet, RESPONSE))
-        found["hello"].update(each(packet, HELLO))
-        found["answer"].update(each(packet, ANSWER))
+        for hello, answer in ((HELLO, ANSWER), (DTLS_HELLO, DTLS_ANSWER)):
+            found["hello"].update(each(packet, hello))
+            found["answer"].update(each(packet, answer))
         if packet["x509af.serialNumber"] and "tls" in protocols and "11" in packet["tls.handshake.type"]:
             found["certificate"][tuple(",".join(packet[name]) for name in CERTIFICATE)] += 1
         for id in packet["communityid"]:

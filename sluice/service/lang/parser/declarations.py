@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sluice.service.grammar.parser import parse_grammar
+from sluice.service.grammar.declarations import parse_grammar
 from sluice.service.lang import tree
 from sluice.service.lang.errors import Place, ServiceError
 from sluice.service.lang.parser.expressions import ExpressionParser

@@ -1,0 +1,207 @@
+/* One side of a DTLS connection: reads the records of its datagrams (RFC 6347, 4.1; RFC 9147, 4), and puts handshake messages
+ * together from their fragments (RFC 6347, 4.2.3), which may come out of order, again, and overlapping.
+ *
+ * A lost datagram costs only the messages of which it has a part. Only messages that `wanted` selects are stored. Encrypted
+ * records are not parsed. */
+#ifndef DTLS_SIDE_H
+#define DTLS_SIDE_H
+
+#include "tls_stream.h"
+
+enum {
+    DTLS_RECORD_HEAD = 13, DTLS_MESSAGE_HEAD = 12,
+    DTLS_FIRST_TYPE = 20, DTLS_LAST_TYPE = 63,   /* first bytes of DTLS, where other protocols share the ports (RFC 9443, 3) */
+    DTLS_WITH_CID = 25, DTLS_UNIFIED = 32,       /* encrypted records: RFC 9146, 4; RFC 9147, 4 (and above) */
+    DTLS_NUMBERS = 64,                           /* messages of a handshake, which has fewer than 20 */
+    DTLS_OPEN = 8,                               /* maximum number of incomplete messages */
+    DTLS_RANDOM = 2,                             /* where the random value of a hello is */
+};
+
+/* An incomplete message. */
+struct dtls_message {
+    struct dtls_message *next;
+    uint32_t length, received;
+    uint16_t number;
+    uint8_t type;
+    uint8_t data[];           /* the body, and a bit for each of its bytes that was received */
+};
+
+struct dtls_side {
+    struct dtls_message *first;
+    uint64_t done;            /* messages that were read, by number */
+    uint32_t open;
+    bool secured;             /* an encrypted record was seen */
+};
+
+static inline uint32_t dtls_message_room(uint32_t length) { return (uint32_t)sizeof(struct dtls_message) + length + (length + 7) / 8; }
+
+/* Removes a message, and returns it. The caller frees it. */
+static inline struct dtls_message *dtls_unlink(struct dtls_side *side, struct dtls_message **place) {
+    struct dtls_message *message = *place;
+    *place = message->next;
+    side->open--;
+    return message;
+}
+
+static inline void dtls_message_free(struct dtls_message *message, struct log_budget *budget) {
+    log_give(budget, dtls_message_room(message->length));
+    free(message);
+}
+
+/* Frees the incomplete messages. Returns whether there were some. */
+static inline bool dtls_side_free(struct dtls_side *side, struct log_budget *budget) {
+    bool some = side->first;
+    while (side->first)
+        dtls_message_free(dtls_unlink(side, &side->first), budget);
+    return some;
+}
+
+/* A side in the state of a connection. */
+static inline void dtls_side_stored(struct sl_stored *stored, struct dtls_side *side, struct log_budget *budget) {
+    SL_STORED(stored, side->done);
+    SL_STORED(stored, side->secured);
+    for (struct dtls_message **at = &side->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        uint32_t length = *at ? (*at)->length : 0;
+        SL_STORED(stored, length);
+        bool room = !stored->reads || (!stored->failed && length <= TLS_MESSAGE_MOST && side->open < DTLS_OPEN &&
+                                       log_take(budget, dtls_message_room(length)));
+        struct dtls_message *message =
+            room ? sl_stored_block(stored, *at, dtls_message_room(length), offsetof(struct dtls_message, length)) : NULL;
+        if (!message) {
+            if (room)
+                log_give(budget, dtls_message_room(length));
+            stored->failed = true;
+            return;
+        }
+        message->length = length;
+        *at = message;
+        side->open += stored->reads;
+    }
+}
+
+/* The message of a fragment, which is created if there is none; NULL without memory. */
+static inline struct dtls_message **dtls_message_of(struct dtls_side *side, struct log_budget *budget, uint16_t number, uint8_t type,
+                                                    uint32_t length) {
+    struct dtls_message **place = &side->first;
+    while (*place && (*place)->number != number)
+        place = &(*place)->next;
+    if (*place)
+        return place;
+    if (side->open == DTLS_OPEN || !(*place = log_allocate(budget, dtls_message_room(length))))
+        return NULL;
+    (*place)->length = length;
+    (*place)->number = number;
+    (*place)->type = type;
+    side->open++;
+    return place;
+}
+
+/* Stores the bytes of a fragment that were not received before. */
+static inline void dtls_store(struct dtls_message *message, uint32_t offset, const uint8_t *at, uint32_t length) {
+    uint8_t *received = message->data + message->length;
+    for (uint32_t i = 0; i < length; i++) {
+        uint8_t *bits = &received[(offset + i) / 8], bit = (uint8_t)(1u << (offset + i) % 8);
+        if (*bits & bit)
+            continue;
+        *bits |= bit;
+        message->data[offset + i] = at[i];
+        message->received++;
+    }
+}
+
+/* Processes the fragment at the front of a handshake record, and removes it. Returns TLS_NO_STOP, or why it is not read. */
+static inline enum tls_stop dtls_fragment(struct dtls_side *side, const struct tls_reading *reading, sl_bytes *record) {
+    const uint8_t *head = record->at;
+    uint8_t type = head[0];
+    uint32_t length = (uint32_t)sl_load_be(head + 1, 3), offset = (uint32_t)sl_load_be(head + 6, 3);
+    uint32_t size = (uint32_t)sl_load_be(head + 9, 3);
+    uint16_t number = (uint16_t)sl_load_be16(head + 4);
+    if (offset > length || size > length - offset || size > record->length - DTLS_MESSAGE_HEAD)
+        return TLS_BAD_RECORD;
+    *record = sl_bytes_slice(*record, DTLS_MESSAGE_HEAD, record->length);
+    sl_bytes fragment = sl_bytes_slice(*record, 0, size);
+    *record = sl_bytes_slice(*record, size, record->length);
+    if (number >= DTLS_NUMBERS || side->done >> number & 1 || !reading->wanted(reading->user, type))
+        return TLS_NO_STOP;
+    if (length > TLS_MESSAGE_MOST)
+        return TLS_TOO_LONG;
+    struct dtls_message **place = dtls_message_of(side, reading->budget, number, type, length);
+    if (!place)
+        return TLS_NO_MEMORY;
+    if ((*place)->type != type || (*place)->length != length)
+        return TLS_BAD_RECORD;
+    dtls_store(*place, offset, fragment.at, fragment.captured);
+    if ((*place)->received == length) {
+        struct dtls_message *message = dtls_unlink(side, place);
+        side->done |= UINT64_C(1) << number;
+        reading->message(reading->user, type, message->data, length);
+        dtls_message_free(message, reading->budget);
+    }
+    return TLS_NO_STOP;
+}
+
+/* Processes the content of an unencrypted record. ChangeCipherSpec, and ACK of DTLS 1.3, have nothing to read. */
+static inline enum tls_stop dtls_record(struct dtls_side *side, const struct tls_reading *reading, uint8_t type, sl_bytes content) {
+    if (type == TLS_ALERT && content.captured >= 2)
+        reading->alert(reading->user, content.at[0], content.at[1]);
+    while (type == TLS_HANDSHAKE && content.length) {
+        if (content.captured < DTLS_MESSAGE_HEAD)
+            return content.captured < content.length ? TLS_NO_STOP : TLS_BAD_RECORD;
+        enum tls_stop why = dtls_fragment(side, reading, &content);
+        if (why)
+            return why;
+    }
+    return TLS_NO_STOP;
+}
+
+static inline bool dtls_is_head(const uint8_t *head) {
+    return head[0] >= TLS_CHANGE_CIPHER && head[0] <= DTLS_WITH_CID + 1 && head[1] == 0xfe && (head[2] == 0xff || head[2] == 0xfd);
+}
+
+/* Processes a datagram of DTLS. Returns TLS_NO_STOP, or why its rest is not read. */
+static inline enum tls_stop dtls_datagram(struct dtls_side *side, const struct tls_reading *reading, sl_bytes bytes) {
+    enum tls_stop why = TLS_NO_STOP;
+    while (bytes.captured && !why) {
+        const uint8_t *head = bytes.at;
+        if (head[0] == DTLS_WITH_CID || (head[0] >= DTLS_UNIFIED && head[0] <= DTLS_LAST_TYPE)) {
+            side->secured = true;   /* the lengths of such records are not known without those of connection ids */
+            return TLS_NO_STOP;
+        }
+        if (bytes.captured < DTLS_RECORD_HEAD)
+            return bytes.captured < bytes.length ? TLS_NO_STOP : TLS_BAD_RECORD;
+        uint32_t size = (uint32_t)sl_load_be16(head + 11), whole = DTLS_RECORD_HEAD + size;
+        if (!dtls_is_head(head) || whole > bytes.length)
+            return TLS_BAD_RECORD;
+        if (sl_load_be16(head + 3))   /* the epoch */
+            side->secured = true;
+        else
+            why = dtls_record(side, reading, head[0], sl_bytes_slice(bytes, DTLS_RECORD_HEAD, whole));
+        bytes = sl_bytes_slice(bytes, whole, bytes.length);
+    }
+    return why;
+}
+
+/* Whether a datagram begins with a fragment of a hello or of certificates. */
+static inline bool dtls_begins(sl_bytes bytes) {
+    enum { HEADS = DTLS_RECORD_HEAD + DTLS_MESSAGE_HEAD };
+    const uint8_t *head = bytes.at, *message = head + DTLS_RECORD_HEAD, *body = message + DTLS_MESSAGE_HEAD;
+    if (bytes.captured <= HEADS || !dtls_is_head(head) || head[0] != TLS_HANDSHAKE || sl_load_be16(head + 3))
+        return false;
+    uint32_t record = (uint32_t)sl_load_be16(head + 11), length = (uint32_t)sl_load_be(message + 1, 3);
+    uint32_t offset = (uint32_t)sl_load_be(message + 6, 3), size = (uint32_t)sl_load_be(message + 9, 3);
+    bool hello = message[0] == TLS_CLIENT_HELLO || message[0] == TLS_SERVER_HELLO;
+    return record >= DTLS_MESSAGE_HEAD + size && record <= bytes.length - DTLS_RECORD_HEAD && size && length <= TLS_MESSAGE_MOST &&
+           offset + size <= length && (hello || message[0] == TLS_CERTIFICATE) && (!hello || offset || body[0] == 0xfe);
+}
+
+/* The first bytes of the random value of a ClientHello with which a datagram begins; 0: there are none. Another value on the same
+ * ports is that of another connection: those of one have the same (RFC 6347, 4.2.1; RFC 9147, 5.1). */
+static inline uint32_t dtls_random(sl_bytes bytes) {
+    const uint8_t *message = bytes.at + DTLS_RECORD_HEAD, *body = message + DTLS_MESSAGE_HEAD;
+    if (!dtls_begins(bytes) || message[0] != TLS_CLIENT_HELLO || sl_load_be(message + 6, 3) ||
+        sl_load_be(message + 9, 3) < DTLS_RANDOM + 4 || bytes.captured < (uint32_t)(body - bytes.at) + DTLS_RANDOM + 4)
+        return 0;
+    return (uint32_t)sl_load_be32(body + DTLS_RANDOM);
+}
+
+#endif

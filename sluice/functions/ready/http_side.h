@@ -24,6 +24,9 @@ enum {
 
 /* HTTP_FRAMES: the bytes are HTTP/2, and go to the owner. */
 enum http_state { HTTP_SEARCHING, HTTP_READING, HTTP_HOLDING, HTTP_FRAMES, HTTP_TUNNEL, HTTP_STOPPED };
+/* Of a request line that llhttp does not read (http_request_line.h): held until its end, while searching; its method, and its
+ * target, while reading; and the one that llhttp gets in its place. */
+enum http_line { HTTP_NO_LINE, HTTP_HELD_LINE, HTTP_VERB, HTTP_TARGET, HTTP_REPLACED };
 
 struct http_side;
 
@@ -47,6 +50,7 @@ struct http_owner {
 
 struct http_side {
     enum http_state state;
+    enum http_line line;
     bool known, response;         /* the side's role is known; it sends responses (else requests) */
     bool resumed;                 /* the beginning was found after a gap, or after other bytes */
     bool in_body, to_the_end;     /* in a body or chunk of known length; in a body that ends with the stream */
@@ -58,7 +62,7 @@ struct http_side {
     void *user;
     const struct http_owner *owner;
     struct log_budget *budget;    /* for texts and held bytes */
-    uint8_t window[HTTP_BEGINNING], used;
+    uint8_t window[HTTP_BEGINNING], used;   /* while reading, the bytes of a method that llhttp has got */
     uint64_t searched;
     uint8_t *held;                /* bytes after the position at which it waits */
     uint32_t held_used, held_room;
@@ -77,6 +81,7 @@ static inline void http_held_free(struct http_side *side) {
 
 static inline void http_stop(struct http_side *side, const char *why) {
     side->state = HTTP_STOPPED;
+    side->line = HTTP_NO_LINE;
     side->why = why;
     http_held_free(side);
 }
@@ -105,6 +110,9 @@ static inline void http_piece(struct http_side *side, enum http_piece piece, con
 static int http_on_begin(llhttp_t *parser) {
     struct http_side *side = parser->data;
     side->in_body = side->to_the_end = false;
+    if (side->line == HTTP_REPLACED)
+        return 0;
+    side->used = 0;
     side->message = side->owner->begin(side);
     side->waits_to_begin = !side->message;
     return side->message ? 0 : HPE_PAUSED;
@@ -112,6 +120,8 @@ static int http_on_begin(llhttp_t *parser) {
 
 static int http_on_path(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
+    if (side->line == HTTP_REPLACED)
+        return 0;
     side->message->method = parser->method;
     http_append(side, &side->message->path, at, length, HTTP_PATH_MOST);
     return http_head(side, length);
@@ -225,6 +235,7 @@ static inline void http_side_parser(struct http_side *side) {
     side->in_body = side->to_the_end = false;
     side->name_length = 0;
     side->header = -1;
+    side->line = HTTP_NO_LINE;
     side->state = HTTP_READING;
 }
 
@@ -294,6 +305,9 @@ static inline void http_break(struct http_side *side, const char *error) {
 }
 
 static inline void http_search(struct http_side *side) {
+    if (side->line == HTTP_HELD_LINE)
+        http_held_free(side);
+    side->line = HTTP_NO_LINE;
     side->state = HTTP_SEARCHING;
     side->resumed = true;
     side->used = 0;
@@ -334,14 +348,22 @@ static inline void http_refused(struct http_side *side, llhttp_errno_t error) {
         http_stop(side, why);
 }
 
+#include "http_request_line.h"
+
 /* Passes bytes to llhttp. If it pauses because the side must wait, the remaining bytes are held. */
 static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t length) {
     for (;;) {
+        if (side->line != HTTP_NO_LINE && !http_line_read(side, &at, &length))
+            return;
         const char *begin = (const char *)at;
         llhttp_errno_t error = llhttp_execute(&side->parser, begin, length);
+        if (error == HPE_OK)
+            http_line_beginning(side, at, length);
         if (error == HPE_OK || side->state == HTTP_STOPPED || (side->state == HTTP_TUNNEL && !side->owner->tunnel))
             return;
         if (side->state != HTTP_TUNNEL && error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE && side->state != HTTP_FRAMES) {
+            if (http_line_begins(side, error, &at, &length))
+                continue;
             http_refused(side, error);
             return;
         }
@@ -398,6 +420,13 @@ static inline bool http_found(struct http_side *side) {
     }
     bool response = http_is_response(side->window);
     bool request = !response && http_is_request(side->window, side->searched > 0 || side->resumed);
+    bool first = !side->resumed && !side->searched && !(side->known && side->response);
+    if (first && !response && !request && http_may_be_request(side->window) && !memchr(side->window, '\n', HTTP_BEGINNING) &&
+        http_hold(side, side->window, HTTP_BEGINNING)) {
+        side->line = HTTP_HELD_LINE;
+        side->used = 0;
+        return true;
+    }
     if ((!response && !request) || (side->known && response != side->response))
         return false;
     side->known = true;
@@ -412,6 +441,14 @@ static inline bool http_found(struct http_side *side) {
 /* Processes bytes of the stream, in order. `most`: number of bytes in which the first message may begin. */
 static inline void http_side_bytes(struct http_side *side, const uint8_t *at, uint32_t length, uint64_t most) {
     while (length && side->state == HTTP_SEARCHING) {
+        if (side->line == HTTP_HELD_LINE) {
+            uint32_t done = http_hold_line(side, at, length);
+            at += done;
+            length -= done;
+            if (side->state == HTTP_SEARCHING && side->searched >= most && !side->known)
+                http_stop(side, NULL);
+            continue;
+        }
         if (!side->used && !side->searched && (*at == '\r' || *at == '\n')) {   /* RFC 9112, 2.2 */
             at++;
             length--;
@@ -483,7 +520,8 @@ static inline void http_side_gap(struct http_side *side, uint64_t length) {
 
 /* Handles the end of the stream. */
 static inline void http_side_end(struct http_side *side) {
-    if (side->state == HTTP_READING && side->message && llhttp_finish(&side->parser) != HPE_OK)
+    bool open = side->state == HTTP_READING && side->message;
+    if (open && (side->line != HTTP_NO_LINE || llhttp_finish(&side->parser) != HPE_OK))
         http_break(side, "EOF");
 }
 

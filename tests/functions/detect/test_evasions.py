@@ -143,3 +143,44 @@ def test_a_rule_sees_the_decoy() -> None:
     client, server = pair()
     found = boxes.packets([*handshake(client, server), *low_ttl(client, server)], rule("ttl:<5; dsize:>0;"))
     assert found.sids == [1]
+
+
+@pytest.mark.parametrize(
+    ("line", "seen"),
+    [
+        # request lines that many servers read, though they are not well-formed
+        (b"FOO /etc/passwd HTTP/1.1", True),
+        (b"get /etc/passwd HTTP/1.1", True),
+        (b"X-Y_Z /etc/passwd HTTP/1.0", True),
+        (b"GET /\xff/etc/passwd HTTP/1.1", True),
+        (b"GET /\0?\xc3\xa9=/etc/passwd HTTP/1.1", True),
+        (b"FOO /\xff/etc/passwd HTTP/1.1", True),
+        (b"GET  /etc/passwd HTTP/1.1", True),
+        (b"GET /etc/passwd", True),
+        (b"GET HTTP://www.example/etc/passwd HTTP/1.1", True),
+        (b"GET /x/../%65tc\\pas%73wd HTTP/1.1", True),
+        # those that they do not; and what is decoded once
+        (b"RETR /etc/passwd", False),
+        (b"GET\t/etc/passwd\tHTTP/1.1", False),
+        (b"GET /%2565tc/passwd HTTP/1.1", False),
+        (b"GET /%u0065tc/passwd HTTP/1.1", False),
+        (b"GET /etc%c0%afpasswd HTTP/1.1", False),
+    ],
+)
+def test_request_lines(line: bytes, seen: bool) -> None:
+    """As the first request of a connection, and after another one, however they are cut."""
+    rules = rule('content:"/etc/passwd"; http_uri;') + rule('content:"Host: b"; http_header;', sid=2)
+    rest = b"\r\nHost: b\r\n\r\n"
+    for before in (b"", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nx=1"):
+        for cut in (1, 5, 1460):
+            if before and not seen and not line.startswith(b"GET /"):
+                continue
+            found = boxes.packets(boxes.connection([(">", before + line + rest)], cut), rules)
+            assert (1 in found.sids) == seen, (before, cut)
+
+
+def test_methods_of_a_server_are_in_their_buffer() -> None:
+    said = b"PURGE2 /a HTTP/1.1\r\nHost: a\r\nContent-Length: 4\r\n\r\nevil" * 2
+    rules = rule('content:"PURGE2"; http_method; content:"evil"; http_client_body;')
+    for cut in (1, 4, 1460):
+        assert boxes.packets(boxes.connection([(">", said)], cut), rules).sids == [1, 1]

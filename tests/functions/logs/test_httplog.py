@@ -56,6 +56,15 @@ def test_interim_responses_are_listed_with_the_final_one() -> None:
     assert (row["status"], row["interim"], row["request_body"]) == (204, [100, 103], 2)
 
 
+def test_methods_and_targets_that_are_no_standard() -> None:
+    lines = b"MKTHING /a HTTP/1.1\r\nHost: a\r\n\r\n", b"GET /\xc3\xa9\xff HTTP/1.1\r\nHost: a\r\n\r\n", GET % 3
+    for cut in (1, 6, 1460):
+        found = rows([(">", b"".join(lines)), ("<", EMPTY * 3)], cut)
+        said = [("MKTHING", "/a", 204), ("GET", "/\xe9\xff", 204), ("GET", "/3", 204)]
+        assert [(row["method"], row["path"], row["status"]) for row in found] == said
+    assert rows([(">", b"CWD /pub\r\nRETR /a\r\n"), ("<", b"250 ok\r\n")], port=21) == []
+
+
 def test_a_response_to_head_has_no_body() -> None:
     head = b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"
     found = rows([(">", head + GET % 1), ("<", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + EMPTY)])

@@ -29,7 +29,7 @@ HANDLERS = 'SLUICE_COUNTER(happened, "events")\n' + "".join(
     for n in range(EVENTS)
 )
 """Each does something of its own, so that no compiler leaves the question out."""
-REGISTER_ALL = "SLUICE_OPEN { box->registered = UINT64_MAX; return 0; }\n"
+REGISTER_ALL = "SLUICE_OPEN { for (uint32_t n = 0; n < 64; n++) sl_register(box, n, true); return 0; }\n"
 EACH_PACKET = "SLUICE_ON(tcp, packet) { %s }\n"
 TURNS = """SLUICE_COUNTER(outside, "packets")
 SLUICE_ON_DEMAND(tcp, out_of_wnd) { SLUICE_COUNTER_OF(event->box, outside)++; }

@@ -63,6 +63,13 @@ def in_order(number: int, _: random.Random) -> bytes:
     return eth(ip4(head + bytes(data), 6))
 
 
+def messages(port: int, message: bytes, number: int, _: random.Random) -> bytes:
+    """Messages in order in connections of TCP to a port."""
+    data, turn = message * ((LENGTH - 54) // len(message)), number // 512
+    head = struct.pack(">HHIIBBHHH", 1000 + number % 512, port, 1 + turn * len(data), 1, 0x50, 0x10, 65535, 0, 0)
+    return eth(ip4(head + data, 6))
+
+
 def tunnels(head: bytes, protocol: int, *_: object) -> bytes:
     return eth(filled(INNER, lambda inner: ip4(head + inner, protocol), LENGTH - 14))
 
@@ -116,6 +123,17 @@ def fragments(number: int, _: random.Random) -> bytes:
     return eth(ip4(struct.pack(">HHII", 1000, 2000, 7, 0) + b"".join(head + b"x\0\0\0" for head in heads), 132))
 
 
+def initials(count: int, number: int, chance: random.Random) -> bytes:
+    """Initial packets of QUIC, each of another connection id, in a datagram of another connection."""
+    size = (LENGTH - 42) // count - 20
+    head = b"\xc3\0\0\0\1\x08"
+    datagram = b"".join(
+        head + chance.randbytes(8) + struct.pack(">BBH", 0, 0, 0x4000 | size) + chance.randbytes(size)
+        for _ in range(count)
+    )
+    return eth(ip4(udp(1024 + number % 60_000, 443, datagram), 17, number.to_bytes(4, "big")))
+
+
 SHAPES: dict[str, Make] = {
     "TCP in order": in_order,
     "IP in IP": partial(tunnels, b"", 4),
@@ -127,11 +145,16 @@ SHAPES: dict[str, Make] = {
     "DNS questions": partial(names, b"\0\0\1\0\1", 0),
     "DNS records": partial(names, b"\0\0\x10\0\1\0\0\0\0\0\0", 1),
     "DNS names of 127 labels": partial(names, b"\1a" * 127 + b"\0\0\x10\0\1\0\0\0\0\0\0", 1),
+    "DNS messages over TCP": partial(messages, 53, b"\0\x0c" + bytes(12)),
+    "DNS questions over TCP": partial(messages, 53, b"\0\x11" + bytes(5) + b"\1" + bytes(6) + b"\0\0\1\0\1"),
+    "PPTP messages": partial(messages, 1723, b"\0\x0c\0\1\x1a\x2b\x3c\x4d\0\5\0\0"),
     "IGMP records": groups,
     "SCTP chunks": partial(chunks, (LENGTH - 46) // 20, 1),
     "SCTP, 12 chunks": partial(chunks, 12, 1),
     "SCTP chunks with holes": partial(chunks, (LENGTH - 46) // 20, 2),
     "SCTP messages that never end": fragments,
+    "QUIC Initials, other ids": partial(initials, 1),
+    "QUIC Initials, 25 a datagram": partial(initials, 25),
     "VLAN tags": lambda *_: eth(b"\0\1\x81\0" * 350 + b"\0\1\x08\0" + INNER, 0x8100),
     "MPLS labels": lambda *_: eth(b"\0\1\0\x40" * 349 + b"\0\1\1\x40" + INNER, 0x8847),
 }

@@ -120,11 +120,18 @@ def test_imports_follow_the_rules() -> None:
     assert found == []
 
 
+RECURSIVE = "sluice.lang."
+"""Modules whose types refer to each other, as a parser's fields, states and events to the parser. They import each
+other for the type checker, and in functions. No other module does either.
+"""
+
+
 def test_no_module_imports_itself_through_others() -> None:
     names = {".".join(module.with_suffix("").parts).removesuffix(".__init__"): module for module in MODULES}
     needs: dict[str, set[str]] = {}
     for name, module in names.items():
-        top = at_import(ast.parse((ROOT / module).read_text(encoding="utf-8")).body)
+        tree = ast.parse((ROOT / module).read_text(encoding="utf-8"))
+        top = at_import(tree.body) if name.startswith(RECURSIVE) else [tree]
         found = {used for node in top for _, used in imported(ast.unparse(node), module)}
         needs[name] = {used if used in names else used.rpartition(".")[0] for used in found} & names.keys() - {name}
     TopologicalSorter(needs).prepare()  # raises CycleError, which names the modules of a cycle

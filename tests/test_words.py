@@ -39,7 +39,9 @@ RENAMED |= {"behind", "told", "untold", "heard", "owed", "owes", "noted", "led",
 """Words that are no part of a name: the field says stage 2 or deferred, lookahead, predicted, path, rebase; after,
 determined, acknowledged, stored, entered, subscriber.
 """
-OF_THE_IR = ("sluice/ir", "sluice/passes", "sluice/codegen", "sluice/lower", "sluice/runtime/core")
+WITHOUT_THEM = ("sluice/ir", "sluice/passes", "sluice/codegen", "sluice/lower", "sluice/runtime/core")
+WITHOUT_THEM += ("sluice/lang", "sluice/hooks", "sluice/engine", "sluice/report", "sluice/cli", "sluice/state")
+WITHOUT_THEM += ("sluice/analyze", "sluice/chain")
 
 
 def names(path: Path) -> set[str]:
@@ -53,7 +55,7 @@ def names(path: Path) -> set[str]:
 
 def test_no_renamed_word_in_a_name() -> None:
     listed = subprocess.run(
-        ["git", "ls-files", *OF_THE_IR], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", *WITHOUT_THEM], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
     found = {
         f"{file}: {name}"

@@ -79,6 +79,11 @@ def add(commands: Any) -> None:
         "first time, the default compilation runs in the background",
     )
     speed.add_argument("--compile-only", action="store_true", help="compile what is not cached, and run nothing")
+    parser.add_argument(
+        "--extract",
+        metavar="DIR",
+        help="existing folder that gets a copy of each file that is carried: the parameter extract of filelog",
+    )
     parser.add_argument("--no-timeouts", action="store_true", help="nothing times out, as in `sluice flows`")
     add_outputs(parser)
     add_store(parser)
@@ -146,6 +151,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
         given = functions_of(options.stack, options.functions)
         wanted = find_functions([*given, *tunnel_ports_function(stack, options)])
         prepare_rules(wanted)
+        if options.extract is not None and not wanted.set_unset("extract", options.extract):
+            raise CommandError(f"--extract {options.extract}: no function copies files; add -f filelog")
         files = input_files(inputs)
         check_inputs(inputs)
         check_privileges(options, inputs, later=[options.state, *series_of(options), *rotated(options, wanted)])

@@ -28,6 +28,8 @@ from sluice.codegen.layer.relief import relief
 from sluice.hooks.function import Functions
 from sluice.ir.graph import (
     CONTEXTS_GAVE_UP,
+    COSTLY,
+    PLAIN,
     TOO_DEEP,
     TOO_MANY_RECORDS,
     NativeModule,
@@ -246,7 +248,9 @@ def _shared_by_layers(names: StackNames) -> list[str]:
     records: list[str] = []
     if names.program.records:
         records += ["", "/* The same for a layer that is a record. */"]
-        records += _may_enter(names, "may_add_record", "deepest", TOO_MANY_RECORDS)
+        records += _may_enter(names, "may_add_record", "box->base.depth < box->base.deepest", TOO_MANY_RECORDS)
+        if any(layer.costly for layer in names.program.layers.values()):
+            records[4:4] = ["    box->base.counted_at = 0;   /* of nests_further, which does not count records */"]
     return [
         "",
         "/* Counts a packet that leaves a layer in stage 1. The counter of its bytes follows that of its packets. */",
@@ -257,19 +261,59 @@ def _shared_by_layers(names: StackNames) -> list[str]:
         "    box->counters[packets + 1] += bytes;",
         "    box->counters[outcome]++;",
         "}",
+        *_nests(names),
         "",
-        "/* Whether a packet may enter one more layer. If not, it is counted. */",
-        *_may_enter(names, "may_nest", "depth_most", TOO_DEEP),
+        "/* The same. If not, it is counted. */",
+        *_may_enter(names, "may_nest", "nests(box)", TOO_DEEP),
         *records,
     ]
 
 
-def _may_enter(names: StackNames, name: str, most: str, counter: str) -> list[str]:
-    """The function that says whether a packet may enter one more layer. most: the member of the box with the bound."""
+def _nests(names: StackNames) -> list[str]:
+    """The function that says whether a packet may enter one more layer that is no record."""
+    layers = names.program.layers.values()
+    if not any(layer.costly for layer in layers):
+        bound, further = "box->base.depth < box->base.depth_most", list[str]()
+    else:
+        costly = " || ".join(f"last == {number}" for number, layer in enumerate(layers) if layer.costly)
+        bound = "SL_LIKELY(box->base.depth < box->base.depth_plain) || nests_further(box)"
+        further = [
+            "/* The same for a packet in many layers, of which some count for several. How many those count for that it has",
+            " * entered so far is known from the last call, unless it was in another layer then. */",
+            "SL_COLD bool nests_further(struct sl_stack_box *box)",
+            "{",
+            "    const uint32_t depth = box->base.depth;",
+            "    if (depth >= box->base.depth_most)",
+            "        return false;",
+            f"    uint32_t from = box->base.counted_at + 1 == depth ? depth - 1 : {PLAIN};",
+            f"    uint32_t counted = from > {PLAIN} ? box->base.counted : {PLAIN};",
+            "    for (; from < depth; from++) {",
+            "        const uint32_t last = box->base.path[from];",
+            f"        counted += {costly} ? {COSTLY} : 1;",
+            "    }",
+            "    box->base.counted_at = depth;",
+            "    box->base.counted = counted;",
+            "    return counted < box->base.depth_most;",
+            "}",
+            "",
+        ]
+    return [
+        "",
+        *further,
+        "/* Whether a packet may enter one more layer. */",
+        "SL_UNUSED static inline bool nests(SL_UNUSED struct sl_stack_box *box)",
+        "{",
+        f"    return {bound};",
+        "}",
+    ]
+
+
+def _may_enter(names: StackNames, name: str, condition: str, counter: str) -> list[str]:
+    """The function that says whether a packet may enter one more layer, and counts it if not."""
     return [
         f"SL_UNUSED static inline bool {name}(struct sl_stack_box *box)",
         "{",
-        f"    if (SL_LIKELY(box->base.depth < box->base.{most}))",
+        f"    if (SL_LIKELY({condition}))",
         "        return true;",
         "    " + names.counters.add("box", counter),
         "    return false;",

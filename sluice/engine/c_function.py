@@ -11,7 +11,7 @@ from sluice.engine.compiler import INCLUDES, compiler
 from sluice.hooks.c_words import c_string
 from sluice.hooks.function import CFunction, declared_function
 from sluice.hooks.includes import with_own_includes
-from sluice.hooks.marks import OPAQUE, Mark, read_accesses, read_marks, read_opaque, tokens_of, without_headers
+from sluice.hooks.marks import Mark, read_accesses, read_marks, tokens_of, without_headers
 from sluice.hooks.subscription import HookError
 from sluice.hooks.type_text import type_text
 
@@ -44,9 +44,6 @@ def declared_types(function: CFunction) -> dict[str, str]:
 def _marks(text: str, path: str, command: tuple[str, ...], folders: tuple[str, ...]) -> tuple[Mark, ...]:
     """The marks in a source, excluding those of the runtime's own headers."""
     own = tokens_of(without_headers(_preprocessed(text, path, command, folders), _RUNTIME))
-    for mark in read_opaque(own):
-        member = mark.arguments[0]
-        raise HookError(f"{mark.where}: event->box->{member}: struct sl_box is opaque: call {OPAQUE[member]}")
     return (*read_marks(own), *read_accesses(own))
 
 

@@ -13,7 +13,7 @@ from sluice.codegen.stack import Generated, generate
 from sluice.engine.cache import cache_folder
 from sluice.engine.compiler import Compiled, compile_library
 from sluice.engine.events import Decoder
-from sluice.engine.program_cache import Made, content, noted_warnings, outline, recall, store
+from sluice.engine.program_cache import Made, content, outline, recall, recorded_warnings, store
 from sluice.engine.quick import compile_quick
 from sluice.hooks.function import CFunction, Functions
 from sluice.ir.graph import LayerProgram, Program
@@ -85,7 +85,7 @@ def compile_stack(
     warned = False
     if made is None:
         with uncollected():
-            with noted_warnings() as given:
+            with recorded_warnings() as given:
                 program = run_passes(build(stack, hooked.hooks(), options, hooked.kept), passes)
             warned = bool(given)
             check(program)

@@ -20,6 +20,7 @@ from sluice.codegen.stack import Generated
 from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, trim, use
 from sluice.engine.includes import included
 from sluice.engine.made_once import made_once
+from sluice.engine.opaque import member_of_box
 from sluice.engine.processor import processor
 from sluice.engine.sealed_file import move, seal
 from sluice.ir.graph import NativeModule
@@ -282,13 +283,15 @@ def compile_shared(name: str, sources: Sequence[Path], options: Sequence[str]) -
     return made_once(f"{name}-{digest}{LIBRARY}", make)
 
 
-QUICK = ("-O0", "-g0", "-w")
-"""Options of `--quick`, for a short compilation. Warnings are off, because the default compilation reports them."""
+QUICK = ("-O0", "-g0")
+"""Options of `--quick`, for a short compilation. Its warnings are not shown: the default compilation reports them."""
 
 
 def _call(generated: Generated, command: list[str]) -> str:
     """Run the C compiler and return its messages. Raises CompilerError."""
     done = subprocess.run(command, capture_output=True, text=True)
+    if reason := member_of_box(done.stderr):
+        raise CompilerError(reason)
     if done.returncode:
         raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")
     return done.stderr

@@ -20,8 +20,7 @@ from typing import Any, cast
 from sluice.codegen.events.manifest import HEAD, Manifest, Part, Value
 from sluice.engine.addresses import PACKED, Address, ipv4, ipv6, is_address
 from sluice.engine.columns import COLUMNS, Events, types_of
-from sluice.engine.published import Publisher
-from sluice.hooks.published import CHAIN
+from sluice.hooks.published import CHAIN, PublishedEvent
 from sluice.hooks.subscription import means
 from sluice.hooks.withheld import is_withheld
 from sluice.ir.graph import LayerProgram
@@ -270,6 +269,14 @@ class PythonEvent:
     name: str
     base: str
     holds: Handler
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """An event as a Python file declares it, and the object that the file calls to publish one."""
+
+    event: PublishedEvent
+    mark: Any
 
 
 @dataclass

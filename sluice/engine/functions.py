@@ -9,8 +9,7 @@ from types import ModuleType
 from typing import Any, cast
 
 from sluice.engine.c_function import read_c_function
-from sluice.engine.events import Handler, ManyHandler, PythonEvent, PythonFunction
-from sluice.engine.published import Publisher
+from sluice.engine.events import Handler, ManyHandler, Publisher, PythonEvent, PythonFunction
 from sluice.hooks.c_words import c_string
 from sluice.hooks.declaration import Counters
 from sluice.hooks.function import CFunction

@@ -20,6 +20,10 @@ WORK = 2048
 """The default of Settings.work: SL_WORK."""
 BUNDLE = 128
 """The default of Settings.bundle: SL_BUNDLE."""
+BUNDLE_MEAN = 10
+"""The default of Settings.bundle_mean: SL_BUNDLE_MEAN."""
+DERIVATIONS = 8
+"""The default of Settings.derivations: SL_DERIVATIONS."""
 DEPTH_LEAST = 16
 """The smallest value of Settings.depth but 0."""
 VERSION = 1
@@ -64,6 +68,8 @@ class COptions(ctypes.Structure):
         ("depth", ctypes.c_uint32),
         ("records", ctypes.c_uint32),
         ("bundle", ctypes.c_uint32),
+        ("bundle_mean", ctypes.c_uint32),
+        ("derivations", ctypes.c_uint32),
     )
 
 
@@ -73,18 +79,17 @@ class Settings:
 
     memory: bytes that all sequences together may hold. max_instances: the limit of each table. timeouts: whether
     timeouts are enabled. idle: seconds that replace each layer's general timeout. lifetime: seconds that replace each
-    lifetime. seed: of the hashes and of sl_random, random if None. natives: option values for native modules, by
-    option name.
-    prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet causes no
-    page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
-    local. state_file: the file to which local ones are written at the end; None: none. hold:
-    bytes that one side of a connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds:
-    bounds of the packets that functions hold until they have decided. held_open: beyond them packets pass. work:
-    messages that are cut from one packet at most; bundle: those that each cost as much as a packet. depth: layers that
-    one packet passes at most, from 16 to 255; records: layers that it passes besides if they are records; 0: as many as
-    the stack says. on_fault, on_overload: by function in C, `open` or `closed`: what
-    happens to packets once it failed, and `open` where packets pass without it while they come faster than the box
-    processes them.
+    lifetime. seed: of the hashes and of sl_random, random if None. natives: option values for native modules, by option
+    name. prefault: whether opening the box touches all memory that these bounds allow, so that processing a packet
+    causes no page fault. store: the address of a struct sl_store that holds shared objects of functions; None: they are
+    local. state_file: the file to which local ones are written at the end; None: none. hold: bytes that one side of a
+    connection may hold out of order, if its sequence has no limit. held_bytes, held_seconds: bounds of the packets that
+    functions hold until they have decided. held_open: beyond them packets pass. work: messages that are cut from one
+    packet at most; bundle: those that each cost as much as a packet. bundle_mean: the same on average. derivations: of
+    keys for QUIC, for 64 packets on average at most. depth: layers that one packet passes at most, from 16 to 255;
+    records: layers that it passes besides if they are records; 0: as many as the stack says. on_fault, on_overload: by
+    function in C, `open` or `closed`: what happens to packets once it failed, and `open` where packets pass without it
+    while they come faster than the box processes them.
     """
 
     memory: int = 1 << 30
@@ -103,6 +108,8 @@ class Settings:
     held_open: bool = False
     work: int = WORK
     bundle: int = BUNDLE
+    bundle_mean: int = BUNDLE_MEAN
+    derivations: int = DERIVATIONS
     depth: int = 0
     records: int = 0
     on_fault: Mapping[str, str] = field(default_factory=lambda: {})
@@ -160,6 +167,8 @@ def c_options(
         depth=settings.depth,
         records=settings.records,
         bundle=settings.bundle,
+        bundle_mean=settings.bundle_mean,
+        derivations=settings.derivations,
     )
 
 

@@ -55,7 +55,7 @@ def outline(program: Program) -> Program:
 
 
 @contextlib.contextmanager
-def noted_warnings() -> Generator[list[warnings.WarningMessage]]:
+def recorded_warnings() -> Generator[list[warnings.WarningMessage]]:
     """Collect the warnings that are raised in the context into a list, and emit them again at the end."""
     found: list[warnings.WarningMessage] = []
     try:

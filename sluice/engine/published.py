@@ -7,25 +7,14 @@ Python publishes only Python.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from sluice.engine.events import PythonFunction
 from sluice.hooks.function import CFunction, Functions
-from sluice.hooks.published import CHAIN, PublishedEvent, PublishedEvents
+from sluice.hooks.published import CHAIN, PublishedEvents
 from sluice.hooks.subscription import HookError
 from sluice.ir.graph import LayerProgram
 from sluice.lang.errors import did_you_mean
-
-if TYPE_CHECKING:
-    from sluice.engine.events import PythonFunction
-
-
-@dataclass(frozen=True)
-class Publisher:
-    """An event as a Python file declares it, and the object that the file calls to publish one."""
-
-    event: PublishedEvent
-    mark: Any
 
 
 class PublishedSeen:
@@ -89,15 +78,15 @@ def check_published(c: Sequence[CFunction], python: Sequence[PythonFunction]) ->
     known = PublishedEvents((*in_c.all, *own))
     by_c = {*in_c.names, *(event.name for function in c for event in function.events if event.layer == CHAIN)}
     by_any = {*by_c, *known.names, *(event.name for function in python for event in function.events)}
-    late = {event.name: event for event in own if event.name not in in_c.names}
+    of_python = {event.name: event for event in own if event.name not in in_c.names}
     for function in c:
         wanted = [(hook.event, function.line_of(hook)) for hook in function.hooks if hook.layer == CHAIN]
         wanted += [(event.base, event.where) for event in function.events if event.layer == CHAIN]
         for name, where in wanted:
-            if name in late:
+            if name in of_python:
                 raise HookError(
-                    f"{where}: '{name}' is published in Python, at {late[name].where}, after the functions in C are "
-                    "done with the packet\n    write the publisher in C, or the subscriber in Python."
+                    f"{where}: '{name}' is published in Python, at {of_python[name].where}, after the functions in C "
+                    "are done with the packet\n    write the publisher in C, or the subscriber in Python."
                 )
             if name not in by_c:
                 raise _no_publisher(where, name, by_c)
@@ -106,7 +95,7 @@ def check_published(c: Sequence[CFunction], python: Sequence[PythonFunction]) ->
             if layer == CHAIN and name not in by_any:
                 raise _no_publisher(line_of(handler, function.name), name, by_any)
         for layer, name, handler in function.on_demand:
-            if layer == CHAIN and name in late:
+            if layer == CHAIN and name in of_python:
                 raise HookError(
                     f"{line_of(handler, function.name)}: '{name}' is published in Python, and cannot be on demand\n"
                     "    write @on, and test in the handler whether the event is wanted."

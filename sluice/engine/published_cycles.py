@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from sluice.engine.events import PythonFunction
 from sluice.engine.published import line_of
 from sluice.hooks.function import CFunction, Functions
 from sluice.hooks.published import CHAIN, PublishedEvents
 from sluice.hooks.subscription import HookError
-
-if TYPE_CHECKING:
-    from sluice.engine.events import PythonFunction
 
 
 def check_cycles(c: Sequence[CFunction], python: Sequence[PythonFunction]) -> None:

@@ -17,8 +17,8 @@ from sluice.ir import instruction as ir
 from sluice.ir.graph import LayerProgram, Program
 from sluice.ir.hook import Hook
 from sluice.ir.interpreter import Interpreter
-from sluice.ir.interpreter.box import LayerState
 from sluice.ir.interpreter.frame import Frame
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.table import Instance
 from sluice.ir.interpreter.value import Bytes
 from sluice.lang.events import BUILT_IN

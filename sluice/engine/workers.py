@@ -76,6 +76,8 @@ class _Workers(ctypes.Structure):
         ("all_hand_over", ctypes.c_bool),
         ("none_hands_over", ctypes.c_bool),
         ("choosing", ctypes.c_uint32),
+        ("function_names", ctypes.c_void_p),
+        ("function_count", ctypes.c_uint32),
     )
 
 
@@ -221,6 +223,9 @@ class WorkerBoxes(Box):
         self._isolation = self._isolate()
         if self.isolated:
             self._shared.isolation = ctypes.addressof(self._isolation)
+        else:
+            self._shared.function_names = ctypes.cast(self._isolation.function_names, ctypes.c_void_p)
+            self._shared.function_count = self._isolation.function_count
 
     def _isolate(self) -> _Isolation:
         """What isolated workers need of the stack and its functions."""

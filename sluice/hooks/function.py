@@ -88,6 +88,7 @@ class CFunction:
     key: whether it reads the keys of instances.
     resubscribes: whether it replaces its subscriptions for single flows (mb_up_sub of compat/microboxes).
     reload: how a running box got it; None: the box began with it.
+    generated: whether its text is Sluice's own, which may name members of struct sl_box.
     """
 
     name: str
@@ -106,6 +107,7 @@ class CFunction:
     controlled: tuple[str, ...] = ()
     timers: tuple[Timer, ...] = ()
     destroys: bool = False
+    generated: bool = False
     inline: bool = False
     needs: frozenset[str] = frozenset()
     sources: tuple[str, ...] = ()
@@ -224,7 +226,7 @@ class Functions:
 
     @property
     def traced(self) -> bool:
-        """Whether a crash is to be reported with its function (SL_CALL): that of a worker in a process of its own."""
+        """Whether a crash is to be reported with its function (SL_CALL): that of one of several workers."""
         return any("crash" in function.needs for function in self.c)
 
     @property

@@ -33,6 +33,7 @@ def keeper(functions: Iterable[CFunction], most: int) -> CFunction | None:
         name=NAME,
         text=_text(hooks, most),
         path="keep.c",
+        generated=True,
         hooks=hooks,
         state=True,
         worker=True,

@@ -78,26 +78,6 @@ def without_headers(text: str, runtime: str) -> str:
     return "".join(kept)
 
 
-OPAQUE = {
-    "time": "sl_packet_time(event)",
-    "number": "sl_packet_number(event)",
-    "frame": "sl_packet_frame(event)",
-    "path": "sl_path_layer(event, depth)",
-    "depth": "sl_path_depth(event)",
-}
-"""Members of struct sl_box that hold something only where an accessor is called, and the accessor of each."""
-
-
-def read_opaque(tokens: list[Token]) -> list[Mark]:
-    """Where a source reads a member of OPAQUE as event->box->MEMBER, past its accessor."""
-    words = [token.text for token in tokens]
-    return [
-        Mark("opaque", (words[at + 4],), token.file, token.line)
-        for at, token in enumerate(tokens)
-        if words[at : at + 4] == ["event", "->", "box", "->"] and at + 4 < len(words) and words[at + 4] in OPAQUE
-    ]
-
-
 ACCESSES = {("->", "field"): "fields", ("instance", "+"): "key"}
 """Accesses without an accessor, by two tokens: all fields of a layer's instances, and the memory of an instance, which
 may be its key. Each with what the function then needs.

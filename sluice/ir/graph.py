@@ -220,6 +220,10 @@ class _GraphOf:
         return layer.others.get(self._kind)
 
 
+PLAIN, COSTLY = 8, 6
+"""Layers of a packet that the bound counts alike, and how many of those after them a costly one counts for."""
+
+
 @dataclass
 class LayerProgram:
     """A layer, compiled for one combination of layers below it.
@@ -228,8 +232,9 @@ class LayerProgram:
     after a loss, it searches for the start of the next message. `of_streams`, `of_packets`: whether its messages are
     cut from streams, from packets, or from both. `carried`: without messages and instances of its own, it lies above a
     stream, whose instance and side its events carry. `record`: it is one of many records of a message, which have a
-    bound of their own. `bundled`: its messages of packets have one, too. `others`: its graphs besides the main one, by
-    the name of their kind (graph_kinds.py).
+    bound of their own. `bundled`: its messages of packets have one, too; `begins`: those of them that begin instances.
+    `costly`: after the first PLAIN layers of a packet, it counts for COSTLY ones. `others`: its graphs besides the main
+    one, by the name of their kind (graph_kinds.py).
     """
 
     name: str
@@ -243,6 +248,8 @@ class LayerProgram:
     carried: bool = False
     record: bool = False
     bundled: bool = False
+    begins: bool = False
+    costly: bool = False
     instance: InstanceLayout | None = None
     rules: Rules | None = None
     states: tuple[State, ...] = ()
@@ -353,6 +360,9 @@ class Program:
         """A native module by its name."""
         return next((module for module in self.natives if module.name == name), None)
 
+
+HELD = "held"
+"""The outcome of packets with bytes that wait for earlier ones."""
 
 TOO_DEEP, TOO_MANY_RECORDS = "too deep", "too many records"
 """Counters of the box: packets that one of these bounds ended. A stack without records has only the first."""

@@ -107,7 +107,7 @@ class _Checker:
         self.steps = [branch for branch in stack.branches if branch.lower in layers]
         below = [branch.lower.prototype for branch in stack.branches if branch.upper in layers]
         self.of_packets = bool(below) and all(map(_forwards_packets, below))
-        self.led_to = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
+        self.reached = {branch.upper.name for branch in stack.branches if branch.upper is not branch.lower}
         self.warned: set[tuple[Where, str]] = set()
         self.data = [
             action.data
@@ -130,7 +130,7 @@ class _Checker:
         for requirement in p.requirements:
             self._use((requirement.condition, requirement.where), PREP if requirement.after_prep(p) else FIND)
         for expression in [item for key in p.keys or () for item in key]:
-            self._use((expression, p.lines["selector"]), FIND, way=True)
+            self._use((expression, p.lines["selector"]), FIND, selects=True)
         if p.key_condition is not None:
             self._use((p.key_condition, p.lines["selector"]), FIND)
         if p.creating is not None:
@@ -179,7 +179,7 @@ class _Checker:
             kept = kept or (isinstance(item, FieldValue) and item.group == "perm" and item.owner in self.own)
             if not kept and not isinstance(item, Number) and not children(item):
                 raise DescriptionError(
-                    "head= asks for what belongs to a packet",
+                    "head= reads what belongs to a packet",
                     "a unit may be delivered with another packet than its own: use fields of p.perm.",
                     where,
                 )
@@ -307,8 +307,8 @@ class _Checker:
                 where,
             )
 
-    def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None, way: bool = False) -> None:
-        """Refuse values that are not known at `place`. `v`: virtual packets are allowed there; `way`: so is p.way."""
+    def _use(self, use: Use, place: Place, v: bool = False, event: Event | None = None, selects: bool = False) -> None:
+        """Refuse values that are not known at `place`. `v`: virtual packets are allowed; `selects`: so is p.way."""
         for item, where in parts(*use):
             self._doubt(item, where)
             if isinstance(item, Field):
@@ -321,8 +321,8 @@ class _Checker:
                 _contained(item, where)
             elif isinstance(item, Offered):
                 raise DescriptionError(
-                    f"{self.prototype.title} asks what layers of a stack offer",
-                    f"ask what lies below, p.below.{item.name}.",
+                    f"{self.prototype.title} reads what layers of a stack offer",
+                    f"read what lies below, p.below.{item.name}.",
                     where,
                 )
             elif not isinstance(item, (FieldValue, Property, Taken)) or item.owner not in self.own:
@@ -340,7 +340,7 @@ class _Checker:
                     raise DescriptionError(
                         f"'{item.name}' of a parser without instances", "give it p.selector = [...].", where
                     )
-                if item.name == "way" and not way:
+                if item.name == "way" and not selects:
                     raise DescriptionError(
                         "'way' outside a selector", "it tells instances apart: p.selector = [..., p.way].", where
                     )
@@ -363,7 +363,7 @@ class _Checker:
             raise self._early(f"{group}.{name}", place, where)
 
     def _early(self, name: str, place: Place, where: Where) -> DescriptionError:
-        return DescriptionError(f"'{name}' is asked for before {place.before}", place.advice, where)
+        return DescriptionError(f"'{name}' is read before {place.before}", place.advice, where)
 
     def _group(self, item: Field, where: Where) -> str:
         """The group of this parser that a field of a layout belongs to."""
@@ -401,17 +401,17 @@ class _Checker:
         for layer in self.layers:
             names = self.offered[layer.name]
             if item.owner in self.own and item.name not in names:
-                self._led_to(layer)
+                self._check_reached(layer)
                 advice = f"a parser below must say p.offer({item.name}=...)."
                 if names:
                     advice = did_you_mean(item.name, names) + f" Or a parser below must say p.offer({item.name}=...)."
                 raise DescriptionError(f"no layer below {layer.title} offers '{item.name}'", advice, where)
 
-    def _led_to(self, layer: Layer) -> None:
+    def _check_reached(self, layer: Layer) -> None:
         """A missing step is an error of the stack, not of the parser that reads values from below."""
-        if layer.name not in self.led_to:
+        if layer.name not in self.reached:
             raise DescriptionError(
-                f"no step leads to {layer.title}, and its parser asks for what a layer below offers",
+                f"no step leads to {layer.title}, and its parser reads what a layer below offers",
                 f"write stack += (stack.lower >> stack.{layer.name}) + Pred(...).",
                 layer.where,
             )

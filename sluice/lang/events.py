@@ -76,7 +76,7 @@ for longest; the packet contains more messages than one packet may (the box's se
 are bundled (`bundle`).
 """
 
-STREAM_LOSSES = ("limit", "gap", "malformed", "close", "memory")
+STREAM_LOSSES = ("limit", "gap", "malformed", "close", "memory", "bundle")
 """The causes in streams."""
 
 PACKET_LOSSES = ("limit", "malformed", "short", "snaplen", "work", "bundle")

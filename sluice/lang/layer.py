@@ -138,7 +138,7 @@ class AnyLayer:
         if name.startswith("__"):
             raise AttributeError(name)
         raise DescriptionError(
-            f"'{name}' is asked of any of several layers",
+            f"'{name}' is read of any of several layers",
             "ask for what their parsers all say with p.offer(...): (stack.a | stack.b).offers.x.",
         )
 
@@ -268,8 +268,8 @@ def in_step_from(layer: Layer, expression: Expression) -> Expression:
     if isinstance(expression, Offered):
         if layer not in expression.owner.layers:
             raise DescriptionError(
-                f"a step from {layer.title} asks what {expression.owner.title} offers",
-                f"ask the layer itself: stack.{layer.name}.offers.{expression.name}.",
+                f"a step from {layer.title} reads what {expression.owner.title} offers",
+                f"read it from the layer itself: stack.{layer.name}.offers.{expression.name}.",
             )
         return getattr(layer.offers, expression.name)
     return _of_operands(expression, lambda part: in_step_from(layer, part))

@@ -25,13 +25,24 @@ class Length:
         message, the next start is searched byte by byte. Without resync, the rest of that side is not parsed. Messages
         of a packet have no resync: the rest of the packet is lost.
     bundled: whether each message costs about as much as a packet: a chunk, or a frame in an aggregate. The box bounds
-        how many of these are cut from one packet (its setting `bundle`); the rest of the packet is lost.
+        how many of these are cut from packets (its settings `bundle` and `bundle_mean`); the rest of the packet, or
+        of what a packet delivers of a stream, is lost.
+    begins: whether messages begin instances, of this layer or of layers above: of messages that are not bundled, the
+        same bound counts those that do.
 
     In each of these cases, event `lost` gives the cause (see LOSS_CAUSES). Raises DescriptionError for bytes where a
     number is needed, and for a limit out of range.
     """
 
-    def __init__(self, length: object, limit: int = 1 << 16, resync: object = None, *, bundled: bool = False) -> None:
+    def __init__(
+        self,
+        length: object,
+        limit: int = 1 << 16,
+        resync: object = None,
+        *,
+        bundled: bool = False,
+        begins: bool = False,
+    ) -> None:
         self.where = here()
         advice = "give a number made of fields of the header."
         self.length: Expression = to_number(length, "the length of a message", advice)
@@ -42,3 +53,4 @@ class Length:
             raise DescriptionError(f"limit={described(limit)}", f"a message has 1 to {LONGEST} bytes.")
         self.limit = limit
         self.bundled = to_flag(bundled, "bundled=")
+        self.begins = to_flag(begins, "begins=")

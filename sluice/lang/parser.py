@@ -56,7 +56,7 @@ OF_INSTANCE = ("to_active", "to_passive", "cur_state", "created", "instance", "p
 SETTINGS = (
     "header", "selector", "alias", "creates", "temp", "perm", "prep", "seq", "psm", "sdu", "timeout", "event",
     "lifetime", "needs_captured", "max_instances", "event_relation", "buffer_data", "name", "link_types", "message",
-    "record",
+    "record", "costly",
 )  # fmt: skip
 """Attributes of a parser that can be set."""
 

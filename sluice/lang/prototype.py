@@ -56,7 +56,7 @@ class Offers(dict[str, Expression]):
         if name.startswith("__"):
             raise AttributeError(name)
         raise DescriptionError(
-            f"offer '{name}' is asked of a parser", f"ask a layer of a stack: stack.layer.offers.{name}."
+            f"offer '{name}' is read from a parser", f"read it from a layer of a stack: stack.layer.offers.{name}."
         )
 
 
@@ -101,6 +101,7 @@ class Prototype(Parser):
     _max_instances: int | None
     _buffer_data: bool
     _record: bool
+    _costly: bool
 
     def __init__(self, name: str = "", link_types: tuple[int, ...] = ()) -> None:
         function = user_function()
@@ -135,6 +136,7 @@ class Prototype(Parser):
             _max_instances=None,
             _buffer_data=True,
             _record=False,
+            _costly=False,
         )
         if name != "":
             self.name = name
@@ -473,6 +475,17 @@ class Prototype(Parser):
     @record.setter
     def record(self, value: object) -> None:
         self.__dict__["_record"] = to_flag(value, "p.record is ")
+
+    @property
+    def costly(self) -> Any:
+        """Whether a layer of this parser costs as much as six others, as one that begins a conversation for any packet
+        does (default False). The stack's bound on layers counts it so from the ninth layer of a packet on.
+        """
+        return self._costly
+
+    @costly.setter
+    def costly(self, value: object) -> None:
+        self.__dict__["_costly"] = to_flag(value, "p.costly is ")
 
 
 class Connectionless(Prototype):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sluice.ir.expression import ONE, ZERO, Binary, Const, Expr, Flip, Length, Reg, registers
-from sluice.ir.graph import Graph
+from sluice.ir.graph import HELD, Graph
 from sluice.ir.instruction import (
     Branch,
     CreateInst,
@@ -449,5 +449,5 @@ class MainBuilder:
             if layer.assembles:
                 out_of_order = Binary("|", out_of_order, Flip(ASSEMBLED, 1))
             with out.when(all_of(INSERTED, Binary("!=", Length(SEQ_DATA), ZERO), out_of_order), "held"):
-                out.end("held")
+                out.end(HELD)
         out.end("ended")

@@ -113,7 +113,8 @@ def lost_graph(layer: LayerState) -> Graph:
         context = layer.context
         causes = {*(STREAM_LOSSES if context.of_streams else ()), *(PACKET_LOSSES if context.of_packets else ())}
         for number, cause in enumerate(LOSS_CAUSES):
-            if cause not in causes or (cause == "bundle" and not layer.prototype.framing.bundled):
+            framing = layer.prototype.framing
+            if cause not in causes or (cause == "bundle" and not (framing.bundled or framing.begins)):
                 continue
             with out.when(Binary("==", CAUSE, Const(number)), cause):
                 out.emit(Count(f"lost:{cause}"))

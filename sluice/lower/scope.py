@@ -291,7 +291,7 @@ class Scope:
         register = Reg(f"local.has.{expression.part.__name__}", 1)
         if self.mark is not None and register.name not in self.parsed:
             raise DescriptionError(
-                f"layout '{expression.part.__name__}' is asked for before it is parsed",
+                f"layout '{expression.part.__name__}' is read before it is parsed",
                 "use header_contain(...) in conditions and lengths of parts after it.",
                 expression.where,
             )

@@ -116,7 +116,7 @@ class dns_answered(layout):
 def dns_stream_parser() -> Connectionless:
     stream = Connectionless("dns_stream")
     stream.header = dns_stream_hdr
-    stream.message = Length(stream.header.length + 2, limit=LONGEST + 2)
+    stream.message = Length(stream.header.length + 2, limit=LONGEST + 2, bundled=True)
     return stream
 
 

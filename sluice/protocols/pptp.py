@@ -186,7 +186,8 @@ def pptp_parser() -> Connectionless:
     for part, types in PARTS.items():
         pptp.header += If((pptp_hdr.message_type == CONTROL) & one_of(pptp_hdr.type, *types)) >> part
     header = pptp.header
-    pptp.message = Length(header.length, limit=LONGEST, resync=header.magic_cookie == MAGIC_COOKIE)
+    resync = header.magic_cookie == MAGIC_COOKIE
+    pptp.message = Length(header.length, limit=LONGEST, resync=resync, bundled=True)
     pptp.event.control = If(header.message_type == CONTROL) >> (
         Assign(pptp_control.type, header.type)
         + Assign(pptp_control.call_id, header.call_id)

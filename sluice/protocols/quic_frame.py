@@ -1,11 +1,12 @@
 """QUIC frames: RFC 9000, 19, and DATAGRAM of RFC 9221; the frames of a packet one by one.
 
 A STREAM, RESET_STREAM or CRYPTO frame is delivered whole to quic_stream.py, which orders the data. Packets to the
-sender of a NEW_CONNECTION_ID may have the new id from then on. PADDING up to the end of a packet counts as one frame.
-A frame of an unknown type ends its packet, and is malformed.
+sender of a NEW_CONNECTION_ID may have the new id from then on. PADDING up to the end of a packet counts as one frame. A
+frame of an unknown type, or of one that such a packet may not have (12.4), ends its packet, and is malformed: anyone
+can make Initial packets.
 
-Needs a lower layer that offers zeros (`quic`, the parser of packets). Limits: a type has one byte (RFC 9000, 12.4,
-requires the shortest form, and no type above 0x3f is known here).
+Needs a lower layer that offers zeros and level (`quic`, the parser of packets). Limits: a type has one byte (RFC 9000,
+12.4, requires the shortest form, and no type above 0x3f is known here).
 """
 
 from sluice.lang import (
@@ -28,6 +29,8 @@ MAX_DATA, MAX_STREAM_DATA, MAX_STREAMS, MAX_STREAMS_UNI, DATA_BLOCKED, STREAM_DA
 STREAMS_BLOCKED, STREAMS_BLOCKED_UNI, NEW_CONNECTION_ID, RETIRE_CONNECTION_ID, PATH_CHALLENGE = range(0x16, 0x1B)
 PATH_RESPONSE, CONNECTION_CLOSE, CONNECTION_CLOSE_APPLICATION, HANDSHAKE_DONE = range(0x1B, 0x1F)
 DATAGRAM, DATAGRAM_LENGTH = 0x30, 0x31
+INITIAL, EARLY, HANDSHAKE = range(3)
+"""Levels below the last one."""
 
 
 class quic_frame_hdr(layout):
@@ -137,7 +140,8 @@ class quic_reason(layout):
     reason = Bit(reason_length << 3)
 
 
-def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
+def quic_frame_parser(quic: ConnectionOriented, deciphered: bool = False) -> Connectionless:
+    """`deciphered`: packets were decrypted by others, so that each may have all frames."""
     frame = Connectionless("quic_frame")
     hdr = quic_frame_hdr
     type = (hdr.class_ << 3) + (hdr.OFF << 2) + (hdr.LEN << 1) + hdr.FIN
@@ -169,9 +173,17 @@ def quic_frame_parser(quic: ConnectionOriented) -> Connectionless:
     to_the_end = (stream & ~hdr.LEN) | (type == DATAGRAM)
     padded = (type == PADDING) & (frame.payload_len <= frame.below.zeros)
     known = (type <= HANDSHAKE_DONE) | datagram
-    rest = frame.payload_len * (to_the_end | padded | ~known | (hdr.unnamed != 0))
-    frame.message = Length(frame.cursor + frame.header.length + rest)
+    allowed = known
+    if not deciphered:
+        level = frame.below.level
+        of_handshake = (type <= ACK_ECN) | one_of(type, CRYPTO, CONNECTION_CLOSE)
+        needs_keys = one_of(type, ACK, ACK_ECN, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE, HANDSHAKE_DONE)
+        allowed = (of_handshake | ~one_of(level, INITIAL, HANDSHAKE)) & ~((level == EARLY) & needs_keys)
+    rest = frame.payload_len * (to_the_end | padded | ~known | ~allowed | (hdr.unnamed != 0))
+    frame.message = Length(frame.cursor + frame.header.length + rest, begins=True)
     frame.require(known & (hdr.unnamed == 0), "frame type")
+    if not deciphered:
+        frame.require(allowed, "frame type in such a packet")
     frame.sdu = frame.unit
     frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 4)) >> AddAlias(
         quic, [frame.header.id_start + frame.header.id_4], to_sender=True

@@ -11,15 +11,19 @@
 enum { INITIAL, EARLY, HANDSHAKE, RETRY, SHORT };                 /* kinds of packets */
 enum { SPACE_INITIAL, SPACE_HANDSHAKE, SPACE_APPLICATION, SPACES };   /* of packet numbers (RFC 9000, 12.3) */
 enum reason { NO_CONNECTION = 1, NO_KEY, NOT_AUTHENTIC, TOO_SHORT, CUT, RESERVED_BITS, VERSION, NO_LIBCRYPTO,
-              WRONG_TAG, TOO_MANY };
+              WRONG_TAG, TOO_MANY, TOO_COSTLY };
 
 /* Initial packets of one connection and time that fail to decrypt, after which no further one is tried: a datagram may
  * contain dozens, and each costs a derivation of keys and two operations of a cipher. */
 enum { FAILED_MOST = 3 };
 
+/* The size of a packet that is not opened because keys may not be derived for it; that of others is -1. */
+enum { DENIED = -2 };
+
 #define SETTLED_FOR UINT64_C(10000000000)   /* nanoseconds in which no other Initial packet restarts the handshake */
 
 struct worker {
+    struct sl_native_box *box;   /* NULL: nothing bounds derivations */
     struct quic_crypto crypto;
     struct key_log log;
     bool ready;
@@ -60,6 +64,28 @@ struct connection {
     uint64_t expected[SPACES][2];   /* one more than the largest packet number of each side */
 };
 
+/* Of key_log.h: the secrets are charged to the memory of the box, which gets nothing back before it closes. */
+static bool charge_box(void *user, int64_t bytes) {
+    struct sl_native_box *box = user;
+    return bytes <= 0 || box->charge(box, (uint64_t)bytes);
+}
+
+static void attach(void *memory, struct sl_native_box *box) {
+    struct worker *worker = memory;
+    worker->box = box;
+    worker->log.charge = charge_box;
+    worker->log.user = box;
+}
+
+/* Whether keys may be derived for the current packet. */
+static bool may_derive(struct worker *worker) { return !worker->box || worker->box->derive(worker->box); }
+
+/* The keys were those of a secret, as they opened the packet: their derivation does not count. */
+static void excuse(struct worker *worker) {
+    if (worker->box)
+        worker->box->excuse(worker->box);
+}
+
 static int start(void *memory, const char *option) {
     struct worker *worker = memory;
     worker->ready = quic_crypto_open(&worker->crypto);
@@ -82,7 +108,8 @@ const struct sl_native_module quic_protection = {.context_bytes = sizeof(struct 
                                                  .worker_bytes = sizeof(struct worker),
                                                  .open = start,
                                                  .close = stop,
-                                                 .secrets = take_secrets};
+                                                 .secrets = take_secrets,
+                                                 .attach = attach};
 
 /* The full packet number, from its low bits and the next expected one (RFC 9000, A.3). */
 static uint64_t whole_number(uint64_t expected, uint64_t low, unsigned bits) {
@@ -128,11 +155,16 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
         bool other_version = c->initial_version != version->number;
         if (!other_version)
             memcpy(keys, c->initial, sizeof keys);
+        else if (!may_derive(worker))
+            return DENIED;
         else if (!quic_initial_keys(&worker->crypto, version, c->id.bytes, c->id.length, keys))   /* RFC 9369, 4.1 */
             return -1;
         bool server = side != c->client;
+        if (!may_derive(worker))   /* a packet that fails to open costs about as much */
+            return DENIED;
         size = open_with(worker, &keys[server], packet, c->expected[SPACE_INITIAL][side], call->sdu);
         if (size >= 0) {
+            excuse(worker);
             memcpy(c->initial, keys, sizeof keys);
             c->initial_version = version->number;
             c->settled |= server;
@@ -145,6 +177,8 @@ static int64_t open_initial(struct worker *worker, struct connection *c, struct 
                      (!id.length || memcmp(c->tried.bytes, id.at, id.length) == 0);
         if (tried)
             memcpy(keys, c->tried_keys, sizeof keys);
+        else if (!may_derive(worker))
+            return DENIED;
         else if (!quic_initial_keys(&worker->crypto, version, id.at, (uint8_t)id.length, keys))
             return -1;
         size = open_with(worker, &keys[0], packet, 0, call->sdu);
@@ -182,6 +216,8 @@ static unsigned check_retry(struct worker *worker, const struct connection *c, u
         return NO_KEY;
     if (packet.captured < packet.length)
         return CUT;
+    if (!may_derive(worker))   /* the keys are known, but the operation costs as much */
+        return TOO_COSTLY;
     const struct id *ids[] = {&c->id, &c->id_before};
     for (unsigned i = 0; i < (c->attempt ? 2 : 1) && side != c->client; i++)
         if (quic_retry_is_authentic(&worker->crypto, version, ids[i]->bytes, ids[i]->length, packet.at, packet.length))
@@ -217,10 +253,13 @@ static int64_t open_first(struct worker *worker, const struct quic_version *vers
         if (suite != TLS_AEAD_UNKNOWN && suite != ciphers[i])
             continue;
         struct quic_keys made;
+        if (!may_derive(worker))
+            return DENIED;
         if (!quic_keys_of(&worker->crypto, version, ciphers[i], secret, &made))
             return -1;
         int64_t size = open_with(worker, &made, packet, expected, out);
         if (size >= 0) {
+            excuse(worker);
             *keys = made;
             return size;
         }
@@ -259,7 +298,7 @@ static int64_t open_short(struct worker *worker, struct connection *c, unsigned 
     if (a->now.cipher == TLS_AEAD_UNKNOWN) {
         int64_t size = open_first(worker, version, &a->secret, c->suite, &a->now, packet, expected, out);
         if (size < 0)
-            return -1;
+            return size;
         a->phase = packet->first >> 2 & 1;
         a->begin = packet->number;
         c->suite = a->now.cipher;
@@ -277,10 +316,13 @@ static int64_t open_short(struct worker *worker, struct connection *c, unsigned 
         return a->before.cipher == TLS_AEAD_UNKNOWN ? -1 : quic_open(&worker->crypto, &a->before, packet, out);
     struct key_secret secret;
     struct quic_keys keys;
+    if (!may_derive(worker))
+        return DENIED;
     if (!next_phase(worker, version, a, &secret, &keys))
         return -1;
     int64_t size = quic_open(&worker->crypto, &keys, packet, out);
     if (size >= 0) {
+        excuse(worker);
         a->before = a->now;
         a->now = keys;
         a->secret = secret;
@@ -323,11 +365,11 @@ unsigned open_quic_packet(struct sl_native_call *call) {
         if (c->failed >= FAILED_MOST && c->failed_at == call->time)
             return TOO_MANY;
         size = open_initial(worker, c, call, side, version, &packet);
-        if (size < 0) {
+        if (size == -1) {
             c->failed = c->failed_at == call->time ? (uint8_t)(c->failed + 1) : 1;
             c->failed_at = call->time;
         }
-        if (size < 0 && !c->begun)
+        if (size == -1 && !c->begun)
             return NO_KEY;
     } else if (kind == SHORT) {
         struct application *a = &c->application[side];
@@ -347,7 +389,7 @@ unsigned open_quic_packet(struct sl_native_call *call) {
                            kind == EARLY ? &early_suite : &c->suite);
     }
     if (size < 0)
-        return NOT_AUTHENTIC;
+        return size == DENIED ? TOO_COSTLY : NOT_AUTHENTIC;
     if (packet.first & (kind == SHORT ? 0x18 : 0x0c))
         return RESERVED_BITS;
     if (kind == INITIAL || kind == HANDSHAKE)

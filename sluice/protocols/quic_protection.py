@@ -7,9 +7,10 @@ packet that fails is dropped, with the reason. So is a Retry packet whose integr
 packet of its connection. The log may grow during the run. Versions 1 and 2, drafts from 29 on; libcrypto is loaded when
 a box opens; without it nothing is decrypted.
 
-Limits: of the Initial packets of a connection with one timestamp, such as those of one datagram, three failures end
-the attempts. If keys are updated twice and no packet of the phase between was captured, the rest of that side is not
-decrypted.
+Limits: of the Initial packets of a connection with one timestamp, such as those of one datagram, three failures end the
+attempts. Keys are derived for a number of 64 packets on average (`--derivations`). The secrets of a log take at most
+half of `--memory`. If keys are updated twice and no packet of the phase between was captured, the rest of that side is
+not decrypted.
 """
 
 from sluice.lang import ConnectionOriented, Expression, Native
@@ -26,6 +27,7 @@ REASONS = [
     "no libcrypto",
     "wrong integrity tag",
     "too many that cannot be opened",
+    "too many derivations of keys",
 ]
 NO_KEY = REASONS.index("no key") + 1
 

@@ -59,7 +59,7 @@ class client_hello(layout):
 def tls_handshake_parser() -> Connectionless:
     tls = Connectionless("tls_handshake")
     tls.header = tls_handshake_hdr
-    tls.message = Length(tls.header.length + 4, limit=1 << 17)
+    tls.message = Length(tls.header.length + 4, limit=1 << 17, bundled=True)
     return tls
 
 

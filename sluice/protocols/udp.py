@@ -43,6 +43,7 @@ def udp_parser() -> ConnectionOriented:
     udp.needs_captured = 4  # the ports
     udp.selector = [udp.below.src, udp.header.sport], [udp.below.dst, udp.header.dport]
     udp.timeout = 60
+    udp.costly = True
     udp.offer(sport=udp.header.sport, dport=udp.header.dport)
     udp.offer(connection=udp.instance, direction=udp.to_active)
 

@@ -183,6 +183,6 @@ def msdu_parser() -> Connectionless:
     there = msdu.cursor + msdu.payload_len
     length = msdu.cursor + msdu.header.length
     padded = (length + 3) & 0xFFFFFFFC
-    msdu.message = Length(padded - (padded - there) * ((length <= there) & (padded > there)))
+    msdu.message = Length(padded - (padded - there) * ((length <= there) & (padded > there)), bundled=True)
     msdu.sdu = msdu.payload[: msdu.header.length]
     return msdu

@@ -332,7 +332,7 @@ class _Run:
             return _checked(box.run(inputs), inputs)
 
     def _compiled(self, stack: Stack) -> CompiledStack:
-        with _noted(f"sluice: compiling {stack.name}: up to a minute, and from the cache the next time"):
+        with _announced(f"sluice: compiling {stack.name}: up to a minute, and from the cache the next time"):
             return compile_stack(
                 stack,
                 tuple(self.wanted.c),
@@ -401,7 +401,7 @@ def _checked(outcome: Outcome, inputs: Inputs) -> Outcome:
 
 
 @contextlib.contextmanager
-def _noted(text: str) -> Generator[None]:
+def _announced(text: str) -> Generator[None]:
     """Print a note if the context lasts long."""
     timer = threading.Timer(_COMPILING, lambda: print(text, file=sys.stderr, flush=True))
     timer.daemon = True

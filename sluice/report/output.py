@@ -62,7 +62,7 @@ class Rows:
             finally:
                 self._sink.close()
         except (OSError, OutputError) as error:
-            self._fail(_told(error))
+            self._fail(_reason(error))
         except Exception as error:  # a row that its format cannot express must not stop the box without a reason
             self._fail(f"{type(error).__name__}: {error}")
         finally:
@@ -91,7 +91,7 @@ class Rows:
         self._thread.join()
 
 
-def _told(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, OSError):
         why = error.strerror or os.strerror(error.errno or errno.EIO)
         return f"{error.filename}: the rows could not all be written: {why}" if error.filename else why

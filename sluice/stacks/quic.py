@@ -50,7 +50,7 @@ def over_udp(s: Stack, udp: Layer, deciphered: bool = False) -> None:
     """QUIC in UDP datagrams for which no other step matches."""
     s.quic_datagram = quic_datagram_parser(deciphered)
     s.quic = quic_parser(deciphered)
-    s.quic_frame = quic_frame_parser(s.quic)
+    s.quic_frame = quic_frame_parser(s.quic, deciphered)
     s.quic_crypto = quic_crypto_parser()
     s.quic_stream = quic_stream_parser()
     s.tls_handshake = tls_handshake_parser()

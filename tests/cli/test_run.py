@@ -111,6 +111,16 @@ def test_timeouts_can_be_left_out(sluice: Command, tmp_path: Path) -> None:
     assert found["layers"]["udp_over_ipv4"]["instances"] == 1
 
 
+def test_files_are_copied(sluice: Command, mistake: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    words = ("run", "tcp_ip", "-r", ROOT / "examples" / "logs" / "capture.pcap", "--extract", folder)
+    rows = [json.loads(line) for line in sluice(*words, "-f", "filelog").out.splitlines() if line.startswith("{")]
+    assert rows and {row["extracted"] for row in rows} == {path.name for path in folder.iterdir()}
+    assert all((folder / row["extracted"]).stat().st_size == row["length"] for row in rows)
+    assert "add -f filelog" in mistake(*words, "-f", "dnslog").err
+
+
 def test_memory_at_the_start_changes_nothing_else(sluice: Command) -> None:
     words = ("run", "tcp_ip", "-r", CAPTURE, "--memory", "1048576", "--max-instances", "1000", "--seed", "1", "--json")
     assert json.loads(sluice(*words, "--prefault").out)["layers"] == json.loads(sluice(*words).out)["layers"]
@@ -268,10 +278,10 @@ def test_a_mistake_in_a_handler_is_told_by_its_line(mistake: Command, capture: P
 
 def test_a_handler_that_would_never_be_called_is_a_warning(sluice: Command, capture: Path, tmp_path: Path) -> None:
     path = user(tmp_path, layer="q")
-    assert "listens to layer 'q'" in sluice("run", path, "-r", capture, "-f", path).err
+    assert "subscribes to layer 'q'" in sluice("run", path, "-r", capture, "-f", path).err
     path = user(tmp_path, event="create")
     err = sluice("run", path, "-r", capture, "-f", path).err
-    assert "listens to event 'create' of 'p'" in err and "did you mean 'created'?" in err
+    assert "subscribes to event 'create' of 'p'" in err and "did you mean 'created'?" in err
     path = user(tmp_path)
     assert sluice("run", path, "-r", capture, "-f", path).err == ""
 
@@ -285,13 +295,13 @@ def test_a_c_function_for_an_event_that_is_not_there_is_told_before_the_c_compil
         for command in (["run", STACK, "-r", capture], ["build", STACK, "-o", tmp_path / "c"]):
             err = mistake(*command, "-f", function).err
             assert (
-                f"{function} listens to" in err
+                f"{function} subscribes to" in err
                 and advice in err
                 and len([line for line in err.splitlines() if "note: " not in line]) == 1
             )
     function.write_text('#include "sluice.h"\nSLUICE_ON(upd, created) { (void)data; }\n')
     done = sluice("run", STACK, "-r", capture, "-f", function)
-    assert done.status == 0 and "warning: mine.c listens to layer 'upd'" in done.err
+    assert done.status == 0 and "warning: mine.c subscribes to layer 'upd'" in done.err
 
 
 @pytest.mark.parametrize(

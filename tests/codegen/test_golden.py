@@ -83,7 +83,7 @@ def test_every_stack_compiles_without_a_warning(name: str, compiler: str, monkey
 def test_what_looks_like_a_slip_compiles_without_a_warning(
     compiler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """What is assigned to itself, or listens to what no layer has; without passes, too."""
+    """What is assigned to itself, or subscribes to what no layer has; without passes, too."""
     use(compiler, monkeypatch)
     monkeypatch.setenv("SLUICE_CACHE", str(own_cache(tmp_path / "cache")))
 

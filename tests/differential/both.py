@@ -178,6 +178,7 @@ def run_interpreted(
         max_instances=settings.max_instances,
         work=settings.work,
         bundle=settings.bundle,
+        bundle_mean=settings.bundle_mean,
         library=made.compiled.path,
         natives=settings.natives,
     )

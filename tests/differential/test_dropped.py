@@ -130,6 +130,32 @@ def test_a_box_may_allow_fewer_layers_than_its_stack() -> None:
     assert counters["box"]["too deep"] == 0 and counters["nest"]["packets"] == 61
 
 
+def test_costly_layers_count_for_several_from_the_ninth_on() -> None:
+    made = nest(20)
+    costly: Any = Connectionless("costly")
+    costly.header = nest_hdr
+    costly.costly = True
+    made.costly = costly
+    made += (made.nest >> made.costly) + Pred(made.nest.header.more == 2)
+    made += (made.costly >> made.nest) + Pred(costly.header.more == 1)
+    made += (made.costly >> made.costly) + Pred(costly.header.more == 2)
+    made.nest.prototype.link_types = (1,)
+    stack = compiled(made)
+    # one is entered while those before it count for less than 20: eight of any kind, then six for each costly one
+    units = [
+        b"\2" * 30,
+        b"\1" * 7 + b"\2" * 30,
+        b"\1" * 8 + b"\2\1\1\2\1\1\1",
+        b"\1" * 8 + b"\2\1\1\1" + b"\1" * 30,
+        b"\2" * 9,
+    ]
+    found, counters = events(stack, units, "dropped")
+    left = [event[-1] for event in found]
+    assert left == [(20, TOO_DEEP), (27, TOO_DEEP), (2, TOO_DEEP), (27, TOO_DEEP)]
+    assert counters["box"]["too deep"] == len(left)
+    assert parse_program(print_program(stack.built)).layers["costly"].costly
+
+
 def listed(depth: int, records: int) -> Stack:
     """A layer that carries itself, and a list of items, which are records, each above the one before."""
     outer, item = Connectionless("nest"), Connectionless("item")

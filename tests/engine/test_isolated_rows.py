@@ -27,7 +27,7 @@ SLUICE_ON(udp, packet) {{
     uint8_t first = event->unit.captured > 8 ? event->unit.at[8] : 0;
     if (first == 'b')
         *(volatile int *)0 = 1;
-    fprintf(out, "%0{LONG}d\\n", (int)event->box->worker);
+    fprintf(out, "%0{LONG}d\\n", (int)sl_worker_number(event->box));
 }}
 SLUICE_OPEN {{
     SLUICE_WORKER_OF(box)->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));

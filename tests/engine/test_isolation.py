@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import resource
 import signal
 import subprocess
 import sys
@@ -133,6 +134,30 @@ def test_a_process_that_is_killed_loses_the_packets_that_it_had(tmp_path: Path) 
     lost = outcome.lost_by_crashes
     assert lost["crashes"] == 1 and 1 <= lost["packets"] <= 32 and lost["flows"] > 0
     assert outcome.reports["seen"] + lost["packets"] == 6000
+
+
+@pytest.mark.parametrize(
+    "text, at", [(b"b", ", at packet 501, on an event of udp (flow "), (b"t", " on an event of udp")]
+)
+def test_a_crash_of_a_thread_ends_the_box_with_a_report(
+    text: bytes, at: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In a handler of an event, and of a timer. The process ends by the signal, so that there may be a core file."""
+    path = capture(tmp_path / "in.pcap", {500: text}, 2000)
+    bounds = Settings(memory=1 << 24, max_instances=1 << 12, seed=5)
+    stack()
+    child = os.fork()
+    if not child:
+        try:
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            with WorkerBoxes(stack(), bounds, [], [{"out": str(tmp_path / "out")}, ""], workers=2) as box:
+                box.run(path)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGSEGV
+    (said,) = [line for line in capfd.readouterr().err.splitlines() if "crashed" in line]
+    assert said.startswith("sluice: error: worker ") and said.endswith("; the box ends")
+    assert "crashed: Segmentation fault in function fragile, at packet " in said and at in said
 
 
 def test_it_crashes_again_and_again(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

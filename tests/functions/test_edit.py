@@ -132,6 +132,16 @@ def test_an_end_that_does_not_accept_its_reset_gets_another_one(seen: bool, tmp_
     assert (reports["closed"], reports["reset_again"]) == (1, 2)
 
 
+@pytest.mark.parametrize("mode, changed", [("alert", False), ("mask", True), ("close", True)])
+def test_requests_for_compressed_bodies(mode: str, changed: bool, tmp_path: Path) -> None:
+    """A body that is to be searched must come as it is, also where a match ends the connection."""
+    middle = Middle(tmp_path, f"pattern=secret,mode={mode},out={tmp_path / 'rows'}")
+    text = b"GET / HTTP/1.1\r\nHost: it\r\nAccept-Encoding: gzip\r\n\r\n"
+    ends = talk(middle, random.Random(1), (text, b""))
+    assert bytes(ends[1].got) == (text.replace(b"Accept", b"Xccept") if changed else text)
+    middle.end()
+
+
 @pytest.mark.parametrize("seen", [True, False], ids=["edited", "not edited"])
 def test_the_ports_of_a_connection_that_was_reset_are_used_again(seen: bool, tmp_path: Path) -> None:
     """At once, by a SYN that the server accepts; what the next connection says is searched as that of the first was."""

@@ -149,6 +149,7 @@ def test_a_timer_of_the_box() -> None:
 
 
 MANY = """
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"   /* it reads the room of the heap (core/box.h) */
 SLUICE_COUNTER(fired, "times")
 SLUICE_COUNTER(late, "those that came in another order than their times")
 SLUICE_COUNTER(wrong, "those that came at another time than they were set for")

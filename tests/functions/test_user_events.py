@@ -377,7 +377,11 @@ SLUICE_ON_DEMAND(tcp, longer{n}) {{ SLUICE_COUNTER_OF(event->box, sum) += 1 << {
 SLUICE_EVENT(tcp, five, packet) { return data->length == 5; }
 SLUICE_ON(tcp, five) { SLUICE_COUNTER_OF(event->box, always)++; }
 SLUICE_PARAMETER(mask, number, 0, "those that are registered")
-SLUICE_OPEN { box->registered = SLUICE_PARAMETER_OF(box, mask); return 0; }
+SLUICE_OPEN {
+    for (uint32_t n = 0; n < 64; n++)
+        sl_register(box, n, SLUICE_PARAMETER_OF(box, mask) >> n & 1);
+    return 0;
+}
 """
 )
 

@@ -319,7 +319,7 @@ def nobody_below_offers_anything():
 
 
 @refused(
-    "no step leads to layer 'tcp', and its parser asks for what a layer below offers",
+    "no step leads to layer 'tcp', and its parser reads what a layer below offers",
     "write stack += (stack.lower >> stack.tcp) + Pred(...).",
 )
 def step_forgotten():
@@ -331,7 +331,7 @@ def step_forgotten():
 
 
 @refused(
-    "no step leads to layer 'middle', and its parser asks for what a layer below offers",
+    "no step leads to layer 'middle', and its parser reads what a layer below offers",
     "write stack += (stack.lower >> stack.middle) + Pred(...).",
 )
 def step_forgotten_to_a_layer_that_leads_on():
@@ -514,7 +514,7 @@ def created_without_instances():
 
 
 @refused(
-    "'psm.go' is asked for before the machine makes its steps",
+    "'psm.go' is read before the machine makes its steps",
     "use header, temp and perm here, and p.payload.",
 )
 def transition_in_prep():

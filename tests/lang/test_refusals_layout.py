@@ -395,21 +395,21 @@ def list_end_before_it_is_parsed():
     return alone(p)
 
 
-@refused("'temp.count' is asked for before the header is parsed", "use fields parsed before, and p.cursor.")
+@refused("'temp.count' is read before the header is parsed", "use fields parsed before, and p.cursor.")
 def temp_in_header():
     p = keyed()
     p.header += If(p.temp.count == 1) >> wide  # wrong
     return alone(p)
 
 
-@refused("'temp.count' is asked for before the header is parsed", "use fields parsed before, and p.cursor.")
+@refused("'temp.count' is read before the header is parsed", "use fields parsed before, and p.cursor.")
 def bare_temp_in_header():
     p = keyed()
     p.header += If(scratch.count == 1) >> wide  # wrong
     return alone(p)
 
 
-@refused("'to_active' is asked for before the header is parsed", "use fields parsed before, and p.cursor.")
+@refused("'to_active' is read before the header is parsed", "use fields parsed before, and p.cursor.")
 def side_in_header():
     p = paired()
     p.header += If(p.to_active) >> wide  # wrong
@@ -575,7 +575,7 @@ def list_end_of_bytes():
 
 
 @refused(
-    "layout 'other' is asked for before it is parsed",
+    "layout 'other' is read before it is parsed",
     "use header_contain(...) in conditions and lengths of parts after it.",
 )
 def contains_what_is_not_parsed_yet():

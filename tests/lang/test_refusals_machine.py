@@ -266,7 +266,7 @@ def state_of_another_machine():
     return alone(p)
 
 
-@refused("'cur_state' is asked for before the instance is found", "use header fields here; prep comes later.")
+@refused("'cur_state' is read before the instance is found", "use header fields here; prep comes later.")
 def state_before_the_instance():
     p = keyed()
     A = PSMState(start=True)
@@ -394,7 +394,7 @@ def head_negative():
 
 
 @refused(
-    "head= asks for what belongs to a packet",
+    "head= reads what belongs to a packet",
     "a unit may be delivered with another packet than its own: use fields of p.perm.",
 )
 def head_of_a_packet():
@@ -447,7 +447,7 @@ def flag_no_flag():
     Sequence(meta=p.header.seq, data=p.payload, zero_based=0)  # wrong
 
 
-@refused("'psm.go' is asked for before the machine makes its steps", "use header, temp and perm here.")
+@refused("'psm.go' is read before the machine makes its steps", "use header, temp and perm here.")
 def sequence_of_transitions():
     p = paired()
     A, B = PSMState(start=True), PSMState()
@@ -469,7 +469,7 @@ def sequence_of_virtual_packets():
     return alone(p)
 
 
-@refused("'sdu' is asked for before the machine makes its steps", "use header, temp and perm here, and p.payload.")
+@refused("'sdu' is read before the machine makes its steps", "use header, temp and perm here, and p.payload.")
 def sdu_before_it_is_known():
     p = paired()
     p.prep = Assign(p.temp.count, p.sdu.length)  # wrong
@@ -514,21 +514,21 @@ def message_limit():
     p.message = Length(p.header.size, limit=1 << 20)  # wrong
 
 
-@refused("'temp.count' is asked for before the message is there", "use fields of the header.")
+@refused("'temp.count' is read before the message is there", "use fields of the header.")
 def message_length_from_temp():
     p = keyed()
     p.message = Length(p.temp.count)  # wrong
     return alone(p)
 
 
-@refused("'payload_len' is asked for before the message is there", "use fields of the header.")
+@refused("'payload_len' is read before the message is there", "use fields of the header.")
 def message_length_from_payload():
     p = keyed()
     p.message = Length(p.payload_len)  # wrong
     return alone(p)
 
 
-@refused("'temp.count' is asked for before the message is there", "use fields of the header.")
+@refused("'temp.count' is read before the message is there", "use fields of the header.")
 def message_length_from_bare_temp():
     p = keyed()
     p.message = Length(scratch.count)  # wrong

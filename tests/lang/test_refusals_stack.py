@@ -183,7 +183,7 @@ def any_layer_offers_two_kinds():
 
 
 @refused(
-    "'header' is asked of any of several layers",
+    "'header' is read of any of several layers",
     "ask for what their parsers all say with p.offer(...): (stack.a | stack.b).offers.x.",
 )
 def any_layer_asked_for_its_header():
@@ -203,7 +203,10 @@ def any_layer_offers_set():
     (s.a | s.b).offers.next = 3  # wrong
 
 
-@refused("a step from layer 'high' asks what layer 'a' or 'b' offers", "ask the layer itself: stack.high.offers.next.")
+@refused(
+    "a step from layer 'high' reads what layer 'a' or 'b' offers",
+    "read it from the layer itself: stack.high.offers.next.",
+)
 def any_layer_asked_in_a_step_from_another():
     s = three()
     s += (s.high >> s.a) + Pred((s.a | s.b).offers.next == 1)  # wrong
@@ -238,7 +241,7 @@ def any_layer_of_another_stack():
     s += ((s.a | other.b) >> s.high) + Pred(1)  # wrong
 
 
-@refused("parser 'plain' asks what layers of a stack offer", "ask what lies below, p.below.next.")
+@refused("parser 'plain' reads what layers of a stack offer", "read what lies below, p.below.next.")
 def any_layer_asked_in_a_parser():
     s = three()
     p = plain()

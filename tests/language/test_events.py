@@ -219,7 +219,7 @@ def test_of_a_malformed_packet_little_is_known(asks: str) -> None:
     of_packet = {"header": p.header.key, "temp": p.temp.size, "cur_state": p.instance, "payload": p.payload.length}
     p.event.bad = If(of_packet[asks] > 0) >> Callback(told)
     p.event_relation += p.event.malformed >> p.event.bad
-    with pytest.raises(DescriptionError, match="is asked for before it is known to be there"):
+    with pytest.raises(DescriptionError, match="is read before it is known to be there"):
         watch_all(stack)
 
 

@@ -30,7 +30,8 @@ from sluice.lang import (
     UInt,
     layout,
 )
-from tests.differential.both import Compared, Packet, assert_same, compiled
+from sluice.lang.events import LOSS_CAUSES
+from tests.differential.both import Compared, Packet, assert_same, compiled, run_compiled
 
 SETTINGS = Settings(timeouts=True, memory=1 << 20, max_instances=4, seed=1)
 SECOND = 10**9
@@ -280,3 +281,37 @@ def run_c(made: CompiledStack, packets: Iterable[Packet]) -> dict[str, int]:
             box.packet(one.data, one.time, one.link_type, one.length)
         box.finish()
         return {name: value for name, value in box.reports().items() if not name.startswith("pool")}
+
+
+def test_bundled_messages_of_a_stream_are_bounded_on_average() -> None:
+    """Those beyond the bound are lost, and the next ones are found, also after bytes that make none."""
+    s: Any = ConnectionOriented("stream")
+    s.header = stream_hdr
+    s.selector = [s.header.src], [s.header.dst]
+    s.seq = Sequence(meta=s.header.number, data=s.payload, zero_based=False)
+    s.event.asm = Assemble()
+    m: Any = Connectionless("message")
+    m.header = message_hdr
+    m.message = Length(m.header.length, bundled=True, resync=m.header.magic == 7)
+    stack = Stack("bounded")
+    stack.stream, stack.message = s, m
+    stack += (stack.stream >> stack.message) + Pred(1)
+    made = compiled(stack)
+    one, none, begin = b"\7\2", b"\7\0", 1
+    packets: list[Packet] = []
+    for data in (one * 10_000, one * 3, one + b"\7", b"\3a" + one, one + none + one):
+        packets.append(Packet(bytes([NEAR, FAR, DATA]) + begin.to_bytes(4, "big") + data, 0))
+        begin += len(data)
+    settings = dataclasses.replace(SETTINGS, bundle_mean=1)
+    assert_same(made, packets, settings)
+    events, counters = run_compiled(made, packets, settings)
+    lost = [(*event[-1][:2], LOSS_CAUSES[event[-1][2]]) for event in events if event[1] == "lost"]
+    saved, sent = 2 * 8192, 20_000  # each packet adds one
+    assert lost[:3] == [
+        (saved, sent - saved, "bundle"),
+        (sent + 2, 4, "bundle"),
+        (sent + 6 + 2 + 3, 2, "bundle"),
+    ]
+    assert [cause for *_, cause in lost[3:]] == ["malformed", "bundle"]
+    assert counters["message"]["lost:bundle"] == 4
+    assert counters["message"]["packets"] == 8192 + 4

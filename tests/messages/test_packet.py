@@ -13,7 +13,8 @@ import pytest
 from sluice.engine.box import Box, Settings, compile_stack
 from sluice.engine.c_function import read_c_function
 from sluice.engine.compiler import RUNTIME
-from sluice.engine.options import BUNDLE, WORK
+from sluice.engine.options import BUNDLE, BUNDLE_MEAN, WORK
+from sluice.ir.interpreter.box import BUNDLE_SAVED
 from sluice.lang import (
     Assemble,
     Assign,
@@ -374,6 +375,63 @@ def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
         assert causes.count(LOSS_CAUSES.index("bundle")) == lost
 
 
+def test_bundled_messages_are_bounded_on_average() -> None:
+    """Packets with fewer save for others, up to a bound; one that begins an instance counts nine times."""
+    flow: Any = Connectionless("frame")
+    flow.header = frame_hdr
+    flow.selector = If(flow.header.kind != 0) >> [flow.header.kind]
+    flow.message = Length(1, bundled=True)
+    s = Stack("mean")
+    s.lower, s.frame = lower_parser(False), flow
+    s += (s.lower >> s.frame) + Pred(1)
+    with unoptimised():
+        made = compiled(s)
+    embed = (RUNTIME / "driver/embed.h").read_text()
+    assert SETTINGS.bundle_mean == BUNDLE_MEAN and f"SL_BUNDLE_MEAN = {BUNDLE_MEAN}," in embed
+    assert f"SL_BUNDLE_SAVED = {BUNDLE_SAVED}," in embed
+    settings = dataclasses.replace(SETTINGS, bundle=1 << 16, work=1 << 16, bundle_mean=1)
+    saved = BUNDLE_SAVED  # no more, although the first packet adds one
+    units = [packet(bytes(saved + 1)), packet(bytes(5)), *[packet(b"")] * 3, packet(b"\0"), packet(bytes(9))]
+    units += [packet(b"\1\0"), packet(b"\1\1\1")]
+    assert_same(made, units, settings)
+    events, counters = run_compiled(made, units, settings)
+    cut = [saved, 1, 0, 0, 0, 1, 4, 1, 1]
+    assert counters["frame"]["packets"] == sum(cut)
+    assert [event[-1][-2] for event in events if event[1] == "lost"] == [1, 4, 5, 1, 2]
+    assert counters["frame"]["lost:bundle"] == 5
+
+
+def test_messages_that_begin_instances_are_bounded_with_the_bundled_ones() -> None:
+    outer: Any = Connectionless("frame")
+    outer.header = frame_hdr
+    outer.message = Length(1, begins=True)
+    outer.sdu = outer.unit
+    flow: Any = Connectionless("flow")
+    flow.header = frame_hdr
+    flow.selector = If(flow.header.kind != 0) >> [flow.header.kind]
+    s = Stack("begins")
+    s.lower, s.frame, s.flow = lower_parser(False), outer, flow
+    s += (s.lower >> s.frame) + Pred(1)
+    s += (s.frame >> s.flow) + Pred(1)
+    with unoptimised():
+        made = compiled(s)
+    units = [packet(bytes(60) + bytes(range(1, 61)) + bytes(60)), packet(bytes(200))]
+    settings = dataclasses.replace(SETTINGS, max_instances=256, bundle=22)
+    assert_same(made, units, settings)
+    counters = run_compiled(made, units, settings)[1]
+    assert counters["flow"]["instances"] == 11 and counters["frame"]["lost:bundle"] == 1  # each counts for two
+    assert counters["frame"]["packets"] == 60 + 11 + 200
+    settings = dataclasses.replace(
+        settings, bundle=1 << 16, bundle_mean=1
+    )  # 8,192 are saved, a tenth of them for instances
+    begun = BUNDLE_SAVED // 8
+    units = [packet(bytes([1 + number % 255, 0])) for number in range(2 * begun)]
+    settings = dataclasses.replace(settings, max_instances=1)
+    assert_same(made, units, settings)
+    of = run_compiled(made, units, settings)[1]["frame"]
+    assert 0.8 * begun < of["lost:bundle"] < begun
+
+
 def test_a_stream_has_no_end_to_ask_for() -> None:
     """What is there of a stream depends on how it was cut."""
     below: Any = Connectionless("below")
@@ -386,5 +444,5 @@ def test_a_stream_has_no_end_to_ask_for() -> None:
     f.message = Length(f.cursor + f.payload_len)
     s.below, s.frame = below, f
     s += (s.below >> s.frame) + Pred(1)
-    with pytest.raises(DescriptionError, match="'payload_len' is asked for before the message is there"):
+    with pytest.raises(DescriptionError, match="'payload_len' is read before the message is there"):
         build(s)

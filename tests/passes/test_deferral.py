@@ -158,8 +158,7 @@ SLUICE_DESTROY
 {
     (void)state;
     SLUICE_COUNTER_OF(box, gone)++;
-    (void)sl_path(box);   /* so that the box maintains the path */
-    SLUICE_COUNTER_OF(box, deep) += box->depth;
+    SLUICE_COUNTER_OF(box, deep) += sl_box_depth(box);
 }
 """
 

@@ -81,11 +81,12 @@ def initial(connection: bytes, size: int = 24) -> bytes:
     return head + (0x4000 | len(body)).to_bytes(2, "big") + body
 
 
-def quic_run(packets: list[bytes], folder: Path, keys: str, bundle: int = BUNDLE) -> Result:
+def quic_run(packets: list[bytes], folder: Path, keys: str, bundle: int = BUNDLE, **bounds: int) -> Result:
     (folder / "keys").write_text(keys)
     with unoptimised():
         made = watch_all(find_stack("quic"))
-    settings = Settings(seed=1, max_instances=1 << 12, natives={"keylog": str(folder / "keys")}, bundle=bundle)
+    natives = {"keylog": str(folder / "keys")}
+    settings = Settings(seed=1, max_instances=1 << 12, natives=natives, bundle=bundle, **bounds)  # type: ignore[arg-type]
     return run(made, packets, settings=settings)
 
 
@@ -110,6 +111,67 @@ def test_coalesced_quic_initials_beside_a_good_connection(tmp_path: Path) -> Non
     assert streams(result) == good.sent
     assert result.count("quic", "dropped:too many that cannot be opened") == 22 * attacks
     assert result.count("quic", "dropped:no key") <= 3 * attacks
+
+
+def test_derivations_of_keys_are_bounded_on_average(tmp_path: Path) -> None:
+    """Beyond those that are saved, Initial packets derive keys for some of them; others are dropped and counted.
+    A connection that began before loses nothing.
+    """
+    pytest.importorskip("aioquic")
+    from tests.quic.test_traffic import streams, talk
+    from tests.quic.traffic import make
+
+    good = make(*talk(1500))
+    frames, saved, rest = [bytes(packet) for packet in good.packets], 16384 // 64, 800
+    flood = [
+        eth(ip4(udp(1 + number % 60000, 443, initial(number.to_bytes(8, "big"))), 17, number.to_bytes(4, "big")))
+        for number in range(saved + rest)
+    ]
+    result = quic_run([*frames[:10], *flood, *frames[10:]], tmp_path, good.keylog, derivations=1)
+    assert streams(result) == good.sent
+    denied = result.count("quic", "dropped:too many derivations of keys")
+    assert 0.9 * rest < denied < rest  # 64 packets earn one
+    assert result.count("quic", "dropped:no key") == len(flood) - denied
+
+
+def sealed(frames: bytes, number: int) -> bytes:
+    """An Initial packet of another connection that its connection id opens, as anyone can make it."""
+    from aioquic.quic.crypto import CryptoPair
+    from aioquic.quic.packet import QuicProtocolVersion
+
+    connection, body = number.to_bytes(8, "big"), frames + bytes(max(0, 24 - len(frames)))
+    head = b"\xc0\0\0\0\1\x08" + connection + b"\0\0" + (0x4000 | len(body) + 17).to_bytes(2, "big") + b"\0"
+    pair = CryptoPair()
+    pair.setup_initial(connection, is_client=True, version=QuicProtocolVersion.VERSION_1)
+    return pair.encrypt_packet(head, body, 0)
+
+
+def test_initial_packets_have_no_streams(tmp_path: Path) -> None:
+    """RFC 9000, 12.4: a packet that anyone can make begins none."""
+    pytest.importorskip("aioquic")
+    frames = [b"\x0a" + bytes([stream]) + b"\0" for stream in range(60)]
+    packets = [eth(ip4(udp(2000 + number, 443, sealed(b"\x01" + b"".join(frames), number)), 17)) for number in range(4)]
+    result = quic_run(packets, tmp_path, "")
+    assert result.count("quic_frame", "malformed:frame type in such a packet") == 4  # the rest of each
+    assert result.count("quic_stream", "packets") == 0
+    allowed = [b"\x01", b"\x02\0\0\0\0", b"\x03" + bytes(7), b"\x06\0\1a", b"\x1c\0\0\0"]
+    result = quic_run([eth(ip4(udp(2000, 443, sealed(b"".join(allowed), 7)), 17))], tmp_path, "")
+    assert result.count("quic_frame", "packets") == len(allowed) + 1  # and padding
+
+
+def test_the_memory_of_a_key_log_is_within_that_of_the_box(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Half of --memory at most; secrets beyond are counted. Those before, and the packets, lose nothing."""
+    pytest.importorskip("aioquic")
+    from tests.quic.test_traffic import streams, talk
+    from tests.quic.traffic import make
+
+    good = make(*talk(1500))
+    others = "".join(f"CLIENT_TRAFFIC_SECRET_0 {number:064x} {number:064x}\n" for number in range(5000))
+    result = quic_run(good.packets, tmp_path, good.keylog + others, memory=1 << 20)
+    assert streams(result) == good.sent
+    found = re.search(r"(\d+) secrets were not stored for want of memory", capfd.readouterr().err)
+    assert found is not None
+    assert 3000 < int(found[1]) < 4000  # an entry has 33 bytes and six secrets of up to 48
 
 
 def test_sctp_messages_that_never_end_beside_a_good_association() -> None:

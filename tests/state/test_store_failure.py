@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from sluice.chain.description import function
 from sluice.chain.processes.controller import Controller
+from sluice.state.chain_store import ChainStore
 from tests.state.boxes import missing
 from tests.state.instances import Action, Ran, compiled, kill, kill_root, move, plan_of, run_ideal, run_instances
 from tests.state.servers import Server
 from tests.state.traffic import mixed
+from tests.support.bounded import PATIENCE
 from tests.support.unoptimised import unoptimised
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
@@ -44,6 +47,21 @@ def same(one: Ran, other: Ran) -> bool:
     return one.left == other.left and one.state == other.state and one.failure is None
 
 
+def recovered(count: int, act: Action) -> Action:
+    """An action that first waits until the store was recovered so many times: it may else fail again before that."""
+
+    def done(controller: Controller) -> None:
+        store = controller.stores
+        assert isinstance(store, ChainStore)
+        end = time.monotonic() + PATIENCE
+        while store.recovery.count < count or store.busy():
+            assert time.monotonic() < end, "the store is not recovered"
+            store.watch()
+        act(controller)
+
+    return done
+
+
 def test_r6_an_empty_store_gets_all_that_was_acknowledged(
     packets: list[bytes], ideal: Ran, tmp_path: Path, server: Server
 ) -> None:
@@ -57,8 +75,9 @@ def test_r6_a_store_with_an_old_checkpoint_gets_what_came_after_it(
     packets: list[bytes], ideal: Ran, tmp_path: Path, server: Server
 ) -> None:
     """Twice, as what was recovered may be lost again; parts of the traffic move in between."""
-    fail, save = (lambda _: server.fail()), (lambda _: server.save())
-    found = ran(packets, tmp_path, server, {1: save, 2: move("nat", 1), 3: fail, 4: save, 5: fail})
+    fail, save = (lambda _: server.fail()), recovered(1, lambda _: server.save())
+    first = {1: lambda _: server.save(), 2: move("nat", 1), 3: fail}
+    found = ran(packets, tmp_path, server, {**first, 4: save, 5: fail})
     assert same(found, ideal)
     assert found.reports["store_recoveries"] == 2
 

@@ -337,9 +337,10 @@ def test_state_that_is_too_large_is_refused(tmp_path: Path, store: Location, pac
     path = tmp_path / "large.c"
     path.write_text(
         '#include "sluice.h"\n'
-        "struct large { uint8_t bytes[SL_STORED_MOST + 1]; };\nSLUICE_STATE(struct large)\n"
-        'SLUICE_STORED(recover, "too much") { SL_STORED(stored, *state); }\n'
-        "SLUICE_ON(tcp, packet) { if (event->instance) SLUICE_STATE_OF(event)->bytes[0]++; }\n"
+        "struct large { uint64_t packets; };\nSLUICE_STATE(struct large)\n"
+        'SLUICE_STORED(recover, "too much") {\n'
+        "    for (uint32_t n = 0; n <= SL_STORED_MOST / sizeof *state; n++)\n        SL_STORED(stored, *state);\n}\n"
+        "SLUICE_ON(tcp, packet) { if (event->instance) SLUICE_STATE_OF(event)->packets++; }\n"
     )
     chain = compiled(plan_of(function(str(path)), stack()), {"large": 1})
     found = run_instances(chain, packets[:200], tmp_path, store)

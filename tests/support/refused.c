@@ -1,5 +1,6 @@
 /* Reports the requests for memory that failed while packets were processed, and the memory that is left at the end. */
 #include "sluice.h"
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"   /* it reads the box's own memory (core/box.h) */
 
 /* A function handles an event. */
 SLUICE_ON(any, gap) {

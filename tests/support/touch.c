@@ -1,5 +1,6 @@
 /* Reads every byte that events carry, so that sanitizers and guard pages detect invalid reads; counts calls. */
 #include "sluice.h"
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"   /* it reads the box's own memory (core/box.h) */
 
 struct touched {
     uint64_t calls, bytes;

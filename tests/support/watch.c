@@ -1,5 +1,6 @@
 /* Reports what no event contains: the peak memory of sequences, and the memory that is left at the end. */
 #include "sluice.h"
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"   /* it reads the box's own memory (core/box.h) */
 
 struct watch {
     uint64_t most;

@@ -54,10 +54,14 @@ void Constraints::load(NodeId to, NodeId pointer) { rules_of(pointer).loads.push
 void Constraints::store(NodeId pointer, NodeId from) { rules_of(pointer).stores.push_back(from); }
 
 void Constraints::derive(NodeId to, NodeId base, std::vector<PointerOp> operations) {
-  if (operations.empty())
+  if (operations.empty()) {
     copy(to, base);
-  else
-    rules_of(base).derivations.push_back({to, std::move(operations)});
+    return;
+  }
+  const auto [known, is_new] =
+      operation_numbers_.try_emplace(std::move(operations), static_cast<uint32_t>(operations_.size()));
+  if (is_new) operations_.push_back(&known->first);
+  rules_of(base).derivations.push_back({to, known->second});
 }
 
 void Constraints::move(NodeId to, NodeId from, uint64_t bytes) {

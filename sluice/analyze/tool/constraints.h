@@ -23,6 +23,10 @@ struct PointerOp {
   enum Kind { Shift, Step, Walk, Index, Anywhere } kind;
   uint64_t stride = 0;
   int64_t amount = 0;  // Shift: bytes; Step: steps; Index: number of elements
+
+  bool operator<(const PointerOp &other) const {
+    return std::tie(kind, stride, amount) < std::tie(other.kind, other.stride, other.amount);
+  }
 };
 
 class Constraints {
@@ -73,7 +77,7 @@ class Constraints {
  private:
   struct Derivation {
     NodeId to;
-    std::vector<PointerOp> operations;
+    uint32_t operations;  // their number
   };
   // Half of a copy of memory: between the targets of a pointer and the first byte of an object that is between the sources
   // and the destinations, so that not each pair of them needs a link.
@@ -113,6 +117,10 @@ class Constraints {
   void add_link(ObjectId from, const Link &link);
   void apply_link(ObjectId from, const Link &link, NodeId cell);
   void apply_escape(NodeId cell);
+  // Nodes between many pointers with the same targets and these: what is loaded from them, and stored to them.
+  NodeId loaded_from(SetId set, const std::vector<NodeId> &targets);
+  NodeId stored_to(SetId set, const std::vector<NodeId> &targets);
+  SetId derived(SetId set, const std::vector<NodeId> &targets, uint32_t operations);
   std::vector<NodeId> derived(NodeId cell, const std::vector<PointerOp> &operations);
 
   SetPool sets_;
@@ -120,6 +128,12 @@ class Constraints {
   mutable std::vector<NodeId> parents_;
   Memory memory_;
   llvm::DenseSet<std::pair<NodeId, NodeId>> edges_;
+  llvm::DenseMap<SetId, NodeId> loaded_, stored_;
+  std::map<std::vector<PointerOp>, uint32_t> operation_numbers_;
+  std::vector<const std::vector<PointerOp> *> operations_;
+  // of a set, by the number of the operations, since memory changed last
+  llvm::DenseMap<std::pair<SetId, uint32_t>, SetId> derived_;
+  size_t derived_revision_ = 0;
   std::vector<NodeId> order_;  // representatives in topological order
   llvm::DenseMap<ObjectId, std::vector<Link>> links_;
   // of each pair of places, the most bytes that a link has: objects from and to, and their offsets

@@ -62,7 +62,7 @@ bool Impacts::slice(const Reach &reach, const Updates &updates, OutputKind kind,
 
   Graph *graph = &graph_;
   std::optional<Slicer> slicer;
-  slicer.emplace(*graph, nullptr, most_steps_);
+  slicer.emplace(*graph, nullptr, matched_ ? most_steps_ : most_steps_ / 4);  // the other slice was too large
   bool complete = slicer->follow(outputs);
   if (!complete) {
     matched_ = false;

@@ -121,6 +121,7 @@ void Memory::add_region(ObjectId id, Region region) {
 void Memory::refold(ObjectId id) {
   MemoryObject &object = objects_[id];
   ++object.changes;
+  ++revision_;
   std::map<uint64_t, NodeId> folded;
   for (const auto &[offset, node] : object.cells) {
     const uint64_t place = fold(object, offset);

@@ -91,6 +91,9 @@ class Memory {
   // Objects of which cells got another offset since the last call.
   std::vector<ObjectId> take_refolded() { return std::exchange(refolded_, {}); }
 
+  // Changes whenever cells of an object get other offsets.
+  size_t revision() const { return revision_; }
+
   void collapse(ObjectId object);
   void set_constant(ObjectId object) { objects_[object].constant = true; }
   // Whether a store can change the content of a cell.
@@ -123,6 +126,7 @@ class Memory {
   std::vector<std::pair<NodeId, NodeId>> merges_;
   std::vector<NodeId> new_cells_;
   std::vector<ObjectId> refolded_;
+  size_t revision_ = 0;
 };
 
 }  // namespace analyze

@@ -28,23 +28,26 @@ void Paths::find_leading() {
     if (object && accesses_.points_to().constraints().escaped(*object)) leading_return_.insert(function);
   }
   for (const Loop *loop : classes_.loops()) leading_.insert(loop->header);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const llvm::Function *function : entered)
-      for (const llvm::BasicBlock &block : *function) {
-        bool now = llvm::isa<llvm::ReturnInst>(block.getTerminator()) && leading_return_.contains(function);
-        for (const llvm::BasicBlock *next : llvm::successors(&block)) now = now || leading_.contains(next);
-        for (const llvm::Instruction &instruction : llvm::reverse(block)) {
-          const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
-          if (!site) continue;
-          if (now && !llvm::isa<llvm::IntrinsicInst>(site))
-            for (const llvm::Function *callee : accesses_.runs(*site))
-              if (leading_return_.insert(callee).second) changed = true;
-          if (!reach_.returns(site)) now = false;
-          if (receives_.may_receive(site)) now = true;
-        }
-        if (now && leading_.insert(&block).second) changed = true;
-      }
+  llvm::SetVector<const llvm::BasicBlock *> pending;  // whose ends may have become leading
+  for (const llvm::Function *function : entered)
+    for (const llvm::BasicBlock &block : *function) pending.insert(&block);
+  while (!pending.empty()) {
+    const llvm::BasicBlock *block = pending.pop_back_val();
+    bool now = llvm::isa<llvm::ReturnInst>(block->getTerminator()) && leading_return_.contains(block->getParent());
+    for (const llvm::BasicBlock *next : llvm::successors(block)) now = now || leading_.contains(next);
+    for (const llvm::Instruction &instruction : llvm::reverse(*block)) {
+      const auto *site = llvm::dyn_cast<llvm::CallBase>(&instruction);
+      if (!site || llvm::isa<llvm::IntrinsicInst>(site)) continue;
+      if (now)
+        for (const llvm::Function *callee : accesses_.runs(*site))
+          if (leading_return_.insert(callee).second)
+            for (const llvm::BasicBlock &end : *callee)
+              if (llvm::isa<llvm::ReturnInst>(end.getTerminator())) pending.insert(&end);
+      if (!reach_.returns(site)) now = false;
+      if (receives_.may_receive(site)) now = true;
+    }
+    if (now && leading_.insert(block).second)
+      for (const llvm::BasicBlock *before : llvm::predecessors(block)) pending.insert(before);
   }
 }
 

@@ -6,6 +6,8 @@
 
 namespace analyze {
 
+static constexpr size_t kMostDirect = 8;  // edges for each load or store; beyond, those with the same targets share them
+
 void Constraints::apply(NodeId at, SetId fresh) {
   const std::vector<NodeId> targets = sets_.list(fresh);
   if (at == find(unknown_))
@@ -20,22 +22,24 @@ void Constraints::apply(NodeId at, SetId fresh) {
   // By index, and copied: a call that is resolved may add rules to this node.
   for (size_t i = 0; i < nodes_[at].rules->loads.size(); ++i) {
     const NodeId to = nodes_[at].rules->loads[i];
-    for (NodeId cell : targets) copy(to, cell);
+    if (targets.size() > kMostDirect)
+      copy(to, loaded_from(fresh, targets));
+    else
+      for (NodeId cell : targets) copy(to, cell);
   }
   for (size_t i = 0; i < nodes_[at].rules->stores.size(); ++i) {
     const NodeId from = nodes_[at].rules->stores[i];
-    for (NodeId cell : targets)
-      if (memory_.is_writable(cell)) copy(cell, from);
+    if (targets.size() > kMostDirect)
+      copy(stored_to(fresh, targets), from);
+    else
+      for (NodeId cell : targets)
+        if (memory_.is_writable(cell)) copy(cell, from);
   }
   for (size_t i = 0; i < nodes_[at].rules->derivations.size(); ++i) {
     const Derivation derivation = nodes_[at].rules->derivations[i];
-    std::vector<NodeId> results;
-    for (NodeId cell : targets) {
-      const std::vector<NodeId> some = derived(cell, derivation.operations);
-      results.insert(results.end(), some.begin(), some.end());
-    }
+    const SetId results = derived(fresh, targets, derivation.operations);
     Node &to = nodes_[find(derivation.to)];
-    const SetId united = sets_.unite(to.targets, sets_.of(results));
+    const SetId united = sets_.unite(to.targets, results);
     if (united != to.targets) changed_ = true;
     to.targets = united;
   }
@@ -61,6 +65,38 @@ void Constraints::apply(NodeId at, SetId fresh) {
     const auto on_target = nodes_[at].rules->visits[i];
     for (NodeId cell : targets) on_target(cell);
   }
+}
+
+NodeId Constraints::loaded_from(SetId set, const std::vector<NodeId> &targets) {
+  const auto known = loaded_.find(set);
+  if (known != loaded_.end()) return known->second;
+  const NodeId contents = loaded_[set] = node();
+  for (NodeId cell : targets) copy(contents, cell);
+  return contents;
+}
+
+NodeId Constraints::stored_to(SetId set, const std::vector<NodeId> &targets) {
+  const auto known = stored_.find(set);
+  if (known != stored_.end()) return known->second;
+  const NodeId contents = stored_[set] = node();
+  for (NodeId cell : targets)
+    if (memory_.is_writable(cell)) copy(cell, contents);
+  return contents;
+}
+
+SetId Constraints::derived(SetId set, const std::vector<NodeId> &targets, uint32_t operations) {
+  if (derived_revision_ != memory_.revision()) derived_.clear();
+  derived_revision_ = memory_.revision();
+  const auto known = derived_.find({set, operations});
+  if (known != derived_.end()) return known->second;
+  std::vector<NodeId> results;
+  for (NodeId cell : targets) {
+    const std::vector<NodeId> some = derived(cell, *operations_[operations]);
+    results.insert(results.end(), some.begin(), some.end());
+  }
+  const SetId found = sets_.of(results);
+  if (derived_revision_ == memory_.revision()) derived_[{set, operations}] = found;
+  return found;
 }
 
 std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerOp> &operations) {

@@ -23,6 +23,7 @@ from sluice.chain.processes.host import run_part
 from sluice.chain.processes.instances import Attachment
 from sluice.chain.processes.limits import Limits
 from sluice.chain.processes.memory import Memory
+from sluice.chain.processes.process import RESULT_MOST
 from sluice.chain.processes.program import Part
 from sluice.engine.options import Settings
 
@@ -31,6 +32,8 @@ BEGIN, RESULT, LOG, EXIT = b"B", b"R", b"L", b"E"
 log; its exit status."""
 BUSY, IDLE = 0.0002, 0.002
 """Seconds to wait for a datagram, after something has changed and otherwise."""
+PENDING_MOST = 4096
+"""Messages that wait for the other end, at most; the process goes on when it has them."""
 DRAIN = 5.0
 """Seconds for which what is left is transmitted at the end."""
 _PART = MESSAGE_MOST - 1
@@ -116,6 +119,7 @@ class Agent:
         self._part = replace(task.part, compiled=compiled.with_library(library))
         self._pid = 0
         self._result = -1
+        self._result_bytes = 0
 
     def run(self) -> int:
         """Until the process has ended, or the relay is lost: its exit status, as of subprocess."""
@@ -126,8 +130,10 @@ class Agent:
                 active = self._take(messages) | self._give()
                 code = self._ended()
                 if code is not None:
-                    self._give()
-                    self.tunnel.send(EXIT + code.to_bytes(4, "big", signed=True))
+                    while self._give() and not self.tunnel.lost:
+                        self.tunnel.exchange(IDLE)
+                    refused = self.tunnel.figures["refused"].to_bytes(8, "big")
+                    self.tunnel.send(EXIT + code.to_bytes(4, "big", signed=True) + refused)
                     self.tunnel.drain(DRAIN)
                     return code
             return -signal.SIGKILL
@@ -155,14 +161,20 @@ class Agent:
     def _give(self) -> bool:
         """Send what the process has written: its log before what counts as acknowledged by the store."""
         found = False
-        while data := self._log.read():
+        while data := self._log.read() if self.tunnel.pending < PENDING_MOST else b"":
             self.tunnel.send(LOG + data)
             found = True
+        if self.tunnel.pending >= PENDING_MOST:
+            return True
         while self._result >= 0 and select.select([self._result], [], [], 0)[0]:
             data = os.read(self._result, _PART)
-            if not data:
+            self._result_bytes += len(data)
+            if not data or self._result_bytes > RESULT_MOST:
                 os.close(self._result)
                 self._result = -1
+            if self._result_bytes > RESULT_MOST and self._pid:
+                os.kill(self._pid, signal.SIGKILL)
+            if self._result < 0:
                 break
             self.tunnel.send(RESULT + data)
             found = True

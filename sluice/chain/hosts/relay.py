@@ -7,6 +7,7 @@ process on the other host does: that the host, the engine or the tunnel fails is
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import secrets
 import signal
@@ -145,6 +146,7 @@ class Relay:
                     elif kind == LOG and self._log >= 0:
                         os.write(self._log, message[1:])
                     elif kind == EXIT:
+                        self.tunnel.figures["refused"] += int.from_bytes(message[5:13], "big")
                         self.tunnel.drain(0.1)  # the agent ends once it has the acknowledgement
                         return int.from_bytes(message[1:5], "big", signed=True)
                 if written:
@@ -157,3 +159,4 @@ class Relay:
                     raise EngineError("the tunnel is silent: the host is lost, or cannot be reached")
         finally:
             running.stop()
+            os.write(self._result, json.dumps({"tunnel": self.tunnel.figures}).encode() + b"\n")

@@ -9,39 +9,13 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from sluice.chain.processes.process import Clone, Process
+from sluice.chain.processes.running import Running
 from sluice.engine.box import RunError
 
-if TYPE_CHECKING:
-    from sluice.chain.processes.controller import Controller
-    from sluice.chain.processes.process import Process
 
-
-@dataclass
-class Clone:
-    """A process that is prepared, and waits. go: the event that it waits for."""
-
-    pid: int
-    pidfd: int
-    result: int
-    go: int
-
-    def begin(self, token: str) -> None:
-        """It continues, and is known to the store by this."""
-        os.write(self.go, token.encode())
-        os.close(self.go)
-
-    def end(self) -> None:
-        """It is not needed."""
-        os.kill(self.pid, signal.SIGKILL)
-        os.waitpid(self.pid, 0)
-        for file in (self.go, self.pidfd, self.result):
-            os.close(file)
-
-
-def clone(controller: Controller, process: Process) -> bool:
+def clone(controller: Running, process: Process) -> bool:
     """Let a clone continue the work of a straggler. False: meanwhile that has handled its batches, and continues.
     Raises RunError for a process without state in a store, OSError.
     """

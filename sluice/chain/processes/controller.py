@@ -56,7 +56,7 @@ class Controller:
     settings: Settings
     forwards: bool
     patience: float = PATIENCE
-    requests: Requests | None = None
+    requests: Requests[Controller] | None = None
     stores: Stores | None = None
     log_drops: bool = False
     root: Root = field(default_factory=Root)

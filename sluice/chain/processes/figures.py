@@ -31,6 +31,7 @@ def figures(memory: Memory, process: Process) -> dict[str, int]:
         "crashes": process.crashes,
         "clones": process.clones,
         **{name: max(0, value - process.before.get(name, 0)) for name, value in found.items()},
+        **{f"tunnel_{name}": value for name, value in process.tunnel.items()},
     }
 
 

@@ -10,18 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from sluice.chain.processes.clone import clone
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.memory import SLOTS
+from sluice.chain.processes.process import Process
+from sluice.chain.processes.running import Running
 from sluice.chain.processes.scale import scale
 from sluice.engine.box import RunError
 from sluice.lang.userfile import execute
-
-if TYPE_CHECKING:
-    from sluice.chain.processes.controller import Controller
-    from sluice.chain.processes.process import Process
 
 INTERVAL = 1.0
 """Seconds between calls of a policy."""
@@ -145,7 +143,7 @@ class Manager:
     _cloned: set[tuple[str, int | None]] = field(default_factory=lambda: set())
     """Stragglers whose clones have not caught up."""
 
-    def advance(self, controller: Controller) -> None:
+    def advance(self, controller: Running) -> None:
         """Called again and again while the chain runs."""
         now = self.clock()
         if self._last is not None and now - self._last < self.interval:
@@ -157,7 +155,7 @@ class Manager:
             if not first and seconds > 0:
                 self._decide(controller, policy, known)
 
-    def statistics(self, controller: Controller, name: str, seconds: float) -> Statistics:
+    def statistics(self, controller: Running, name: str, seconds: float) -> Statistics:
         """The activity of a function's instances since the last call."""
         packets = controller.instances.load(name)
         before = self._packets.get(name, [0] * len(packets))
@@ -169,7 +167,7 @@ class Manager:
 
     def _instance(
         self,
-        controller: Controller,
+        controller: Running,
         process: Process,
         owned: Mapping[int, list[int]],
         packets: list[int],
@@ -188,7 +186,7 @@ class Manager:
             side.flows,
         )
 
-    def _decide(self, controller: Controller, policy: Policy, known: Statistics) -> None:
+    def _decide(self, controller: Running, policy: Policy, known: Statistics) -> None:
         name = known.function
         try:
             decision = policy(known)
@@ -217,5 +215,5 @@ class Manager:
             controller.notify(f"warning: the policy of '{name}' failed: {type(error).__name__}: {error}")
 
 
-def _of(controller: Controller, name: str) -> list[Process]:
+def _of(controller: Running, name: str) -> list[Process]:
     return [one for one in controller.processes if one.part.name == name and not one.removed and not one.ended]

@@ -8,11 +8,32 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any
 
-from sluice.chain.processes.clone import Clone
 from sluice.chain.processes.program import Part
 
 RESULT_MOST = 16 << 20
 """Bytes of the result of a function."""
+
+
+@dataclass
+class Clone:
+    """A process that is prepared, and waits. go: the event that it waits for."""
+
+    pid: int
+    pidfd: int
+    result: int
+    go: int
+
+    def begin(self, token: str) -> None:
+        """It continues, and is known to the store by this."""
+        os.write(self.go, token.encode())
+        os.close(self.go)
+
+    def end(self) -> None:
+        """It is not needed."""
+        os.kill(self.pid, signal.SIGKILL)
+        os.waitpid(self.pid, 0)
+        for file in (self.go, self.pidfd, self.result):
+            os.close(file)
 
 
 @dataclass
@@ -35,6 +56,8 @@ class Process:
     since: float = 0.0
     known: dict[str, int] = field(default_factory=lambda: {})
     """Its counters in shared memory, as far as they are plausible."""
+    tunnel: dict[str, int] = field(default_factory=lambda: {})
+    """Datagrams between its processes on another host and this one (hosts/tunnel.py), of those that have ended."""
     reports: dict[str, int] | None = None
     failure: str | None = None
     error: str | None = None
@@ -80,6 +103,8 @@ class Process:
         found = read_result(self.text) or {}
         self.missing = found.get("missing", self.missing)
         self.error = found.get("error")
+        for name, value in found.get("tunnel", {}).items():
+            self.tunnel[name] = self.tunnel.get(name, 0) + value
         if "reports" in found and status == 0:
             self.reports, self.failure = found["reports"], found.get("failure")
         return os.waitstatus_to_exitcode(status)
@@ -94,10 +119,13 @@ def read_result(text: bytes) -> dict[str, Any] | None:
     except (ValueError, TypeError, RecursionError):
         return None
     reports: dict[str, Any] = found.get("reports", {})
+    tunnel: dict[str, Any] = found.get("tunnel", {})
     missing: list[Any] = found.get("missing", [])
     valid = (
         isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(value, int) for value in reports.values())
+        and isinstance(tunnel, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
+        and all(isinstance(value, int) for value in tunnel.values())
         and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(one, str) for one in missing)
         and isinstance(found.get("error", ""), str)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol, TypeVar
 
-if TYPE_CHECKING:
-    from sluice.chain.processes.controller import Controller
+Served = TypeVar("Served", contravariant=True)
 
 
-class Requests(Protocol):
-    """A file to wait for, and the callback that serves a request."""
+class Requests(Protocol[Served]):
+    """A file to wait for, and the callback that serves a request to a controller of type `Served`."""
 
     @property
     def path(self) -> str | None:
@@ -24,6 +23,6 @@ class Requests(Protocol):
         """All files that are open for requests."""
         ...
 
-    def serve(self, controller: Controller) -> None:
+    def serve(self, controller: Served) -> None:
         """Serve one request."""
         ...

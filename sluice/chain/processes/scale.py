@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sluice.chain.processes.figures import counted
 from sluice.chain.processes.instances import StateError
 from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import Part
+from sluice.chain.processes.running import Running
 from sluice.engine.box import RunError
-
-if TYPE_CHECKING:
-    from sluice.chain.processes.controller import Controller
 
 OPENING = 10.0
 """Seconds within which a further instance opens: all else waits for it."""
 
 
-def scale(controller: Controller, name: str, instances: int) -> int:
+def scale(controller: Running, name: str, instances: int) -> int:
     """Let so many instances share the traffic of a function; others have none any more. Returns how many parts
     move. Raises OSError, StateError, and RunError where a further process cannot start: the chain is then as before it.
     """
@@ -36,7 +32,7 @@ def scale(controller: Controller, name: str, instances: int) -> int:
     return controller.instances.assign(name, controller.instances.spread(name, instances))
 
 
-def _add_instance(controller: Controller, part: Part, vertex: int) -> None:
+def _add_instance(controller: Running, part: Part, vertex: int) -> None:
     """Start the process of a further instance."""
     process = Process(part)
     process.before = counted(controller.memory, part.number)
@@ -57,7 +53,7 @@ def _add_instance(controller: Controller, part: Part, vertex: int) -> None:
     control.absent &= ~(1 << part.number)
 
 
-def _remove_instance(controller: Controller, part: Part, vertex: int) -> None:
+def _remove_instance(controller: Running, part: Part, vertex: int) -> None:
     """An instance could not start: it gets no traffic, and its place is free."""
     controller.processes[:] = [process for process in controller.processes if process.part is not part]
     controller.chain.parts[:] = [one for one in controller.chain.parts if one is not part]

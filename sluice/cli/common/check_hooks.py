@@ -39,11 +39,11 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
                     continue  # below
                 if any(event.name == hook.event for event in defined):
                     continue  # its base is checked instead
-                told = _in_vain(program, hook)
-                if told is not None and hook.event not in BUILT_IN:
-                    raise CommandError(f"{function.path} listens to {told}")
-                if told is not None:
-                    warnings.append(f"{Path(function.path).name} listens to {told}")
+                unknown = _in_vain(program, hook)
+                if unknown is not None and hook.event not in BUILT_IN:
+                    raise CommandError(f"{function.path} subscribes to {unknown}")
+                if unknown is not None:
+                    warnings.append(f"{Path(function.path).name} subscribes to {unknown}")
             warnings += _declared_in_vain(program, function)
     for function in wanted.python:
         hooks = function.hooks().union(function.taken(), *function.demanded())
@@ -52,9 +52,9 @@ def check_hooks(program: Program, wanted: Wanted) -> list[str]:
                 continue
             if any(event.name == hook.event for event in defined):
                 continue
-            told = _in_vain(program, hook)
-            if told is not None:
-                warnings.append(f"{function.name}.py listens to {told}")
+            unknown = _in_vain(program, hook)
+            if unknown is not None:
+                warnings.append(f"{function.name}.py subscribes to {unknown}")
         warnings += dict.fromkeys(_hidden(program, function))
     return [*warnings, *_without_flows(program, wanted)]
 

@@ -23,7 +23,7 @@ from sluice.service.lang.errors import ServiceError
 from sluice.stacks.find import UnknownStackError
 from sluice.state.errors import StoreError
 
-TOLD = (
+SHOWN = (
     DescriptionError, UnknownStackError, FunctionError, HookError, RunError, CompilerError, CacheError, ServiceError,
     AnalyzeError, DetectionError, RuleError, StoreError, SpaceError,
 )  # fmt: skip
@@ -48,8 +48,8 @@ class UsageError(CommandError):
 
 def tell(error: BaseException) -> str | None:
     """The text to print for an error; None for a defect of Sluice, which needs its traceback."""
-    told = _told(error)
-    return None if told is None else from_here(told)
+    shown = _shown(error)
+    return None if shown is None else from_here(shown)
 
 
 def from_here(text: str) -> str:
@@ -61,8 +61,8 @@ def from_here(text: str) -> str:
     return text if folder == os.sep else re.sub(rf"(?<![\w/.~-]){re.escape(folder)}", "", text)
 
 
-def _told(error: BaseException) -> str | None:
-    if isinstance(error, (CommandError, *TOLD)):
+def _shown(error: BaseException) -> str | None:
+    if isinstance(error, (CommandError, *SHOWN)):
         return str(error)
     if isinstance(error, SyntaxError) and error.filename and _users(error.filename):
         return _syntax_error(error)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sluice.cli.common.errors import UsageError
 from sluice.engine.functions import FunctionError, counters_of, parameters_of, split_names
-from sluice.engine.options import BUNDLE, DEPTH_LEAST, HOLD, WORK
+from sluice.engine.options import BUNDLE, BUNDLE_MEAN, DEPTH_LEAST, DERIVATIONS, HOLD, WORK
 from sluice.engine.workers import WORKERS_MOST
 from sluice.ir.graph import LAYERS_MOST
 from sluice.passes.pipeline import UnknownPassError, select
@@ -182,6 +182,22 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="messages that each cost as much as a packet (chunks of SCTP, packets of QUIC in a datagram, frames of an "
         "802.11 aggregate) that are cut from one packet at most, of which one that begins an instance counts three "
         f"times; the others are lost, and counted (default {BUNDLE})",
+    )
+    parser.add_argument(
+        "--bundle-mean",
+        type=number_between("a number of messages", 1, 1 << 20),
+        default=BUNDLE_MEAN,
+        metavar="N",
+        help="the same for a packet on average; packets with fewer save for others, what 8,192 have. One that begins "
+        f"an instance counts nine times, one that has to wait for others three times (default {BUNDLE_MEAN})",
+    )
+    parser.add_argument(
+        "--derivations",
+        type=number_between("a number of derivations", 1, 1 << 20),
+        default=DERIVATIONS,
+        metavar="N",
+        help="derivations of keys, with which packets of QUIC are decrypted, for 64 packets on average at most; other "
+        f"packets that need one are dropped, and counted (default {DERIVATIONS})",
     )
     parser.add_argument(
         "--prefault",

@@ -131,7 +131,8 @@ def settings_of(options: argparse.Namespace, timeouts: bool) -> Settings:
     return Settings(
         options.memory, options.max_instances, timeouts, options.idle, options.seed, natives, options.prefault,
         options.fragment_timeout, hold=options.hold, work=options.work, bundle=options.bundle,
-        depth=options.nesting, records=options.records,
+        bundle_mean=options.bundle_mean, depth=options.nesting, records=options.records,
+        derivations=options.derivations,
     )  # fmt: skip
 
 
@@ -249,11 +250,13 @@ def _workers_receive(
 def check_workers(
     workers: int, wanted: Wanted, inputs: Inputs, output: str | None = None, isolated: bool = False
 ) -> None:
-    """Raise UsageError where several workers are not possible. isolated: crashes of functions are to be traced."""
+    """Raise UsageError where several workers are not possible. isolated: they are processes. Crashes of functions are
+    traced then, so that they are reported.
+    """
     shared = [function.name for function in wanted.c if function.shared]
     if (why := refusal(workers, wanted.python, output, shared, isolated)) is not None:
         raise UsageError(why)
-    if isolated:
+    if isolated or workers > 1:
         wanted.c[:] = [replace(function, needs=function.needs | {"crash"}) for function in wanted.c]
     given = f"--workers {workers}" if workers > 1 else "--isolate"
     if (workers > 1 or isolated) and inputs.forwarding and inputs.on_overload == "open":

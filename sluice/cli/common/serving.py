@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any, cast
 
-from sluice.cli.common.errors import TOLD, CommandError, UsageError
+from sluice.cli.common.errors import SHOWN, CommandError, UsageError
 from sluice.cli.common.monitoring import control_server, remove_socket
 from sluice.cli.common.progress import busy
 from sluice.cli.common.services import Configured
@@ -74,7 +74,7 @@ def run_services(
         try:
             changed, draft = _changed(options, what), names.draft()
             made = _plan(configured(changed, draft))
-        except (*TOLD, UsageError, CommandError, OSError) as error:
+        except (*SHOWN, UsageError, CommandError, OSError) as error:
             raise RefusedError(str(error)) from error
 
         def use() -> None:

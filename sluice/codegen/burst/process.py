@@ -205,6 +205,7 @@ def _packet(names: StackNames) -> list[str]:
         timers = ["    if (SL_UNLIKELY(sl_timers_due(&box->base)))", "        fire_timers(box);"]
     observes = names.functions.needs_packet or bool(names.program.natives)
     time = "box->base.time = frame->time; box->base.number = frame->number;"
+    layers = names.program.layers.values()
     flushes = names.functions.demanded or names.functions.decides
     return [
         "",
@@ -220,8 +221,8 @@ def _packet(names: StackNames) -> list[str]:
         *(["    if (observed)", "        box->base.frame = frame;"] if observes else []),
         *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
-        *(["    box->base.work = 0;"] if any(layer.of_packets for layer in names.program.layers.values()) else []),
-        *(["    box->base.bundled = 0;"] if any(layer.bundled for layer in names.program.layers.values()) else []),
+        *(["    box->base.work = 0;"] if any(layer.of_packets for layer in layers) else []),
+        *(["    box->base.bundled = 0;"] if any(layer.bundled or layer.begins for layer in layers) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
         "}",

@@ -23,6 +23,10 @@ HERE = "#line HERE"
 """A line of the generated text after that of a function; `numbered` gives it its number."""
 
 
+OPAQUE = ("#pragma GCC diagnostic push", '#pragma GCC diagnostic warning "-Wdeprecated-declarations"')
+"""Lines before the text of a user's function: the compiler warns of members of struct sl_box in it (core/box.h)."""
+
+
 def numbered(text: str, file: str) -> str:
     """Restore the line numbers of the generated file after the text of each function, by #line."""
     lines = text.split("\n")
@@ -48,9 +52,11 @@ def function_texts(names: StackNames, publishing: Callable[[CFunction], list[str
             *parameter_struct(function.name, function.parameters),
             *counter_struct(function.name, function.counters),
             *shared_names(function),
+            *([] if function.generated else OPAQUE),
             f"#line 1 {c_string(function.path)}",
             function.text.rstrip("\n"),
             "#undef SLUICE_FUNCTION",
+            *([] if function.generated else ["#pragma GCC diagnostic pop"]),
             *(["#undef SL_STATE_BESIDE", "#define SL_STATE_BESIDE 0"] if function.beside else []),
             *publish_names_end(function),
             HERE,

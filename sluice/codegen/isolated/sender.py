@@ -44,6 +44,7 @@ def sender(processes: Sequence[Functions], keep: int = 0) -> CFunction:
         name=NAME,
         text="\n".join(lines),
         path=f"{NAME}.c",
+        generated=True,
         hooks=hooks,
         state=bool(keep),
         worker=bool(keep),

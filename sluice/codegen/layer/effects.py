@@ -74,8 +74,9 @@ def dropped(w: LayerWriter, i: ir.Dropped) -> list[str]:
 
 @writes(ir.TooDeep)
 def too_deep(w: LayerWriter, i: ir.TooDeep) -> list[str]:
-    most = "deepest" if w.names.program.layers[i.layer].record else "depth_most"
-    return [f"{variable(i.target)} = box->base.depth >= box->base.{most};"]
+    record = w.names.program.layers[i.layer].record
+    deep = "box->base.depth >= box->base.deepest" if record else "!nests(box)"
+    return [f"{variable(i.target)} = {deep};"]
 
 
 @writes(ir.NextLayer)

@@ -5,7 +5,7 @@ sluice/runtime/stream/messages.h.
 from __future__ import annotations
 
 from sluice.codegen.c.writer import LayerWriter, messages_heads, packet_head
-from sluice.ir.graph import CUT_BYTES
+from sluice.ir.graph import CUT_BYTES, HELD
 
 
 def messages_functions(w: LayerWriter) -> list[str]:
@@ -19,26 +19,33 @@ def messages_functions(w: LayerWriter) -> list[str]:
 def _of_packets(w: LayerWriter) -> list[str]:
     word = w.word
     whole, lost = CUT_BYTES
-    bounds = [("work", "work_most", "SL_LOSS_WORK")]
-    if w.layer.bundled:
-        bounds.append(("bundled", "bundle_most", "SL_LOSS_BUNDLE"))
+    bounds = [("SL_LOSS_WORK", "box->base.work >= box->base.work_most", ["box->base.work++;"])]
+    earned: list[str] = []
+    if w.layer.bundled or w.layer.begins:
+        spent = "box->base.bundled >= box->base.bundle_most || !box->base.bundle_credit"
+        bounds.append(("SL_LOSS_BUNDLE", spent, ["box->base.bundled++;"] if w.layer.bundled else []))
+        earned = [
+            "    if (!box->base.work)   /* a packet earns for all of its messages, and for those of later ones */"
+        ]
+        earned += ["    " + line for line in _earned("1")]
     return [
         "",
         "/* Cuts the messages out of a packet. */",
         packet_head(word),
         "{",
         f"    {w.count(whole, 'sdu.length')}",
+        *earned,
         "    for (sl_bytes rest = sdu; rest.length;) {",
         *(
             f"        {line}"
-            for number, most, cause in bounds
+            for cause, reached, counted in bounds
             for line in (
-                f"if (SL_UNLIKELY(box->base.{number} >= box->base.{most})) {{",
+                f"if (SL_UNLIKELY({reached})) {{",
                 f"    {w.count(lost, 'rest.length')}",
                 f"    lost_{word}(box, (sl_bytes){{0}}, stream, sdu.length - rest.length, rest.length, {cause});",
                 "    return;",
                 "}",
-                f"box->base.{number}++;",
+                *counted,
             )
         ),
         f"        uint64_t want = frame_{word}(box, rest, 0);",
@@ -54,21 +61,33 @@ def _of_packets(w: LayerWriter) -> list[str]:
     ]
 
 
-def _delivered(w: LayerWriter) -> list[str]:
-    """Statements that deliver a message of a packet.
+def _earned(packets: str) -> list[str]:
+    """Statements that let so many packets earn bundled messages, for themselves and for later ones."""
+    credit, mean = "box->base.bundle_credit", "box->base.bundle_mean"
+    return [f"    {credit} = sl_min({credit} + {mean} * ({packets}), SL_BUNDLE_SAVED * {mean});"]
 
-    Instances that it begins count, but for at most half of the bound: data that others left waiting for it may have begun
-    most of them, and the messages after it are not lost for that.
+
+def _delivered(w: LayerWriter, of_stream: bool = False) -> list[str]:
+    """Statements that deliver a message.
+
+    Instances that it begins count, but for at most half of the bound of a packet: data that others left waiting for it may
+    have begun most of them, and the messages after it are not lost for that. Where bytes of the layer may have to wait,
+    those that do count for more of the bound on average.
     """
     deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
-    if not w.layer.bundled:
+    if not w.layer.bundled and (of_stream or not w.layer.begins):
         return [deliver]
-    return [
-        "const uint64_t created = box->base.created;",
-        deliver,
-        "const uint64_t more = SL_BUNDLE_MORE * (box->base.created - created);",
-        "box->base.bundled += (uint32_t)sl_min(more, box->base.bundle_most / 2);",
-    ]
+    begun = ["const uint64_t begun = box->base.created - created;"]
+    if not of_stream:
+        begun.append("box->base.bundled += (uint32_t)sl_min(SL_BUNDLE_MORE * begun, box->base.bundle_most / 2);")
+    created, spent = "const uint64_t created = box->base.created;", "SL_BUNDLE_BEGINS * begun"
+    if w.layer.bundled:
+        held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
+        created = f"const uint64_t created = box->base.created, held = {held};"
+        spent = f"1 + {spent} + SL_BUNDLE_HOLDS * ({held} - held)"
+    else:
+        spent = f"{spent} + (box->base.work % SL_BUNDLE_CHEAP == 0)"
+    return [created, deliver, *begun, f"box->base.bundle_credit -= sl_min({spent}, box->base.bundle_credit);"]
 
 
 def _of_streams(w: LayerWriter) -> list[str]:
@@ -76,6 +95,23 @@ def _of_streams(w: LayerWriter) -> list[str]:
     word = w.word
     head, close_head = messages_heads(word)
     lose = "sl_messages_lose(messages, &box->base.pool, "
+    skipped = [
+        "if (SL_UNLIKELY(skipped)) {",
+        f"    lost_{word}(box, (sl_bytes){{0}}, stream, messages->seen - rest.captured - skipped, skipped, SL_LOSS_BUNDLE);",
+        "    skipped = 0;",
+        "}",
+    ]
+    bounded = w.layer.bundled
+    delivered = _delivered(w, of_stream=True)
+    if bounded:
+        # only the bound on average: a packet that fills a hole may deliver what many others have brought
+        delivered = [
+            "if (SL_UNLIKELY(!box->base.bundle_credit)) {   /* for the rest of what is delivered */",
+            "    skipped += want;",
+            "} else {",
+            *("    " + line for line in delivered),
+            "}",
+        ]
     return [
         "",
         "/* Cuts the messages out of the stream of a side. The bytes of an incomplete message are held. */",
@@ -96,8 +132,11 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "    if (kept && !rest.captured)",
         f"        {lose}SL_LOSS_LIMIT);",
         "    uint64_t want = 0;",
+        *(_earned("1 + sdu.captured / SL_BUNDLE_BYTES") if bounded else []),
+        *(["    uint64_t skipped = 0;   /* bytes of messages beyond the bound */"] if bounded else []),
         "    while (rest.captured) {",
         "        if (messages->state == SL_MESSAGES_LOST) {",
+        *("            " + line for line in skipped if bounded),
         "            uint64_t lost = messages->seen - rest.captured;",
         "            lost = lost > messages->begin ? lost - messages->begin : 0;",
         f"            lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, lost, messages->cause);",
@@ -120,10 +159,11 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "        messages->state = SL_MESSAGES_FOUND;",
         "        if (want > rest.captured)",
         "            break;",
-        f"        layer_{word}(box, sl_bytes_slice(rest, 0, want), stream);",
+        *("        " + line for line in delivered),
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "        want = 0;",
         "    }",
+        *("    " + line for line in skipped if bounded),
         "    messages->want = (uint32_t)want;",
         "    if (messages->state != SL_MESSAGES_LOST)",
         "        messages->begin = messages->seen - rest.captured;",

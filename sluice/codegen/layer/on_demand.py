@@ -12,7 +12,8 @@ def find_instance(names: StackNames) -> list[str]:
     out = [
         "",
         "/* The instance in a slot of a table, if it still has this number; otherwise NULL. */",
-        "static struct sl_instance *find_instance(struct sl_box *base, uint32_t layer, uint32_t slot, uint64_t number)",
+        "static struct sl_instance *find_instance(struct sl_box *base, uint32_t layer, SL_UNUSED uint32_t slot,",
+        "                                         uint64_t number)",
         "{",
         "    SL_UNUSED struct sl_stack_box *box = (struct sl_stack_box *)base;",
         "    struct sl_event event = {.box = base, .owner = &layers[layer]};",

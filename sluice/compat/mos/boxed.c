@@ -9,6 +9,9 @@ SLUICE_WORKER(struct mos_worker)
 struct mos_instance { struct mos_flow *flow; };
 SLUICE_STATE(struct mos_instance)
 
+/* The text of this function may set what a box has of the current packet (core/box.h). */
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
 /* The stack's layers, to which a packet returns that differs from the received one. */
 struct sl_stack_box;
 SL_UNUSED static void layer_ipv4(struct sl_stack_box *box, const uint8_t *at, uint32_t captured, uint32_t length);

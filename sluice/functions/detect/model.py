@@ -214,7 +214,7 @@ class Rule:
     sports: Ranges
     dst: Addresses
     dports: Ranges
-    both_ways: bool
+    both_directions: bool
     http: bool = False
     application: str = ""
     msg: str = ""

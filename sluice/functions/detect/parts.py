@@ -150,7 +150,7 @@ def _server_ports(rule: Rule, side: int) -> Ranges:
     if rule.flow & (TO_SERVER if side else TO_CLIENT):
         return ()
     own, other = (rule.sports, rule.dports) if side else (rule.dports, rule.sports)
-    return union([*own, *other]) if rule.both_ways else own
+    return union([*own, *other]) if rule.both_directions else own
 
 
 def parts_of(number: int, rule: Rule) -> Iterator[Part]:

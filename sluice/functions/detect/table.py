@@ -122,7 +122,7 @@ def _rule(to: Writer, rule: Rule, addresses: _Sets, ports: _Sets, bits: _Bits, n
     to.number(rule.sid, rule.gid, rule.rev, rule.priority, ACTION_NUMBERS.index(rule.action), rule.protocols)
     to.number(addresses.index(rule.src, rule.src.any), ports.index(rule.sports, rule.sports == ANY_PORT))
     to.number(addresses.index(rule.dst, rule.dst.any), ports.index(rule.dports, rule.dports == ANY_PORT))
-    to.number(rule.both_ways, rule.flow, rule.silent, rule.sameip, needed)
+    to.number(rule.both_directions, rule.flow, rule.silent, rule.sameip, needed)
     to.number(len(rule.compares))
     for compare in rule.compares:
         to.number(NUMBERS.index(compare.field), compare.low, compare.high, compare.mask, compare.negated)

@@ -2,7 +2,10 @@
  *
  * As in the mOS slides, new bytes of TCP are charged, and retransmitted bytes are not. A retransmission whose content
  * differs from the first transmission is reported, because it can tunnel data without being charged (Go et al., NDSS
- * 2014). The subscriber is the side that opened the connection. */
+ * 2014). The subscriber is the side that opened the connection.
+ *
+ * In an isolated chain, a connection's sums are in the store until it ends; those of subscribers are an instance's own. With
+ * `partial` there are none. */
 #include "sluice.h"
 
 #include "endpoints.h"
@@ -10,6 +13,8 @@
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(subscribers, number, 1048576, "that have an account of their own; further ones share one")
+SLUICE_PARAMETER(partial, flag, no,
+                 "write a row for each connection when it ends, instead of one for each subscriber at the end: they add up")
 SLUICE_PARAMETER(reports, number, 65536, "reports of abuse that are written at most; further ones are counted")
 
 SLUICE_COUNTER(charged_bytes, "bytes that are charged")
@@ -20,10 +25,14 @@ SLUICE_COUNTER(abuses, "packets in which such bytes came")
 /* Delivered bytes are stored to compare retransmissions with them. The size exceeds the window of most connections. */
 SLUICE_KEEP(tcp, 65536)
 
+struct account {
+    uint64_t connections, charged[2], retransmitted, abused;   /* `charged`: by the subscriber, by the other side */
+};
+
 struct account_subscriber {
     struct sl_instance head;
     uint64_t key[3];            /* the number of bits of the address, and its words */
-    uint64_t connections, charged[2], retransmitted, abused;   /* `charged`: by the subscriber, by the other side */
+    struct account sum;
 };
 
 struct accounting {
@@ -45,8 +54,9 @@ struct account_all {
 };
 SLUICE_COMMON(struct account_all)
 
-struct accounted { struct account_subscriber *subscriber; };
-SLUICE_STATE(struct accounted)
+/* What a connection adds to the account of its subscriber when it ends. */
+SLUICE_STATE(struct account)
+SLUICE_STORED(zero, "what a connection adds to the account of its subscriber") { SL_STORED(stored, *state); }
 
 /* --- subscribers --- */
 
@@ -56,31 +66,70 @@ static struct account_subscriber *account_at(struct sl_table *all, struct accoun
     uint32_t hash = sl_table_hash(all, key, 3);
     struct sl_instance *found = sl_table_find(all, key, 3, hash);
     if (!found && (found = sl_table_create(all, key, 3, hash)))
-        memset((char *)found + offsetof(struct account_subscriber, connections), 0,
-               sizeof(struct account_subscriber) - offsetof(struct account_subscriber, connections));
+        ((struct account_subscriber *)(void *)found)->sum = (struct account){0};
     return found ? (struct account_subscriber *)(void *)found : others;
 }
 
-static struct account_subscriber *account_of(struct accounting *accounting, const struct sl_event *event)
+/* The key of a subscriber's account; false: its address is longer than those of IPv6. */
+static bool account_key(const struct sl_event *event, uint64_t key[3])
 {
     const struct sl_key_part *part = sl_address_part(event->owner);
     const uint64_t *half = sl_event_half(event, 0);
-    uint64_t key[3] = {part->bits, 0, 0};
+    memcpy(key, (uint64_t[3]){part->bits}, 3 * sizeof *key);
     if (part->bits > 128)
-        return &accounting->others;   /* addresses longer than those of IPv6 */
+        return false;
     if (part->bits <= 64)
         key[1] = sl_part_number(part, half);
     else
         memcpy(&key[1], half + part->word, (part->bits + 63) / 64 * sizeof *key);
-    return account_at(&accounting->all, &accounting->others, key);
+    return true;
 }
 
+static void account_add(struct account *to, const struct account *from)
+{
+    to->connections += from->connections;
+    to->charged[0] += from->charged[0];
+    to->charged[1] += from->charged[1];
+    to->retransmitted += from->retransmitted;
+    to->abused += from->abused;
+}
+
+static void account_write(FILE *out, const uint64_t *key, const struct account *sum)
+{
+    struct sl_key_part address = {"src", (uint32_t)key[0], 0, 0};
+    fputs("{\"subscriber\":", out);
+    if (address.bits)
+        sl_write_address(out, &address, &key[1]);
+    else
+        fputs("null", out);
+    fprintf(out, ",\"connections\":%llu,\"up\":%llu,\"down\":%llu,\"retransmitted\":%llu,\"abuse\":%llu}\n",
+            (unsigned long long)sum->connections, (unsigned long long)sum->charged[0], (unsigned long long)sum->charged[1],
+            (unsigned long long)sum->retransmitted, (unsigned long long)sum->abused);
+}
+
+/* Rows of subscribers are in the order of their first connections. */
 SLUICE_ON(tcp, created) {
     if (!event->instance)
         return;
-    struct account_subscriber *subscriber = account_of(SLUICE_WORKER_OF(event->box), event);
-    subscriber->connections++;
-    SLUICE_STATE_OF(event)->subscriber = subscriber;
+    struct accounting *accounting = SLUICE_WORKER_OF(event->box);
+    uint64_t key[3];
+    SLUICE_STATE_OF(event)->connections = 1;
+    if (!SLUICE_PARAMETER_OF(event->box, partial) && account_key(event, key))
+        account_at(&accounting->all, &accounting->others, key);
+}
+
+SLUICE_ON(tcp, end) {
+    (void)data;
+    if (!event->instance)
+        return;
+    struct accounting *accounting = SLUICE_WORKER_OF(event->box);
+    uint64_t key[3];
+    bool known = account_key(event, key);
+    if (SLUICE_PARAMETER_OF(event->box, partial))
+        account_write(accounting->out, known ? key : (const uint64_t[3]){0}, SLUICE_STATE_OF(event));
+    else
+        account_add(known ? &account_at(&accounting->all, &accounting->others, key)->sum : &accounting->others.sum,
+                    SLUICE_STATE_OF(event));
 }
 
 /* --- charging --- */
@@ -128,15 +177,15 @@ static bool account_resets(const struct sl_event *event) { return event->unit.ca
 
 SLUICE_ON(tcp, packet) {
     struct accounting *accounting = account_packet(event);
-    struct account_subscriber *subscriber = event->instance ? SLUICE_STATE_OF(event)->subscriber : &accounting->others;
+    struct account *sum = event->instance ? SLUICE_STATE_OF(event) : &accounting->others.sum;
     uint64_t known = sl_min(accounting->known, data->length), fresh = account_resets(event) ? 0 : data->length - known;
-    subscriber->charged[event->side] += fresh;
+    sum->charged[event->side] += fresh;
     SLUICE_COUNTER_OF(event->box, charged_bytes) += fresh;
     if (accounting->changed) {
-        subscriber->abused += known;
+        sum->abused += known;
         SLUICE_COUNTER_OF(event->box, abused_bytes) += known;
     } else {
-        subscriber->retransmitted += known;
+        sum->retransmitted += known;
         SLUICE_COUNTER_OF(event->box, uncharged_bytes) += known;
     }
     accounting->packet = 0;   /* another TCP layer in this packet, for example in a tunnel, starts at 0 */
@@ -147,7 +196,7 @@ SLUICE_ON(tcp, packet) {
 SLUICE_OPEN {
     struct accounting *accounting = SLUICE_WORKER_OF(box);
     uint32_t most = (uint32_t)sl_min(sl_max(SLUICE_PARAMETER_OF(box, subscribers), 1), SL_TABLE_MOST);
-    if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, box->seed))
+    if (sl_table_open(&accounting->all, sizeof(struct account_subscriber), 3, most, sl_seed(box)))
         return -1;
     accounting->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     if (!accounting->out) {
@@ -155,29 +204,6 @@ SLUICE_OPEN {
         return -1;
     }
     return 0;
-}
-
-static void write_account(FILE *out, const struct account_subscriber *subscriber)
-{
-    struct sl_key_part address = {"src", (uint32_t)subscriber->key[0], 0, 0};
-    fputs("{\"subscriber\":", out);
-    if (address.bits)
-        sl_write_address(out, &address, &subscriber->key[1]);
-    else
-        fputs("null", out);
-    fprintf(out, ",\"connections\":%llu,\"up\":%llu,\"down\":%llu,\"retransmitted\":%llu,\"abuse\":%llu}\n",
-            (unsigned long long)subscriber->connections, (unsigned long long)subscriber->charged[0],
-            (unsigned long long)subscriber->charged[1], (unsigned long long)subscriber->retransmitted,
-            (unsigned long long)subscriber->abused);
-}
-
-static void add_account(struct account_subscriber *to, const struct account_subscriber *from)
-{
-    to->connections += from->connections;
-    to->charged[0] += from->charged[0];
-    to->charged[1] += from->charged[1];
-    to->retransmitted += from->retransmitted;
-    to->abused += from->abused;
 }
 
 /* Adds this worker's accounts to those of the others; its own table is released. */
@@ -192,9 +218,9 @@ static void account_together(struct account_all *common, struct accounting *acco
         const struct sl_instance *instance = sl_table_at(&accounting->all, slot);
         const struct account_subscriber *own = (const struct account_subscriber *)(const void *)instance;
         if (own)
-            add_account(account_at(&common->all, &common->others, own->key), own);
+            account_add(&account_at(&common->all, &common->others, own->key)->sum, &own->sum);
     }
-    add_account(&common->others, &accounting->others);
+    account_add(&common->others.sum, &accounting->others.sum);
     sl_table_close(&accounting->all);
 }
 
@@ -202,12 +228,13 @@ static void write_accounts(FILE *out, struct account_all *common)
 {
     for (uint32_t slot = 0; slot < common->all.high_water; slot++) {
         struct sl_instance *instance = sl_table_at(&common->all, slot);
-        if (instance)
-            write_account(out, (struct account_subscriber *)(void *)instance);
+        const struct account_subscriber *subscriber = (const struct account_subscriber *)(const void *)instance;
+        if (subscriber)
+            account_write(out, subscriber->key, &subscriber->sum);
     }
-    const struct account_subscriber *others = &common->others;   /* includes packets without an instance */
+    const struct account *others = &common->others.sum;   /* includes packets without an instance */
     if (others->connections || others->charged[0] || others->charged[1] || others->retransmitted || others->abused)
-        write_account(out, others);
+        account_write(out, common->others.key, others);
     sl_table_close(&common->all);
 }
 

@@ -174,6 +174,6 @@ SLUICE_OPEN {
 }
 
 SLUICE_CLOSE {
-    if (box->refused_count)
+    if (sl_refused_link_types(box))
         sl_fail(box, "anonymise", "packets of link types that the stack does not begin with were not anonymised");
 }

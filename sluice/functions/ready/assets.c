@@ -83,7 +83,8 @@ static bool assets_is_new(const struct sl_event *event, enum assets_kind kind, u
     const struct sl_key_part *address = sl_address_part(event->owner), *port = sl_port_part(event->owner);
     const uint64_t *half = sl_event_half(event, side);
     uint8_t key[16] = {0}, bytes[48 + ASSETS_TEXT * 3] = {0};
-    memcpy(key, &event->box->seed, 8);
+    sl_store_be32(key, sl_seed(event->box) >> 32);
+    sl_store_be32(key + 4, sl_seed(event->box));
     bytes[0] = (uint8_t)kind;
     bytes[1] = (uint8_t)(address->bits / 8);
     memcpy(bytes + 8, half + address->word, address->bits <= 64 ? 0 : 16);

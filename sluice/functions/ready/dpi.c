@@ -27,6 +27,7 @@ SLUICE_COUNTER(dpi_unknown, "flows whose application was not recognised")
 SLUICE_COUNTER(dpi_guessed, "flows whose application was guessed, as by their ports")
 SLUICE_COUNTER(dpi_given_up, "flows that were given up after the bound of packets")
 SLUICE_COUNTER(dpi_left_out, "flows that are not inspected, as too many were open")
+SLUICE_COUNTER(dpi_begun_anew, "flows whose inspection began again with their next packets, as another process has them now")
 SLUICE_COUNTER(dpi_no_addresses, "flows that are not inspected, as they have no IP addresses")
 SLUICE_COUNTER(dpi_cut_packets, "packets that are inspected as far as the snap length or 64 KiB go")
 
@@ -46,6 +47,7 @@ struct dpi_flow {
     uint8_t protocol;
     bool guessed;
     uint64_t risks;
+    bool recognised;                 /* by another process, which had not settled it */
     char name[64], host[80];
 };
 
@@ -98,8 +100,10 @@ static void dpi_settle(const struct sl_event *event, struct dpi_flow *flow)
         flow->found = ndpi_detection_giveup(dpi->module, flow->ndpi, 1, &guessed);
         flow->guessed = guessed;
     }
-    flow->risks = flow->ndpi->risk;
-    snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    if (!flow->recognised) {
+        flow->risks = flow->ndpi->risk;
+        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    }
     if (!dpi_is_unknown(flow))
         ndpi_protocol2name(dpi->module, flow->found, flow->name, sizeof flow->name);
     ndpi_free_flow_data(flow->ndpi);
@@ -118,6 +122,8 @@ static void dpi_inspect(const struct sl_event *event, struct dpi_flow *flow, con
     struct sl_box *box = event->box;
     unsigned side = event->side & 1;
     struct dpi *dpi = SLUICE_WORKER_OF(box);
+    if (flow->recognised)
+        dpi_settle(event, flow);
     if (!flow->ndpi)
         return;
     const struct flow_ends *ends = &flow->ends;
@@ -279,6 +285,42 @@ SLUICE_DESTROY {
     free(state->flow);
     state->flow = NULL;
     SLUICE_WORKER_OF(box)->flows--;
+}
+
+/* What nDPI knows of a flow that is not decided cannot be stored. */
+SLUICE_STORED(zero, "the application of a flow, once it is recognised") {
+    struct dpi *dpi = SLUICE_WORKER_OF(box);
+    struct dpi_flow *flow = state->flow;
+    log_path_stored(stored, &dpi->log, box, &state->path);
+    SL_STORED(stored, state->left_out);
+    if (!sl_stored_more(stored, flow != NULL) || !(flow = sl_stored_block(stored, flow, sizeof *flow, sizeof *flow)))
+        return;
+    if (stored->reads) {
+        state->flow = flow;
+        dpi->flows++;
+    } else if (flow->ndpi && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN) {
+        flow->risks = flow->ndpi->risk;
+        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+    }
+    log_flow_stored(stored, &dpi->log, box, &flow->flow);
+    SL_STORED(stored, flow->found.master_protocol);
+    SL_STORED(stored, flow->found.app_protocol);
+    SL_STORED(stored, flow->found.category);
+    bool decided = !flow->ndpi, recognised = flow->ndpi && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN;
+    SL_STORED(stored, decided);
+    sl_stored_bytes(stored, &flow->begin, sizeof *flow - offsetof(struct dpi_flow, begin));
+    SL_STORED(stored, recognised);
+    flow->recognised |= stored->reads && recognised;
+    if (!stored->reads)
+        return;
+    flow_ends_of(&flow->ends, &flow->flow);
+    flow->host[sizeof flow->host - 1] = flow->name[sizeof flow->name - 1] = 0;
+    flow->protocol = log_protocol(&flow->flow);
+    if (decided)
+        return;
+    flow->ndpi = calloc(1, SIZEOF_FLOW_STRUCT);
+    stored->failed |= !flow->ndpi || !flow->ends.size;
+    SLUICE_COUNTER_OF(box, dpi_begun_anew) += !recognised;
 }
 
 SLUICE_OPEN {

@@ -56,6 +56,29 @@ static inline bool dtls_side_free(struct dtls_side *side, struct log_budget *bud
     return some;
 }
 
+/* A side in the state of a connection. */
+static inline void dtls_side_stored(struct sl_stored *stored, struct dtls_side *side, struct log_budget *budget) {
+    SL_STORED(stored, side->done);
+    SL_STORED(stored, side->secured);
+    for (struct dtls_message **at = &side->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        uint32_t length = *at ? (*at)->length : 0;
+        SL_STORED(stored, length);
+        bool room = !stored->reads || (!stored->failed && length <= TLS_MESSAGE_MOST && side->open < DTLS_OPEN &&
+                                       log_take(budget, dtls_message_room(length)));
+        struct dtls_message *message =
+            room ? sl_stored_block(stored, *at, dtls_message_room(length), offsetof(struct dtls_message, length)) : NULL;
+        if (!message) {
+            if (room)
+                log_give(budget, dtls_message_room(length));
+            stored->failed = true;
+            return;
+        }
+        message->length = length;
+        *at = message;
+        side->open += stored->reads;
+    }
+}
+
 /* The message of a fragment, which is created if there is none; NULL without memory. */
 static inline struct dtls_message **dtls_message_of(struct dtls_side *side, struct log_budget *budget, uint16_t number, uint8_t type,
                                                     uint32_t length) {

@@ -17,7 +17,8 @@ static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsi
         edit_opaque(event, flow, scan);
         return;
     }
-    bool changes = possible && edit->mode != EDIT_ALERT && edit->mode != EDIT_CLOSE, body = http->state == EDIT_HTTP_LENGTH;
+    const bool rewrites = possible && edit->mode != EDIT_ALERT, changes = rewrites && edit->mode != EDIT_CLOSE;
+    const bool body = http->state == EDIT_HTTP_LENGTH;
     http->reframes = changes && (http->state == EDIT_HTTP_SIZE || (body && edit_resizes(edit) && !http->fixed));
     uint32_t begins = scan->matched = 0;
     edit->text_count = 0;
@@ -29,7 +30,7 @@ static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsi
             scan->matched = 0;
             continue;
         }
-        bool accepts = changes && fields.accepts && i == fields.accepts;
+        bool accepts = rewrites && fields.accepts && i == fields.accepts;
         edit_put(edit, accepts ? "X" : (const char *)&http->head[i], 1);   /* a compressed body could not be searched */
         scan->matched = edit_pattern_step(&edit->pattern, scan->matched, http->head[i]);
         if (scan->matched < length || i + 1 < begins + length)
@@ -43,7 +44,7 @@ static void edit_head(const struct sl_event *event, struct edit_flow *flow, unsi
         edit_put(edit, edit->with, edit->with_length);
     }
     scan->matched = 0;
-    if (changes && !flow->closed && (edit->text_count != http->count || memcmp(edit->text, http->head, http->count)) &&
+    if (rewrites && !flow->closed && (edit->text_count != http->count || memcmp(edit->text, http->head, http->count)) &&
         !sl_edits_replace(&flow->edits, side, scan->from, http->count, edit->text, (uint32_t)edit->text_count))
         http->reframes = false;
     http->fixed = http->fixed || !http->reframes;   /* the head that leaves names the length */

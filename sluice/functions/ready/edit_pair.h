@@ -22,8 +22,8 @@ static struct edit_ends edit_ends_of(const uint8_t *frame, const struct sl_edit_
 
 static struct edit_flow **edit_pair_bucket(struct edit *edit, const struct sl_box *box, const struct edit_ends *ends) {
     uint8_t key[16];
-    sl_store_be32(key, (uint32_t)box->seed);
-    sl_store_be32(key + 4, (uint32_t)(box->seed >> 32));
+    sl_store_be32(key, (uint32_t)sl_seed(box));
+    sl_store_be32(key + 4, (uint32_t)(sl_seed(box) >> 32));
     memset(key + 8, 0, 8);
     return &edit->pairs[sl_siphash(key, (const uint8_t *)ends, sizeof *ends) % EDIT_PAIR_BUCKETS];
 }
@@ -50,11 +50,11 @@ static void edit_pair_remove(struct edit *edit, const struct sl_box *box, struct
 static void edit_pair_add(struct sl_box *box, const struct sl_frame *frame, void *of) {
     struct edit_flow *flow = of;
     struct edit *edit = SLUICE_WORKER_OF(box);
-    const struct sl_output *output = &box->output;
-    if (!output->changed || output->dropped || output->redirected)
+    const uint8_t *changed = sl_output_changed(box);
+    if (!changed)
         return;
     const struct edit_ends came = edit_ends_of(frame->at, &edit->syn_places);
-    const struct edit_ends leaves = edit_ends_of(output->bytes + output->current, &edit->syn_places);
+    const struct edit_ends leaves = edit_ends_of(changed, &edit->syn_places);
     if (memcmp(&came, &leaves, sizeof came) == 0)
         return;
     if (!edit->pairs && !(edit->pairs = calloc(EDIT_PAIR_BUCKETS, sizeof *edit->pairs)))
@@ -82,8 +82,7 @@ static void edit_leave(struct sl_box *box, struct edit_half *half) {
     for (unsigned side = 0; flow->scans && side < 2; side++)
         edit_free_head(edit, &flow->scans->side[side].http);
     free(flow->scans);
-    if (box->output.at_end_of == flow)
-        box->output.at_end = NULL;
+    sl_output_forget(box, flow);
     free(flow);
 }
 
@@ -112,13 +111,11 @@ static struct edit_flow *edit_join(const struct sl_event *event, struct edit_hal
 /* Looks at the end of the current packet, if it is a SYN, with which ends it leaves. */
 static void edit_pair_watch(const struct sl_event *event, struct edit_flow *flow) {
     struct edit *edit = SLUICE_WORKER_OF(event->box);
-    struct sl_output *output = &event->box->output;
-    if (event->unit.captured < 20 || (event->unit.at[13] & (SL_TCP_SYN | SL_TCP_ACK)) != SL_TCP_SYN || output->at_end ||
-        !output->forwards || sl_edit_find_places(event, &edit->syn_places) != SL_EDIT_NONE)
+    if (event->unit.captured < 20 || (event->unit.at[13] & (SL_TCP_SYN | SL_TCP_ACK)) != SL_TCP_SYN ||
+        !sl_output_unclaimed(event->box) || sl_edit_find_places(event, &edit->syn_places) != SL_EDIT_NONE)
         return;
     flow->opener = event->side & 1;
-    output->at_end = edit_pair_add;
-    output->at_end_of = flow;
+    sl_output_claim(event->box, edit_pair_add, flow);
 }
 
 #endif

@@ -2,10 +2,11 @@
 #ifndef FILE_BODY_H
 #define FILE_BODY_H
 
+#include "log_held.h"
 #include "log_reader.h"
 #include "log_row.h"
 
-enum { FILE_HEAD = 4096, FILE_NAME = 1024, FILE_KINDS = 3 };
+enum { FILE_HEAD = 4096, FILE_NAME = 1024, FILE_KINDS = SL_DIGEST_KINDS };
 
 /* libmagic, which is loaded if it is there. */
 struct file_magic {
@@ -57,7 +58,7 @@ struct file_body {
     uint64_t time, length, missing, number;
     bool has_expected;
     uint64_t expected;                /* length by the protocol */
-    struct sl_digest *hash[FILE_KINDS];   /* MD5, SHA-1, SHA-256 */
+    struct sl_digest *hash[FILE_KINDS];
     struct log_text name, declared;
     uint8_t head[FILE_HEAD];
     uint32_t head_used;
@@ -66,9 +67,8 @@ struct file_body {
     char path[64];                    /* of the copy in the folder */
 };
 
-/* Begins a file. NULL at a bound. */
-static inline struct file_body *file_begin(struct sl_box *box, struct file_box *files, const struct log_flow *flow, unsigned from,
-                                           const char *source) {
+/* A file in the list. NULL at a bound. */
+static inline struct file_body *file_new(struct file_box *files) {
     bool many = files->open >= files->most || !log_take(&files->budget, sizeof(struct file_body));
     struct file_body *file = many ? NULL : calloc(1, sizeof *file);
     if (!file) {
@@ -78,19 +78,29 @@ static inline struct file_body *file_begin(struct sl_box *box, struct file_box *
             log_give(&files->budget, sizeof *file);
         return NULL;
     }
+    file->copy = -1;
+    file->next = files->first;
+    file->place = &files->first;
+    if (file->next)
+        file->next->place = &file->next;
+    files->first = file;
+    files->open++;
+    return file;
+}
+
+/* Begins a file. NULL at a bound. */
+static inline struct file_body *file_begin(struct sl_box *box, struct file_box *files, const struct log_flow *flow, unsigned from,
+                                           const char *source) {
+    struct file_body *file = file_new(files);
+    if (!file)
+        return NULL;
     file->flow = *flow;
     file->from = (uint8_t)from;
     file->time = sl_box_time(box);
     file->number = ++files->number;
-    file->copy = -1;
     const void *kinds[FILE_KINDS] = {files->log.hashes.md5, files->log.hashes.sha1, files->log.hashes.sha256};
-    for (unsigned i = 0; i < FILE_KINDS; i++) {
-        file->hash[i] = kinds[i] ? files->digests.create() : NULL;
-        if (file->hash[i] && !files->digests.begin(file->hash[i], kinds[i], NULL)) {
-            files->digests.destroy(file->hash[i]);
-            file->hash[i] = NULL;
-        }
-    }
+    for (unsigned i = 0; i < FILE_KINDS; i++)   /* a machine may forbid MD5 */
+        file->hash[i] = kinds[i] ? sl_digest_begin(&files->digests, (enum sl_digest_kind)i) : NULL;
     if (*files->folder) {             /* the name of a copy contains nothing from the network */
         char path[4096];
         snprintf(file->path, sizeof file->path, "%s-%llu-%llu", source, (unsigned long long)flow->number, (unsigned long long)file->number);
@@ -101,12 +111,6 @@ static inline struct file_body *file_begin(struct sl_box *box, struct file_box *
         if (file->copy < 0)
             sl_fail(box, path, strerror(errno));
     }
-    file->next = files->first;
-    file->place = &files->first;
-    if (file->next)
-        file->next->place = &file->next;
-    files->first = file;
-    files->open++;
     return file;
 }
 
@@ -130,7 +134,7 @@ static inline void file_name_of_path(struct log_text *name, const uint8_t *path,
 static inline void file_bytes(struct sl_box *box, struct file_box *files, struct file_body *file, const uint8_t *at, size_t length) {
     for (unsigned i = 0; i < FILE_KINDS; i++)
         if (file->hash[i])
-            files->digests.update(file->hash[i], at, length);
+            files->digests.of[i].update(file->hash[i], at, length);
     uint32_t take = (uint32_t)sl_min(FILE_HEAD - file->head_used, length);
     if (!file->missing) {
         memcpy(file->head + file->head_used, at, take);
@@ -157,8 +161,7 @@ static inline void file_bytes(struct sl_box *box, struct file_box *files, struct
 
 static inline void file_free(struct file_box *files, struct file_body *file) {
     for (unsigned i = 0; i < FILE_KINDS; i++)
-        if (file->hash[i])
-            files->digests.destroy(file->hash[i]);
+        free(file->hash[i]);
     *file->place = file->next;
     if (file->next)
         file->next->place = file->place;
@@ -169,6 +172,51 @@ static inline void file_free(struct file_box *files, struct file_body *file) {
     free(file);
     files->open--;
     log_give(&files->budget, sizeof *file);
+}
+
+/* Goes on with the copy of a file, which another process has begun: what is there beyond `length` was not committed. */
+static inline void file_copy_again(struct sl_box *box, struct file_box *files, struct file_body *file) {
+    char path[4096];
+    uint64_t size = sl_min(file->length, files->copy_most);
+    int length = snprintf(path, sizeof path, "%s/%s", files->folder, file->path);
+    if (length > 0 && (size_t)length < sizeof path)
+        file->copy = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    if (file->copy < 0 || ftruncate(file->copy, (off_t)size))
+        sl_fail(box, file->path, strerror(errno));
+}
+
+/* A file, or NULL, in the state of a connection. */
+static inline void file_stored(struct sl_stored *stored, struct sl_box *box, struct file_box *files, struct file_body **file) {
+    if (!sl_stored_more(stored, *file != NULL))
+        return;
+    struct file_body *of = *file;
+    if (stored->reads && !(of = *file = file_new(files))) {
+        stored->failed = true;
+        return;
+    }
+    log_flow_stored(stored, &files->log, box, &of->flow);
+    sl_stored_bytes(stored, &of->from, offsetof(struct file_body, hash) - offsetof(struct file_body, from));
+    of->from &= 1;
+    for (unsigned i = 0; i < FILE_KINDS; i++)
+        sl_digest_stored(stored, &of->hash[i], (enum sl_digest_kind)i);
+    log_text_stored(stored, &of->name);
+    log_text_stored(stored, &of->declared);
+    SL_STORED(stored, of->head_used);
+    if (of->head_used > FILE_HEAD) {
+        of->head_used = 0;
+        stored->failed = true;
+    }
+    sl_stored_bytes(stored, of->head, of->head_used);
+    bool copies = of->copy >= 0;
+    SL_STORED(stored, copies);
+    SL_STORED(stored, of->copied);
+    SL_STORED(stored, of->path);
+    of->path[sizeof of->path - 1] = 0;
+    if (!stored->reads || stored->failed)
+        return;
+    files->number = sl_max(files->number, of->number);
+    if (copies && !strchr(of->path, '/'))
+        file_copy_again(box, files, of);
 }
 
 /* Writes the row of a file, and frees it. `complete`: the protocol has marked its end. */
@@ -191,7 +239,7 @@ static inline void file_end(struct sl_box *box, struct file_box *files, struct f
     for (unsigned i = 0; i < FILE_KINDS; i++) {
         uint8_t hash[64];
         log_name(row, names[i]);
-        if (whole && file->hash[i] && files->digests.finish(file->hash[i], hash, NULL)) {
+        if (whole && file->hash[i] && files->digests.of[i].finish(hash, file->hash[i])) {
             log_put(row, "\"");
             log_hex(row, hash, sizes[i]);
             log_put(row, "\"");

@@ -307,6 +307,44 @@ static inline void file_http_end(struct file_http *http) {
     }
 }
 
+/* The messages of HTTP/1 in the state of a connection; it was opened as at first. */
+static inline void file_http_stored(struct sl_stored *stored, struct file_http *http) {
+    struct log_budget *budget = &http->files->budget;
+    SL_STORED(stored, http->from_start);
+    SL_STORED(stored, http->answered);
+    for (struct file_request **at = &http->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
+        uint32_t length = *at ? (*at)->length : 0;
+        SL_STORED(stored, length);
+        size_t size = sizeof **at + (size_t)length;
+        bool room = !stored->reads || (http->requests < FILE_REQUESTS && log_take(budget, size));
+        struct file_request *request = room ? sl_stored_block(stored, *at, size, offsetof(struct file_request, method)) : NULL;
+        if (!request) {
+            if (room)
+                log_give(budget, size);
+            stored->failed = true;
+            return;
+        }
+        request->length = length;
+        *at = request;
+        http->requests += stored->reads;
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        struct http_side *side = &http->side[i];
+        bool reads = side->message;
+        http_message_stored(stored, &http->message[i], budget);
+        http_side_stored(stored, side);
+        SL_STORED(stored, reads);
+        if (stored->reads)
+            side->message = reads ? &http->message[i] : NULL;
+        log_text_stored(stored, &http->disposition[i]);
+        SL_STORED(stored, http->in_disposition[i]);
+        SL_STORED(stored, http->name[i]);
+        SL_STORED(stored, http->name_length[i]);
+        http->name_length[i] = (uint8_t)sl_min(http->name_length[i], sizeof http->name[i]);
+        file_stored(stored, http->box, http->files, &http->file[i]);
+    }
+}
+
 static inline bool file_http_over(const struct file_http *http) {
     for (unsigned i = 0; i < 2; i++)
         if (http->side[i].state != HTTP_STOPPED && http->side[i].state != HTTP_TUNNEL)

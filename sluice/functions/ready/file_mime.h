@@ -253,6 +253,23 @@ static inline void mime_open(struct mime *mime) {
     mime_part_begin(mime);
 }
 
+/* The parts of a message in the state of a connection. */
+static inline void mime_stored(struct sl_stored *stored, struct sl_box *box, struct file_box *files, struct mime *mime) {
+    sl_stored_bytes(stored, mime, offsetof(struct mime, line));
+    log_held_stored(stored, &mime->line, &files->budget, MIME_LINE);
+    log_held_stored(stored, &mime->header, &files->budget, MIME_HEADER);
+    sl_stored_bytes(stored, mime->type, offsetof(struct mime, file) - offsetof(struct mime, type));
+    mime->type[sizeof mime->type - 1] = mime->name[sizeof mime->name - 1] = 0;
+    for (unsigned i = 0; i < MIME_DEPTH; i++)
+        mime->boundary[i][MIME_BOUNDARY] = 0;
+    if (mime->depth > MIME_DEPTH || mime->encoding > MIME_QUOTED) {
+        mime->depth = 0;
+        mime->encoding = MIME_PLAIN;
+        stored->failed = true;
+    }
+    file_stored(stored, box, files, &mime->file);
+}
+
 static inline void mime_close(struct mime *mime, struct file_box *files) {
     log_held_free(&mime->line, &files->budget);
     log_held_free(&mime->header, &files->budget);

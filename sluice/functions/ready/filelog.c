@@ -10,7 +10,7 @@
 #include "file_mime.h"
 #include "file_http.h"
 #include "file_http3.h"
-#include "ftp_connection.h"
+#include "ftp_stored.h"
 #include "smtp_session.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
@@ -27,6 +27,7 @@ SLUICE_COUNTER(file_connections_left_out, "connections that are not read, as too
 SLUICE_COUNTER(file_no_memory, "connections that are not read for want of memory, or of the bound's")
 SLUICE_COUNTER(file_http_3_not_read, "connections with HTTP/3 that are not read: without libnghttp3")
 
+SLUICE_COUNTER(file_not_continued, "connections of HTTP/2, HTTP/3, or with a key log, that are not read further, as another process has them now")
 SLUICE_COUNTER(file_tls_opened, "connections of TLS whose application data are read")
 SLUICE_COUNTER(file_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
 SLUICE_COUNTER(file_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
@@ -130,8 +131,16 @@ static void filelog_opened(struct sl_box *box, enum tls_shut why)
 
 static void filelog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
 
+/* The file of a transfer in the state of its connection. */
+static void filelog_transfer_stored(struct sl_stored *stored, struct sl_box *box, struct ftp_transfer *transfer)
+{
+    struct file_body *file = transfer->user;
+    file_stored(stored, box, &SLUICE_WORKER_OF(box)->files, &file);
+    transfer->user = file;
+}
+
 static const struct ftp_owner filelog_ftp = {filelog_no_exchange, filelog_transfer, filelog_transferred, filelog_opened, NULL,
-                                             filelog_secures};
+                                             filelog_secures, filelog_transfer_stored};
 
 /* Handles bytes of a connection that may be a control connection. */
 static void filelog_control(const struct sl_event *event, unsigned side, sl_bytes bytes)
@@ -276,36 +285,46 @@ static void filelog_missing(struct filelog_connection *connection, unsigned numb
 
 #include "filelog_tls.h"
 
-static struct filelog_connection *filelog_connection(const struct sl_event *event)
+/* A connection of a state; NULL at a bound. */
+static struct filelog_connection *filelog_connection_new(struct sl_box *box, struct filelog_state *state, const struct log_flow *flow)
 {
-    struct filelog *log = SLUICE_WORKER_OF(event->box);
-    struct filelog_state *state = SLUICE_STATE_OF(event);
-    if (state->connection)
-        state->connection->event = event;
-    if (state->connection || state->over)
-        return state->connection;
-    bool many = log->open >= SLUICE_PARAMETER_OF(event->box, connections) || !log_take(&log->files.budget, sizeof(struct file_http));
+    struct filelog *log = SLUICE_WORKER_OF(box);
+    bool many = log->open >= SLUICE_PARAMETER_OF(box, connections) || !log_take(&log->files.budget, sizeof(struct file_http));
     struct filelog_connection *connection = many ? NULL : calloc(1, sizeof *connection);
     struct file_http *http = connection ? calloc(1, sizeof *http) : NULL;
     if (!http) {
         if (!many)
             log_give(&log->files.budget, sizeof *http);
-        SLUICE_COUNTER_OF(event->box, file_connections_left_out) += many;
-        SLUICE_COUNTER_OF(event->box, file_no_memory) += !many;
+        SLUICE_COUNTER_OF(box, file_connections_left_out) += many;
+        SLUICE_COUNTER_OF(box, file_no_memory) += !many;
         free(connection);
         state->over = true;
         return NULL;
     }
     log->open++;
     state->connection = connection;
-    connection->box = event->box;
-    connection->event = event;
+    connection->box = box;
     connection->http = http;
-    connection->flow = log_flow_of(event, state->path);
+    connection->flow = *flow;
+    file_http_open(http, box, &log->files, &connection->flow, &log->hpack, false);
+    return connection;
+}
+
+static struct filelog_connection *filelog_connection(const struct sl_event *event)
+{
+    struct filelog_state *state = SLUICE_STATE_OF(event);
+    if (state->connection)
+        state->connection->event = event;
+    if (state->connection || state->over)
+        return state->connection;
+    struct log_flow flow = log_flow_of(event, state->path);
+    struct filelog_connection *connection = filelog_connection_new(event->box, state, &flow);
+    if (!connection)
+        return NULL;
+    connection->event = event;
     connection->port = smtp_port(log_stream_port(event, 0), log_stream_port(event, 1));
-    connection->from_syn = log_from_syn(event);
+    connection->from_syn = connection->http->from_start = log_from_syn(event);
     connection->client = (uint8_t)log_client(event, connection->port);
-    file_http_open(http, event->box, &log->files, &connection->flow, &log->hpack, connection->from_syn);
     filelog_tls_prepare(connection);
     return connection;
 }
@@ -325,6 +344,7 @@ SLUICE_ON(tcp, data) {
         return;
     struct filelog *log = SLUICE_WORKER_OF(event->box);
     struct filelog_state *state = SLUICE_STATE_OF(event);
+    ftp_connection_resume(&log->transfers, &state->ftp, event);
     struct ftp_transfer *transfer = ftp_connection_transfer(&log->transfers, &state->ftp, event);
     if (transfer) {
         bool no_memory = false;
@@ -351,6 +371,7 @@ SLUICE_ON(tcp, gap) {
     struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (!state)
         return;
+    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, event);
     if (ftp_connection_gap(&state->ftp, event, data->length, &filelog_ftp))
         return;
     struct filelog_connection *connection = state->connection;
@@ -376,6 +397,7 @@ SLUICE_ON(tcp, end) {
         if (connection->tls)
             tls_connection_end(connection->tls);
     }
+    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, event);
     ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, &filelog_ftp);
     if (!connection)
         return;
@@ -386,11 +408,29 @@ SLUICE_ON(tcp, end) {
 }
 
 #include "filelog_quic.h"
+#include "filelog_stored.h"
+
+/* The files of a connection that goes on in another process, which writes their rows. */
+static void filelog_drop_files(struct sl_box *box, struct filelog_state *state)
+{
+    struct filelog_connection *connection = state->connection;
+    struct ftp_transfer *transfer = SLUICE_WORKER_OF(box)->transfers.count ? state->ftp.data : NULL;
+    struct file_body **of[] = {connection ? &connection->http->file[0] : NULL, connection ? &connection->http->file[1] : NULL,
+                               connection && connection->smtp ? &connection->smtp->mime.file : NULL};
+    for (unsigned i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i] && *of[i]) {
+            file_free(&SLUICE_WORKER_OF(box)->files, *of[i]);
+            *of[i] = NULL;
+        }
+    if (transfer && !transfer->session && transfer->user)
+        file_free(&SLUICE_WORKER_OF(box)->files, transfer->user);
+}
 
 SLUICE_DESTROY {
     http3_stream_free(&state->quic);
     http3_session_end(&state->quic);
-    ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->ftp);
+    filelog_drop_files(box, state);
+    ftp_connection_leave(&SLUICE_WORKER_OF(box)->transfers, &state->ftp);
     filelog_free(box, state);
 }
 

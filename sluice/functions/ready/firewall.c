@@ -115,7 +115,7 @@ static bool firewall_is_expected(struct sl_box *box, const struct firewall_packe
     struct sl_object *object = SLUICE_SHARED_ALL(box, expected);
     struct firewall_end from = packet->from;
     from.port = 0;
-    int64_t hash = (int64_t)firewall_flow_hash(~box->seed, FIREWALL_TCP, from, packet->to), there = 0;
+    int64_t hash = (int64_t)firewall_flow_hash(~sl_seed(box), FIREWALL_TCP, from, packet->to), there = 0;
     if (!SLUICE_PARAMETER_OF(box, ftp) || sl_shared_contains(object, hash, &there) != SL_STORE_DONE || !there)
         return false;
     bool here = false, fresh = false;   /* announced here; less than FIREWALL_EXPECTED_FOR ago */
@@ -189,7 +189,7 @@ static void firewall_confirm(const struct sl_event *event, const struct firewall
     flow->confirmed = true;
     flow->original = (uint8_t)event->side;
     flow->related = packet->state == FIREWALL_RELATED;
-    flow->hash = firewall_packet_hash(box->seed, packet, event->unit);
+    flow->hash = firewall_packet_hash(sl_seed(box), packet, event->unit);
     sl_shared_insert(SLUICE_SHARED_ALL(box, connections), (int64_t)flow->hash, NULL);
     SLUICE_COUNTER_OF(box, firewall_connections)++;
     uint64_t port = SLUICE_PARAMETER_OF(box, ftp);
@@ -284,7 +284,7 @@ static void firewall_icmp(const struct sl_event *event, unsigned version) {
         return;
     }
     int64_t there = 0;
-    uint64_t hash = error ? firewall_quoted(event->box->seed, event->unit, version) : 0;
+    uint64_t hash = error ? firewall_quoted(sl_seed(event->box), event->unit, version) : 0;
     if (hash && sl_shared_contains(SLUICE_SHARED_ALL(event->box, connections), (int64_t)hash, &there) != SL_STORE_DONE)
         there = 0;
     SLUICE_COUNTER_OF(event->box, firewall_related) += there != 0;
@@ -309,9 +309,9 @@ static void firewall_layers(const struct sl_box *box, struct firewall *firewall)
     const struct { const char *name; bool *has; } known[] = {
         {"tcp", &firewall->has_tcp}, {"udp", &firewall->has_udp}, {"icmp", &firewall->has_icmp},
         {"icmp6", &firewall->has_icmp6}, {"ext", &firewall->has_ext}, {"frag", &firewall->has_frag}};
-    for (uint32_t i = 0; i < box->layer_count; i++)
+    for (uint32_t i = 0; i < sl_layer_count(box); i++)
         for (size_t k = 0; k < sizeof known / sizeof *known; k++)
-            *known[k].has |= strcmp(box->layers[i].layer, known[k].name) == 0;
+            *known[k].has |= strcmp(sl_layer_at(box, i)->layer, known[k].name) == 0;
 }
 
 /* The outermost IP header of the current packet: decides on packets without a layer above. */
@@ -393,7 +393,7 @@ SLUICE_ON(any, dropped) { firewall_other(event, (sl_bytes){0}, FIREWALL_INVALID)
 SLUICE_ON_DEMAND(tcp, data) {
     struct firewall_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;
     if (flow && flow->ftp)
-        firewall_ftp_bytes(flow->ftp, event->box->seed, event->side & 1, data->bytes, firewall_expect, event->box);
+        firewall_ftp_bytes(flow->ftp, sl_seed(event->box), event->side & 1, data->bytes, firewall_expect, event->box);
 }
 SLUICE_ON_DEMAND(tcp, gap) {
     struct firewall_flow *flow = event->instance ? SLUICE_STATE_OF(event) : NULL;

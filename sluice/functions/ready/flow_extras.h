@@ -5,6 +5,8 @@
 
 #include "log_row.h"
 
+#include "function/stored.h"
+
 enum { FLOW_VLANS = 4, FLOW_TUNNELS = 8, FLOW_LAYERS = 256 };
 enum { FLOW_TCP_FIN = 1, FLOW_TCP_SYN = 2, FLOW_TCP_RST = 4, FLOW_TCP_ACK = 16 };   /* RFC 9293, 3.1 */
 
@@ -53,10 +55,28 @@ struct flow_extras {
     char *application;               /* members of the row, by `dpi`; NULL: there are none */
 };
 
+/* The members in the state of a flow. */
+__attribute__((unused)) static inline void flow_extras_stored(struct sl_stored *stored, struct flow_extras *extras) {
+    uint32_t size = extras->application ? (uint32_t)strlen(extras->application) + 1 : 0;
+    sl_stored_bytes(stored, extras, offsetof(struct flow_extras, application));
+    SL_STORED(stored, size);
+    if (size && stored->reads && (stored->failed || size > stored->size - stored->used || !(extras->application = malloc(size))))
+        stored->failed = true;
+    else if (size)
+        sl_stored_bytes(stored, extras->application, size);
+    if (size && extras->application)
+        extras->application[size - 1] = 0;
+    extras->vlans = (uint8_t)sl_min(extras->vlans, FLOW_VLANS);
+    extras->tunnels = (uint8_t)sl_min(extras->tunnels, FLOW_TUNNELS);
+    for (unsigned i = 0; i < extras->tunnels; i++)
+        if (extras->tunnel[i].kind > FLOW_TEREDO)
+            extras->tunnel[i].kind = FLOW_OTHER;
+}
+
 SL_COLD bool flow_extras_open(struct flow_extras_worker *worker, const struct sl_box *box) {
-    for (uint32_t i = 0; i < box->layer_count && i < FLOW_LAYERS; i++)
+    for (uint32_t i = 0; i < sl_layer_count(box) && i < FLOW_LAYERS; i++)
         for (unsigned k = 0; k < sizeof flow_kinds / sizeof *flow_kinds; k++)
-            if (strcmp(box->layers[i].prototype, flow_kinds[k].prototype) == 0)
+            if (strcmp(sl_layer_at(box, i)->prototype, flow_kinds[k].prototype) == 0)
                 worker->kind[i] = (uint8_t)flow_kinds[k].kind;
     return log_hashes_open(&worker->hashes);
 }

@@ -37,9 +37,9 @@ struct direction {
     uint64_t counted;           /* number of the last counted packet, because a packet may contain several messages */
     uint64_t packets, payload, rexmit, stream, after_gap;
     uint64_t before, outside, cut;   /* bytes without a place in the stream, and those that the snap length cut off */
-    struct sl_digest *hash;     /* of the bytes before the first gap; NULL until the first byte */
     bool broken;                /* a gap was skipped */
     bool unhashed;              /* memory was insufficient to hash the stream */
+    struct sl_digest *hash;     /* of the bytes before the first gap; NULL until the first byte */
     uint8_t digest[SL_DIGEST_SIZE];
 };
 
@@ -76,7 +76,7 @@ struct flow_log {
 SLUICE_WORKER(struct flow_log)
 
 struct flow {
-    struct row *row;
+    struct row *row;            /* until the flow has ended */
     uint32_t first_side;        /* of the sender of the first packet */
 };
 SLUICE_STATE(struct flow)
@@ -96,16 +96,25 @@ static uint32_t perm_value(const struct sl_event *event, const char *name)
     return (uint32_t)sl_field_value(event->instance, sl_layer_field(event->layer, name));
 }
 
+/* A row of a layer, whose path has `depth` layers; NULL without memory. */
+static struct row *row_allocate(const struct sl_layer_info *layer, uint32_t depth)
+{
+    struct row *row = calloc(1, sizeof *row + 16 * layer->half_words + depth);
+    if (!row)
+        return NULL;
+    row->layer = layer;
+    row->path_length = (uint16_t)depth;
+    return row;
+}
+
 static struct row *row_new(const struct sl_event *event)
 {
     uint32_t words = event->layer->half_words, depth = sl_path_depth(event);
-    struct row *row = calloc(1, sizeof *row + 16 * words + depth);
+    struct row *row = row_allocate(event->layer, depth);
     if (!row)
         return NULL;
-    row->layer = event->layer;
     memcpy(row->key, sl_event_half(event, event->side), 8 * words);
     memcpy(row->key + words, sl_event_half(event, event->side ^ 1), 8 * words);
-    row->path_length = (uint16_t)depth;
     for (uint32_t i = 0; i < depth; i++)
         row_path(row)[i] = (uint8_t)sl_path_layer(event, i)->index;
     row->first = row->last = sl_packet_time(event);
@@ -250,6 +259,16 @@ static uint8_t sides(uint32_t bits, uint32_t first_side)
     return (uint8_t)(first_side ? (bits >> 1 & 1) | (bits << 1 & 2) : bits & 3);
 }
 
+static void row_free(struct flow_log *log, struct row *row)
+{
+    for (unsigned side = 0; side < 2; side++)
+        free(row->way[side].hash);
+    log->all_holes -= row->hole_count;
+    free(row->holes);
+    FLOW_EXTRAS(free(row->extras.application);)
+    free(row);
+}
+
 static void write_and_free(struct flow_log *log, struct sl_box *box, struct row *row);
 
 SLUICE_ON(any, end) {
@@ -276,6 +295,77 @@ SLUICE_ON(any, end) {
     if (!sl_in_order_end(&log->order, &row->turn))
         write_and_free(log, event->box, row);
     write_turns(log, event->box);
+}
+
+/* The flow goes on in another process. */
+SLUICE_DESTROY {
+    if (!state->row)
+        return;
+    sl_in_order_remove(&SLUICE_WORKER_OF(box)->order, &state->row->turn);
+    row_free(SLUICE_WORKER_OF(box), state->row);
+    state->row = NULL;
+}
+
+/* --- the state in a store --- */
+
+static void holes_stored(struct sl_stored *stored, struct flow_log *log, struct row *row)
+{
+    uint32_t count = row->hole_count;
+    SL_STORED(stored, count);
+    if (stored->reads) {
+        bool fits = !stored->failed && (size_t)count * sizeof *row->holes <= stored->size - stored->used &&
+                    count <= log->most_holes && log->all_holes + count <= log->most_all_holes;
+        row->holes = fits && count ? malloc(count * sizeof *row->holes) : NULL;
+        if (!fits || (count && !row->holes)) {
+            stored->failed = true;
+            return;
+        }
+        row->hole_count = row->hole_room = count;
+        log->all_holes += count;
+    }
+    if (count)
+        sl_stored_bytes(stored, row->holes, count * sizeof *row->holes);
+    for (uint32_t i = 0; i < count; i++)
+        stored->failed |= row->holes[i].side > 1;
+}
+
+static void row_stored(struct sl_stored *stored, struct flow_log *log, const struct sl_box *box, struct row *row)
+{
+    sl_stored_bytes(stored, &row->first, offsetof(struct row, way) - offsetof(struct row, first));
+    for (unsigned side = 0; side < 2; side++) {
+        sl_stored_bytes(stored, &row->way[side], offsetof(struct direction, hash));
+        sl_digest_stored(stored, &row->way[side].hash, SL_SHA256);
+    }
+    holes_stored(stored, log, row);
+    SL_STORED(stored, row->holes_left_out);
+    SL_STORED(stored, row->own);
+    FLOW_EXTRAS(flow_extras_stored(stored, &row->extras);)
+    sl_stored_bytes(stored, row->key, 16 * row->layer->half_words + row->path_length);
+    for (uint32_t i = 0; i < row->path_length; i++)
+        stored->failed |= row_path(row)[i] >= sl_layer_count(box);
+}
+
+SLUICE_STORED(zero, "the row of a flow so far, and SHA-256 of its streams under way") {
+    struct flow_log *log = SLUICE_WORKER_OF(box);
+    SL_STORED(stored, state->first_side);
+    if (!sl_stored_more(stored, state->row != NULL))
+        return;
+    struct row *row = state->row;
+    uint32_t layer = row ? row->layer->index : 0, depth = row ? row->path_length : 0;
+    uint64_t number = row ? row->turn.number : 0;
+    SL_STORED(stored, layer);
+    SL_STORED(stored, depth);
+    SL_STORED(stored, number);
+    if (stored->reads) {
+        bool known = !stored->failed && layer < sl_layer_count(box) && sl_layer_at(box, layer)->oriented && depth <= SL_DEPTH_MOST;
+        row = state->row = known ? row_allocate(sl_layer_at(box, layer), depth) : NULL;
+        if (!row) {
+            stored->failed = true;
+            return;
+        }
+        sl_in_order_begin(&log->order, &row->turn, number);
+    }
+    row_stored(stored, log, box, row);
 }
 
 /* --- writing --- */
@@ -413,10 +503,7 @@ static void write_and_free(struct flow_log *log, struct sl_box *box, struct row 
     if (!log->failed && ferror(log->out))
         log->failed = errno;
     log->written++;
-    log->all_holes -= row->hole_count;
-    free(row->holes);
-    FLOW_EXTRAS(free(row->extras.application);)
-    free(row);
+    row_free(log, row);
 }
 
 /* Writes the rows that may be written now (reorder_queue.h): the next ones in order, and those beyond the bound. */
@@ -435,7 +522,7 @@ SLUICE_OPEN {
                              .most_all_holes = SLUICE_PARAMETER_OF(box, all_holes)};
     log->order.most = SLUICE_PARAMETER_OF(box, rows);
     if (!log->order.most)
-        log->order.most = sl_min(sl_max(box->max_instances, ROWS_LEAST), ROWS_MOST);
+        log->order.most = sl_min(sl_max(sl_max_instances(box), ROWS_LEAST), ROWS_MOST);
     if (!sl_digests_open(&log->digests)) {
         fputs("flow_log: " SL_DIGEST_ADVICE "\n", stderr);
         return -1;

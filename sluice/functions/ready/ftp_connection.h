@@ -11,6 +11,7 @@ struct ftp_connection {
     uint32_t path;
     bool over, seen[2], searched;
     bool secured;                     /* TLS has begun */
+    bool restored;                    /* a data connection whose transfer is to be found again (ftp_stored.h) */
 };
 
 static inline void ftp_connection_created(struct ftp_transfers *transfers, struct ftp_connection *connection, const struct sl_event *event) {
@@ -41,6 +42,7 @@ static inline struct ftp_session *ftp_connection_session(struct ftp_transfers *t
     session->owner = owner;
     session->transfers = transfers;
     session->box = event->box;
+    session->place = sl_flow_place_of(event);
     session->flow = log_flow_of(event, connection->path);
     session->client = client;
     session->known = ports[0] == port || ports[1] == port;
@@ -163,6 +165,9 @@ static inline void ftp_transfer_bytes(struct ftp_transfers *transfers, struct ft
     bool first = !transfer->bytes && !transfer->missing && !transfer->cut;
     transfer->owner = owner;
     transfer->event = event;
+    if (transfer->cut && !transfer->tls)   /* it is in TLS, and its opener was lost with a process */
+        return;
+    ftp_transfer_changed(event->box, transfer);
     if (first && !transfer->tls && transfer->may_be_secured && transfers->secrets) {
         transfer->tls = tls_connection_new(&ftp_data_tls, transfer, transfers->secrets, &transfers->budget, FIRST_BYTE);
         *no_memory |= !transfer->tls;
@@ -183,6 +188,7 @@ static inline bool ftp_connection_gap(struct ftp_connection *connection, const s
         return false;
     transfer->owner = owner;
     transfer->event = event;
+    ftp_transfer_changed(event->box, transfer);
     bool begun = transfer->tls && tls_connection_has_begun(transfer->tls, event->side & 1);
     if (transfer->is_protected && !begun && !transfer->bytes && !transfer->cut) {   /* what follows is no beginning of TLS */
         transfer->missing += length;
@@ -207,6 +213,7 @@ static inline void ftp_connection_end(const struct sl_event *event, struct ftp_t
         tls_connection_end(transfer->tls);
     transfer->closed = true;
     connection->data = NULL;
+    ftp_transfer_changed(event->box, transfer);
     ftp_transfer_settle(event->box, owner, transfers, transfer);
 }
 

@@ -37,6 +37,7 @@ struct ftp_transfer {
     bool may_be_secured;              /* the data connection may be in TLS (PROT P of RFC 4217, 9) */
     bool cut;                         /* the rest of it was not opened */
     struct tls_connection *tls;       /* of the data connection; NULL: it is in the clear, or there are no secrets */
+    struct sl_flow_place of_control, of_data;   /* the connections whose state it is part of (ftp_stored.h) */
     const struct ftp_owner *owner;    /* of `tls` */
     const struct sl_event *event;     /* that is processed, for callbacks of `tls` */
 };
@@ -63,6 +64,8 @@ struct ftp_owner {
     void (*ended)(const struct ftp_session *session);
     /* AUTH was accepted, and these bytes of the client had come before: TLS begins with them, or with the next ones. */
     void (*secures)(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
+    /* `transfer->user` in the state of a connection. NULL: there is none. */
+    void (*stored)(struct sl_stored *stored, struct sl_box *box, struct ftp_transfer *transfer);
 };
 
 struct ftp_session {
@@ -71,6 +74,7 @@ struct ftp_session {
     struct ftp_transfers *transfers;
     struct sl_box *box;
     struct log_flow flow;
+    struct sl_flow_place place;
     uint8_t client;                   /* side */
     bool known, no_room;
     bool secured;                     /* it is in TLS */
@@ -99,6 +103,12 @@ static inline void ftp_store(struct log_budget *budget, uint64_t *stored, struct
 static inline void ftp_transfer_store(struct ftp_session *session, struct ftp_transfer *transfer, struct log_text *text,
                                       const uint8_t *at, uint32_t length) {
     ftp_store(&session->transfers->budget, &transfer->stored, text, at, length);
+}
+
+/* A transfer has changed at an event of another connection than that whose state has it: the control connection until its end,
+ * then the data connection. */
+static inline void ftp_transfer_changed(struct sl_box *box, const struct ftp_transfer *transfer) {
+    sl_flow_changed(box, transfer->session ? &transfer->of_control : &transfer->of_data);
 }
 
 static inline void ftp_transfer_free(struct ftp_transfers *transfers, struct ftp_transfer *transfer) {
@@ -151,6 +161,7 @@ static inline void ftp_announce(struct ftp_session *session, bool passive, const
         ftp_transfer_settle(session->box, session->owner, transfers, session->current);
     }
     transfer->session = session;
+    transfer->of_control = session->place;
     transfer->port = port;
     transfer->passive = passive;
     transfer->size[0] = size;
@@ -194,6 +205,8 @@ static inline struct ftp_transfer *ftp_data_connection(const struct ftp_transfer
     if (transfer) {
         transfer->connected = true;
         transfer->flow = sl_event_number(event);
+        transfer->of_data = sl_flow_place_of(event);
+        ftp_transfer_changed(event->box, transfer);
     }
     return transfer;
 }
@@ -321,6 +334,8 @@ static inline void ftp_session_end(struct ftp_session *session) {
         session->own = transfer->next_own;
         transfer->session = NULL;
         transfer->replied = true;
+        if (transfer->connected)
+            ftp_transfer_changed(session->box, transfer);
         ftp_transfer_settle(session->box, session->owner, session->transfers, transfer);
     }
     session->current = NULL;

@@ -7,7 +7,7 @@
 
 #include "log_reader.h"
 #include "log_stream.h"
-#include "ftp_connection.h"
+#include "ftp_stored.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which FTP in TLS is read")
@@ -22,6 +22,7 @@ SLUICE_COUNTER(ftp_too_many, "control connections that are not read further, as 
 SLUICE_COUNTER(ftp_transfers_left_out, "control connections that announced more data connections than the bound")
 SLUICE_COUNTER(ftp_no_memory, "connections that are not read for want of memory, or of the bound's")
 SLUICE_COUNTER(ftp_tls_unread, "control connections that are not read after AUTH, as there are no secrets of TLS")
+SLUICE_COUNTER(ftp_tls_not_continued, "control connections that are not read further with a key log, as another process has them now")
 SLUICE_COUNTER(ftp_tls_opened, "control and data connections in TLS that are read")
 SLUICE_COUNTER(ftp_tls_without_key, "sides of TLS connections that are not read: their secrets are not in the key log")
 SLUICE_COUNTER(ftp_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
@@ -133,7 +134,8 @@ static void ftplog_ended(const struct ftp_session *session)
 
 static void ftplog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length);
 
-static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended, ftplog_secures};
+static const struct ftp_owner ftplog_owner = {ftplog_exchange, ftplog_transfer, NULL, ftplog_opened, ftplog_ended, ftplog_secures,
+                                              NULL};
 
 /* --- control connections, in the clear or in TLS --- */
 
@@ -251,6 +253,7 @@ SLUICE_ON(tcp, data) {
         return;
     struct ftplog_state *state = SLUICE_STATE_OF(event);
     struct ftp_transfers *transfers = &SLUICE_WORKER_OF(event->box)->transfers;
+    ftp_connection_resume(transfers, &state->connection, event);
     struct ftp_transfer *transfer = ftp_connection_transfer(transfers, &state->connection, event);
     if (transfer) {
         bool no_memory = false;
@@ -269,7 +272,10 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct ftplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state || ftp_connection_gap(&state->connection, event, data->length, &ftplog_owner))
+    if (!state)
+        return;
+    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
+    if (ftp_connection_gap(&state->connection, event, data->length, &ftplog_owner))
         return;
     if (state->tls) {
         state->tls->event = event;
@@ -288,12 +294,24 @@ SLUICE_ON(tcp, end) {
         state->tls->event = event;
         tls_connection_end(state->tls->tls);
     }
+    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
     ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->connection, &ftplog_owner);
 }
 
 SLUICE_DESTROY {
-    ftp_connection_free(&SLUICE_WORKER_OF(box)->transfers, &state->connection);
+    ftp_connection_leave(&SLUICE_WORKER_OF(box)->transfers, &state->connection);
     ftplog_tls_free(box, state);
+}
+
+SLUICE_STORED(zero, "a control connection, with the transfers that it has announced; a data connection") {
+    struct ftplog *ftp = SLUICE_WORKER_OF(box);
+    bool in_tls = state->tls && !state->connection.over;
+    SL_STORED(stored, in_tls);
+    ftp_connection_stored(stored, &ftp->transfers, &ftp->log, box, &state->connection, &ftplog_owner);
+    if (!stored->reads || !in_tls)
+        return;
+    SLUICE_COUNTER_OF(box, ftp_tls_not_continued)++;
+    state->connection.over = true;
 }
 
 SLUICE_OPEN {

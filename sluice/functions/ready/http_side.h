@@ -209,7 +209,7 @@ static const llhttp_settings_t http_settings = {
 
 /* --- finding the beginning of a message --- */
 
-static inline void http_side_parser(struct http_side *side) {
+static inline void http_parser_open(struct http_side *side) {
     llhttp_init(&side->parser, side->response ? HTTP_RESPONSE : HTTP_REQUEST, &http_settings);
     side->parser.data = side;
     /* Accept messages after one with `Connection: close`, lines that end in LF alone (RFC 9112, 2.2), and any bytes in
@@ -217,6 +217,10 @@ static inline void http_side_parser(struct http_side *side) {
     llhttp_set_lenient_keep_alive(&side->parser, 1);
     llhttp_set_lenient_optional_cr_before_lf(&side->parser, 1);
     llhttp_set_lenient_headers(&side->parser, 1);
+}
+
+static inline void http_side_parser(struct http_side *side) {
+    http_parser_open(side);
     side->message = NULL;
     side->in_body = side->to_the_end = false;
     side->name_length = 0;
@@ -481,6 +485,72 @@ static inline void http_side_gap(struct http_side *side, uint64_t length) {
 static inline void http_side_end(struct http_side *side) {
     if (side->state == HTTP_READING && side->message && llhttp_finish(&side->parser) != HPE_OK)
         http_break(side, "EOF");
+}
+
+/* --- the state of a side in that of a connection --- */
+
+/* What llhttp passes to callbacks piece by piece: one may be under way. */
+typedef int http_span(llhttp_t *parser, const char *at, const char *end);
+http_span llhttp__on_body, llhttp__on_chunk_extension_name, llhttp__on_chunk_extension_value, llhttp__on_header_field, llhttp__on_header_value,
+    llhttp__on_method, llhttp__on_protocol, llhttp__on_status, llhttp__on_url, llhttp__on_version;
+static http_span *const http_spans[] = {NULL,
+    llhttp__on_body, llhttp__on_chunk_extension_name, llhttp__on_chunk_extension_value, llhttp__on_header_field,
+    llhttp__on_header_value, llhttp__on_method, llhttp__on_protocol, llhttp__on_status,
+    llhttp__on_url, llhttp__on_version};
+enum { HTTP_SPANS_COUNT = sizeof http_spans / sizeof *http_spans };
+
+/* llhttp has pointers, to its callbacks and to bytes of the current piece, which another process does not have. */
+__attribute__((unused)) static inline void http_parser_stored(struct sl_stored *stored, llhttp_t *parser) {
+    uint8_t span = 0;
+    uint64_t current = (uintptr_t)parser->_current;
+    while (!stored->reads && parser->_span_pos0 && span + 1 < HTTP_SPANS_COUNT &&
+           (!span || (uintptr_t)http_spans[span] != (uintptr_t)parser->_span_cb0))
+        span++;
+    SL_STORED(stored, span);
+    SL_STORED(stored, current);
+    SL_STORED(stored, parser->_index);
+    SL_STORED(stored, parser->error);
+    sl_stored_bytes(stored, &parser->content_length, offsetof(llhttp_t, settings) - offsetof(llhttp_t, content_length));
+    if (!stored->reads)
+        return;
+    stored->failed |= span >= HTTP_SPANS_COUNT;
+    parser->_current = (void *)(uintptr_t)current;
+    parser->_span_cb0 = (void *)(uintptr_t)http_spans[stored->failed ? 0 : span];
+    parser->_span_pos0 = parser->_span_cb0;   /* llhttp only compares it with NULL before the next piece */
+}
+
+/* Its message is that of its owner, which sets it. */
+__attribute__((unused)) static inline void http_side_stored(struct sl_stored *stored, struct http_side *side) {
+    bool parses = side->parser.data;
+    uint32_t held = side->held_used;
+    sl_stored_bytes(stored, side, offsetof(struct http_side, why));
+    SL_STORED(stored, parses);
+    if (parses) {
+        if (stored->reads)
+            http_parser_open(side);
+        http_parser_stored(stored, &side->parser);
+    }
+    SL_STORED(stored, side->window);
+    SL_STORED(stored, side->used);
+    SL_STORED(stored, side->searched);
+    SL_STORED(stored, side->name);
+    SL_STORED(stored, side->name_length);
+    SL_STORED(stored, side->header);
+    SL_STORED(stored, held);
+    if (!stored->reads) {
+        if (held)
+            sl_stored_bytes(stored, side->held, held);
+        return;
+    }
+    bool reads = side->state == HTTP_READING || side->state == HTTP_HOLDING;
+    stored->failed |= side->state > HTTP_STOPPED || (reads && !parses) || side->used > HTTP_BEGINNING || side->header < -1 ||
+                      side->header >= HTTP_HEADERS || side->name_length > HTTP_NAME_MOST + 1 || held > stored->size - stored->used;
+    if (stored->failed || (held && !http_hold(side, stored->at + stored->used, held))) {
+        stored->failed = true;
+        side->state = HTTP_STOPPED;
+        return;
+    }
+    stored->used += held;
 }
 
 #endif

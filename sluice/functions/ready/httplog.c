@@ -301,6 +301,7 @@ SLUICE_ON(tcp, end) {
 }
 
 #include "httplog_quic.h"
+#include "httplog_stored.h"
 
 SLUICE_DESTROY {
     (void)box;

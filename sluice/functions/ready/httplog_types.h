@@ -50,6 +50,7 @@ SLUICE_COUNTER(http_tls_without_key, "sides of TLS connections that are not read
 SLUICE_COUNTER(http_tls_ciphers, "sides of TLS connections that are not read: their version is below 1.2, or their cipher none with AES-GCM, AES-CCM, AES-CBC or ChaCha20-Poly1305")
 SLUICE_COUNTER(http_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(http_tls_gaps, "sides of TLS connections that are not read further after a gap")
+SLUICE_COUNTER(http_not_continued, "connections of HTTP/2, HTTP/3, or with a key log, that are not read further, as another process has them now")
 SLUICE_COUNTER(http_no_memory, "connections that are not read further for want of memory")
 
 enum { HTTPLOG_INDEX = 64 };

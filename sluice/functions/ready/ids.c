@@ -43,6 +43,7 @@ SLUICE_COUNTER(ids_bounded_matches, "evaluations of rules that were given up: to
 SLUICE_COUNTER(ids_many_rules, "rules that a side of a flow has no room to remember, beyond 256")
 SLUICE_COUNTER(ids_no_room, "times that the bound of memory was reached: what it was for is not inspected")
 SLUICE_COUNTER(ids_flows_left_out, "flows that are not inspected, as too many were open")
+SLUICE_COUNTER(ids_begun_anew, "flows with HTTP, or opened TLS, whose messages begin again with their next bytes, as another process has them now")
 SLUICE_COUNTER(ids_gaps, "gaps in streams, across which rules do not match")
 SLUICE_COUNTER(ids_cut_packets, "packets of which the snap length cut off a part of the payload")
 SLUICE_COUNTER(ids_dns_cut, "DNS messages over TCP that are longer than the 2048 bytes that are inspected")
@@ -297,6 +298,7 @@ SLUICE_ON(icmp6, packet) { ids_on_packet(event, IDS_ICMP_BIT, IDS_ICMP); }
 
 #include "ids_carried.h"
 #include "ids_quic.h"
+#include "ids_stored.h"
 
 SLUICE_DESTROY {
     http3_stream_free(&state->quic);

@@ -193,14 +193,14 @@ static inline bool ids_act(struct sl_box *box, const struct ids_seen *seen, cons
 SL_COLD void ids_alert(struct sl_box *box, const struct ids_seen *seen, uint32_t number, bool rest) {
     struct ids *ids = SLUICE_WORKER_OF(box);
     const struct ids_rule *rule = &ids->table.rules[number];
-    if (rule->threshold == IDS_FILTER && !ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
+    if (rule->threshold == IDS_FILTER && !ids_counts_allow(&ids->counts, sl_seed(box), seen, number, rule)) {
         SLUICE_COUNTER_OF(box, ids_below_thresholds)++;   /* it does not match yet */
         return;
     }
     bool blocked = ids_act(box, seen, rule, rest);
     if (rule->silent || rule->action == IDS_PASS || rule->action == IDS_SILENT_DROP)
         return;
-    if (rule->threshold != IDS_FILTER && !ids_counts_allow(&ids->counts, box->seed, seen, number, rule)) {
+    if (rule->threshold != IDS_FILTER && !ids_counts_allow(&ids->counts, sl_seed(box), seen, number, rule)) {
         SLUICE_COUNTER_OF(box, ids_below_thresholds)++;
         return;
     }

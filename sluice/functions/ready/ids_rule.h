@@ -61,7 +61,7 @@ static inline bool ids_is_about(const struct ids_table *table, const struct ids_
     const struct flow_ends *ends = seen->ends;
     if (rule->sameip && (!ends->size || memcmp(ends->address[0], ends->address[1], ends->size)))
         return false;
-    return ids_header_of(table, rule, ends, seen->side) || (rule->both_ways && ids_header_of(table, rule, ends, seen->side ^ 1));
+    return ids_header_of(table, rule, ends, seen->side) || (rule->both_directions && ids_header_of(table, rule, ends, seen->side ^ 1));
 }
 
 /* Is it, as far as it may change: the state of the flow, and the fields of a packet? */

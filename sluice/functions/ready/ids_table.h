@@ -76,7 +76,7 @@ SL_COLD void ids_read_rule(struct ids_reader *reader, struct ids_rule *rule) {
     rule->sports = table_below(&reader->from, table->port_sets + 1);
     rule->dst = table_below(&reader->from, table->address_sets + 1);
     rule->dports = table_below(&reader->from, table->port_sets + 1);
-    rule->both_ways = table_number(&reader->from);
+    rule->both_directions = table_number(&reader->from);
     rule->flow = table_number(&reader->from);
     rule->silent = table_number(&reader->from);
     rule->sameip = table_number(&reader->from);

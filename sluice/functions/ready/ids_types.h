@@ -89,7 +89,7 @@ struct ids_part {
 struct ids_rule {
     uint32_t sid, gid, rev, priority, action, protocols;
     uint32_t src, sports, dst, dports;   /* 0: any; else 1 + number of the set */
-    uint32_t both_ways, flow, silent, sameip;
+    uint32_t both_directions, flow, silent, sameip;
     uint32_t needed;          /* bits of its parts on streams */
     uint32_t compares;
     struct ids_compare *compare;

@@ -56,6 +56,21 @@ __attribute__((unused)) static inline void log_held_stored(struct sl_stored *sto
         stored->used += used;
 }
 
+/* A text in the state of a connection; the owner counts its bytes. */
+__attribute__((unused)) static inline void log_text_stored(struct sl_stored *stored, struct log_text *text) {
+    uint64_t used = text->used;
+    SL_STORED(stored, used);
+    if (!stored->reads && used)
+        sl_stored_bytes(stored, text->at, used);
+    if (!stored->reads || !used)
+        return;
+    stored->failed |= used > stored->size - stored->used;
+    if (!stored->failed)
+        log_bytes(text, stored->at + stored->used, used);
+    stored->failed |= text->failed;
+    stored->used += stored->failed ? 0 : used;
+}
+
 /* Removes the first bytes. */
 static inline void log_held_skip(struct log_held *held, uint32_t length) {
     held->used -= length;

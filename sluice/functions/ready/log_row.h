@@ -76,7 +76,7 @@ SL_COLD void log_path_stored(struct sl_stored *stored, struct log_output *log, c
         return;
     bool known = path.depth <= SL_DEPTH_MOST;
     for (uint32_t i = 0; known && i < path.depth; i++)
-        known = path.path[i] < box->layer_count;
+        known = path.path[i] < sl_layer_count(box);
     stored->failed |= !known;
     *number = known && path.depth ? log_path_number(log, path.hash, path.path, path.depth) : 0;
 }
@@ -100,8 +100,8 @@ SL_COLD void log_flow_stored(struct sl_stored *stored, struct log_output *log, c
     SL_STORED(stored, flow->half);
     log_path_stored(stored, log, box, &path);
     flow->path = path;
-    stored->failed |= layer >= box->layer_count;
-    flow->layer = &box->layers[stored->failed ? 0 : layer];
+    stored->failed |= layer >= sl_layer_count(box);
+    flow->layer = sl_layer_at(box, stored->failed ? 0 : layer);
 }
 
 /* Whether a key part is within the stored words of a half. */
@@ -228,7 +228,7 @@ SL_COLD void log_layers(struct log_text *row, const struct log_output *log, cons
     log_put(row, "\"");
     for (uint32_t i = 0; i < stored->depth; i++) {
         log_put(row, i ? "/" : "");
-        log_put(row, box->layers[stored->path[i]].layer);
+        log_put(row, sl_layer_at(box, stored->path[i])->layer);
     }
     log_put(row, "\"");
 }

@@ -20,7 +20,7 @@ static inline bool reject_of_many(const struct sl_frame *frame, const uint8_t *a
  * the packet came from. False where no datagram lies directly in the outermost IP packet, where it may not be answered
  * (RFC 1122, 3.2.2: ICMP, fragments but the first), or nothing can be sent. */
 static inline bool reject_unreachable(struct sl_box *box, uint8_t code4, uint8_t code6) {
-    const struct sl_frame *frame = box->frame;
+    const struct sl_frame *frame = sl_box_frame(box);
     struct sl_ip_place ip;
     bool found = false;
     uint32_t link = frame ? sl_frame_ip(frame, &found) : 0;
@@ -70,7 +70,7 @@ static inline bool reject_unreachable(struct sl_box *box, uint8_t code4, uint8_t
 /* Sends a segment with RST to the sender of the current packet alone (SLUICE_RESET resets both ends). False where it is no
  * segment of TCP directly in the outermost IP packet, or resets itself, or nothing can be sent. */
 static inline bool reject_reset(struct sl_box *box) {
-    const struct sl_frame *frame = box->frame;
+    const struct sl_frame *frame = sl_box_frame(box);
     uint8_t out[SL_RESET_MOST];
     struct sl_ip_place ip;
     bool found = false;

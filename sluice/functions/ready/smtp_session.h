@@ -388,35 +388,20 @@ static inline void smtp_session_end(struct smtp_session *session, uint64_t time)
         smtp_mail_end(session);
 }
 
-/* A text in the state of a connection. */
-__attribute__((unused)) static inline void smtp_text_stored(struct sl_stored *stored, struct log_text *text) {
-    uint32_t used = (uint32_t)text->used;
-    SL_STORED(stored, used);
-    if (!stored->reads && used)
-        sl_stored_bytes(stored, text->at, used);
-    if (!stored->reads || !used)
-        return;
-    stored->failed |= used > stored->size - stored->used;
-    if (!stored->failed)
-        log_bytes(text, stored->at + stored->used, used);
-    stored->failed |= text->failed;
-    stored->used += stored->failed ? 0 : used;
-}
-
-/* The state of a session, of an owner without the callback `content`, in that of a connection. */
+/* The state of a session in that of a connection. What its owner has of a message is the owner's. */
 __attribute__((unused)) static inline void smtp_session_stored(struct sl_stored *stored, struct smtp_session *session) {
     struct smtp_mail *mail = &session->mail;
     dialogue_stored(stored, &session->dialogue);
     sl_stored_bytes(stored, mail, offsetof(struct smtp_mail, from));
-    smtp_text_stored(stored, &mail->from);
-    smtp_text_stored(stored, &mail->recipients);
+    log_text_stored(stored, &mail->from);
+    log_text_stored(stored, &mail->recipients);
     for (unsigned i = 0; i < SMTP_FIELDS; i++)
-        smtp_text_stored(stored, &mail->field[i]);
+        log_text_stored(stored, &mail->field[i]);
     SL_STORED(stored, mail->recipient_count);
     SL_STORED(stored, mail->recipients_left_out);
     log_held_stored(stored, &mail->header, session->dialogue.budget, SMTP_HEADER + 1);   /* with the end of a line */
     SL_STORED(stored, mail->code);
-    smtp_text_stored(stored, &mail->reply);
+    log_text_stored(stored, &mail->reply);
     SL_STORED(stored, session->time);
     SL_STORED(stored, session->now);
     SL_STORED(stored, session->known);
@@ -425,8 +410,8 @@ __attribute__((unused)) static inline void smtp_session_stored(struct sl_stored 
     SL_STORED(stored, session->authenticated);
     SL_STORED(stored, session->in_auth);
     SL_STORED(stored, session->written);
-    smtp_text_stored(stored, &session->helo);
-    smtp_text_stored(stored, &session->server);
+    log_text_stored(stored, &session->helo);
+    log_text_stored(stored, &session->server);
     SL_STORED(stored, mail->stored);
     SL_STORED(stored, session->stored);
     if (stored->reads)

@@ -209,7 +209,7 @@ SLUICE_STORED(recover, "the connections that are joined: numbers, options, and t
         return;
     }
     if (listed)
-        splice_list(splice, c);
+        splice_list(box, splice, c);
     state->c = c;
 }
 
@@ -271,8 +271,8 @@ SLUICE_OPEN {
         splice->buckets *= 2;
     splice->most = most;
     splice->scale = 7;
-    sl_store_be32(splice->key, box->seed >> 32);
-    sl_store_be32(splice->key + 4, box->seed);
+    sl_store_be32(splice->key, sl_seed(box) >> 32);
+    sl_store_be32(splice->key + 4, sl_seed(box));
     memcpy(splice->key + 8, "splicing", 8);
     splice->bucket = calloc(splice->buckets, sizeof *splice->bucket);
     splice->segment = malloc(SPLICE_SEGMENT);

@@ -117,13 +117,16 @@ static inline void splice_unlist(struct splice *splice, struct splice_connection
     c->listed = false;
 }
 
-/* Makes a connection found by packets of its server. One from before with the same ports is not found any more. */
-static inline void splice_list(struct splice *splice, struct splice_connection *c) {
+/* Makes a connection found by packets of its server. One from before with the same ports is not found any more, also in what a
+ * store has of it: the order in which another process reads them is not that of time. */
+static inline void splice_list(struct sl_box *box, struct splice *splice, struct splice_connection *c) {
     const struct splice_endpoint *server = &splice->servers.server[c->server];
     uint8_t port[2] = {(uint8_t)(server->port >> 8), (uint8_t)server->port};
     struct splice_connection *before = splice_find(splice, splice_client_address(c), splice_client_port(c), server->address, port);
-    if (before)
+    if (before) {
         splice_unlist(splice, before);
+        sl_flow_changed(box, &before->of);
+    }
     c->hash = splice_hash(splice, splice_client_address(c), splice_client_port(c), server->address, port);
     c->next = splice->bucket[c->hash & (splice->buckets - 1)];
     splice->bucket[c->hash & (splice->buckets - 1)] = c;

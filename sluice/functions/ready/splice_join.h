@@ -61,7 +61,7 @@ static inline bool splice_translate(struct sl_box *box, const struct splice *spl
                                     const struct tcp_place *place) {
     uint8_t out[SPLICE_REGION], options[40];
     const uint32_t size = splice_address_size(c), source = c->version == 4 ? 12 : 8;
-    const uint8_t *from = box->frame->at + place->ip.ip + source + (of_client ? size : 0);
+    const uint8_t *from = sl_box_frame(box)->at + place->ip.ip + source + (of_client ? size : 0);
     const uint8_t flags = place->at[13];
     if (place->at + 16 - from > SPLICE_REGION)
         return false;

@@ -18,7 +18,7 @@ static inline bool splice_send(struct sl_box *box, struct splice *splice, const 
         memcpy(head + ip + (c->version == 4 ? 16 : 24), server->address, size);
         sl_store_be16(head + tcp + 2, server->port);
     }
-    struct sl_frame frame = {.at = head, .time = box->now, .link_type = c->link_type, .port = c->port};
+    struct sl_frame frame = {.at = head, .time = sl_now(box), .link_type = c->link_type, .port = c->port};
     struct tcp_place place = {.ip = {.ip = ip, .version = c->version}, .at = head + tcp};
     uint32_t length = tcp_segment_with(&frame, &place, to_client, fields, splice->segment);
     return sl_send_apart(box, &frame, splice->segment, length, to_client);

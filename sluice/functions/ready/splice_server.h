@@ -26,7 +26,7 @@ static bool splice_open_server(struct sl_box *box, struct splice_connection *c) 
     c->phase = SPLICE_OPENING;
     c->tries = 0;
     c->deadline = sl_now(box) + splice_time(SLUICE_PARAMETER_OF(box, connect));
-    splice_list(splice, c);
+    splice_list(box, splice, c);
     splice_send_syn(box, splice, c);
     return true;
 }

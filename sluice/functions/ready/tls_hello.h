@@ -5,7 +5,7 @@
 #define TLS_HELLO_H
 
 #include "log_hash.h"
-#include "log_text.h"
+#include "log_held.h"
 
 enum { TLS_SESSION_MOST = 32, TLS_LIST_MOST = 512 };   /* LIST: items that are stored of a list */
 enum { DTLS_1_0 = 0xfeff, DTLS_1_2 = 0xfefd, DTLS_1_3 = 0xfefc };
@@ -29,6 +29,15 @@ static inline void tls_hello_free(struct tls_hello *hello) {
     free(hello->name.at);
     free(hello->alpn.at);
     *hello = (struct tls_hello){0};
+}
+
+/* A hello in the state of a connection. */
+__attribute__((unused)) static inline void tls_hello_stored(struct sl_stored *stored, struct tls_hello *hello) {
+    sl_stored_bytes(stored, hello, offsetof(struct tls_hello, name));
+    hello->session_length = (uint8_t)sl_min(hello->session_length, TLS_SESSION_MOST);
+    hello->ja3[sizeof hello->ja3 - 1] = hello->ja4[sizeof hello->ja4 - 1] = 0;
+    log_text_stored(stored, &hello->name);
+    log_text_stored(stored, &hello->alpn);
 }
 
 /* Reads bytes from the front. `failed`: a read exceeded the remaining bytes. */

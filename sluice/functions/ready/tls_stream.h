@@ -7,6 +7,8 @@
 
 #include "log_text.h"
 
+#include "function/stored.h"
+
 enum {
     TLS_CHANGE_CIPHER = 20, TLS_ALERT = 21, TLS_HANDSHAKE = 22, TLS_APPLICATION = 23,
     TLS_CLIENT_HELLO = 1, TLS_SERVER_HELLO = 2, TLS_NEW_TICKET = 4, TLS_ENCRYPTED_EXTENSIONS = 8, TLS_CERTIFICATE = 11,
@@ -213,6 +215,48 @@ static inline void tls_side_bytes(struct tls_side *side, const struct tls_readin
             tls_side_stop(side, TLS_NO_TLS);
     }
     tls_side_records(side, reading, at, length);
+}
+
+/* --- the state of a side in that of a connection --- */
+
+__attribute__((unused)) static inline void tls_message_stored(struct sl_stored *stored, struct tls_message *message,
+                                                              struct log_budget *budget) {
+    SL_STORED(stored, message->head);
+    SL_STORED(stored, message->head_used);
+    SL_STORED(stored, message->left);
+    SL_STORED(stored, message->used);
+    stored->failed |= message->head_used > sizeof message->head || message->left >= 1u << 24;
+    if (!sl_stored_more(stored, message->body != NULL)) {
+        message->used = 0;
+        return;
+    }
+    if (stored->reads) {
+        bool fits = message->left <= TLS_MESSAGE_MOST && message->used <= TLS_MESSAGE_MOST - message->left;
+        uint32_t room = fits ? message->left + message->used + 1 : 0;
+        message->body = fits && log_take(budget, room) ? malloc(room) : NULL;
+        if (!message->body) {
+            if (fits)
+                log_give(budget, room);
+            message->used = 0;
+            stored->failed = true;
+            return;
+        }
+        message->budget = budget;
+        message->room = room;
+    }
+    sl_stored_bytes(stored, message->body, message->used);
+}
+
+__attribute__((unused)) static inline void tls_side_stored(struct sl_stored *stored, struct tls_side *side, struct log_budget *budget) {
+    sl_stored_bytes(stored, side, offsetof(struct tls_side, message));
+    bool record = side->state == TLS_IN_RECORDS;
+    bool known = side->state <= TLS_STOPPED && side->stop <= TLS_NO_MEMORY && side->head_used < (record ? 5 : TLS_BEGINNING) &&
+                 side->alert_used <= sizeof side->alert;
+    if (!known) {
+        *side = (struct tls_side){.state = TLS_STOPPED};
+        stored->failed = true;
+    }
+    tls_message_stored(stored, &side->message, budget);
 }
 
 /* Handles missing bytes: TLS may begin after them, but record boundaries are lost. */

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from sluice.ir.graph import GAVE_UP, INSTANCE_NUMBER, INSTANCE_PLACE, LayerProgram, Program
-from sluice.ir.interpreter.frame import Code, Context, Frame, Stream, run
+from sluice.ir.graph import COSTLY, GAVE_UP, INSTANCE_NUMBER, INSTANCE_PLACE, PLAIN, Program
+from sluice.ir.interpreter.frame import Context, Frame, Stream, run
 from sluice.ir.interpreter.holders import Holders
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.messages import BUNDLE, MEMORY, WORK, Messages
 from sluice.ir.interpreter.native import NativeWorker, OfContext
 from sluice.ir.interpreter.observer import Observer
@@ -35,34 +36,28 @@ class Event:
     values: tuple[int | bytes, ...]
 
 
-@dataclass(slots=True)
-class LayerState:
-    """A layer of the running box. `lifetimes`: its timeouts in nanoseconds, 0 for never."""
-
-    program: LayerProgram
-    counters: dict[str, int]
-    table: Table | None
-    lifetimes: list[int]
-    main: Code
-    drain: Code | None = None
-    end: Code | None = None
-    frame: Code | None = None
-    lost: Code | None = None
-
-
 WORK_MOST = 2048
 """Messages that are cut from one packet at most, where nothing else is set."""
 BUNDLE_MOST = 128
 """The same of messages that are bundled."""
 BUNDLE_MORE = 2
 """As many of these does a message count more for each instance that it begins, at most half of them in all."""
+BUNDLE_MEAN, BUNDLE_SAVED = 10, 8192
+"""Bundled messages of a packet on average, where nothing else is set, and so many packets' are saved for later ones."""
+BUNDLE_CHEAP = 8
+"""So many messages that are not bundled, of a layer of which those that begin instances count, count as one."""
+BUNDLE_BYTES = 1500
+"""For messages of a stream, so many bytes count as a packet."""
+BUNDLE_BEGINS, BUNDLE_HOLDS = 8, 2
+"""As many of these does a message count more for each instance that it begins, and if it is held."""
 
 
 @dataclass(slots=True)
 class Box:
     """Everything that lasts from packet to packet. `inits`: of all fields in the instances of each table. `time`:
     of the packet being processed. work: messages that were cut from it, at most `work_most`; bundled: those of them
-    that are, at most `bundle_most`.
+    that are, at most `bundle_most`. bundle_credit: how many the next packets may have, to which each adds
+    `bundle_mean`.
     """
 
     program: Program
@@ -79,6 +74,8 @@ class Box:
     work_most: int = WORK_MOST
     bundled: int = 0
     bundle_most: int = BUNDLE_MOST
+    bundle_mean: int = BUNDLE_MEAN
+    bundle_credit: int = 0
     created: int = 0
     too_deep: int = 0
     too_many_records: int = 0
@@ -86,6 +83,13 @@ class Box:
     holders: Holders = field(default_factory=Holders)
     events: list[Event] = field(default_factory=lambda: [])
     observer: Observer | None = None
+
+    def __post_init__(self) -> None:
+        self.bundle_credit = BUNDLE_SAVED * self.bundle_mean
+
+    def earn(self, packets: int) -> None:
+        """So many packets earn bundled messages, for themselves and for later ones."""
+        self.bundle_credit = min(self.bundle_credit + packets * self.bundle_mean, BUNDLE_SAVED * self.bundle_mean)
 
     # --- layers ---------------------------------------------------------------------------------------------
 
@@ -111,7 +115,11 @@ class Box:
 
     def is_too_deep(self, layer: LayerState, depth: int) -> bool:
         """Whether a layer may not be the one at `depth`, from 1, of a packet."""
-        return depth > (self.program.deepest if layer.program.record else self.program.depth)
+        if layer.program.record:
+            return depth > self.program.deepest
+        further = self.path[PLAIN : depth - 1]
+        costly = sum(self.homes[home].program.costly for home in further) * (COSTLY - 1)
+        return depth + costly > self.program.depth
 
     def may_enter(self, layer: LayerState, depth: int) -> bool:
         """Whether a packet may enter a layer as its layer number `depth`, from 1; counts it if not."""
@@ -299,11 +307,12 @@ class Box:
         if self.work >= self.work_most:
             return WORK
         self.work += 1
-        if not layer.program.bundled:
+        program = layer.program
+        if not program.bundled and not program.begins:
             return None
-        if self.bundled >= self.bundle_most:
+        if self.bundled >= self.bundle_most or not self.bundle_credit:
             return BUNDLE
-        self.bundled += 1
+        self.bundled += program.bundled
         return None
 
     def begin_work(self) -> None:

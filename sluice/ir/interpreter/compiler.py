@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from sluice.ir import instruction as ir
 from sluice.ir.expression import Expr, Reg, is_bytes
 from sluice.ir.graph import Block, Graph, InstanceLayout, KeyPart, Rules
-from sluice.ir.interpreter.box import Box, LayerState
+from sluice.ir.interpreter.box import Box
 from sluice.ir.interpreter.expressions import number, string, unset, value
 from sluice.ir.interpreter.frame import Code, Frame, Operation
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.sequence import Sequence
 from sluice.ir.interpreter.table import Key
 from sluice.ir.interpreter.value import Bytes, InterpreterError

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 from sluice.ir import instruction as ir
-from sluice.ir.interpreter.box import BUNDLE_MORE, Box, Event
+from sluice.ir.graph import HELD
+from sluice.ir.interpreter.box import BUNDLE_BEGINS, BUNDLE_BYTES, BUNDLE_CHEAP, BUNDLE_HOLDS, BUNDLE_MORE, Box, Event
 from sluice.ir.interpreter.compiler import Compiler, makes
 from sluice.ir.interpreter.expressions import number, set_number, set_string, string, value
 from sluice.ir.interpreter.frame import Frame, Operation, Stream
@@ -75,7 +76,7 @@ def _next_messages(following: ir.NextMessages, compiler: Compiler) -> Operation:
         messages, (data, length), at = frame.current.messages[side(frame)], sdu(frame), offset(frame)
         deep = not box.may_enter(box.layers[name], frame.depth + 1)
         if not deep:
-            messages.take(data, at, _taker(box, name, frame, side(frame)))
+            messages.take(data, at, _bundled(box, name, frame, Stream(frame.current, side(frame)), of_stream=True))
         if deep or len(data) < length:
             messages.gap(at + length)
 
@@ -91,23 +92,41 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
         if not box.may_enter(layer, frame.depth + 1):
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
+        if layer.program.bundled or layer.program.begins:
+            box.earn(0 if box.work else 1)
         cut_packet(sdu(frame), layer.counters, _bundled(box, name, frame, stream), lambda: box.exceeded(layer))
 
     return operation
 
 
-def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None) -> Taker:
-    """The same as _sender. Messages that are bundled and begin instances count for more."""
+def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None, of_stream: bool = False) -> Taker:
+    """The same as _sender. Bundled messages count, and for more where they begin instances, which others do as well."""
     taker = _sender(box, name, frame, stream)
-    if not box.layers[name].program.bundled:
+    program = box.layers[name].program
+    if not program.bundled and (of_stream or not program.begins):
         return taker
+    counters = box.layers[name].counters
 
     def deliver(unit: Bytes) -> None:
-        created = box.created
+        created, held = box.created, counters.get(HELD, 0)
         taker.deliver(unit)
-        box.bundled += min(BUNDLE_MORE * (box.created - created), box.bundle_most // 2)
+        begun = box.created - created
+        if not of_stream:
+            box.bundled += min(BUNDLE_MORE * begun, box.bundle_most // 2)
+        spent = BUNDLE_BEGINS * begun
+        if program.bundled:
+            spent += 1 + BUNDLE_HOLDS * (counters.get(HELD, 0) - held)
+        else:
+            spent += box.work % BUNDLE_CHEAP == 0
+        box.bundle_credit -= min(spent, box.bundle_credit)
 
-    return dataclasses.replace(taker, deliver=deliver)
+    def bounded(captured: int | None) -> bool:
+        if captured is not None:
+            box.earn(1 + captured // BUNDLE_BYTES)
+            return False
+        return not box.bundle_credit
+
+    return dataclasses.replace(taker, deliver=deliver, bounded=bounded if of_stream else None)
 
 
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:

@@ -14,9 +14,10 @@ from sluice.ir.graph import (
     Program,
     alias_tables,
 )
-from sluice.ir.interpreter.box import BUNDLE_MOST, WORK_MOST, Box, Event, LayerState
+from sluice.ir.interpreter.box import BUNDLE_MEAN, BUNDLE_MOST, WORK_MOST, Box, Event
 from sluice.ir.interpreter.frame import Code, Context
 from sluice.ir.interpreter.instructions import Compiler
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.native import native_workers
 from sluice.ir.interpreter.observer import Observer
 from sluice.ir.interpreter.table import Aliases, Table
@@ -49,13 +50,21 @@ class Interpreter:
         max_instances: int = 1 << 20,
         work: int = WORK_MOST,
         bundle: int = BUNDLE_MOST,
+        bundle_mean: int = BUNDLE_MEAN,
         library: Path | None = None,
         natives: dict[str, str] | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.program = program
         workers = native_workers(program.natives, library, natives or {})
-        self._box = Box(program, natives=workers, observer=observer, work_most=work, bundle_most=bundle)
+        self._box = Box(
+            program,
+            natives=workers,
+            observer=observer,
+            work_most=work,
+            bundle_most=bundle,
+            bundle_mean=bundle_mean,
+        )
         for worker in workers.values():
             worker.holders = self._box.holders
         for layer in program.layers.values():

@@ -22,7 +22,8 @@ PACKET_CAUSES = {MALFORMED: MALFORMED_CAUSE, TOO_LONG: LIMIT, CUT: SNAPLEN}
 @dataclass(frozen=True, slots=True)
 class Taker:
     """A layer that takes messages. `frame` tells how long the one at the beginning of bytes is; `lost` is notified of
-    bytes that make none: their stream offset, how many so far, why.
+    bytes that make none: their stream offset, how many so far, why. `bounded`: given the bytes that a stream brings, or
+    None for each message: whether it may not be delivered, as the packet has had too many.
     """
 
     layer: str
@@ -30,6 +31,7 @@ class Taker:
     deliver: Callable[[Bytes], None]
     lost: Callable[[int, int, int], None]
     resyncs: bool
+    bounded: Callable[[int | None], bool] | None = None
 
 
 def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker, exceeded: Callable[[], int | None]) -> None:
@@ -100,8 +102,18 @@ class Messages:
             self.kept = rest
             return
         self.drop()
+        skipped = 0
+        if taker.bounded is not None:
+            taker.bounded(len(data))
+
+        def lose_skipped() -> None:
+            if skipped:
+                taker.lost(self.seen - len(rest) - skipped, skipped, BUNDLE)
+
         while rest:
             if self.state == LOST:
+                lose_skipped()
+                skipped = 0
                 taker.lost(self.begin, max(self.seen - len(rest) - self.begin, 0), self.cause)
                 self.state = SEARCHING if taker.resyncs else OVER
                 if self.state == OVER:
@@ -120,8 +132,12 @@ class Messages:
             if length > len(rest):
                 self.want = length
                 break
-            taker.deliver((rest[:length], length))
+            if taker.bounded is not None and taker.bounded(None):
+                skipped += length
+            else:
+                taker.deliver((rest[:length], length))
             rest = rest[length:]
+        lose_skipped()
         self.kept = rest
         if rest:
             self.holders.enter(self)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from sluice.ir.instruction import Instruction, Terminator
 from sluice.ir.interpreter.frame import Frame
+from sluice.ir.interpreter.layer_state import LayerState
 from sluice.ir.interpreter.value import Bytes
-
-if TYPE_CHECKING:
-    from sluice.ir.interpreter.box import LayerState
 
 
 class Observer(Protocol):

@@ -33,60 +33,74 @@ enum {
 #define SL_WATCH_WORDS 1
 #endif
 
+/* Functions on events reach a box by accessors only (function/current.h, sluice.h): what it maintains follows from those
+ * that they call (declarations.h). The text of a function is compiled with warnings of this attribute, which Sluice turns
+ * into an error; the runtime and generated code use the members. */
+#define SL_OPAQUE __attribute__((deprecated("struct sl_box is opaque")))
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+
+/* The text of a header of the runtime that functions include is between these. */
+#define SL_RUNTIME_BEGIN \
+    _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wdeprecated-declarations\"")
+#define SL_RUNTIME_END _Pragma("GCC diagnostic pop")
+
 struct sl_box {
-    uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
+    SL_OPAQUE uint64_t now;                /* the largest packet time seen so far, in nanoseconds */
     /* These are only maintained if a function, or code made for one, may read them (Functions.needs_packet): */
-    uint64_t time;               /* of the packet being processed, nanoseconds */
-    uint64_t number;             /* of the packet being processed, from 1 */
-    const struct sl_frame *frame;   /* the packet being processed; NULL if there is none, as at the end of input */
-    uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
-    uint32_t max_instances;      /* of each table */
-    uint32_t work, bundled;      /* messages that were cut from the current packet; those of them that are bundled */
-    uint32_t work_most, bundle_most;   /* the same at most */
-    bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
-    uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
-    uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
-    struct sl_pool pool;
-    struct sl_scratch scratch;
-    struct sl_lookahead lookahead;
-    uint64_t *counters;          /* both are in the stack's own box, where generated code accesses them directly */
-    uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
-    const struct sl_layer_info *layers;
-    uint32_t layer_count;
-    uint32_t depth;              /* number of layers that the packet is in; the current one is included only if a
-                                  * function may read it */
-    uint32_t depth_most;         /* the same at most, */
-    uint32_t deepest;            /* and at most with records */
-    uint8_t path[SL_DEPTH_MOST]; /* their indices */
-    struct sl_batch batch;
-    const char *reporter;        /* the function of a chain that reports; NULL: figures have no function's name */
-    uint32_t report_count, function_count;
-    char failure[256];           /* what a function could not do; empty when all is well */
-    struct sl_refused refused[SL_REFUSED_MOST];   /* link types with which the stack does not begin */
-    uint32_t refused_count;
-    void **workers;              /* what each function keeps for the worker */
-    void **parameters;           /* what each function's parameters are set to */
-    char **texts;                /* the texts of these */
-    void **function_counters;    /* what each function counts */
-    struct sl_shared_state *shared;   /* shared objects of functions (shared.h); NULL where none are declared */
-    struct sl_timers timers;
-    struct sl_output output;
-    struct sl_finish finish;
-    struct sl_group *group;      /* the workers that it is one of (driver/group.h); NULL: it is alone */
-    uint32_t worker;             /* its number among them */
-    uint64_t row_order;          /* of rows that are written now, see sl_row_order; 0: that of the current packet */
-    void **common;               /* by function, what all workers have in common */
-    uint64_t lost_before;        /* in the process of a function of a chain that crashed: instances up to this number
-                                  * were known to it before; else 0 */
-    struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
-    struct sl_secrets_taker *secrets_takers;   /* functions that subscribe to secrets */
-    void **beside;               /* by function, state that is next to instances (reload.h); NULL: all is in them */
-    uint32_t calling;            /* from 1, the function whose handler runs, where crashes are traced (SL_CALL); else 0 */
-    const struct sl_event *called;   /* what it handles */
-    uint64_t *registered_further;   /* the words of `registered` after the first; NULL without them */
-    sl_bytes *units;             /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
-    struct sl_random random;     /* numbers that functions had for the current packet */
-    struct sl_report reports[SL_REPORTS_MOST];
+    SL_OPAQUE uint64_t time;               /* of the packet being processed, nanoseconds */
+    SL_OPAQUE uint64_t number;             /* of the packet being processed, from 1 */
+    SL_OPAQUE const struct sl_frame *frame;   /* the packet being processed; NULL if there is none, as at the end */
+    SL_OPAQUE uint64_t registered;         /* a bit for each handler on demand that is registered for all instances */
+    SL_OPAQUE uint32_t max_instances;      /* of each table */
+    SL_OPAQUE uint32_t work, bundled;      /* messages cut from the current packet; those of them that are bundled */
+    SL_OPAQUE uint32_t work_most, bundle_most;   /* the same at most */
+    SL_OPAQUE uint64_t bundle_mean, bundle_credit;   /* messages that each packet earns; those that the next ones may have */
+    SL_OPAQUE bool gives_back;             /* functions end instances by their deadline (sl_give_back) */
+    SL_OPAQUE uint64_t created;            /* the number of the last instance that was stored; each gets the next one */
+    SL_OPAQUE uint64_t seed;               /* of hashes, so that a sender cannot choose keys that collide */
+    SL_OPAQUE struct sl_pool pool;
+    SL_OPAQUE struct sl_scratch scratch;
+    SL_OPAQUE struct sl_lookahead lookahead;
+    SL_OPAQUE uint64_t *counters;          /* both are in the stack's own box, where generated code accesses them directly */
+    SL_OPAQUE uint64_t *timeouts;          /* nanoseconds, SL_NEVER for none */
+    SL_OPAQUE const struct sl_layer_info *layers;
+    SL_OPAQUE uint32_t layer_count;
+    SL_OPAQUE uint32_t depth;              /* number of layers that the packet is in; the current one is included only
+                                            * if a function may read it */
+    SL_OPAQUE uint32_t depth_plain;        /* while in fewer it may enter another one, whatever the layers are: 8 */
+    SL_OPAQUE uint32_t counted, counted_at;   /* of costly layers: nests_further in generated code */
+    SL_OPAQUE uint32_t depth_most;         /* number of layers at most, */
+    SL_OPAQUE uint32_t deepest;            /* and at most with records */
+    SL_OPAQUE uint8_t path[SL_DEPTH_MOST]; /* their indices */
+    SL_OPAQUE struct sl_batch batch;
+    SL_OPAQUE const char *reporter;   /* the function of a chain that reports; NULL: figures have no function's name */
+    SL_OPAQUE uint32_t report_count, function_count;
+    SL_OPAQUE char failure[256];           /* what a function could not do; empty when all is well */
+    SL_OPAQUE struct sl_refused refused[SL_REFUSED_MOST];   /* link types with which the stack does not begin */
+    SL_OPAQUE uint32_t refused_count;
+    SL_OPAQUE void **workers;              /* what each function keeps for the worker */
+    SL_OPAQUE void **parameters;           /* what each function's parameters are set to */
+    SL_OPAQUE char **texts;                /* the texts of these */
+    SL_OPAQUE void **function_counters;    /* what each function counts */
+    SL_OPAQUE struct sl_shared_state *shared;   /* shared objects of functions (shared.h); NULL if none are declared */
+    SL_OPAQUE struct sl_timers timers;
+    SL_OPAQUE struct sl_output output;
+    SL_OPAQUE struct sl_finish finish;
+    SL_OPAQUE struct sl_group *group;      /* the workers that it is one of (driver/group.h); NULL: it is alone */
+    SL_OPAQUE uint32_t worker;             /* its number among them */
+    SL_OPAQUE uint64_t row_order;          /* of rows that are written now, see sl_row_order; 0: that of the current packet */
+    SL_OPAQUE void **common;               /* by function, what all workers have in common */
+    SL_OPAQUE uint64_t lost_before;        /* in the process of a function of a chain that crashed: instances up to this
+                                            * number were known to it before; else 0 */
+    SL_OPAQUE struct sl_natives *natives;  /* its native modules (natives.h); NULL where the stack has none */
+    SL_OPAQUE struct sl_secrets_taker *secrets_takers;   /* functions that subscribe to secrets */
+    SL_OPAQUE void **beside;               /* by function, state that is next to instances (reload.h); NULL: all is in them */
+    SL_OPAQUE uint32_t calling;            /* from 1, the function whose handler runs if crashes are traced (SL_CALL); else 0 */
+    SL_OPAQUE const struct sl_event *called;   /* what it handles */
+    SL_OPAQUE uint64_t *registered_further;   /* the words of `registered` after the first; NULL without them */
+    SL_OPAQUE sl_bytes *units;              /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
+    SL_OPAQUE struct sl_random random;     /* numbers that functions had for the current packet */
+    SL_OPAQUE struct sl_report reports[SL_REPORTS_MOST];
 };
 
 /* The state of a function for the instance in a slot, if it is next to instances: of `size` bytes. The memory begins with
@@ -406,6 +420,7 @@ SL_COLD void sl_bound_depth(struct sl_box *box, const struct sl_options *options
         depth = (uint32_t)sl_min(sl_max(options->depth, SL_DEPTH_LEAST), SL_DEPTH_MOST - 1);
     if (options->records && records)
         records = (uint32_t)sl_min(options->records, SL_DEPTH_MOST - 1);
+    box->depth_plain = (uint32_t)sl_min(depth, 8);
     box->depth_most = depth;
     box->deepest = (uint32_t)sl_min(depth + records, SL_DEPTH_MOST - 1);
 }
@@ -445,6 +460,8 @@ SL_COLD int sl_box_open(struct sl_box *box, const struct sl_options *options, ui
     box->pool.hold = options->hold ? options->hold : SL_HOLD;
     box->work_most = options->work ? options->work : SL_WORK;
     box->bundle_most = options->bundle ? options->bundle : SL_BUNDLE;
+    box->bundle_mean = options->bundle_mean ? options->bundle_mean : SL_BUNDLE_MEAN;
+    box->bundle_credit = SL_BUNDLE_SAVED * box->bundle_mean;
     box->seed = options->seed;
     return 0;
 }

@@ -62,4 +62,12 @@ static inline int sl_prefault(void *memory, size_t bytes) {
     return 0;
 }
 
+/* Gives the pages of a mapping of `bytes` back to the kernel from offset `from` on; they read as 0 again. */
+static inline void sl_unpopulate(void *memory, size_t bytes, size_t from) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t begin = ((uintptr_t)memory + from + page - 1) & ~(page - 1), end = (uintptr_t)memory + bytes;
+    if (begin < end)
+        (void)madvise((void *)begin, end - begin, MADV_DONTNEED);
+}
+
 #endif

@@ -71,7 +71,8 @@ struct sl_holder {
 struct sl_pool {
     uint64_t used;       /* bytes handed out, each block counted with the size of its class */
     uint64_t reserved;   /* bytes of the budget that blocks have been cut from */
-    uint64_t budget;     /* as given at open, rounded down to 64 */
+    uint64_t budget;     /* `mapped` without what is charged (sl_pool_charge) */
+    uint64_t mapped;     /* the bytes given at open, rounded down to 64 */
     uint64_t refused;    /* calls of sl_pool_take that returned NULL, and of sl_pool_suffices that returned false */
     uint64_t blocks;     /* handed out, of any class */
     uint64_t hold;       /* maximum bytes of one side, if its sequence has no limit of its own */
@@ -81,7 +82,7 @@ struct sl_pool {
                                           * by each call */
     bool pressed;        /* blocks were taken while the budget was nearly cut up: see sl_pool_ready */
 
-    uint8_t *memory;     /* `budget` bytes of address space */
+    uint8_t *memory;     /* `mapped` bytes of address space */
     uint8_t *starts;     /* for each 64 bytes of `memory`: 1 + the class of the free block that starts here, or 0 */
     struct sl_pool_free *free[SL_POOL_CLASSES];   /* lists of free buddies, the last freed first */
     uint32_t nonempty;   /* bit c: free[c] is not NULL */
@@ -111,7 +112,7 @@ SL_COLD int sl_pool_open(struct sl_pool *pool, uint64_t budget) {
     }
     pool->memory = memory;
     pool->starts = starts;
-    pool->budget = budget;
+    pool->budget = pool->mapped = budget;
     return 0;
 }
 
@@ -122,12 +123,24 @@ SL_COLD int sl_pool_prefault(struct sl_pool *pool) {
 
 /* Returns all memory to the kernel, including blocks that are still handed out. */
 SL_COLD void sl_pool_close(struct sl_pool *pool) {
-    if (pool->budget) {
+    if (pool->mapped) {
         SL_UNPOISON(pool->memory, pool->reserved);
-        munmap(pool->memory, pool->budget);
-        munmap(pool->starts, pool->budget / SL_POOL_LEAST);
+        munmap(pool->memory, pool->mapped);
+        munmap(pool->starts, pool->mapped / SL_POOL_LEAST);
     }
     *pool = (struct sl_pool){0};
+}
+
+/* Takes bytes that are allocated elsewhere out of the budget, for as long as the pool is open: from the part that no blocks
+ * have been cut from, and at most half of what was given at open. False if that is not possible. */
+SL_COLD bool sl_pool_charge(struct sl_pool *pool, uint64_t bytes) {
+    uint64_t left = sl_min(pool->budget - pool->reserved, pool->mapped / 2 - (pool->mapped - pool->budget));
+    uint64_t rounded = (bytes + SL_POOL_LEAST - 1) & ~(uint64_t)(SL_POOL_LEAST - 1);
+    if (bytes > left || rounded > left)
+        return false;
+    pool->budget -= rounded;
+    sl_unpopulate(pool->memory, pool->mapped, pool->budget);   /* of --prefault */
+    return true;
 }
 
 static inline void sl_pool_push(struct sl_pool *pool, uint64_t offset, unsigned class) {

@@ -5,6 +5,7 @@
 #include "driver/worker.h"
 
 #include "driver/busy.h"
+#include "driver/crash.h"
 #include "driver/drain.h"
 #include "driver/trial.h"
 
@@ -174,6 +175,8 @@ void *sl_worker_receives(void *of)
     struct sl_worker_thread *thread = of;
     struct sl_worker *w = &thread->workers->threads[thread->number];
     uint64_t ending = 0, wait = WAIT_LEAST;
+    sl_crash_enter();
+    sl_crash_busy(w);
     while (!w->done) {
         uint32_t stopping = __atomic_load_n(&w->workers->stopping, __ATOMIC_ACQUIRE);
         uint64_t clock = sl_source_clock(w->source);   /* read first: packets that arrive later have later times */

@@ -2,6 +2,7 @@
 #include "driver/worker.h"
 
 #include "driver/busy.h"
+#include "driver/crash.h"
 
 #include <time.h>
 
@@ -72,6 +73,7 @@ static void count_run(struct sl_worker *w, uint32_t thread, uint64_t begin, uint
 
 void sl_worker_end(struct sl_worker *w, bool abandoned)
 {
+    sl_crash_busy(w);
     if (!abandoned) {
         if (w->workers->group)
             sl_group_ends(w->workers->group, w->number);
@@ -95,6 +97,7 @@ bool sl_worker_serve(struct sl_worker *w, uint32_t thread)
         struct sl_busy *busy = w->workers->busy ? &w->workers->busy[thread] : NULL;
         uint64_t begin = sl_busy_begin(busy), moves = w->workers->thread_count ? sl_worker_now() : 0;
         uint32_t packets = kind == SL_RING_PACKET ? count : 0;
+        sl_crash_busy(w);
         do_run(w, frames, count, kind);
         sl_busy_end(busy, begin, packets);
         count_run(w, thread, moves, packets);
@@ -114,6 +117,7 @@ static void advance(struct sl_worker *w)
         return;
     if (w->state)
         sl_isolation_run(w, 0, false);
+    sl_crash_busy(w);
     sl_drive_tick(&w->drive, clock);
     if (w->state)
         sl_isolation_publish(w, 0);
@@ -167,6 +171,7 @@ void sl_worker_pause(struct sl_worker_thread *thread)
 
 void *sl_worker_ended(struct sl_worker_thread *thread)
 {
+    sl_crash_leave();
     __atomic_store_n(&thread->ended, 1, __ATOMIC_RELEASE);
     return NULL;
 }
@@ -176,6 +181,7 @@ void *sl_worker_thread(void *of)
     struct sl_worker_thread *thread = of;
     struct sl_workers *workers = thread->workers;
     unsigned looks = 0;
+    sl_crash_enter();
     for (;;) {
         /* before the look at the rings, as `ended` */
         uint32_t pauses = __atomic_load_n(&workers->pauses, __ATOMIC_ACQUIRE), done = 0;

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "driver/workers.h"
 
+#include "driver/crash.h"
 #include "driver/worker.h"
 
 #include <errno.h>
@@ -42,6 +43,7 @@ int sl_workers_start(struct sl_workers *workers, const struct sl_drive *drive)
     sigset_t all, before;
     sigfillset(&all);   /* signals are for the thread that receives packets */
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    sl_crash_watch(workers);
     for (uint32_t i = 0; i < workers->count && !result; i++) {
         struct sl_worker *w = &workers->threads[i];
         *w = (struct sl_worker){.workers = workers, .box = workers->boxes[i], .number = i,
@@ -310,6 +312,7 @@ static void join(struct sl_workers *workers)
     for (uint32_t i = 0; i < pool_size(workers); i++)
         if (workers->pool[i].runs)
             pthread_join(workers->pool[i].thread, NULL);
+    sl_crash_unwatch();
     free(workers->pool);
     workers->pool = NULL;
     if (workers->isolation)

@@ -83,6 +83,9 @@ struct sl_workers {
     bool all_hand_over;
     bool none_hands_over;   /* no packet has an instance: each worker processes what it receives */
     uint32_t choosing;             /* a worker uses `homes`, which they share then */
+    /* The caller's: names of the functions of the boxes, for a report of a crash (crash.h); NULL and 0: there is none. */
+    const char *const *function_names;
+    uint32_t function_count;
 };
 
 /* What the driver calls. Starts the threads, where they do not run yet: 0, or -1 with a message. */

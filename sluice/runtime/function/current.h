@@ -33,8 +33,24 @@ static inline const struct sl_layer_info *sl_layer_at(const struct sl_box *box, 
     return &box->layers[index];
 }
 
-/* The same for helpers that have a box, but no event. */
+/* How many layers the stack has: all indices are less. */
+static inline uint32_t sl_layer_count(const struct sl_box *box) { return box->layer_count; }
+
+/* The limit of instances of each table. */
+static inline uint32_t sl_max_instances(const struct sl_box *box) { return box->max_instances; }
+
+/* The seed of hashes, so that a sender cannot choose keys that collide. */
+static inline uint64_t sl_seed(const struct sl_box *box) { return box->seed; }
+
+/* How many link types packets had with which the stack does not begin. */
+static inline uint32_t sl_refused_link_types(const struct sl_box *box) { return box->refused_count; }
+
+/* The number of the worker among those of its run, from 0. */
+static inline uint32_t sl_worker_number(const struct sl_box *box) { return box->worker; }
+
+/* The same as above for helpers that have a box, but no event. */
 static inline uint64_t sl_box_time(const struct sl_box *box) { return box->time; }
+static inline const struct sl_frame *sl_box_frame(const struct sl_box *box) { return box->frame; }
 static inline uint32_t sl_box_depth(const struct sl_box *box) { return box->depth; }
 static inline const uint8_t *sl_box_path(const struct sl_box *box) { return box->path; }   /* indices of layers */
 

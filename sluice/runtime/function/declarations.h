@@ -44,6 +44,7 @@
 #define sl_random(...) SL_NEEDS("packet")
 #define sl_output_file_open(...) SL_NEEDS("packet")
 #define sl_box_time(...) SL_NEEDS("packet")
+#define sl_box_frame(...) SL_NEEDS("packet")
 #define sl_box_depth(...) SL_NEEDS("path")
 #define sl_box_path(...) SL_NEEDS("path")
 #define sl_path(...) SL_NEEDS("path")

@@ -22,6 +22,8 @@
 #include "function/edit_connection.h"
 #include "function/peek.h"
 
+SL_RUNTIME_BEGIN
+
 struct sl_edits {
     struct sl_edit_connection *open;   /* NULL: not (or not yet) edited */
     uint32_t number[2];                /* of each side's SYN */
@@ -41,8 +43,7 @@ static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
     }
     if (!c)
         return;
-    if (box->output.at_end_of == c)
-        box->output.at_end = NULL;
+    sl_output_forget(box, c);
     for (unsigned side = 0; side < 2; side++) {
         sl_edit_map_close(&c->side[side].map);
         free(c->side[side].tail);
@@ -160,8 +161,7 @@ static inline void sl_edits_packet(const struct sl_event *event, struct sl_edits
         sl_edits_refuse(box, edits);
         return;
     }
-    box->output.at_end = sl_edit_packet;
-    box->output.at_end_of = c;
+    sl_output_claim(box, sl_edit_packet, c);
 }
 
 /* Is the current packet within the window that its sender knows, after translation? From a handler of `out_of_wnd`: the stack
@@ -276,5 +276,7 @@ static inline bool sl_edits_waiting(const struct sl_edits *edits, unsigned side)
     const struct sl_edit_side *of = edits->open ? &edits->open->side[side & 1] : NULL;
     return of && of->count && of->decided < of->sent + of->count;
 }
+
+SL_RUNTIME_END
 
 #endif

@@ -7,6 +7,8 @@
 #include "function/edit_segment.h"
 #include "function/output.h"
 
+SL_RUNTIME_BEGIN
+
 enum { SL_TCP_FIN = 1, SL_TCP_SYN = 2, SL_TCP_RST = 4, SL_TCP_ACK = 16, SL_TCP_URG = 32 };   /* RFC 9293, 3.1 */
 
 /* One side, as a sender. Positions: see edit_map.h. */
@@ -210,5 +212,7 @@ static inline void sl_edit_advance(struct sl_edit_side *side, uint64_t position)
         side->room = 0;
     }
 }
+
+SL_RUNTIME_END
 
 #endif

@@ -5,6 +5,8 @@
 #include "function/edit_connection.h"
 #include "function/peek.h"
 
+SL_RUNTIME_BEGIN
+
 /* Are all bytes transmitted as they came, and is none held back? */
 static inline bool sl_edit_is_untouched(const struct sl_edit_connection *c) {
     for (unsigned side = 0; side < 2; side++)
@@ -313,5 +315,7 @@ SL_COLD void sl_edit_packet(struct sl_box *box, const struct sl_frame *frame, vo
     if (its->decided > its->sent)   /* a gap of the other side ended */
         sl_edit_flush(box, c, which ^ 1);
 }
+
+SL_RUNTIME_END
 
 #endif

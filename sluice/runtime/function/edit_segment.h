@@ -9,6 +9,8 @@
 #include "core/box.h"
 #include "function/checksum_fix.h"
 
+SL_RUNTIME_BEGIN
+
 enum {
     SL_EDIT_HEADERS_MOST = 12,   /* headers with a length, one in the other */
     SL_EDIT_HEAD_MOST = 320,     /* bytes of all headers */
@@ -179,5 +181,7 @@ static inline uint8_t *sl_edit_option(uint8_t *tcp, uint32_t header, uint8_t kin
     }
     return NULL;
 }
+
+SL_RUNTIME_END
 
 #endif

@@ -18,6 +18,26 @@ enum {
 /* Does the caller transmit the output of the box? */
 static inline bool sl_is_inline(const struct sl_box *box) { return box->output.forwards; }
 
+/* One function of a box may look at the current packet when it leaves, after all others, and change it once more: its `call`
+ * gets `of` before the verdict. Is there none yet, in a box that transmits? */
+static inline bool sl_output_unclaimed(const struct sl_box *box) { return !box->output.at_end && box->output.forwards; }
+static inline void sl_output_claim(struct sl_box *box, void (*call)(struct sl_box *, const struct sl_frame *, void *), void *of) {
+    box->output.at_end = call;
+    box->output.at_end_of = of;
+}
+
+/* What a call gets is freed: it does not happen. */
+static inline void sl_output_forget(struct sl_box *box, const void *of) {
+    if (box->output.at_end_of == of)
+        box->output.at_end = NULL;
+}
+
+/* The bytes with which the current packet leaves; NULL if they are those with which it came, or it leaves otherwise. */
+static inline const uint8_t *sl_output_changed(const struct sl_box *box) {
+    const struct sl_output *output = &box->output;
+    return output->changed && !output->dropped && !output->redirected ? output->bytes + output->current : NULL;
+}
+
 /* Drops the current packet; `function`: the bit of the function that decides so. False if there is none. Functions call
  * sl_drop(box). */
 static inline bool sl_drop_by(struct sl_box *box, uint64_t function) {

@@ -9,6 +9,8 @@
 
 #include <errno.h>
 
+SL_RUNTIME_BEGIN
+
 /* Opens the file. On failure it prints the reason and returns NULL. With several workers, each has a file of its own,
  * whose lines come together (driver/group.h). */
 SL_COLD FILE *sl_output_file_open(struct sl_box *box, const char *path) {
@@ -29,16 +31,18 @@ SL_COLD FILE *sl_output_file_open(struct sl_box *box, const char *path) {
  * several workers, rows are put in this order. */
 static inline void sl_row_order(struct sl_box *box, uint64_t number) { box->row_order = number; }
 
-/* Closes the file at the end. Function `who` fails if not all of its rows could be written. */
-SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *who) {
+/* Closes the file at the end. Function `name` fails if not all of its rows could be written. */
+SL_COLD void sl_rows_close(struct sl_box *box, FILE *out, const char *name) {
     errno = 0;
     bool failed = fflush(out) != 0 || ferror(out);
     if (out != stdout)
         failed |= fclose(out) != 0;
     char what[64];
-    snprintf(what, sizeof what, "%s: the rows could not all be written", who);
+    snprintf(what, sizeof what, "%s: the rows could not all be written", name);
     if (failed)
         (sl_fail)(box, what, strerror(errno ? errno : EIO));   /* the error of a write before the close is not known */
 }
+
+SL_RUNTIME_END
 
 #endif

@@ -78,10 +78,10 @@ static inline bool sl_parameter_set(const struct sl_parameter *parameter, void *
     }
 }
 
-/* Sets all parameters of function `who`: to their defaults, then to what is given. *kept holds the texts that they
+/* Sets all parameters of function `name`: to their defaults, then to what is given. *kept holds the texts that they
  * point to; the caller frees it when the parameters are no longer needed. Returns 0, or -1 after printing what is wrong
  * with the text. */
-static inline int sl_parameters_read(const char *who, const struct sl_parameter *all, unsigned count, void *parameters,
+static inline int sl_parameters_read(const char *name, const struct sl_parameter *all, unsigned count, void *parameters,
                                      const char *given, char **kept) {
     for (unsigned i = 0; i < count; i++)
         sl_parameter_set(&all[i], parameters, all[i].value);
@@ -92,7 +92,7 @@ static inline int sl_parameters_read(const char *who, const struct sl_parameter 
     while (*text) {
         const struct sl_parameter *parameter = sl_parameter_at(all, count, text);
         if (!parameter) {
-            fprintf(stderr, "%s: '%s' begins with the name of no parameter\n", who, text);
+            fprintf(stderr, "%s: '%s' begins with the name of no parameter\n", name, text);
             return -1;
         }
         char *value = text + strlen(parameter->name);
@@ -100,7 +100,7 @@ static inline int sl_parameters_read(const char *who, const struct sl_parameter 
         bool more = *end == ',';
         *end = 0;
         if (!sl_parameter_set(parameter, parameters, *value ? value + 1 : "yes")) {
-            fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", who, value + 1, parameter->name);
+            fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", name, value + 1, parameter->name);
             return -1;
         }
         text = end + more;
@@ -109,7 +109,7 @@ static inline int sl_parameters_read(const char *who, const struct sl_parameter 
 }
 
 /* The same from pairs NAME, VALUE, ended by NULL: a value is not read for commas and names. */
-static inline int sl_parameters_set(const char *who, const struct sl_parameter *all, unsigned count, void *parameters,
+static inline int sl_parameters_set(const char *name, const struct sl_parameter *all, unsigned count, void *parameters,
                                     const char *const *pairs, char **kept) {
     size_t bytes = 1;
     for (const char *const *pair = pairs; *pair; pair += 2)
@@ -125,7 +125,7 @@ static inline int sl_parameters_set(const char *who, const struct sl_parameter *
             i++;
         strcpy(text, pair[1]);
         if (i == count || !sl_parameter_set(&all[i], parameters, text)) {
-            fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", who, pair[1], pair[0]);
+            fprintf(stderr, "%s: '%s' is no value for parameter '%s'\n", name, pair[1], pair[0]);
             return -1;
         }
         text += strlen(text) + 1;

@@ -48,11 +48,21 @@ static inline void sl_in_order_count(struct sl_in_order *order, uint64_t number)
         order->given = number;
 }
 
+static inline void sl_in_order_unlink(struct sl_in_order *order, struct sl_turn *turn) {
+    *(turn->next ? &turn->next->previous : &order->last) = turn->previous;
+    *(turn->previous ? &turn->previous->next : &order->first) = turn->next;
+}
+
+/* Removes an item that has not ended, and is not output. */
+static inline void sl_in_order_remove(struct sl_in_order *order, struct sl_turn *turn) {
+    sl_in_order_unlink(order, turn);
+    order->kept--;
+}
+
 /* Marks an item as ended; from now on it waits. False if there is no memory for this: then the caller outputs it at
  * once. */
 static inline bool sl_in_order_end(struct sl_in_order *order, struct sl_turn *turn) {
-    *(turn->next ? &turn->next->previous : &order->last) = turn->previous;
-    *(turn->previous ? &turn->previous->next : &order->first) = turn->next;
+    sl_in_order_unlink(order, turn);
     if (order->waiting_count == order->room) {
         uint64_t room = order->room ? 2 * order->room : 64;
         struct sl_turn **waiting = realloc(order->waiting, (size_t)room * sizeof *waiting);

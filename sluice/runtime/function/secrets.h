@@ -5,6 +5,8 @@
 
 #include "core/box.h"
 
+SL_RUNTIME_BEGIN
+
 /* A subscription, whose memory belongs to the function. */
 struct sl_secrets_taker {
     /* kind: SL_SECRETS_TLS_KEY_LOG, or another. The bytes are valid during the call. */
@@ -26,5 +28,7 @@ static inline void sl_secrets_unsubscribe(struct sl_box *box, const struct sl_se
     if (*at)
         *at = taker->next;
 }
+
+SL_RUNTIME_END
 
 #endif

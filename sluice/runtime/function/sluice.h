@@ -180,6 +180,19 @@
 #define SLUICE_RELEASE(event) SL_INLINE(sl_release(event))
 #define SLUICE_DISCARD(event) SL_INLINE(sl_discard(event))
 
+/* What a worker has for a function, by the function's number, and what all workers have. */
+static inline void *sl_worker_object(const struct sl_box *box, uint32_t function) { return box->workers[function]; }
+static inline void *sl_common_object(const struct sl_box *box, uint32_t function) { return box->common[function]; }
+static inline uint32_t sl_worker_count(const struct sl_box *box) { return box->group ? sl_group_size(box->group) : 1; }
+static inline void sl_common_lock(const struct sl_box *box) {
+    if (box->group)
+        sl_group_lock(box->group);
+}
+static inline void sl_common_unlock(const struct sl_box *box) {
+    if (box->group)
+        sl_group_unlock(box->group);
+}
+
 /* By name: the drop, the failure, and the random number are the function's. Headers that several functions include write (sl_fail). */
 #define sl_fail(box, what, why) sl_fail_by(box, SL_FUNCTION_BIT, what, why)
 #define sl_drop(box) sl_drop_by(box, SL_FUNCTION_BIT)
@@ -195,7 +208,7 @@
 #define SLUICE_ARM(event, layer, name, nanoseconds) sl_timer_arm(event, SL_TIMER_NUMBER(layer, name), nanoseconds)
 #define SLUICE_DISARM(event, layer, name) sl_timer_disarm(event, SL_TIMER_NUMBER(layer, name))
 #define SLUICE_ARM_BOX(of, name, nanoseconds) sl_timer_arm_box(of, SL_TIMER_NUMBER(box, name), nanoseconds)
-#define SLUICE_DISARM_BOX(of, name) ((void)((of)->timers.own[SL_TIMER_NUMBER(box, name)].at = SL_NEVER))
+#define SLUICE_DISARM_BOX(of, name) sl_timer_disarm_box(of, SL_TIMER_NUMBER(box, name))
 
 /* 1 for a function whose state is next to instances, as a running box got it with another type of state (reload.h). */
 #define SL_STATE_BESIDE 0
@@ -222,19 +235,19 @@
 #define SLUICE_WORKER(type)                                                                               \
     typedef type SL_JOIN(SLUICE_FUNCTION, worker_type);                                                   \
     static inline type *SL_JOIN(SLUICE_FUNCTION, worker)(const struct sl_box *box) {                      \
-        return (type *)box->workers[SL_JOIN(SLUICE_FUNCTION, index)];                                     \
+        return (type *)sl_worker_object(box, SL_JOIN(SLUICE_FUNCTION, index));                            \
     }
 #define SLUICE_WORKER_OF(box) SL_JOIN(SLUICE_FUNCTION, worker)(box)
 
 #define SLUICE_COMMON(type)                                                                               \
     typedef type SL_JOIN(SLUICE_FUNCTION, common_type);                                                   \
     static inline type *SL_JOIN(SLUICE_FUNCTION, common)(const struct sl_box *box) {                      \
-        return (type *)box->common[SL_JOIN(SLUICE_FUNCTION, index)];                                      \
+        return (type *)sl_common_object(box, SL_JOIN(SLUICE_FUNCTION, index));                            \
     }
 #define SLUICE_COMMON_OF(box) SL_JOIN(SLUICE_FUNCTION, common)(box)
-#define SLUICE_WORKERS(box) ((box)->group ? sl_group_size((box)->group) : 1)
-#define SLUICE_LOCK(box) ((box)->group ? sl_group_lock((box)->group) : (void)0)
-#define SLUICE_UNLOCK(box) ((box)->group ? sl_group_unlock((box)->group) : (void)0)
+#define SLUICE_WORKERS(box) sl_worker_count(box)
+#define SLUICE_LOCK(box) sl_common_lock(box)
+#define SLUICE_UNLOCK(box) sl_common_unlock(box)
 
 #define SLUICE_PARAMETER(name, kind, value, help)
 #define SLUICE_PARAMETER_OF(box, name) (SL_JOIN(SLUICE_FUNCTION, parameters)(box)->name)

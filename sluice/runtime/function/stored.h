@@ -17,9 +17,9 @@
 
 #include "core/box.h"
 
-/* Bytes of the state of one connection: those of the packets of a batch fit into a commit (SLUICE_COMMIT_MOST). A larger one is
- * refused, and counted. */
-enum { SL_STORED_MOST = 60 << 10 };
+/* Bytes of the state of one connection: those of the 256 packets of a batch fit into a commit (SLUICE_COMMIT_MOST), in which a
+ * byte has two digits. A larger one is refused, and counted. */
+enum { SL_STORED_MOST = 1088 << 10 };
 
 struct sl_stored {
     uint8_t *at;

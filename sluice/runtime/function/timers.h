@@ -139,6 +139,8 @@ static inline bool sl_timer_arm_box(struct sl_box *box, uint16_t which, uint64_t
                         (struct sl_timer_entry){sl_timer_time(box, nanoseconds), 0, 0, 0, which});
 }
 
+static inline void sl_timer_disarm_box(struct sl_box *box, uint32_t which) { box->timers.own[which].at = SL_NEVER; }
+
 /* Does a timer fire whose entry has come up? If it was set for a later time, it gets a new entry. */
 static inline bool sl_timer_fires(struct sl_box *box, struct sl_timer *timer, struct sl_timer_entry entry) {
     if (timer->entry != entry.time)

@@ -9,6 +9,10 @@
 #include "native/native.h"
 
 struct sl_natives {
+    struct sl_native_box used;   /* the first member, from which its functions find the others */
+    struct sl_box *box;
+    uint64_t credit, earned_at;  /* for derivations, in SL_DERIVATION; the number of the packet up to which it was earned */
+    uint64_t earns;              /* a packet */
     const struct sl_native_module *module;
     void *worker;
     struct sl_table contexts;   /* struct sl_native_context, by the number of their instances */
@@ -22,6 +26,34 @@ struct sl_native_context {
     struct sl_holder holder;    /* in the order of the last calls */
 };
 
+/* --- struct sl_native_box ---
+ *
+ * Packets earn derivations, which are saved up to a bound, so that a capture that begins with many connections loses none,
+ * and an attack with nothing else costs little more than other packets. */
+
+enum { SL_DERIVATION = 64, SL_DERIVATIONS_SAVED = 16384 };   /* what a derivation takes; packets that save */
+
+SL_COLD bool sl_native_charge(struct sl_native_box *used, uint64_t bytes) {
+    return sl_pool_charge(&((struct sl_natives *)(void *)used)->box->pool, bytes);
+}
+
+SL_COLD bool sl_native_derive(struct sl_native_box *used) {
+    struct sl_natives *natives = (struct sl_natives *)(void *)used;
+    const uint64_t most = SL_DERIVATIONS_SAVED * natives->earns;
+    uint64_t number = natives->box->number;
+    uint64_t packets = number > natives->earned_at ? sl_min(number - natives->earned_at, SL_DERIVATIONS_SAVED) : 0;
+    natives->earned_at = number;
+    natives->credit = sl_min(natives->credit + packets * natives->earns, most);
+    if (natives->credit < SL_DERIVATION)
+        return false;
+    natives->credit -= SL_DERIVATION;
+    return true;
+}
+
+SL_COLD void sl_native_excuse(struct sl_native_box *used) {
+    ((struct sl_natives *)(void *)used)->credit += SL_DERIVATION;
+}
+
 /* Opens a module. `tables`: the number of tables whose instances may have a context, each with as many as a table can
  * hold. Returns 0, or -1 if there is no memory or the module's open fails; then nothing needs to be closed. */
 SL_COLD int sl_natives_open(struct sl_natives *natives, struct sl_box *box, const struct sl_native_module *module,
@@ -34,6 +66,12 @@ SL_COLD int sl_natives_open(struct sl_natives *natives, struct sl_box *box, cons
         free(natives->worker);
         return -1;
     }
+    natives->used = (struct sl_native_box){sl_native_charge, sl_native_derive, sl_native_excuse};
+    natives->box = box;
+    natives->earns = options->derivations ? options->derivations : SL_DERIVATIONS;
+    natives->credit = SL_DERIVATIONS_SAVED * natives->earns;
+    if (module->attach)
+        module->attach(natives->worker, &natives->used);
     if (module->open && module->open(natives->worker, option)) {
         sl_table_close(&natives->contexts);
         free(natives->worker);

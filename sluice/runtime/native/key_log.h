@@ -22,16 +22,18 @@ enum key_label { KEY_EARLY, KEY_CLIENT_HANDSHAKE, KEY_SERVER_HANDSHAKE, KEY_CLIE
                  KEY_MASTER /* of TLS 1.2 */, KEY_LABELS };
 
 struct key_entry {
-    bool used;
     uint8_t random[KEY_RANDOM];
     struct key_secret secrets[KEY_LABELS];
 };
 
 struct key_log {
     FILE *file;                  /* NULL: there is none */
-    struct key_entry *entries;   /* open addressing, by a keyed hash: a sender chooses randoms, and a file has any */
+    struct key_entry *entries;   /* in the order of their first secrets */
+    uint32_t *index;             /* 1 + the number of an entry, or 0: open addressing, by a keyed hash, as a sender chooses
+                                  * randoms, and a file has any */
     uint64_t key[2];             /* of the hash */
-    uint32_t size, count;        /* size is a power of two, or 0 */
+    uint32_t size;               /* of the index: a power of two, or 0 */
+    uint32_t room, count;        /* entries: allocated, used */
     uint64_t too_many, no_memory;   /* secrets that were not stored, by the reason */
     /* Charges bytes to a bound of memory, or gives them back; returns false beyond it. NULL: KEY_LOG_MOST is the only bound. */
     bool (*charge)(void *user, int64_t bytes);
@@ -52,34 +54,49 @@ static uint32_t key_log_hash(const uint64_t *key, const uint8_t *random) {
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-static struct key_entry *key_log_place(const uint64_t *key, struct key_entry *entries, uint32_t size,
-                                         const uint8_t *random) {
-    uint32_t at = key_log_hash(key, random);
-    while (entries[at &= size - 1].used && memcmp(entries[at].random, random, KEY_RANDOM) != 0)
+/* The place of a client random in an index: of its entry, or an empty one. */
+static uint32_t *key_log_place(const struct key_log *log, uint32_t *index, uint32_t size, const uint8_t *random) {
+    uint32_t at = key_log_hash(log->key, random);
+    while (index[at &= size - 1] && memcmp(log->entries[index[at] - 1].random, random, KEY_RANDOM) != 0)
         at++;
-    return &entries[at];
+    return &index[at];
 }
 
-/* Charges entries, or gives them back. */
-static bool key_log_charge(struct key_log *log, int64_t entries) {
-    return !log->charge || log->charge(log->user, entries * (int64_t)sizeof *log->entries);
-}
+/* Charges bytes, or gives them back. */
+static bool key_log_charge(struct key_log *log, int64_t bytes) { return !log->charge || log->charge(log->user, bytes); }
 
+/* Room for a further entry. By a quarter each time, so that little of a bound is charged for nothing. */
 static bool key_log_grow(struct key_log *log) {
-    uint32_t size = log->size ? 2 * log->size : 64;
-    if (!key_log_charge(log, size))
+    uint32_t room = log->room + log->room / 4 + 64;
+    int64_t more = (int64_t)((room - log->room) * sizeof *log->entries);
+    if (!key_log_charge(log, more))
         return false;
-    struct key_entry *entries = calloc(size, sizeof *entries);
+    struct key_entry *entries = realloc(log->entries, room * sizeof *entries);
     if (!entries) {
-        key_log_charge(log, -(int64_t)size);
+        key_log_charge(log, -more);
         return false;
     }
-    for (uint32_t i = 0; i < log->size; i++)
-        if (log->entries[i].used)
-            *key_log_place(log->key, entries, size, log->entries[i].random) = log->entries[i];
-    key_log_charge(log, -(int64_t)log->size);
-    free(log->entries);
+    memset(entries + log->room, 0, (size_t)more);
     log->entries = entries;
+    log->room = room;
+    return true;
+}
+
+/* Doubles the index. */
+static bool key_log_grow_index(struct key_log *log) {
+    uint32_t size = log->size ? 2 * log->size : 128;
+    int64_t more = (int64_t)((size - log->size) * sizeof *log->index);
+    if (!key_log_charge(log, more))
+        return false;
+    uint32_t *index = calloc(size, sizeof *index);
+    if (!index) {
+        key_log_charge(log, -more);
+        return false;
+    }
+    for (uint32_t i = 0; i < log->count; i++)
+        *key_log_place(log, index, size, log->entries[i].random) = i + 1;
+    free(log->index);
+    log->index = index;
     log->size = size;
     return true;
 }
@@ -102,23 +119,20 @@ static uint32_t key_hex(const char **text, uint8_t *out, uint32_t most) {
 
 /* The entry of a client random, which is added if it is new; NULL at a bound, which is counted. */
 static struct key_entry *key_log_entry(struct key_log *log, const uint8_t *random) {
-    struct key_entry *entry = log->size ? key_log_place(log->key, log->entries, log->size, random) : NULL;
-    if (entry && entry->used)
-        return entry;
+    uint32_t *place = log->size ? key_log_place(log, log->index, log->size, random) : NULL;
+    if (place && *place)
+        return &log->entries[*place - 1];
     if (log->count >= KEY_LOG_MOST) {
         log->too_many++;
         return NULL;
     }
-    if (2 * log->count >= log->size) {
-        if (!key_log_grow(log)) {
-            log->no_memory++;
-            return NULL;
-        }
-        entry = key_log_place(log->key, log->entries, log->size, random);
+    if ((log->count == log->room && !key_log_grow(log)) || (2 * log->count >= log->size && !key_log_grow_index(log))) {
+        log->no_memory++;
+        return NULL;
     }
-    entry->used = true;
+    struct key_entry *entry = &log->entries[log->count];
     memcpy(entry->random, random, KEY_RANDOM);
-    log->count++;
+    *key_log_place(log, log->index, log->size, random) = ++log->count;
     return entry;
 }
 
@@ -221,8 +235,8 @@ static int key_log_open(struct key_log *log, const char *path) {
 static const struct key_entry *key_log_find(const struct key_log *log, const uint8_t *random) {
     if (!log->size)
         return NULL;
-    const struct key_entry *entry = key_log_place(log->key, log->entries, log->size, random);
-    return entry->used ? entry : NULL;
+    uint32_t number = *key_log_place(log, log->index, log->size, random);
+    return number ? &log->entries[number - 1] : NULL;
 }
 
 static void key_log_close(struct key_log *log) {
@@ -234,8 +248,9 @@ static void key_log_close(struct key_log *log) {
                 (unsigned long long)log->no_memory);
     if (log->file)
         fclose(log->file);
-    key_log_charge(log, -(int64_t)log->size);
+    key_log_charge(log, -(int64_t)(log->room * sizeof *log->entries + log->size * sizeof *log->index));
     free(log->entries);
+    free(log->index);
 }
 
 #endif

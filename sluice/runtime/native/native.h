@@ -13,6 +13,7 @@
 
 #include "core/packet.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,18 @@ struct sl_native_call {
  * are discarded. */
 typedef unsigned sl_native_function(struct sl_native_call *call);
 
+/* What a module may use of its box. */
+struct sl_native_box {
+    /* Charges bytes that the module allocates itself for its worker to the memory of the box (--memory), until the module
+     * closes. False: the box has no such memory left, and nothing was charged. */
+    bool (*charge)(struct sl_native_box *box, uint64_t bytes);
+    /* Whether the current packet may cause an operation that costs as much as dozens of packets, as the derivation of keys
+     * does (--derivations); then it counts. */
+    bool (*derive)(struct sl_native_box *box);
+    /* The last one does not count: no one could cause it who does not know a secret. */
+    void (*excuse)(struct sl_native_box *box);
+};
+
 struct sl_native_module {
     uint32_t context_bytes;    /* per instance, at most 131072; they count as memory of the box. 0: no data */
     uint32_t worker_bytes;     /* per worker */
@@ -44,6 +57,8 @@ struct sl_native_module {
     void (*close)(void *worker);                 /* the box closes */
     /* Receives secrets that came with the packets, as in a capture file. They are as untrusted as the file. */
     void (*secrets)(void *worker, uint32_t kind, sl_bytes secrets);
+    /* Called before `open`; `box` is valid until `close` has returned. */
+    void (*attach)(void *worker, struct sl_native_box *box);
 };
 
 #endif

@@ -183,7 +183,7 @@ class StatementWriter(ExpressionWriter):
         )
 
         def turn() -> None:
-            with self.anew(sites) if flat else nullcontext():
+            with self.iteration(sites) if flat else nullcontext():
                 body()
             self.slice()
 
@@ -197,7 +197,7 @@ class StatementWriter(ExpressionWriter):
                 with self.block(f"if ({counter} == {high})"):
                     self.put("break;")
         elif isinstance(node.over.type, ChannelOf):
-            with self.each_channel(node.over, node.binding), self.anew(sites) if flat else nullcontext():
+            with self.each_channel(node.over, node.binding), self.iteration(sites) if flat else nullcontext():
                 body()
         else:
             items, counter = self.own(node.over), self.raw_variable("uint32_t")

@@ -129,7 +129,7 @@ class RuleWriter:
             raise ServiceError(
                 Place(self.checked.program.file, 1),
                 "the code of this process is too large",
-                "call fewer functions inside functions: each call is compiled anew.",
+                "call fewer functions inside functions: each call is compiled again.",
             )
         self.lines.append("    " * self.depth + line)
 
@@ -223,7 +223,7 @@ class RuleWriter:
         self.sites.append(found)
 
     @contextmanager
-    def anew(self, first: int) -> Generator[None]:
+    def iteration(self, first: int) -> Generator[None]:
         """An iteration of which nothing outlives its end: the messages that it has received are given back then, on
         channels on which the step had received none before, and the strings that it has made. `first`: the number of
         sites before the loop.

@@ -262,7 +262,7 @@ void *service_worker_run(void *argument)
         last = atomic_load(&worker->team->stopping); /* events before the end are still handled */
         if (!more)
             service_offer(worker);
-        count = worker->poll.kind->wait(&worker->poll, events, EVENTS, more ? 0 : patience(worker));
+        count = worker->poll.kind->wait(&worker->poll, events, EVENTS, more || last ? 0 : patience(worker));
         if (!more)
             service_withdraw(worker);
         level(worker);

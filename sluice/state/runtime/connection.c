@@ -174,7 +174,8 @@ void sluice_receive(struct sluice_connection *connection) {
             return;
         }
         if (redisReaderFeed(connection->reader, bytes, (size_t)size) != REDIS_OK ||
-            connection->reader->len - connection->reader->pos > SLUICE_REPLY_MOST)
+            connection->reader->len - connection->reader->pos >
+                (connection->reply_most ? connection->reply_most : (size_t)SLUICE_REPLY_MOST))
             lost(connection, "its replies are no protocol of Valkey, or too long");
         if (size < (ssize_t)sizeof bytes)
             return;

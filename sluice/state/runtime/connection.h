@@ -15,6 +15,7 @@ struct sluice_connection {
     const redisReplyObjectFunctions *defaults;
     redisReplyObjectFunctions functions;   /* the reader's, which makes no arrays unless `arrays`, or `pairs`: short ones */
     bool arrays, pairs;
+    size_t reply_most;             /* as SLUICE_REPLY_MOST, for the reply to the current call; 0: that */
     char why[160];                 /* why it was lost, or could not be made */
 };
 

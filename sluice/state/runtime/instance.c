@@ -12,7 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SLUICE_COMMIT_MOST = 32 << 20 };   /* bytes of the updates of a commit */
+enum { SLUICE_COMMIT_MOST = 640 << 20 };  /* bytes of the updates of a commit */
+enum { TIMERS_MOST = 640 << 20 };         /* bytes of the timers and states of PARTS_AT_ONCE parts */
+enum { PARTS_AT_ONCE = 16 };
 enum { PREFIXES = 32 };                   /* of keys with callbacks: of owners, and of declarations of watched objects */
 
 /* --- commits --- */
@@ -231,15 +233,30 @@ static void instance_set_timers(struct sl_store *store, uint32_t part, const cha
 }
 
 static char *instance_timers(struct sl_store *store, const uint8_t *parts) {
+    static const uint8_t none[PARTS_AT_ONCE / 8];
     struct client *client = client_of(store);
-    char *found = NULL, suffix[24];
-    struct sl_store_result result = {.text = &found};
+    char suffix[24], *all = calloc(1, 1);
+    size_t size = 0;
     struct part_keys keys = {"sluice-timers", suffix};
     snprintf(suffix, sizeof suffix, ":%u", client->options.run);
-    if (!write_parts(client, "timers_of", true, false, keys, parts, NULL, 0) ||
-        sluice_await(client, &result) != SL_STORE_DONE)
-        return NULL;
-    return found;
+    for (uint32_t first = 0; all && first < SLUICE_PARTS / 8; first += sizeof none) {   /* a reply has those of some parts */
+        uint8_t some[SLUICE_PARTS / 8] = {0};
+        char *found = NULL, *larger = NULL;
+        struct sl_store_result result = {.text = &found};
+        if (!memcmp(parts + first, none, sizeof none))
+            continue;
+        memcpy(some + first, parts + first, sizeof none);
+        client->connection.reply_most = TIMERS_MOST;
+        if (write_parts(client, "timers_of", true, false, keys, some, NULL, 0) &&
+            sluice_await(client, &result) == SL_STORE_DONE && (larger = realloc(all, size + strlen(found) + 1)))
+            size += (size_t)sprintf(larger + size, "%s", found);
+        client->connection.reply_most = 0;
+        free(found);
+        if (!larger)
+            free(all);
+        all = larger;
+    }
+    return all;
 }
 
 /* --- callbacks --- */

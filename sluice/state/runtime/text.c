@@ -4,12 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Makes room for so many bytes, and one more call. False without memory, or if as much is not acknowledged in time. */
+/* Makes room for so many bytes, and one more call. False without memory, or if as much is not acknowledged in time. A call that
+ * is longer than the bound, as the commit of a large batch, is the only one. */
 static bool make_room(struct client *client, size_t bytes) {
-    while (client->end - client->first + bytes > client->options.bytes) {
-        if (client->store.acknowledged == client->store.made || !sluice_wait_for(client, client->store.acknowledged + 1))
+    while (client->end - client->first + bytes > client->options.bytes && client->store.acknowledged != client->store.made)
+        if (!sluice_wait_for(client, client->store.acknowledged + 1))
             return false;
-    }
     return sluice_grow(client, bytes);
 }
 

@@ -144,7 +144,7 @@ def test_rule_4_what_comes_from_the_server_meets_the_monitors_the_other_way_roun
 
 
 def test_rule_5_events_in_the_order_of_their_bits_each_followed_by_those_of_the_user(tmp_path: Path) -> None:
-    """Depth first; children that nobody listens to are asked when their children are; raised ones come last."""
+    """Depth first; children without a subscriber are asked when their children are; raised ones come last."""
     _, _, packets = talk(b"x" * 100, b"y" * 20, b"z")
     lines = rules(tmp_path, packets, "snd", "user")
     events = [(line.split()[-1], line.split()[3]) for line in of(lines, "SND")]

@@ -61,10 +61,16 @@ SL_UNUSED static inline void count_packet(struct sl_stack_box *box, unsigned pac
     box->counters[outcome]++;
 }
 
-/* Whether a packet may enter one more layer. If not, it is counted. */
+/* Whether a packet may enter one more layer. */
+SL_UNUSED static inline bool nests(SL_UNUSED struct sl_stack_box *box)
+{
+    return box->base.depth < box->base.depth_most;
+}
+
+/* The same. If not, it is counted. */
 SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)
 {
-    if (SL_LIKELY(box->base.depth < box->base.depth_most))
+    if (SL_LIKELY(nests(box)))
         return true;
     box->counters[3]++;                        /* box: too deep */
     return false;

@@ -37,6 +37,8 @@ enum { guard_chain_unused_subscribed = false };
 SL_UNUSED static inline void guard_chain_unused_publish(const struct sl_event *from, const struct published_unused *given);
 #define sl_publishes_unused
 enum { guard_index = 0 };
+#pragma GCC diagnostic push
+#pragma GCC diagnostic warning "-Wdeprecated-declarations"
 #line 1 "guard.c"
 #include "sluice.h"
 SLUICE_INLINE
@@ -50,9 +52,10 @@ SLUICE_ON(arp, seen) {
     }
 }
 #undef SLUICE_FUNCTION
+#pragma GCC diagnostic pop
 #undef sl_publishes_odd
 #undef sl_publishes_unused
-#line 56 "arp.c"
+#line 59 "arp.c"
 
 /* --- function count --- */
 #define SLUICE_FUNCTION count
@@ -64,12 +67,15 @@ struct count_counters {
 __attribute__((unused)) static inline struct count_counters *count_counters(const struct sl_box *box) {
     return box->function_counters[count_index];
 }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic warning "-Wdeprecated-declarations"
 #line 1 "count.c"
 #include "sluice.h"
 SLUICE_COUNTER(seen, "packets that were not dropped before")
 SLUICE_ON(arp, seen) { SLUICE_COUNTER_OF(event->box, seen)++; }
 #undef SLUICE_FUNCTION
-#line 73 "arp.c"
+#pragma GCC diagnostic pop
+#line 79 "arp.c"
 
 /* --- function log --- */
 #define SLUICE_FUNCTION log
@@ -82,13 +88,16 @@ struct log_counters {
 __attribute__((unused)) static inline struct log_counters *log_counters(const struct sl_box *box) {
     return box->function_counters[log_index];
 }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic warning "-Wdeprecated-declarations"
 #line 1 "log.c"
 #include "sluice.h"
 SLUICE_COUNTER(odd, "published")
 SLUICE_ON(chain, odd) { SLUICE_COUNTER_OF(event->box, odd)++; }
 SLUICE_ON(arp, seen) { }
 #undef SLUICE_FUNCTION
-#line 92 "arp.c"
+#pragma GCC diagnostic pop
+#line 101 "arp.c"
 
 /* --- instances --- */
 
@@ -135,10 +144,16 @@ SL_UNUSED static inline void count_packet(struct sl_stack_box *box, unsigned pac
     box->counters[outcome]++;
 }
 
-/* Whether a packet may enter one more layer. If not, it is counted. */
+/* Whether a packet may enter one more layer. */
+SL_UNUSED static inline bool nests(SL_UNUSED struct sl_stack_box *box)
+{
+    return box->base.depth < box->base.depth_most;
+}
+
+/* The same. If not, it is counted. */
 SL_UNUSED static inline bool may_nest(struct sl_stack_box *box)
 {
-    if (SL_LIKELY(box->base.depth < box->base.depth_most))
+    if (SL_LIKELY(nests(box)))
         return true;
     box->counters[3]++;                        /* box: too deep */
     return false;

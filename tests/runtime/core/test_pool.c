@@ -309,6 +309,33 @@ static void test_holders(void) {
     CHECK(in_order(&pool, holders, ""));
 }
 
+static void test_charge(void) {
+    CASE("memory that is allocated elsewhere is charged to the budget: at most half of it, and none that blocks have");
+    struct sl_pool pool;
+    CHECK(sl_pool_open(&pool, 8 * SL_POOL_MOST) == 0);
+    CHECK(!sl_pool_charge(&pool, 4 * SL_POOL_MOST + 1) && !sl_pool_charge(&pool, UINT64_MAX));
+    CHECK(sl_pool_charge(&pool, 3 * SL_POOL_MOST - 100) && pool.budget == 5 * SL_POOL_MOST + 64);
+    CHECK(!sl_pool_charge(&pool, SL_POOL_MOST + 65) && sl_pool_charge(&pool, SL_POOL_MOST + 64));
+    CHECK(pool.budget == 4 * SL_POOL_MOST && !sl_pool_charge(&pool, 1));
+    for (unsigned i = 0; i < 4; i++)
+        CHECK(sl_pool_take(&pool, SL_POOL_MOST));
+    CHECK(!sl_pool_take(&pool, 1));
+    sl_pool_close(&pool);
+
+    CHECK(sl_pool_open(&pool, 8 * SL_POOL_MOST) == 0);
+    for (unsigned i = 0; i < 7; i++)
+        CHECK(sl_pool_take(&pool, SL_POOL_MOST));
+    CHECK(!sl_pool_charge(&pool, SL_POOL_MOST + 1) && sl_pool_charge(&pool, SL_POOL_MOST) && !sl_pool_take(&pool, 1));
+    sl_pool_close(&pool);
+
+    CASE("the pages that were populated for it go back to the kernel");
+    CHECK(sl_pool_open(&pool, 8 * SL_POOL_MOST) == 0 && sl_pool_prefault(&pool) == 0);
+    memset(pool.memory, 1, pool.mapped);
+    CHECK(sl_pool_charge(&pool, SL_POOL_MOST));
+    CHECK(pool.memory[pool.budget - 1] == 1 && pool.memory[pool.budget] == 0 && pool.memory[pool.mapped - 1] == 0);
+    sl_pool_close(&pool);
+}
+
 static void test_ready(void) {
     CASE("a pool is pressed when the budget is nearly cut up, and ready when a part of it is free in large blocks");
     enum { BLOCKS = 8 * SL_POOL_MOST / 2048 };
@@ -392,6 +419,7 @@ int main(void) {
     test_pages();
     test_random();
     test_holders();
+    test_charge();
     test_ready();
     test_scratch();
     return 0;

@@ -45,6 +45,15 @@ static void test_turns(void) {
     CHECK(order.kept == 0 && order.late == 0 && order.first == NULL && order.last == NULL);
     sl_in_order_close(&order);
 
+    CASE("what is removed is not waited for");
+    order.most = 1000;
+    begin(&order, "abc");
+    GIVES(end(&order, "c"), "");
+    sl_in_order_remove(&order, &turns[2]);
+    GIVES(end(&order, "a"), "ac");
+    CHECK(order.kept == 0 && order.first == NULL && order.last == NULL);
+    sl_in_order_close(&order);
+
     CASE("beginnings out of order find their place");
     order.most = 1000;
     begin(&order, "bdac");

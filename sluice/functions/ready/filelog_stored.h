@@ -26,7 +26,7 @@ static void filelog_smtp_stored(struct sl_stored *stored, struct filelog_connect
 SLUICE_STORED(zero, "files under way of HTTP/1, SMTP and FTP, with their hashes") {
     struct filelog *log = SLUICE_WORKER_OF(box);
     struct filelog_connection *connection = state->connection;
-    struct log_flow flow = connection ? connection->flow : (struct log_flow){.layer = box->layers};
+    struct log_flow flow = connection ? connection->flow : (struct log_flow){.layer = sl_layer_at(box, 0)};
     bool unknown = connection && (connection->tls || connection->http->two), over = state->over || unknown;
     bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session;
     log_path_stored(stored, &log->files.log, box, &state->path);

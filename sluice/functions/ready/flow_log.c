@@ -342,7 +342,7 @@ static void row_stored(struct sl_stored *stored, struct flow_log *log, const str
     FLOW_EXTRAS(flow_extras_stored(stored, &row->extras);)
     sl_stored_bytes(stored, row->key, 16 * row->layer->half_words + row->path_length);
     for (uint32_t i = 0; i < row->path_length; i++)
-        stored->failed |= row_path(row)[i] >= box->layer_count;
+        stored->failed |= row_path(row)[i] >= sl_layer_count(box);
 }
 
 SLUICE_STORED(zero, "the row of a flow so far, and SHA-256 of its streams under way") {
@@ -357,8 +357,8 @@ SLUICE_STORED(zero, "the row of a flow so far, and SHA-256 of its streams under 
     SL_STORED(stored, depth);
     SL_STORED(stored, number);
     if (stored->reads) {
-        bool known = !stored->failed && layer < box->layer_count && box->layers[layer].oriented && depth <= SL_DEPTH_MOST;
-        row = state->row = known ? row_allocate(&box->layers[layer], depth) : NULL;
+        bool known = !stored->failed && layer < sl_layer_count(box) && sl_layer_at(box, layer)->oriented && depth <= SL_DEPTH_MOST;
+        row = state->row = known ? row_allocate(sl_layer_at(box, layer), depth) : NULL;
         if (!row) {
             stored->failed = true;
             return;

@@ -132,7 +132,7 @@ static void ids_flow_stored(struct sl_stored *stored, struct sl_box *box, struct
 SLUICE_STORED(zero, "what rules have decided about a flow, its bits, and the streams of both sides") {
     struct log_output *log = &SLUICE_WORKER_OF(box)->log;
     struct ids_flow *flow = state->flow;
-    struct log_flow ends = flow ? flow->flow : (struct log_flow){.layer = box->layers};
+    struct log_flow ends = flow ? flow->flow : (struct log_flow){.layer = sl_layer_at(box, 0)};
     bool bits = flow && flow->bits, quic = state->quic.over || state->quic.session;
     log_path_stored(stored, log, box, &state->path);
     SL_STORED(stored, state->established);

@@ -31,7 +31,7 @@ LOGS = {"account": {"partial": True}}
 """Functions with parameters."""
 TOGETHER = (("tlslog", "httplog", "flowlog", "account"), ("filelog",))
 FILLER = eth(ip4(udp(1, 2, b"x"), 17, A4, A4))
-SETTLED = [FILLER] * 70
+SETTLED = [FILLER] * 140
 """Each with a burst: more than the packet log has, so that the store has what came before."""
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())

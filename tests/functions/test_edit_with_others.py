@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from functools import cache
 from pathlib import Path
@@ -10,12 +11,13 @@ import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.functions import find_functions
+from sluice.engine.inputs import Frame
 from sluice.functions.firewall.rules import read_rules
 from sluice.functions.firewall.table import table
 from tests.chain.running import small_stack
 from tests.functions.security import wrong_checksums
-from tests.functions.tcp_ends import talk
-from tests.functions.test_edit import TEXT, Middle, edited
+from tests.functions.tcp_ends import pair, talk
+from tests.functions.test_edit import MS, TEXT, Middle, edited
 from tests.support.packets import A4, B4, checksum, pseudo_header
 from tests.support.unoptimised import unoptimised
 
@@ -91,6 +93,22 @@ class Balanced(Several):
         return [readdressed(p, True, B4, 80) if p[30:34] == A4 else p for p in left]
 
 
+class Placed(Several):
+    """All packets are described at the same place of memory, as those at the same place of bursts are."""
+
+    frames = (Frame * 1)()
+
+    def through(self, packets: list[bytes]) -> list[bytes]:
+        self.now += MS
+        frame = self.frames[0]
+        for packet in packets:
+            held = ctypes.create_string_buffer(packet, len(packet))
+            frame.at, frame.captured, frame.length = ctypes.cast(held, ctypes.c_char_p), len(packet), len(packet)
+            frame.time, frame.link_type, frame.number = self.now, 1, frame.number + 1
+            self.box._library.sl_drive_burst(ctypes.byref(self.box.drive), self.frames, ctypes.c_size_t(1))
+        return self.left()
+
+
 ORDERS = [("nat", "edit"), ("edit", "nat")]
 
 
@@ -156,3 +174,30 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
     assert middle.through([client.packet("A", len(text) + 200000, b"far away")]) == []
     reports = middle.end()
     assert reports["firewall_invalid"] == 1 and reports["not_edited"] == reports["not_mapped"] == 0
+
+
+def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_next_one(tmp_path: Path) -> None:
+    """The second connection, on another port, is not edited; its segment lies outside the window of the receiver."""
+    (tmp_path / "rules").write_text(RULES.replace("dport 80", "dport { 80, 81 }"))
+    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
+    functions = {
+        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "80"},
+    }
+    middle = Placed(tmp_path, functions)
+    edits, passes = (pair((b"", b""), random.Random(1), (6, 6), []) for _ in range(2))
+    passes[0].port = passes[1].peer_port = 40001
+    passes[0].peer_port = passes[1].port = 81
+    for client, server in (edits, passes):
+        for sender, receiver in ((client, server), (server, client)):
+            (packet,) = middle.through([sender.syn()])
+            receiver.feed(packet)
+        assert len(middle.through([client.packet("A", 0)])) == 1
+    client, server = edits
+    for packet in middle.through([client.packet("A", 0, b"secret" * 20)]):
+        server.feed(packet)
+    assert len(server.got) == 20 * 136
+    assert len(middle.through([server.packet("A", 0)])) == 1
+    assert len(middle.through([client.packet("A", 120, b"more")])) == 1
+    assert middle.through([passes[0].packet("A", 200000, b"far away")]) == []
+    assert middle.end()["firewall_invalid"] == 1

@@ -192,8 +192,7 @@ SLUICE_ON(tcp, packet) {
 
 SLUICE_ON(tcp, out_of_wnd) {
     const struct edit_flow *flow = edit_flow_of(event);
-    if (flow)
-        sl_edits_outside(event, &flow->edits);
+    sl_edits_outside(event, flow ? &flow->edits : NULL);
 }
 
 SLUICE_ON(tcp, data) {

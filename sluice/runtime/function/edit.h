@@ -8,7 +8,7 @@
  *     sl_edits_decide(edits, side, offset)                  bytes before `offset` may leave
  *     sl_edits_flush(event, edits, side)                    as from a timer: all bytes that were delivered leave
  *     sl_edits_close(box, edits)                            from SLUICE_DESTROY
- *     sl_edits_outside(event, edits)                        from that of `out_of_wnd`, if other functions have one
+ *     sl_edits_outside(event, edits)                        from each `out_of_wnd`, if others have one; edits: or NULL
  *
  * Bytes leave in order, once they are decided: of a packet with undecided bytes at its end only the others, and the rest
  * with the next one. For bytes after a hole, which cannot be decided, the box sends duplicate acknowledgements to their
@@ -180,9 +180,10 @@ static inline bool sl_edits_in_window(const struct sl_event *event, const struct
     return size && (s - low < size || low - s < sl_max(length, 1));
 }
 
-/* Lets other functions take such a packet for one inside (sl_is_inside). */
+/* Lets other functions take such a packet for one inside (sl_is_inside). edits: NULL, where the packet has none: what was found of
+ * an earlier packet in the same place of a burst does not hold for it. */
 static inline void sl_edits_outside(const struct sl_event *event, const struct sl_edits *edits) {
-    event->box->output.inside = sl_edits_in_window(event, edits) ? event->box->frame : NULL;
+    event->box->output.inside = edits && sl_edits_in_window(event, edits) ? event->box->frame : NULL;
 }
 
 /* Takes bytes that were delivered. False if the connection is not edited: they leave, or have left, as they are. */

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from sluice.chain.describe import describe
 from sluice.chain.description import function
+from sluice.cli.common.chain_text import chain_text
 from sluice.codegen.stack import generate
 from sluice.engine.functions import FunctionError, find_functions
 from sluice.engine.published import check_published
@@ -97,6 +99,9 @@ def test_an_event_that_another_function_may_publish(put: Put, tmp_path: Path) ->
         assert runs(both, tmp_path / "out").reports["log.detected"] == 6
         reports = runs(alone, tmp_path / "out").reports
         assert reports["log.detected"] == 0 and reports["log.closed"]
+    log = describe(both, "small")["functions"][1]
+    assert log["publishes"] == [] and log["receives"] == [{"event": "detected", "from": ["dpi"]}]
+    assert "  receives   detected of no function\n" in chain_text(describe(alone, "small")) + "\n"
 
 
 MORE = """

@@ -14,13 +14,17 @@ def chain_text(data: Data) -> str:
         rows = [
             ("parameters", [f"{name}={value}" for name, value in function["parameters"].items()]),
             ("subscribes", function["subscribes"]),
-            ("receives", [f"{one['event']} of {', '.join(one['from'])}" for one in function["receives"]]),
+            ("receives", [_received(one) for one in function["receives"]]),
             ("publishes", [_published(one) for one in function["publishes"]]),
             ("decides", function["decides"]),
             ("writes", function["writes"]),
         ]
         out += [f"  {name:<11}{', '.join(values)}" for name, values in rows if values]
     return "\n".join(out)
+
+
+def _received(event: Data) -> str:
+    return f"{event['event']} of {', '.join(event['from'] or ['no function'])}"
 
 
 def _published(event: Data) -> str:

@@ -236,7 +236,10 @@ def test_a_result_that_makes_no_sense_is_a_crash(folder: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [b"[1]\n", b"{", b"[" * 100_000, b'{"reports": {"a": "b"}}', b'{"missing": [1]}', b'{"error": 1}', b"\xff\n"],
+    [
+        *(b"[1]\n", b"{", b"[" * 100_000, b'{"reports": {"a": "b"}}', b'{"missing": [1]}', b'{"error": 1}', b"\xff\n"),
+        *(b'{"tunnel": 1}', b'{"tunnel": {"sent": "b"}}', b'{"tunnel": {"a name that grows the figures": 1}}'),
+    ],
 )
 def test_results_are_checked(text: bytes) -> None:
     assert read_result(text) is None

@@ -38,6 +38,8 @@ _BUFFER = 4 << 20
 _MAC = 16
 _HEAD = struct.Struct("<QQ")
 _LENGTH = struct.Struct("<H")
+FIGURES = ("sent", "repeated", "received", "refused")
+"""What an end counts of datagrams."""
 RELAY, AGENT = b"relay", b"agent"
 """The two ends: what one sends is not taken for what the other does."""
 
@@ -52,7 +54,7 @@ class Tunnel:
     key: bytes
     role: bytes
     other: tuple[str, int] | None = None
-    figures: dict[str, int] = field(default_factory=lambda: {"sent": 0, "repeated": 0, "received": 0, "refused": 0})
+    figures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FIGURES, 0))
 
     def __post_init__(self) -> None:
         self.socket.setblocking(False)

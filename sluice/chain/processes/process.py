@@ -8,6 +8,7 @@ import signal
 from dataclasses import dataclass, field
 from typing import Any
 
+from sluice.chain.hosts.tunnel import FIGURES
 from sluice.chain.processes.program import Part
 
 RESULT_MOST = 16 << 20
@@ -125,7 +126,7 @@ def read_result(text: bytes) -> dict[str, Any] | None:
         isinstance(reports, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(value, int) for value in reports.values())
         and isinstance(tunnel, dict)  # pyright: ignore[reportUnnecessaryIsInstance]
-        and all(isinstance(value, int) for value in tunnel.values())
+        and all(name in FIGURES and isinstance(value, int) for name, value in tunnel.items())
         and isinstance(missing, list)  # pyright: ignore[reportUnnecessaryIsInstance]
         and all(isinstance(one, str) for one in missing)
         and isinstance(found.get("error", ""), str)

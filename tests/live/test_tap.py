@@ -60,6 +60,19 @@ def test_a_device_that_is_removed_and_made_again(tmp_path: Path) -> None:
     assert done.returncode == 0 and (received["removals"], received["returns"]) == (1, 1)
 
 
+def test_a_removed_device_in_whose_place_is_another_interface(tmp_path: Path) -> None:
+    """The run ends with that fault: nothing would ever be received."""
+    (tmp_path / "stack.py").write_text(STACK)
+    words = ["run", str(tmp_path / "stack.py"), "-f", "none"]
+    with Wire("livetap") as wire, Inline(wire, tmp_path, *words, between=("tap:t0", "b1")) as running:
+        ip("-n", wire.box, "link", "del", "t0")
+        running.wait_for("warning: t0 was removed")
+        ip("-n", wire.box, "link", "add", "t0", "type", "veth", "peer", "name", "t1")
+        summary = running.ended(status=1)
+    assert summary["fault"] == "t0: an interface of that name exists, and is no TAP device"
+    assert (summary["received"]["removals"], summary["received"]["returns"]) == (1, 0)
+
+
 def test_a_name_of_another_interface(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "stack.py").write_text(STACK)
     assert main(["run", str(tmp_path / "stack.py"), "-f", "none", "-i", "tap:lo"]) == 1

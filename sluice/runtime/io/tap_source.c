@@ -24,6 +24,7 @@ enum {
     BUFFER = 4 << 20,      /* bytes of received packets, unless the user gives another size */
     PACKET_MOST = 65600,   /* with its Ethernet header and tags */
     EXAMINED = 10 * 1000 * 1000,   /* nanoseconds between two searches for a device that was removed */
+    TRIED = 2000 * 1000 * 1000,    /* nanoseconds for which it is tried again to use one that was made again */
 };
 
 struct tap_source {
@@ -33,8 +34,8 @@ struct tap_source {
     size_t size, used;
     uint32_t snap_length;
     uint64_t number, sent, refused, dropped_before;
-    bool awaits;           /* a removed device is waited for */
-    uint64_t removals, returns, examined;
+    bool awaits, gone;     /* a removed device is waited for; the one that was made again cannot be used */
+    uint64_t removals, returns, examined, tried;   /* tried: since when it is there, and cannot be used; 0: it is not there */
 };
 
 static int set_up(struct tap_source *s);
@@ -46,7 +47,7 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The device was removed: uses another one of its name, once there is one. */
+/* The device was removed: uses another one of its name, once there is one. One that is there and cannot be used is a fault. */
 static int32_t await_device(struct tap_source *s, uint64_t time)
 {
     if (time - s->examined < EXAMINED)
@@ -55,16 +56,22 @@ static int32_t await_device(struct tap_source *s, uint64_t time)
     if (s->device >= 0)
         close(s->device);
     s->device = -1;
-    if (!if_nametoindex(s->base.name))
+    if (!if_nametoindex(s->base.name)) {
+        s->tried = 0;
         return 0;
+    }
+    s->tried = s->tried ? s->tried : time;
     if (!set_up(s)) {
         s->base.fault[0] = 0;
+        s->tried = 0;
         __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
-    } else if (s->device >= 0) {
-        close(s->device);
-        s->device = -1;
+        return 0;
     }
-    return 0;
+    if (s->device >= 0)
+        close(s->device);
+    s->device = -1;
+    s->gone = time - s->tried >= TRIED;
+    return s->gone ? SL_SOURCE_FAULT : 0;
 }
 
 static int32_t tap_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
@@ -72,6 +79,8 @@ static int32_t tap_receive(struct sl_source *source, struct sl_frame *frames, ui
     struct tap_source *s = (struct tap_source *)source;
     uint64_t time = now();
     uint32_t count = 0;
+    if (s->gone)
+        return SL_SOURCE_FAULT;
     if (s->removals != s->returns)
         return await_device(s, time);
     while (count < most && s->size - s->used >= PACKET_MOST) {

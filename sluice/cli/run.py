@@ -34,7 +34,7 @@ from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, name
 from sluice.cli.common.monitoring import add_observing
 from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
 from sluice.cli.common.outputs import add_outputs, outputs
-from sluice.cli.common.privileges import add_privileges, check_privileges, rotated, series_of
+from sluice.cli.common.privileges import add_privileges, check_privileges, copies, rotated, series_of
 from sluice.cli.common.running import (
     check_workers,
     compile_for,
@@ -155,7 +155,8 @@ def _run(options: argparse.Namespace, inputs: Inputs) -> Outcome:
             raise CommandError(f"--extract {options.extract}: no function copies files; add -f filelog")
         files = input_files(inputs)
         check_inputs(inputs)
-        check_privileges(options, inputs, later=[options.state, *series_of(options), *rotated(options, wanted)])
+        later = [options.state, *series_of(options), *rotated(options, wanted), *copies(wanted)]
+        check_privileges(options, inputs, later)
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output, options.isolate)
         check_function_outputs(wanted, *files)

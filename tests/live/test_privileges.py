@@ -99,7 +99,8 @@ def test_a_folder_of_another_user_is_named_before_the_run(tmp_path: Path, capsys
     tmp_path.chmod(0o755)
     rotated = ["-f", f"flowlog:out={tmp_path / 'rows.csv'}", "--format", "csv", "--rotate-size", "1k"]
     series = ["-f", "none", "-w", str(tmp_path / "out.pcap"), "--capture-size", "1000000"]
-    for more in (["-f", "none", "--state", str(tmp_path / "state")], rotated, series):
+    copies = ["-f", "filelog", "--extract", str(tmp_path)]
+    for more in (["-f", "none", "--state", str(tmp_path / "state")], rotated, series, copies):
         words = ["run", str(tmp_path / "stack.py"), "-i", "lo", "--user", "nobody"]
         assert main([*words, *more]) == 1
         assert f"nobody may not create files in {tmp_path}" in capsys.readouterr().err

@@ -105,6 +105,11 @@ def rotated(options: argparse.Namespace, wanted: Wanted) -> list[str]:
     return [str(values["out"]) for values in wanted.parameters() if values.get("out")]
 
 
+def copies(wanted: Wanted) -> list[str]:
+    """Files that functions copy into a folder while they run."""
+    return [os.path.join(str(values["extract"]), "copy") for values in wanted.parameters() if values.get("extract")]
+
+
 def given_to_user(options: argparse.Namespace, folder: Path) -> None:
     """Let the user of --user write to a folder of this run."""
     if options.user is not None:

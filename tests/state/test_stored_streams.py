@@ -272,7 +272,7 @@ def test_http_2_is_not_read_further_and_counted(tmp_path: Path, store: Location)
         *handshake(a, b),
         a.data(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings),
         b.data(settings),
-        *[FILLER] * 17,
+        *SETTLED,
     ]
     begun = len(frames)
     frames += [a.data(settings), b.data(settings), *goodbye(a, b)]

@@ -92,7 +92,7 @@ def run(
 ) -> tuple[list[str], Outcome]:
     """Rows and outcome of a run; 0: one box without threads."""
     with tempfile.NamedTemporaryFile() as out:
-        bounds = Settings(memory=1 << 24, max_instances=1 << 12, timeouts=idle is not None, idle=idle, seed=5)
+        bounds = Settings(memory=1 << 24, max_instances=1 << 14, timeouts=idle is not None, idle=idle, seed=5)
         options = [{"out": out.name}, dict(watch)]
         made = (
             WorkerBoxes(stack(), bounds, [], options, workers=workers, drops=drops)
@@ -205,7 +205,7 @@ def test_groups_move_from_a_busy_worker_with_all_that_is_theirs(tmp_path: Path) 
 @pytest.mark.parametrize("drops", [False, True])
 def test_groups_of_each_worker_come_to_what_one_box_comes_to(trace: Path, drops: bool) -> None:
     with tempfile.NamedTemporaryFile() as out:
-        bounds = Settings(memory=1 << 24, max_instances=1 << 12, timeouts=False, seed=5)
+        bounds = Settings(memory=1 << 24, max_instances=1 << 14, timeouts=False, seed=5)
         with WorkerBoxes(stack(), bounds, [], [{"out": out.name}, {}], workers=3, groups=5, drops=drops) as box:
             outcome = box.run(trace)
         rows = Path(out.name).read_text().splitlines()
@@ -344,7 +344,7 @@ def test_a_box_that_is_closed_early(trace: Path) -> None:
 
 
 def test_rows_that_cannot_be_written(trace: Path) -> None:
-    bounds = Settings(memory=1 << 24, max_instances=1 << 12, seed=5)
+    bounds = Settings(memory=1 << 24, max_instances=1 << 14, seed=5)
     with WorkerBoxes(stack(), bounds, [], [{"out": "/dev/full"}, {}], workers=2) as box:
         assert "/dev/full: the rows could not all be written: No space left" in (box.run(trace).failure or "")
 

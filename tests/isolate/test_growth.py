@@ -57,7 +57,9 @@ def settled(enforcer: Enforcer, expected: dict[str, int]) -> dict[str, int]:
     return size(enforcer)
 
 
-@pytest.mark.parametrize("seconds", [2.0, pytest.param(3600.0, marks=pytest.mark.slow_matrix)])
+@pytest.mark.parametrize(
+    "seconds", [2.0, pytest.param(3600.0, marks=[pytest.mark.slow_matrix(whole=True), pytest.mark.timeout(4500)])]
+)
 def test_containers_that_come_and_go_leave_nothing(lab: Lab, tmp_path: Path, seconds: float) -> None:
     state = tmp_path / "state"
     with Enforcer([lab.pattern], interrupt_ns=0, state_folder=state) as enforcer:

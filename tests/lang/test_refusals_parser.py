@@ -26,7 +26,7 @@ from tests.lang.refusal import (
 refused = Refusals()
 
 SETTINGS = (
-    "known here: alias, buffer_data, creates, event, event_relation, header, lifetime, link_types, "
+    "known here: alias, buffer_data, costly, creates, event, event_relation, header, lifetime, link_types, "
     "max_instances, message, name, needs_captured, "
     "perm, prep, psm, record, sdu, selector, seq, temp, timeout."
 )

@@ -54,7 +54,8 @@ WEB = (
     (True, b"1e\r\n" + b"y" * 30 + b"\r\n10\r\n" + b"z" * 16 + b"\r\n0\r\n\r\nHEAD /c HTTP/1.1\r\nHost: b\r\n\r\n"),
     (False, b"HTTP/1.1 201 Created\r\nLocation: /b/1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n"),
     (False, b"HTTP/1.1 404 Not Found\r\nContent-Length: 900\r\nServer: a\r\n\r\n"),
-    (True, b"GET /until/the/end HTTP/1.0\r\n\r\n"),
+    (True, b"MKTHI"),
+    (True, b"NG /until/the/\xff/end HTTP/1.0\r\n\r\n"),
     (False, b"HTTP/1.0 200 OK\r\n\r\n" + b"all that follows " * 20),
 )
 LETTER = (
@@ -234,6 +235,20 @@ def test_an_application_that_was_recognised_outlives_its_process(tmp_path: Path,
     assert not found.reports["dpi.dpi_begun_anew"]
 
 
+@pytest.mark.skipif(not Path("/usr/include/ndpi/ndpi_api.h").is_file(), reason="there is no libndpi-dev")
+def test_the_name_of_a_host_outlives_two_processes(tmp_path: Path, store: Location) -> None:
+    """The second one gets a packet that is not inspected: it is out of order."""
+    a, b = Host(address(INSIDE, 1), 7000, 1000), Host(address(OUTSIDE, 8), 80, 9000)
+    a.peer, b.peer = b, a
+    frames = [*handshake(a, b), a.data(b"GET / HTTP/1.1\r\nHost: www.example\r\nUser-Agent: curl/8.5.0\r\n\r\n")]
+    frames += SETTLED
+    known = len(frames)
+    first, second = a.data(b"x" * 40), a.data(b"y" * 40)
+    frames += [second, first, *goodbye(a, b)]
+    both("dpi", frames, range(known, len(frames)), tmp_path, store)
+    assert '"hostname":"www.example"' in (tmp_path / "rows" / "dpi").read_text()
+
+
 RULES = """
 alert tcp any any -> any any (msg:"in two segments"; content:"attack at dawn"; sid:1;)
 alert tcp any any -> any any (msg:"sets a bit"; content:"user in"; flowbits:set,in; flowbits:noalert; sid:2;)
@@ -272,7 +287,7 @@ def test_http_2_is_not_read_further_and_counted(tmp_path: Path, store: Location)
         *handshake(a, b),
         a.data(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + settings),
         b.data(settings),
-        *[FILLER] * 17,
+        *SETTLED,
     ]
     begun = len(frames)
     frames += [a.data(settings), b.data(settings), *goodbye(a, b)]

@@ -48,11 +48,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect the tests of the matrix that this run does not include."""
-    left_out = [item for item in items if item.get_closest_marker(MATRIX) and not is_chosen(config, item.nodeid)]
+    left_out = [
+        item for item in items if (mark := item.get_closest_marker(MATRIX)) and not _is_chosen(config, item, mark)
+    ]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         out = set(left_out)
         items[:] = [item for item in items if item not in out]
+
+
+def _is_chosen(config: pytest.Config, item: pytest.Item, mark: pytest.Mark) -> bool:
+    """`whole`: the test takes so long that no tenth has it."""
+    whole = bool(mark.kwargs.get("whole")) and config.getoption("--matrix") != "all"
+    return not whole and is_chosen(config, item.nodeid)
 
 
 def is_chosen(config: pytest.Config, test: str) -> bool:

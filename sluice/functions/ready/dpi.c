@@ -298,7 +298,7 @@ SLUICE_STORED(zero, "the application of a flow, once it is recognised") {
     if (stored->reads) {
         state->flow = flow;
         dpi->flows++;
-    } else if (flow->ndpi && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN) {
+    } else if (flow->ndpi && !flow->recognised && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN) {
         flow->risks = flow->ndpi->risk;
         snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
     }

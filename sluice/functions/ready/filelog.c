@@ -228,7 +228,7 @@ static void filelog_smtp(struct filelog_connection *connection, unsigned side, s
     if (!session->dialogue.stopped)
         return;
     struct log_held held = dialogue_resume(&session->dialogue);
-    bool tls = session->tls;
+    bool tls = session->tls && !connection->secured;   /* STARTTLS within TLS means nothing (RFC 3207, 4.2) */
     filelog_smtp_free(connection);
     if (tls)
         filelog_secures(connection->event, connection->client, held.at, held.used);

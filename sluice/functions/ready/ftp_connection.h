@@ -88,8 +88,9 @@ static inline void ftp_connection_bytes(struct ftp_transfers *transfers, struct 
         dialogue_client(&session->dialogue, at, length, now);
     else
         dialogue_server(&session->dialogue, at, length, now);
-    if (session->dialogue.stopped && session->auth && transfers->secrets) {
+    if (session->dialogue.stopped && session->accepted && transfers->secrets) {
         unsigned client = session->client;
+        session->accepted = false;
         struct log_held held = dialogue_resume(&session->dialogue);
         owner->secures(event, client, held.at, held.used);   /* which may end the session */
         log_held_free(&held, &transfers->budget);

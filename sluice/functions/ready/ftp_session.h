@@ -79,6 +79,7 @@ struct ftp_session {
     bool known, no_room;
     bool secured;                     /* it is in TLS */
     bool asked, auth;                 /* AUTH was sent; it was accepted: TLS follows */
+    bool accepted;                    /* it is accepted by the current reply, in the clear */
     bool clear_data;                  /* data connections are not in TLS (PROT C) */
     bool protected_data;              /* they are (PROT P), or the control connection is from its beginning */
     struct log_text user;
@@ -288,7 +289,9 @@ static inline void ftp_exchange(struct dialogue *dialogue, const struct dialogue
     if (reply && reply->code == 229)
         ftp_extended(session, true, reply->text, reply->length);
     if (command && reply && reply->code == 234 && dialogue_is(command->text, command->length, "AUTH", NULL, NULL)) {
-        session->auth = dialogue->stopped = true;
+        session->auth = true;
+        session->accepted = !session->secured;
+        dialogue->stopped |= session->accepted;
     }
     if (command && reply && reply->code / 100 == 2 && dialogue_is(command->text, command->length, "PROT", &rest, &left)) {
         session->clear_data = left && (*rest | 0x20) == 'c';

@@ -28,7 +28,7 @@ struct http_message {
     uint16_t status;
     uint64_t time, length, body, missing, head;   /* `missing`: bytes of the body in gaps */
     uint64_t stored;              /* bytes of the budget that are allocated for the texts */
-    struct log_text verb;         /* the method of HTTP/2, whose name `method` has not */
+    struct log_text verb;         /* the method where `method` has not its name: of HTTP/2, or one of its own */
     struct log_text path, reason, header[HTTP_HEADERS];
     bool cut;                     /* a text was truncated */
     const char *error;            /* the reason if parsing ended within the message */
@@ -100,6 +100,7 @@ __attribute__((unused)) static inline void http_message_stored(struct sl_stored 
     while (!stored->reads && message->error && error + 1 < HTTP_ERRORS && (!error || strcmp(http_errors[error], message->error) != 0))
         error++;
     sl_stored_bytes(stored, message, offsetof(struct http_message, stored));
+    http_text_stored(stored, message, budget, &message->verb, HTTP_VALUE_MOST);
     http_text_stored(stored, message, budget, &message->path, HTTP_PATH_MOST);
     http_text_stored(stored, message, budget, &message->reason, HTTP_VALUE_MOST);
     for (unsigned i = 0; i < HTTP_HEADERS; i++)

@@ -24,36 +24,25 @@ static inline bool http_is_request_line(const uint8_t *line, uint32_t length) {
     return length > 10 && memcmp(line + length - 9, " HTTP/1.", 8) == 0 && http_is_digit(line[length - 1]);
 }
 
-/* Stores the bytes of a method with which a piece ends, for where llhttp refuses the next ones. */
-static inline void http_line_beginning(struct http_side *side, const uint8_t *at, uint32_t length) {
-    if (side->response || side->state != HTTP_READING || !side->message || side->message->head)
-        return;
-    uint32_t from = length;
-    while (from && length - from < HTTP_BEGINNING && http_is_token(at[from - 1]))
-        from--;
-    if (from)
-        side->used = 0;
-    uint32_t more = (uint32_t)sl_min(length - from, HTTP_BEGINNING - side->used);
-    if (more)
-        memcpy(side->window + side->used, at + from, more);
-    side->used += (uint8_t)more;
-}
-
 /* A request begins that has a message, but of which llhttp has refused the line: a method of it, or its target. Moves `at` to
- * what was refused. False: the error is another one, or the beginning was perhaps none. */
+ * where that begins, or to what was refused. False: the error is another one, or the beginning was perhaps none.
+ *
+ * llhttp has a span as long as it reads a method or a target, from its first byte in this piece on. */
 static inline bool http_line_begins(struct http_side *side, llhttp_errno_t error, const uint8_t **at, uint32_t *length) {
-    const uint8_t *begin = *at, *end = begin + *length, *place = (const uint8_t *)llhttp_get_error_pos(&side->parser);
+    const uint8_t *begin = *at, *end = begin + *length, *place = side->parser._span_pos0;
     bool method = error == HPE_INVALID_METHOD;
-    if ((!method && error != HPE_INVALID_URL) || side->response || side->resumed || !side->message || place < begin || place > end ||
+    if ((!method && error != HPE_INVALID_URL) || side->response || side->resumed || !side->message ||
         (!method && side->parser.method == HTTP_CONNECT))
         return false;
-    while (place > begin && (method ? http_is_token(place[-1]) : place[-1] != ' '))
-        place--;
+    if (method && !place)   /* the line has a longer one than that which llhttp has read */
+        place = (const uint8_t *)llhttp_get_error_pos(&side->parser);
+    if (!place || place < begin || place > end)   /* a target that has ended was refused for what follows it */
+        return false;
     const struct log_text *path = &side->message->path;
     if (!method && (path->used ? *path->at != '/' : place == end || *place != '/'))   /* as of SIP */
         return false;
     side->line = method ? HTTP_VERB : HTTP_TARGET;
-    if (method && place == begin)
+    if (method)
         http_append(side, &side->message->verb, (const char *)side->window, side->used, HTTP_VERB_MOST);
     *at = place;
     *length = (uint32_t)(end - place);
@@ -85,7 +74,7 @@ static inline bool http_line_read(struct http_side *side, const uint8_t **at, ui
             take++;
         struct log_text *text = verb ? &side->message->verb : &side->message->path;
         http_append(side, text, (const char *)*at, take, verb ? HTTP_VERB_MOST : HTTP_PATH_MOST);
-        bool refused = http_head(side, take) != 0 || (verb && side->message->verb.used == HTTP_VERB_MOST);
+        bool is_long = http_head(side, take) != 0, refused = is_long || (verb && side->message->verb.used == HTTP_VERB_MOST);
         *at += take;
         *length -= take;
         if (!refused && !*length)
@@ -97,7 +86,7 @@ static inline bool http_line_read(struct http_side *side, const uint8_t **at, ui
         } else if (!refused && !verb && http_line_replaced(side)) {
             return true;
         } else {
-            http_refused(side, HPE_INVALID_METHOD);
+            http_refused(side, is_long ? HPE_USER : HPE_INVALID_METHOD);
             return false;
         }
     }

@@ -118,6 +118,16 @@ static int http_on_begin(llhttp_t *parser) {
     return side->message ? 0 : HPE_PAUSED;
 }
 
+/* Stores the bytes of a method, for where llhttp refuses the next ones: they may be in the window already. */
+static int http_on_method(llhttp_t *parser, const char *at, size_t length) {
+    struct http_side *side = parser->data;
+    size_t take = side->line == HTTP_REPLACED ? 0 : (size_t)sl_min(length, HTTP_BEGINNING - side->used);
+    if (take)
+        memmove(side->window + side->used, at, take);
+    side->used += (uint8_t)take;
+    return 0;
+}
+
 static int http_on_path(llhttp_t *parser, const char *at, size_t length) {
     struct http_side *side = parser->data;
     if (side->line == HTTP_REPLACED)
@@ -212,8 +222,8 @@ static int http_on_complete(llhttp_t *parser) {
 }
 
 static const llhttp_settings_t http_settings = {
-    .on_message_begin = http_on_begin, .on_url = http_on_path, .on_status = http_on_reason, .on_header_field = http_on_name,
-    .on_header_field_complete = http_on_name_complete, .on_header_value = http_on_value,
+    .on_message_begin = http_on_begin, .on_method = http_on_method, .on_url = http_on_path, .on_status = http_on_reason,
+    .on_header_field = http_on_name, .on_header_field_complete = http_on_name_complete, .on_header_value = http_on_value,
     .on_header_value_complete = http_on_value_complete, .on_headers_complete = http_on_headed, .on_body = http_on_body,
     .on_message_complete = http_on_complete, .on_chunk_header = http_on_chunk, .on_chunk_complete = http_on_chunk_end};
 
@@ -357,8 +367,6 @@ static inline void http_read(struct http_side *side, const uint8_t *at, uint32_t
             return;
         const char *begin = (const char *)at;
         llhttp_errno_t error = llhttp_execute(&side->parser, begin, length);
-        if (error == HPE_OK)
-            http_line_beginning(side, at, length);
         if (error == HPE_OK || side->state == HTTP_STOPPED || (side->state == HTTP_TUNNEL && !side->owner->tunnel))
             return;
         if (side->state != HTTP_TUNNEL && error != HPE_PAUSED && error != HPE_PAUSED_UPGRADE && side->state != HTTP_FRAMES) {

@@ -13,8 +13,10 @@ static void tlslog_no_gap(void *user, unsigned side, uint64_t length, bool opene
 
 static void tlslog_shut(void *user, unsigned side, enum tls_shut why)
 {
-    struct sl_box *box = ((struct tlslog_connection *)user)->box;
-    (void)side;
+    const struct tlslog_connection *connection = user;
+    struct sl_box *box = connection->box;
+    bool sealed = connection->side[side].stop == TLS_ENCRYPTED && connection->tls->opener.side[side].phase != TLS_IN_TRAFFIC;
+    SLUICE_COUNTER_OF(box, tls_gaps) += why == TLS_SHUT_GAP && sealed;   /* one in the clear is counted there */
     SLUICE_COUNTER_OF(box, tls_without_key) += why == TLS_SHUT_NO_KEY;
     SLUICE_COUNTER_OF(box, tls_refused) += why == TLS_SHUT_REFUSED;
     SLUICE_COUNTER_OF(box, tls_no_memory) += why == TLS_SHUT_NO_MEMORY;

@@ -279,3 +279,9 @@ def test_records_without_content(tmp_path: Path) -> None:
         rows = found(frames_of([*AUTH, *control], data, cut), keys)
         check(rows)
         assert counted(rows) == {"ftp_tls_opened": 2}
+
+
+def test_commands_without_replies_after_auth_are_bounded(tmp_path: Path) -> None:
+    _, _, keys = secured(tmp_path, VERSIONS[1], LOGIN, None)
+    rows = found(frames_of([*AUTH, (">", b"NOOP\r\n" * 400), *END], [("<", FILE)]), keys)
+    assert counted(rows, "ftp_too_many") == {"ftp_too_many": 1}

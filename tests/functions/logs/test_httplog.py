@@ -65,6 +65,22 @@ def test_methods_and_targets_that_are_no_standard() -> None:
     assert rows([(">", b"CWD /pub\r\nRETR /a\r\n"), ("<", b"250 ok\r\n")], port=21) == []
 
 
+@pytest.mark.parametrize("before", [b"", GET % 1])
+def test_a_target_is_refused_for_what_follows_it(before: bytes) -> None:
+    for cut in (1, 6, 1460):
+        *_, row = rows([(">", before + b"GET /a\rX HTTP/1.1\r\nHost: a\r\n\r\n")], cut)
+        assert (row["method"], row["path"], row["request_error"]) == ("GET", "/a", "INVALID_URL")
+
+
+def test_a_method_begins_after_a_body_of_the_same_segment() -> None:
+    """Each byte of this body may be one of a method."""
+    said = b"POST /1 HTTP/1.1\r\nHost: a\r\nContent-Length: 40\r\n\r\n" + b"a" * 40
+    said += b"MKTHING /2 HTTP/1.1\r\nHost: a\r\n\r\nGETTING /3 HTTP/1.1\r\nHost: a\r\n\r\n"
+    for cut in (1, 7, said.index(b"KTHING"), said.index(b"TING /3"), 1460):
+        found = rows([(">", said)], cut)
+        assert [(row["method"], row["path"]) for row in found] == [("POST", "/1"), ("MKTHING", "/2"), ("GETTING", "/3")]
+
+
 def test_a_response_to_head_has_no_body() -> None:
     head = b"HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"
     found = rows([(">", head + GET % 1), ("<", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + EMPTY)])
@@ -163,6 +179,8 @@ def test_an_endless_head_is_bounded() -> None:
     logs = run_packets(connection([(">", lines + (b"X: " + b"a" * 1000 + b"\r\n") * 300)]))
     (row,) = logs["httplog"]
     assert row["request_error"] == "HEAD_TOO_LONG" and logs.reports["http_long_heads"] == 1
+    logs = run_packets(connection([(">", b"GET /\xff" + b"a" * 300000)]))
+    assert [row["request_error"] for row in logs["httplog"]] == ["HEAD_TOO_LONG"]
 
 
 def test_values_are_bounded() -> None:

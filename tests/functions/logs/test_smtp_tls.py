@@ -127,3 +127,11 @@ def test_what_looks_like_tls_in_the_clear(tmp_path: Path) -> None:
         (row,) = rows["smtplog"]
         assert (row["mail_from"], row["reply"], row["tls"]) == ("a@a.example", "ok", False), talk[2:5]
     assert lasting(rows)["smtplog"] == lasting(found(connection(talk, port=25), None))["smtplog"]
+
+
+def test_starttls_within_tls(tmp_path: Path) -> None:
+    """RFC 3207, 4.2: it means nothing. What comes with it is not TLS within TLS."""
+    again: Talk = [*MAIL[:2], (">", b"STARTTLS\r\nNOOP\r\n"), ("<", b"220 go on\r\n")]
+    secured, keys = secured_talk(tmp_path, VERSIONS[1], again)
+    counts: dict[str, Any] = found(connection([*STARTTLS, *secured], port=25), keys)["counted"][0]
+    assert not counts.get("file_tls_refused") and not counts.get("smtp_tls_refused")

@@ -181,3 +181,5 @@ def test_certificates_of_tls_13_with_keys(tmp_path: Path) -> None:
     frames = connection(secured, 300, port=443)
     lost = run_packets([one for at, one in enumerate(frames) if at != 5], {"tlslog": f",keylog={keys}"})
     assert len(lost["tlslog"]) == 1
+    lost = run_packets([one for at, one in enumerate(frames) if at != 6], {"tlslog": f",keylog={keys}"})
+    assert [row["certificates"] for row in lost["tlslog"]] == [[]] and lost.reports["tls_gaps"] == 1

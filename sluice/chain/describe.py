@@ -47,7 +47,7 @@ def _function(plan: Plan, member: Member) -> Data:
     loaded = member.loaded
     if isinstance(loaded, CFunction):
         hooks = [(hook.layer, hook.event) for hook in loaded.hooks]
-        published: list[PublishedEvent] = list(loaded.published)
+        published: list[PublishedEvent] = list(loaded.publishes)
         decides = [word for word, is_so in _verdicts(loaded) if is_so]
         writes = [f"{layer}.{field}" for layer, field, _ in loaded.writes]
     else:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sluice.chain.describe import describe
 from sluice.chain.description import function
 from sluice.codegen.stack import generate
 from sluice.engine.functions import FunctionError, find_functions
@@ -97,6 +98,7 @@ def test_an_event_that_another_function_may_publish(put: Put, tmp_path: Path) ->
         assert runs(both, tmp_path / "out").reports["log.detected"] == 6
         reports = runs(alone, tmp_path / "out").reports
         assert reports["log.detected"] == 0 and reports["log.closed"]
+    assert [one["publishes"] for one in describe(alone, "s")["functions"]] == [[]]
 
 
 MORE = """

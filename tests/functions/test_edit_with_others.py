@@ -14,7 +14,7 @@ from sluice.functions.firewall.rules import read_rules
 from sluice.functions.firewall.table import table
 from tests.chain.running import small_stack
 from tests.functions.security import wrong_checksums
-from tests.functions.tcp_ends import talk
+from tests.functions.tcp_ends import End, talk
 from tests.functions.test_edit import TEXT, Middle, edited
 from tests.support.packets import A4, B4, checksum, pseudo_header
 from tests.support.unoptimised import unoptimised
@@ -156,3 +156,22 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
     assert middle.through([client.packet("A", len(text) + 200000, b"far away")]) == []
     reports = middle.end()
     assert reports["firewall_invalid"] == 1 and reports["not_edited"] == reports["not_mapped"] == 0
+
+
+def test_a_packet_of_another_connection_is_not_inside(tmp_path: Path) -> None:
+    """What edit says of a packet holds for no later one, such as of a connection that it does not edit."""
+    (tmp_path / "rules").write_text(RULES)
+    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
+    functions = {
+        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "40000"},
+    }
+    middle = Several(tmp_path, functions)
+    talk(middle, random.Random(1), (TEXT * 8, b"yes"), sizes=(100, 1000))
+    client, server = End(A4, 40001, B4, 80, 100), End(B4, 80, A4, 40001, 900)
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    assert len(middle.through([client.packet("A", 0, b"near")])) == 1
+    assert middle.through([client.packet("A", 200000, b"far away")] * 8) == []
+    assert middle.end()["firewall_invalid"] == 8

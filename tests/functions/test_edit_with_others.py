@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sluice.engine.box import Box, CompiledStack, Settings, compile_stack
 from sluice.engine.functions import find_functions
+from sluice.engine.inputs import Frame
 from sluice.functions.firewall.rules import read_rules
 from sluice.functions.firewall.table import table
 from tests.chain.running import small_stack
 from tests.functions.security import wrong_checksums
-from tests.functions.tcp_ends import End, talk
+from tests.functions.tcp_ends import End, Link, talk
 from tests.functions.test_edit import TEXT, Middle, edited
 from tests.support.packets import A4, B4, checksum, pseudo_header
 from tests.support.unoptimised import unoptimised
@@ -158,6 +161,25 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
     assert reports["firewall_invalid"] == 1 and reports["not_edited"] == reports["not_mapped"] == 0
 
 
+class SameFrame(Several):
+    """The packets come one by one, each in the same memory, as those of a source do."""
+
+    def through(self, packets: list[bytes]) -> list[bytes]:
+        frames: list[Any] = []
+        self.kept: Any = getattr(self, "kept", None) or (Frame * 1)()
+        self.now += 10**6
+        for data in packets:
+            buffer = ctypes.create_string_buffer(data, len(data))
+            frames.append(buffer)
+            box, frame = self.box, self.kept[0]
+            box._number += 1  # pyright: ignore[reportPrivateUsage]
+            frame.at, frame.captured, frame.length = ctypes.cast(buffer, ctypes.c_char_p), len(data), len(data)
+            frame.time, frame.link_type, frame.number = self.now, 1, box._number  # pyright: ignore[reportPrivateUsage]
+            drive = ctypes.byref(box._drive)  # pyright: ignore[reportPrivateUsage]
+            box._library.sl_drive_burst(drive, self.kept, ctypes.c_size_t(1))  # type: ignore[union-attr]
+        return self.left()
+
+
 def test_a_packet_of_another_connection_is_not_inside(tmp_path: Path) -> None:
     """What edit says of a packet holds for no later one, such as of a connection that it does not edit."""
     (tmp_path / "rules").write_text(RULES)
@@ -166,12 +188,25 @@ def test_a_packet_of_another_connection_is_not_inside(tmp_path: Path) -> None:
         "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
         "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "40000"},
     }
-    middle = Several(tmp_path, functions)
-    talk(middle, random.Random(1), (TEXT * 8, b"yes"), sizes=(100, 1000))
+    middle = SameFrame(tmp_path, functions)
     client, server = End(A4, 40001, B4, 80, 100), End(B4, 80, A4, 40001, 900)
     for sender, receiver in ((client, server), (server, client)):
         for packet in middle.through([sender.syn()]):
             receiver.feed(packet)
     assert len(middle.through([client.packet("A", 0, b"near")])) == 1
-    assert middle.through([client.packet("A", 200000, b"far away")] * 8) == []
-    assert middle.end()["firewall_invalid"] == 8
+    far, count = client.packet("A", 200000, b"far away"), 0
+
+    class Beside(Link):
+        """After each packet comes one of the other connection, in the same place of a burst."""
+
+        def through(self, packets: list[bytes]) -> list[bytes]:
+            nonlocal count
+            left: list[bytes] = []
+            for packet in packets:
+                left += middle.through([packet])
+                assert middle.through([far]) == []
+                count += 1
+            return left
+
+    talk(Beside(), random.Random(1), (TEXT * 8, b"yes"), sizes=(100, 1000))
+    assert middle.end()["firewall_invalid"] == count

@@ -76,10 +76,12 @@ def check_published(c: Sequence[CFunction], python: Sequence[PythonFunction]) ->
     own = [publisher.event for function in python for publisher in function.published.values()]
     in_c = Functions(tuple(c)).published
     known = PublishedEvents((*in_c.all, *own))
-    by_c = {*in_c.names, *(event.name for function in c for event in function.events if event.layer == CHAIN)}
-    by_any = {*by_c, *known.names, *(event.name for function in python for event in function.events)}
-    of_python = {event.name: event for event in own if event.name not in in_c.names}
+    from_c = {name for event in in_c.all if not event.expected for name in known.lineage(event.name)}
+    of_python = {name: event for event in own for name in known.lineage(event.name) if name not in from_c}
+    by_c = {*from_c, *(event.name for function in c for event in function.events if event.layer == CHAIN)}
+    by_any = {*by_c, *of_python, *(event.name for function in python for event in function.events)}
     for function in c:
+        expected = {event.name for event in function.published if event.expected}
         wanted = [(hook.event, function.line_of(hook)) for hook in function.hooks if hook.layer == CHAIN]
         wanted += [(event.base, event.where) for event in function.events if event.layer == CHAIN]
         for name, where in wanted:
@@ -88,7 +90,7 @@ def check_published(c: Sequence[CFunction], python: Sequence[PythonFunction]) ->
                     f"{where}: '{name}' is published in Python, at {of_python[name].where}, after the functions in C "
                     "are done with the packet\n    write the publisher in C, or the subscriber in Python."
                 )
-            if name not in by_c:
+            if name not in by_c and name not in expected:
                 raise _no_publisher(where, name, by_c)
     for function in python:
         for layer, name, handler in [*function.handlers, *function.on_demand, *function.many]:

@@ -108,6 +108,16 @@ def test_no_publisher(put: Put) -> None:
     assert "publish it by SLUICE_PUBLISH(x, { ... }) or @publishes." in refused(function(put("s.c", SUBSCRIBE % "x")))
 
 
+def test_what_is_expected_is_not_published(put: Put) -> None:
+    expects = function(put("s.c", "SLUICE_EXPECT(a, { uint64_t x; })\n" + SUBSCRIBE % "a"))
+    told = refused(function(put("p.py", PYTHON % ("a", "x: int"))) >> expects)
+    assert told.startswith("s.c:3: 'a' is published in Python, at p.py:2, after the functions in C")
+    other = function(put("t.c", SUBSCRIBE % "a"))
+    assert refused(expects >> other).startswith("t.c:2: no function publishes 'a'\n")
+    python = put("q.py", 'from sluice.functions import on\n@on("chain", "a")\ndef saw(event): ...\n')
+    assert refused(expects >> function(python)).startswith("q.py:2: no function publishes 'a'\n")
+
+
 def test_a_publisher_in_python_is_too_late_for_c(put: Put) -> None:
     text = PYTHON % ("a", "x: int")
     assert refused(function(put("p.py", text)) >> function(put("s.c", SUBSCRIBE % "a"))) == (

@@ -6,6 +6,7 @@ import ctypes
 import random
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from sluice.functions.firewall.rules import read_rules
 from sluice.functions.firewall.table import table
 from tests.chain.running import small_stack
 from tests.functions.security import wrong_checksums
-from tests.functions.tcp_ends import pair, talk
+from tests.functions.tcp_ends import End, Link, pair, talk
 from tests.functions.test_edit import MS, TEXT, Middle, edited
 from tests.support.packets import A4, B4, checksum, pseudo_header
 from tests.support.unoptimised import unoptimised
@@ -201,3 +202,54 @@ def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_n
     assert len(middle.through([client.packet("A", 120, b"more")])) == 1
     assert middle.through([passes[0].packet("A", 200000, b"far away")]) == []
     assert middle.end()["firewall_invalid"] == 1
+
+
+class SameFrame(Several):
+    """The packets come one by one, each in the same memory, as those of a source do."""
+
+    def through(self, packets: list[bytes]) -> list[bytes]:
+        frames: list[Any] = []
+        self.kept: Any = getattr(self, "kept", None) or (Frame * 1)()
+        self.now += 10**6
+        for data in packets:
+            buffer = ctypes.create_string_buffer(data, len(data))
+            frames.append(buffer)
+            box, frame = self.box, self.kept[0]
+            box._number += 1  # pyright: ignore[reportPrivateUsage]
+            frame.at, frame.captured, frame.length = ctypes.cast(buffer, ctypes.c_char_p), len(data), len(data)
+            frame.time, frame.link_type, frame.number = self.now, 1, box._number  # pyright: ignore[reportPrivateUsage]
+            drive = ctypes.byref(box._drive)  # pyright: ignore[reportPrivateUsage]
+            box._library.sl_drive_burst(drive, self.kept, ctypes.c_size_t(1))  # type: ignore[union-attr]
+        return self.left()
+
+
+def test_a_packet_of_another_connection_is_not_inside(tmp_path: Path) -> None:
+    """What edit says of a packet holds for no later one, such as of a connection that it does not edit."""
+    (tmp_path / "rules").write_text(RULES)
+    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
+    functions = {
+        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "40000"},
+    }
+    middle = SameFrame(tmp_path, functions)
+    client, server = End(A4, 40001, B4, 80, 100), End(B4, 80, A4, 40001, 900)
+    for sender, receiver in ((client, server), (server, client)):
+        for packet in middle.through([sender.syn()]):
+            receiver.feed(packet)
+    assert len(middle.through([client.packet("A", 0, b"near")])) == 1
+    far, count = client.packet("A", 200000, b"far away"), 0
+
+    class Beside(Link):
+        """After each packet comes one of the other connection, in the same place of a burst."""
+
+        def through(self, packets: list[bytes]) -> list[bytes]:
+            nonlocal count
+            left: list[bytes] = []
+            for packet in packets:
+                left += middle.through([packet])
+                assert middle.through([far]) == []
+                count += 1
+            return left
+
+    talk(Beside(), random.Random(1), (TEXT * 8, b"yes"), sizes=(100, 1000))
+    assert middle.end()["firewall_invalid"] == count

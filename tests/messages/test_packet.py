@@ -401,6 +401,27 @@ def test_bundled_messages_are_bounded_on_average() -> None:
     assert counters["frame"]["lost:bundle"] == 5
 
 
+def test_a_packet_earns_bundled_messages_whichever_layer_cuts_it_first() -> None:
+    """Also one whose messages are not bounded, and have the bundled ones."""
+    outer: Any = Connectionless("frame")
+    outer.header = frame_hdr
+    outer.message = Length(2)
+    inner: Any = Connectionless("inner")
+    inner.header = frame_hdr
+    inner.message = Length(1, bundled=True)
+    s = Stack("earned")
+    s.lower, s.frame, s.inner = lower_parser(False), outer, inner
+    s += (s.lower >> s.frame) + Pred(1)
+    s += (s.frame >> s.inner) + Pred(1)
+    with unoptimised():
+        made = compiled(s)
+    settings = dataclasses.replace(SETTINGS, bundle=1 << 16, work=1 << 16, bundle_mean=1)
+    units = [packet(bytes(2 * BUNDLE_SAVED)), *[packet(bytes(2))] * 3, packet(bytes(6))]
+    assert_same(made, units, settings)
+    of = run_compiled(made, units, settings)[1]["inner"]
+    assert of["packets"] == BUNDLE_SAVED + 3 + 1 and of["lost:bundle"] == 2
+
+
 def test_messages_that_begin_instances_are_bounded_with_the_bundled_ones() -> None:
     outer: Any = Connectionless("frame")
     outer.header = frame_hdr

@@ -146,6 +146,17 @@ def sealed(frames: bytes, number: int) -> bytes:
     return pair.encrypt_packet(head, body, 0)
 
 
+def test_frames_with_handshake_messages_are_bounded_on_average(tmp_path: Path) -> None:
+    """Of many CRYPTO frames with a message each, only their packet earns further ones."""
+    pytest.importorskip("aioquic")
+    each, saved, count = 100, 8192, 130
+    frames = b"".join(b"\x06" + (0x4000 | 4 * at).to_bytes(2, "big") + b"\4\x18\0\0\0" for at in range(each))
+    packets = [eth(ip4(udp(2000 + number, 443, sealed(frames, number)), 17)) for number in range(count)]
+    result = quic_run(packets, tmp_path, "", bundle_mean=1)
+    assert saved / 2 < result.count("tls_handshake", "packets") < saved
+    assert result.count("quic_frame", "lost:bundle") > 0
+
+
 def test_initial_packets_have_no_streams(tmp_path: Path) -> None:
     """RFC 9000, 12.4: a packet that anyone can make begins none."""
     pytest.importorskip("aioquic")

@@ -24,6 +24,7 @@ def _of_packets(w: LayerWriter) -> list[str]:
     if w.layer.bundled or w.layer.begins:
         spent = "box->base.bundled >= box->base.bundle_most || !box->base.bundle_credit"
         bounds.append(("SL_LOSS_BUNDLE", spent, ["box->base.bundled++;"] if w.layer.bundled else []))
+    if any(layer.bundled or layer.begins for layer in w.names.program.layers.values()):
         earned = [
             "    if (!box->base.work)   /* a packet earns for all of its messages, and for those of later ones */"
         ]
@@ -132,7 +133,7 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "    if (kept && !rest.captured)",
         f"        {lose}SL_LOSS_LIMIT);",
         "    uint64_t want = 0;",
-        *(_earned("1 + sdu.captured / SL_BUNDLE_BYTES") if bounded else []),
+        *(_earned("!box->base.work + sdu.captured / SL_BUNDLE_BYTES") if bounded else []),
         *(["    uint64_t skipped = 0;   /* bytes of messages beyond the bound */"] if bounded else []),
         "    while (rest.captured) {",
         "        if (messages->state == SL_MESSAGES_LOST) {",

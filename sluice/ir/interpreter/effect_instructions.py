@@ -92,8 +92,7 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
         if not box.may_enter(layer, frame.depth + 1):
             return
         stream = frame.stream if frame.instance is None else Stream(frame.instance, side(frame))
-        if layer.program.bundled or layer.program.begins:
-            box.earn(0 if box.work else 1)
+        box.earn(0 if box.work else 1)
         cut_packet(sdu(frame), layer.counters, _bundled(box, name, frame, stream), lambda: box.exceeded(layer))
 
     return operation
@@ -122,7 +121,7 @@ def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None, of_stream
 
     def bounded(captured: int | None) -> bool:
         if captured is not None:
-            box.earn(1 + captured // BUNDLE_BYTES)
+            box.earn((0 if box.work else 1) + captured // BUNDLE_BYTES)
             return False
         return not box.bundle_credit
 

@@ -85,8 +85,8 @@ struct sl_output {
     uint64_t off;                /* those that are not called: they have failed, or are left out while the box is congested */
     uint64_t failed_passed, failed_dropped, overload_passed;   /* packets that passed or were dropped without them */
     char failure[256];           /* of the first that failed; empty: none */
-    const struct sl_frame *inside;   /* a packet outside of the window that the stack knows, and inside of the one that its
-                                      * sender knows: acknowledgements are of edited bytes (edit.h) */
+    uint64_t inside;             /* the number of a packet outside of the window that the stack knows, and inside of the
+                                  * one that its sender knows, as acknowledgements are of edited bytes (edit.h); 0: none */
 };
 
 /* --- the end of input in steps, see NAME_finish_step --- */

@@ -74,6 +74,7 @@
 #define sl_send(...) SL_NEEDS("inline")
 #define sl_edits_packet(...) SL_NEEDS("inline") SL_NEEDS("drop") SL_NEEDS("rewrite") SL_NEEDS("units") SL_NEEDS("packet")
 #define sl_edits_data(...) SL_NEEDS("peek")
+#define sl_is_inside(...) SL_NEEDS("packet")
 #define sl_buffer(...) SL_NEEDS("control")
 #define sl_policy(...) SL_NEEDS("control")
 #define SLUICE_STOP(...) SL_NEEDS("control")

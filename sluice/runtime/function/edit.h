@@ -39,7 +39,7 @@ static inline void sl_edits_close(struct sl_box *box, struct sl_edits *edits) {
     struct sl_edit_connection *c = edits->open;
     if (edits->own && edits->again.known) {   /* the connection that it opens may follow with the current packet */
         edits->own->again = edits->again;
-        edits->own->again_for = box->frame;
+        edits->own->again_for = box->number;
     }
     if (!c)
         return;
@@ -98,7 +98,7 @@ SL_COLD void sl_edits_syn(const struct sl_event *event, struct sl_edits *edits, 
     if (edits->refused || edits->open)
         return;
     sl_edits_note_syn(edits, side, &syn);
-    if (before.known && own->again_for == event->box->frame && event->unit.at[13] & SL_TCP_ACK &&
+    if (before.known && own->again_for == event->box->number && event->unit.at[13] & SL_TCP_ACK &&
         (uint32_t)sl_load_be32(event->unit.at + 8) == before.number + 1 && !(edits->syn >> (side ^ 1) & 1))
         sl_edits_note_syn(edits, side ^ 1, &before);
     if (edits->syn != 3)
@@ -180,10 +180,10 @@ static inline bool sl_edits_in_window(const struct sl_event *event, const struct
     return size && (s - low < size || low - s < sl_max(length, 1));
 }
 
-/* Lets other functions take such a packet for one inside (sl_is_inside). edits: NULL, where the packet has none: what was found of
- * an earlier packet in the same place of a burst does not hold for it. */
+/* Lets other functions take such a packet for one inside (sl_is_inside). edits: NULL where the packet has none. */
 static inline void sl_edits_outside(const struct sl_event *event, const struct sl_edits *edits) {
-    event->box->output.inside = edits && sl_edits_in_window(event, edits) ? event->box->frame : NULL;
+    if (edits && sl_edits_in_window(event, edits))
+        event->box->output.inside = event->box->number;
 }
 
 /* Takes bytes that were delivered. False if the connection is not edited: they leave, or have left, as they are. */

@@ -54,8 +54,8 @@ struct sl_edit_box {
     uint64_t no_room;            /* edits that were not made, and connections that are not edited, at a bound */
     uint64_t not_mapped;         /* packets of edited connections that were dropped, as their numbers cannot be changed */
     uint64_t reset_again;        /* packets of connections that were reset, whose senders got another reset */
-    struct sl_edit_syn again;    /* that came to a connection which has ended during the packet of the frame `again_for` */
-    const struct sl_frame *again_for;
+    struct sl_edit_syn again;    /* that came to a connection which has ended during packet number `again_for` */
+    uint64_t again_for;
 };
 
 struct sl_edit_connection {

@@ -54,7 +54,7 @@ static inline bool sl_is_dropped(const struct sl_box *box) { return box->output.
 
 /* Has a function that edits connections found the current packet, for which there was an event `out_of_wnd`, to be inside
  * the window after all? */
-static inline bool sl_is_inside(const struct sl_box *box) { return box->output.inside && box->output.inside == box->frame; }
+static inline bool sl_is_inside(const struct sl_box *box) { return box->output.inside && box->output.inside == box->number; }
 
 /* Is an event of the current packet withheld from a function, because one of those before it in its chain dropped the
  * packet? `before`: their bits. An event of another packet's instance, or of none, is not withheld. */

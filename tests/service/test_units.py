@@ -283,6 +283,7 @@ instantiate unit line as short { more &transient; %limit = 4; };
         ("type t = unit { a : /ab; };", "this regular expression does not end"),
         ("type t = unit { a : /b*/; };", "a message of unit 't' can be empty"),
         ("type t = unit { a : uint<20>; };", "there is no uint<20>"),
+        ("type t = unit { a : bytes &length = 010; };", "the character '0' has no meaning"),
         ("type t = unit { a : map<int, int>; };", "'map' has no form on the wire"),
         ("type t = unit { a : uint8 -> sink; };", "a sink has no meaning here"),
         ("type t = unit { a_b : uint8; a : p; }; type p = unit { b : uint8; };", "'a_b' stands twice in unit 't'"),
@@ -291,6 +292,10 @@ instantiate unit line as short { more &transient; %limit = 4; };
         ("import nothing.at.all;", "cannot be read"),
         ("int f() { return 1; }", "functions belong into the program"),
         ("type e = unit { a : bytes &eod; }; type t = unit { n : uint8; a : e[self.n]; };", "depend on their message"),
+        (
+            "type e = unit { a : uint8; b : uint8 if (note == 1); }; type t = unit { n : uint8; a : e[self.n]; };",
+            "depend on their message",
+        ),
         (
             "type t = unit (n : uint8) { a : uint8 if (n); }; type u = unit { t : t(self.m); };",
             "'self.m' is not known here",
@@ -351,3 +356,70 @@ def test_what_is_no_pattern(pattern: str, message: str) -> None:
 def test_any_text_is_a_pattern_or_refused(text: str) -> None:
     with contextlib.suppress(ServiceError):
         compile_pattern(text, Place("test", 1))
+
+
+def record_of(**fields: str) -> str:
+    return "\ntype t: record\n" + "".join(f"  {name} : {type}\n" for name, type in fields.items())
+
+
+def test_a_match_that_no_byte_makes_longer_ends_at_once() -> None:
+    text = "type t = unit { n : uint8; word : /OK|NO!?|[0-9]{3}/; };"
+    program = Compiled(load_source(text + record_of(word="string") + "process P: (t/t c)\n  c => c\n"))
+    for message in (b"\1OK", b"\1NO!", b"\x01123"):
+        found = parse(unit(text), message)
+        assert found is not None and found.end == len(message)
+        assert program.run({("c", 0): message}, end=False).sent["c", 0] == message
+    assert parse(unit(text), b"\1NO") is None and not program.run({("c", 0): b"\1NO"}, end=False).sent["c", 0]
+
+
+def test_values_out_of_range_for_64_bits_are_refused() -> None:
+    text = "type t = unit { f : bitfield(64) { low : 0..3; }; };"
+    sends = "process P: (t/t c)\n  let m = ? c\n  c ! m with f_low = m.f_low + 9\n"
+    service = load_source(text + record_of(f_low="integer") + sends)
+    program, message = Compiled(service), b"\xf1" * 7
+    for last, good in ((b"\xf1", True), (b"\xf7", False)):
+        data = {("c", 0): message + last}
+        found, wanted = program.run(data), interpreted(service, data)
+        assert found.fault == wanted.fault and (found.fault == "") == good
+        assert found.sent["c", 0] == (message + b"\xfa" if good else b"")
+    whole = unit("type t = unit { f : bitfield(64) { all : 0..63; }; };")
+    assert serialise(whole, {}, bytes(range(8))) == bytes(range(8))
+    assert serialise(whole, {"f_all": -5}, bytes(8)) == b"\xff" * 7 + b"\xfb"
+
+
+def test_bits_that_are_the_number_of_integers_follow_these() -> None:
+    text = "type t = unit { : bitfield(8) { n : 0..3; m : 4..7; }; all : uint16[self.n]; };"
+    sends = 'process P: (t/t c)\n  let m = ? c\n  c ! m with all = (m.all @ "cdef")\n'
+    service = load_source(text + record_of(all="string") + sends)
+    data = {("c", 0): b"\x51ab"}
+    assert serialise(unit(text), {"all": b"abcdef"}, b"\x51ab") == b"\x53abcdef"
+    assert Compiled(service).run(data).sent == interpreted(service, data).sent == {("c", 0): b"\x53abcdef"}
+
+
+def test_a_switch_may_have_many_values() -> None:
+    values = ", ".join(map(str, range(1, 1001)))
+    text = f"type t = unit {{ a : uint16; switch (self.a) {{ {values} -> b : uint8; * -> c : uint16; }}; }};"
+    service = load_source(text + record_of(b="integer", c="integer") + "process P: (t/t c)\n  c => c\n")
+    data = {("c", 0): b"\3\xe8x\3\xe9xy\0\1z\0\0zz"}
+    assert Compiled(service).run(data).sent == interpreted(service, data).sent == data
+
+
+def test_a_unit_of_a_program_has_parts_of_another_file(tmp_path: Path) -> None:
+    path = tmp_path / "many.grammar"
+    path.write_text("type one = unit { a : uint8; }; type many = unit { n : uint8; all : list<one>[self.n]; };")
+    text = "type t = unit { many : many; last : uint8; };"
+    sends = "process P: (t/t c)\n  c => c\n"
+    service = load_source(text + record_of(many_all="string", last="integer") + sends, [str(path)])
+    data = {("c", 0): b"\2abz\0y"}
+    assert Compiled(service).run(data).sent == interpreted(service, data).sent == data
+
+
+def test_two_files_may_include_a_third(tmp_path: Path) -> None:
+    (tmp_path / "point.grammar").write_text("type point = unit { x : uint8; };")
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.grammar").write_text(f"import point; type {name} = unit {{ p : point; }};")
+    text = 'import a; include "b.grammar"; type t = unit { a : a; b : b; };'
+    units = parse_grammars(text, str(tmp_path / "t.grammar"))
+    assert sorted(each.name for each in units) == ["a", "b", "point", "t"]
+    with pytest.raises(ServiceError, match="'a' is declared twice"):
+        parse_grammars(text + "type a = unit { x : uint8; };", str(tmp_path / "t.grammar"))

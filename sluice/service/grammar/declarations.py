@@ -33,11 +33,15 @@ def parse_grammars(text: str, file: str, line: int = 1) -> list[Grammar]:
 
 
 class _File(UnitParser):
-    def __init__(self, text: str, file: str, line: int, open_files: set[str]) -> None:
+    def __init__(
+        self, text: str, file: str, line: int, open_files: set[str], others: dict[str, _File] | None = None
+    ) -> None:
         super().__init__(text, file, line)
         self.types: dict[str, Grammar | WireType] = {}
         self.open_files = open_files
         """This file and those that include it."""
+        self.others = {} if others is None else others
+        """Files that were read, by their paths: several may include one."""
 
     def parse(self) -> _File:
         while self.token.kind != "end":
@@ -81,7 +85,7 @@ class _File(UnitParser):
         self.defaults |= found.properties
 
     def _declare(self, place: Place, name: str, type: Grammar | WireType) -> None:
-        if name in self.types:
+        if self.types.get(name, type) is not type:
             raise ServiceError(place, f"the unit '{name}' is declared twice", "rename one of them.")
         self.types[name] = type
 
@@ -170,11 +174,13 @@ class _File(UnitParser):
         whole = str(path.resolve())
         if whole in self.open_files:
             raise ServiceError(place, f"{path} includes itself", "remove one of the two.")
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ServiceError(place, f"{path} cannot be read: {error}", "name a grammar's file.") from error
-        other = _File(text, str(path), 1, {*self.open_files, whole}).parse()
+        if whole not in self.others:
+            try:
+                text = path.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise ServiceError(place, f"{path} cannot be read: {error}", "name a grammar's file.") from error
+            self.others[whole] = _File(text, str(path), 1, {*self.open_files, whole}, self.others).parse()
+        other = self.others[whole]
         for name, type in other.types.items():
             self._declare(place, name, type)
         self.constants |= other.constants

@@ -70,10 +70,12 @@ def _both(left: Value | None, right: Value | None) -> Value | None:
 
 
 def _any(place: Place, values: Iterable[Value]) -> Value | None:
-    found: Value | None = None
-    for value in values:
-        found = value if found is None else Value(place, "||", items=(found, value))
-    return found
+    """Whether one of them holds. The tree is balanced: a switch may have thousands of values."""
+    found = list(values)
+    while len(found) > 1:
+        pairs = [Value(place, "||", items=pair) for pair in zip(found[::2], found[1::2], strict=False)]
+        found = pairs + found[len(found) // 2 * 2 :]
+    return found[0] if found else None
 
 
 def _ordered(item: WireField, scope: _Scope) -> WireField:
@@ -220,7 +222,9 @@ class _Expansion:
         made = replace(
             item, name=name, type=type, attributes=attributes, condition=condition, count=scope.value(item.count)
         )
-        if type.kind == "list" or item.count is not None:
+        if type.kind == "list" and type.unit is not None:  # of a unit that was expanded before, as those of other files
+            self.put(made)
+        elif type.kind == "list" or item.count is not None:
             self.list(made, scope)
         elif type.kind == "unit":
             self.nested(made, scope)
@@ -287,7 +291,10 @@ class _Expansion:
             own = Value(place, "self")
             set_ = _binary("|", others, _binary("<<", own, _number(place, low)))
             wrong = _binary("||", _binary("<", own, _number(place, 0)), _binary(">", own, _number(place, most)))
-            serialize = Value(place, "choice", items=(wrong, _number(place, -1), set_))
+            if high - low < 63:  # all bits of 64 hold any value
+                refused = _binary("/", own, _number(place, 0))  # no number is out of range for 64 bits
+                set_ = Value(place, "choice", items=(wrong, refused, set_))
+            serialize = set_
             if item.condition is not None:
                 serialize = Value(place, "choice", items=(item.condition, serialize, field))
             attributes = [Attribute(place, "parse", parse), Attribute(place, "serialize", serialize, whole)]

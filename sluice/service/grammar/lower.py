@@ -283,7 +283,7 @@ class Parser:
         self.put("")
         self.put(f"    parsed = {element_name(self.title, item)}(data + here, length - here, &one, need);")
         self.put("    if (parsed != SERVICE_READY) {")
-        self.put("        *need += at;")
+        self.put("        *need = parsed == SERVICE_MORE ? *need + at : 0;")
         self.put("        return parsed;")
         self.put("    }")
         self.put("    at += one;")

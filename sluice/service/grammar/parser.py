@@ -12,7 +12,7 @@ from sluice.service.lang.errors import Place, ServiceError, suggest
 _TOKEN = re.compile(
     r"""(?P<space>\s+ | \#[^\n]*)
       | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)?)
-      | (?P<number>0[xX][0-9a-fA-F]+ | \d+)
+      | (?P<number>0[xX][0-9a-fA-F]+ | 0+(?![0-9]) | [1-9][0-9]*)
       | (?P<text>"(?:[^"\\\n]|\\.)*")
       | (?P<mark>\$\$ | -> | \.\. | == | != | <= | >= | << | >> | && | \|\| | [-+*/&|^!~<>=?:;,.(){}\[\]%])
       | (?P<bad>.)""",

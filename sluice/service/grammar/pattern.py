@@ -38,19 +38,27 @@ class Automaton:
     """Of each state the next one for each class."""
     accepts: tuple[bool, ...]
 
+    def is_final(self, state: int) -> bool:
+        """Whether a match ends in this state, as no byte makes it longer."""
+        return self.accepts[state] and all(each == DEAD for each in self.next[state])
+
     def match(self, data: bytes, ended: bool) -> int:
         """The size of the longest match that the bytes begin with. Raises EndError if later bytes can make it
         longer, and MalformedError if there is none.
         """
-        state, found = 0, 0 if self.accepts[0] else -1
-        for at, byte in enumerate(data):
-            state = self.next[state][self.classes[byte]]
+        state, found = 0, -1
+        for at in range(len(data) + 1):
+            if self.accepts[state]:
+                found = at
+            if self.is_final(state):
+                return found
+            if at == len(data):
+                break
+            state = self.next[state][self.classes[data[at]]]
             if state == DEAD:
                 if found < 0:
                     raise MalformedError("pattern")
                 return found
-            if self.accepts[state]:
-                found = at + 1
         if not ended or found < 0:
             raise EndError
         return found
@@ -64,7 +72,7 @@ class Automaton:
         return [
             table("classes", self.classes),
             table("next", (each for row in self.next for each in row)),
-            table("accepts", map(int, self.accepts)),
+            table("accepts", (each + self.is_final(state) for state, each in enumerate(self.accepts))),
             f"static const struct service_automaton {name} = {{{name}_classes, {name}_next, {name}_accepts, "
             f"{len(self.next[0])}}};",
         ]

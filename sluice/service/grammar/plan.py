@@ -23,7 +23,7 @@ BODY = 64 << 30
 
 
 LIST = 65536
-"""Items of a list of units; service_list_most of runtime/text.h."""
+"""Items of a list of units; SERVICE_LIST of runtime/text.h."""
 
 
 TEXT_KINDS = ("bytes", "until", "headers", "tail", "text", "list", "pattern")
@@ -86,7 +86,7 @@ class Item:
     @property
     def looks(self) -> bool:
         """Whether the value of a variable depends on the bytes that come next."""
-        return self.parse is not None and _looks(self.parse)
+        return self.parse is not None and _has(self.parse, "next")
 
     @property
     def smallest(self) -> int:
@@ -150,8 +150,9 @@ class Plan:
         ]
 
 
-def _looks(value: Value) -> bool:
-    return value.kind == "next" or any(map(_looks, value.items))
+def _has(value: Value, kind: str) -> bool:
+    """Whether an expression has such a part."""
+    return value.kind == kind or any(_has(each, kind) for each in value.items)
 
 
 def fields_of(value: Value | None) -> Iterator[str]:
@@ -209,7 +210,9 @@ def plan(grammar: Grammar) -> Plan:
     for item, source in zip(found.items, grammar.items, strict=True):
         if item.target and not isinstance(source, Switch):
             attribute = next(each for each in source.attributes if each.name == "serialize")
-            if item.target not in names or names[item.target].kind not in ("integer", "vint"):
+            target = names.get(item.target)  # a variable before this one is evaluated after it, and may set a field
+            known = target is not None and target.kind == "variable" and target.index < item.index
+            if target is None or not (known or target.kind in ("integer", "vint")):
                 raise ServiceError(
                     attribute.place,
                     f"&serialize sets '{item.target}', which is no integer field of this unit",
@@ -231,7 +234,9 @@ def _has_bytes(item: Item) -> bool:
 def _list(source: WireField, index: int, what: str) -> Item:
     assert source.type.unit is not None
     element = plan(source.type.unit)
-    if element.tail is not None or element.expressions or element.finish is not None:
+    values = [value for item in element.items for value in (item.length, item.condition, item.parse) if value]
+    notes = any(_has(value, "note") for value in values)
+    if element.tail is not None or element.expressions or element.finish is not None or notes:
         raise ServiceError(
             source.place,
             f"the items of {what} depend on their message or its end",

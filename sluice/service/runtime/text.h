@@ -51,7 +51,7 @@ enum { SERVICE_LIST = 65536 }; /* items of a list of units */
 struct service_automaton {
     const uint8_t *classes; /* of each byte */
     const uint8_t *next;    /* of each state the next one for each class */
-    const uint8_t *accepts; /* whether a match may end in a state */
+    const uint8_t *accepts; /* 1: a match may end in a state; 2: it does, as no byte makes it longer */
     uint32_t class_count;
 };
 
@@ -59,22 +59,24 @@ struct service_automaton {
 static inline enum service_parsed service_match(const struct service_automaton *automaton, const uint8_t *data, uint64_t length,
                                                 bool ended, uint64_t *size)
 {
-    bool found = automaton->accepts[0];
+    bool found = false;
     uint32_t state = 0;
 
     *size = 0;
-    for (uint64_t at = 0; at < length; at++) {
+    for (uint64_t at = 0;; at++) {
+        if (automaton->accepts[state]) {
+            found = true;
+            *size = at;
+            if (automaton->accepts[state] == 2)
+                return SERVICE_READY;
+        }
+        if (at == length)
+            break;
         state = automaton->next[state * automaton->class_count + automaton->classes[data[at]]];
         if (state == 0xff)
             return found ? SERVICE_READY : SERVICE_MALFORMED;
-        if (automaton->accepts[state]) {
-            found = true;
-            *size = at + 1;
-        }
     }
-    if (!ended)
-        return SERVICE_MORE;
-    return found ? SERVICE_READY : SERVICE_MORE;
+    return found && ended ? SERVICE_READY : SERVICE_MORE;
 }
 
 /* The place of a delimiter; `length` if it is not there. */

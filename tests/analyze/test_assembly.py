@@ -28,6 +28,8 @@ int main(int argc, char **argv) {
 }
 """
 
+PAIR = '{ static struct { unsigned long *a, *b; } pair = {&counter, &other}; unsigned long *at; __asm__ volatile("'
+
 CASES = {
     '__asm__ volatile("lock addq %1, %0" : "+m"(counter) : "r"(value) : "memory", "cc");': {"counter"},
     '__asm__ volatile("lock xaddq %0, %1" : "=r"(value), "+m"(counter) : "0"(value) : "memory");': {"counter"},
@@ -36,6 +38,7 @@ CASES = {
     '__asm__ volatile("1: lock cmpxchgq %2, %0\\n\\tjnz 1b" : "+m"(counter) : "a"(0L), "r"(value));': {"counter"},
     '__asm__ volatile("movq %1, (%0)" :: "r"(&counter), "r"(value) : "memory");': {"counter"},
     '__asm__ volatile("movq %1, 8(%0)" :: "r"(flags), "r"(value) : "memory");': {"flags"},
+    PAIR + 'movq 8(%1), %0" : "=r"(at) : "r"(&pair)); *at = value; }': {"other"},
     '__asm__ volatile("rep; nop");': set[str](),
     '__asm__ volatile("mfence" ::: "memory");': set[str](),
     '__asm__ volatile("lock addl $0,0 (%%rsp)" ::: "memory", "cc");': set[str](),

@@ -101,7 +101,8 @@ class Reader {
     if (locks && (base == "add" || base == "or") && !operands.empty() && operands.front() == "$$0") return true;
     found_.calculates = found_.calculates || calculates;
     const bool selects_bit = base.starts_with("bt") && operands.size() == 2 && !operands.front().starts_with("$$");
-    return llvm::all_of(operands, [&](llvm::StringRef operand) { return is_operand(operand, selects_bit); });
+    const bool is_wide = name == "cmpxchg16b";
+    return llvm::all_of(operands, [&](llvm::StringRef operand) { return is_operand(operand, selects_bit, is_wide); });
   }
 
   static bool is_local_label(llvm::StringRef text) {
@@ -119,8 +120,8 @@ class Reader {
     }
   }
 
-  // selects_bit: a register may hold the number of a bit after the operand
-  bool is_operand(llvm::StringRef text, bool selects_bit) {
+  // selects_bit: a register may hold the number of a bit after the operand. is_wide: memory of two words
+  bool is_operand(llvm::StringRef text, bool selects_bit, bool is_wide) {
     if (text.consume_front("$$")) {
       int64_t number = 0;
       return !text.getAsInteger(0, number);
@@ -139,7 +140,9 @@ class Reader {
       return false;
     const std::optional<int> argument = numbered(base.trim());
     if (!argument || *argument == kResult) return false;
-    found_.addresses.push_back({static_cast<unsigned>(*argument), 0});
+    const unsigned words = is_wide ? 2 : 1;
+    for (unsigned word = 0; word < words; ++word)
+      found_.addresses.push_back({static_cast<unsigned>(*argument), 0, static_cast<uint64_t>(bytes) + 8 * word});
     return true;
   }
 

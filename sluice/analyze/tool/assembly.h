@@ -13,6 +13,7 @@ struct Assembly {
   struct Address {
     unsigned argument;  // of the call, that points to the memory
     uint64_t bytes;     // 0: not known
+    uint64_t distance = 0;  // of the memory from there, in bytes
   };
   std::vector<Address> addresses;
   std::vector<unsigned> values;  // arguments that are used as values

@@ -66,7 +66,7 @@ void PointsTo::add_assembly(const llvm::CallBase &call, const Assembly &assembly
   for (const Assembly::Address &address : assembly.addresses) {
     const NodeId pointer = value(call.getArgOperand(address.argument));
     for (uint64_t word = 0; word == 0 || word + 8 <= address.bytes; word += 8) {
-      const NodeId place = shifted(pointer, word);
+      const NodeId place = shifted(pointer, address.distance + word);
       constraints_.load(values, place);
       constraints_.store(place, results);
     }

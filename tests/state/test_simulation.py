@@ -46,7 +46,7 @@ def test_a_seed_that_fails_is_named() -> None:
 @pytest.mark.parametrize("mutation", read_mutations(), ids=lambda one: one.name)
 def test_a_fault_of_the_protocol_is_found(mutation: Mutation) -> None:
     """A missing mark, an early delete, a missing retransmission, ...: some schedule fails."""
-    assert first_failure(mutation, "0:600")
+    assert first_failure(mutation, mutation.seeds or "0:120")
 
 
 def test_faults_have_a_place_in_the_sources() -> None:

@@ -20,22 +20,25 @@ SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change of one place of a file."""
+    """A change of one place of a file. seeds: schedules among which one fails, where the first ones do not."""
 
     name: str
     file: str
     old: str
     new: str
+    seeds: str = ""
 
 
 def read_mutations() -> list[Mutation]:
-    """Those of mutations.txt: a line with a name and a file, lines to find there (-), and lines in their place (+)."""
+    """Those of mutations.txt: a line with a name, a file and perhaps seeds, lines to find there (-), and lines in their
+    place (+).
+    """
     found: list[Mutation] = []
     for text in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").strip().split("\n\n"):
         head, *lines = text.splitlines()
-        name, file = head.split()
+        name, file, *seeds = head.split()
         old, new = ("\n".join(line[1:] for line in lines if line[0] == sign) for sign in "-+")
-        found.append(Mutation(name, file, old, new))
+        found.append(Mutation(name, file, old, new, *seeds))
     return found
 
 
@@ -78,7 +81,7 @@ def main() -> int:
     for mutation in read_mutations():
         if options.names and mutation.name not in options.names:
             continue
-        found = first_failure(mutation, options.seeds)
+        found = first_failure(mutation, mutation.seeds or options.seeds)
         missed += found is None
         print(f"{mutation.name}: {(found or 'not found')[:200]}", flush=True)
     return 1 if missed else 0

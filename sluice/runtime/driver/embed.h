@@ -71,11 +71,13 @@ struct sl_options {
  * in a packet, among those with the first bytes of a handshake. Only longer packets, such as datagrams in fragments, reach
  * this number. SL_BUNDLE: more chunks of data in order than a packet of SCTP of an Ethernet has; what a function does not
  * see of a connection, an attacker hides there. SL_BUNDLE_MEAN: with it, packets that have nothing else cost up to ten times
- * as much as others of their length. SL_BUNDLE_SAVED: so many packets' messages are saved for others. SL_DERIVATIONS: connections of QUIC have more packets than 8 for one with
- * which they begin, and a derivation costs as much as some fifty packets. */
+ * as much as others of their length. SL_BUNDLE_SAVED: so many packets' messages are saved for others. SL_DERIVATIONS:
+ * connections of QUIC have more packets than 8 for one with which they begin, and a derivation costs as much as some fifty
+ * packets. */
 enum { SL_OPTIONS_VERSION = 1 };   /* it rises when a member means something else */
 enum { SL_OPEN_MESSAGE = 256, SL_WORK = 2048, SL_BUNDLE = 128, SL_BUNDLE_MORE = 2, SL_DEPTH_LEAST = 16,
-       SL_BUNDLE_MEAN = 10, SL_BUNDLE_BEGINS = 8, SL_BUNDLE_HOLDS = 2, SL_BUNDLE_SAVED = 8192, SL_BUNDLE_BYTES = 1500, SL_BUNDLE_CHEAP = 8, SL_DERIVATIONS = 8 };
+       SL_BUNDLE_MEAN = 10, SL_BUNDLE_BEGINS = 8, SL_BUNDLE_HOLDS = 2, SL_BUNDLE_SAVED = 8192, SL_BUNDLE_BYTES = 1500,
+       SL_BUNDLE_CHEAP = 8, SL_DERIVATIONS = 8 };
 
 /* Where and when an event happened, for the functions of a program that embeds a stack. */
 struct sl_event_info {

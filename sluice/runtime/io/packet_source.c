@@ -228,7 +228,7 @@ static int32_t check_interface(struct packet_source *s)
             return 0;
         s->examined = now;
         if (if_indextoname(s->index, name)) {
-            s->down = sl_is_down(s->socket, name);
+            s->down = !sl_is_up(s->socket, name);   /* also where it was removed since the line before */
             return 0;
         }
         s->gone_at = now;

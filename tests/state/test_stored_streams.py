@@ -157,7 +157,7 @@ def test_streams_outlive_their_process(
     one, other = (each(ideal, lambda name, suffix=suffix: kill(name + suffix)) for suffix in ("", "#1"))
     found = ran(packets, list(ideal), tmp_path, store, {n: other if n % 4 else one for n in range(2, 16, 2)})
     assert found.failure is None and not found.reports.get("state_refused")
-    assert {name: found.reports[f"{name}.crashes"] >= 2 for name in ideal} == dict.fromkeys(ideal, True)
+    assert {name: found.reports[f"{name}.crashes"] >= 1 for name in ideal} == dict.fromkeys(ideal, True)
     assert rows(tmp_path / "rows") == ideal
 
 

@@ -41,6 +41,14 @@ NAMED = {
 }
 
 
+@pytest.fixture(params=["gcc", "clang"])
+def compiler(request: pytest.FixtureRequest) -> str:
+    """Each of the compilers that there are."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"there is no {request.param}")
+    return request.param
+
+
 def messages(text: str, compiler: str, folder: Path) -> str:
     """What a compiler says of a stack with the function `f`."""
     generated = generate(build(arp_stack()), Functions((read_c_function("f", HEAD + text, "f.c"),)))
@@ -50,22 +58,16 @@ def messages(text: str, compiler: str, folder: Path) -> str:
     return subprocess.run(words, capture_output=True, text=True, timeout=300).stderr
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize(("text", "said"), NAMED.values(), ids=NAMED)
 def test_a_member_is_refused_with_its_line(text: str, said: str, compiler: str, tmp_path: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
     member, advice = said.split(".*")
     found = messages(text, compiler, tmp_path)
     places = ("f.c:3", "f.c:4") if "#define" in text else ("f.c:4",)  # gcc names the macro, clang its use
     assert member_of_box(found) in [f"{place}: {member}struct sl_box is opaque{advice}" for place in places], found
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_accessors_are_not_and_what_others_deprecate_is_a_warning(compiler: str, tmp_path: Path) -> None:
     """Every declaration of a function expands to accessors, too."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
     text = """
     static __attribute__((deprecated)) int former(void) { return 0; }
     struct all { uint64_t seen; };

@@ -21,7 +21,7 @@ pytest_plugins = ["tests.support.again", "tests.support.budget", "tests.support.
 HERE = Path(__file__).resolve().parent
 OPTIMISED = (
     *("analyze", "bench/test_bound.py", "bench/test_branches.py", "bench/test_instructions.py", "isolate", "native"),
-    *("robust/test_attacks.py", "robust/test_fair.py", "robust/test_sanitized.py"),
+    *("robust/test_attacks.py", "robust/test_attacks_quic.py", "robust/test_fair.py", "robust/test_sanitized.py"),
     "runtime/test_runtime.py",
 )
 """Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -245,12 +246,16 @@ def _otherwise(names: StackNames) -> list[str]:
 
 def _shared_by_layers(names: StackNames) -> list[str]:
     """Functions that the functions of all layers call."""
+    costly = [number for number, layer in enumerate(names.program.layers.values()) if layer.costly]
     records: list[str] = []
     if names.program.records:
-        records += ["", "/* The same for a layer that is a record. */"]
-        records += _may_enter(names, "may_add_record", "box->base.depth < box->base.deepest", TOO_MANY_RECORDS)
-        if any(layer.costly for layer in names.program.layers.values()):
-            records[4:4] = ["    box->base.counted_at = 0;   /* of nests_further, which does not count records */"]
+        forget = "    box->base.counted_at = 0;   /* of nests_further, which does not count records */"
+        may_add = "box->base.depth < box->base.deepest"
+        records = [
+            "",
+            "/* The same for a layer that is a record. */",
+            *_may_enter(names, "may_add_record", may_add, TOO_MANY_RECORDS, [forget] if costly else []),
+        ]
     return [
         "",
         "/* Counts a packet that leaves a layer in stage 1. The counter of its bytes follows that of its packets. */",
@@ -261,7 +266,7 @@ def _shared_by_layers(names: StackNames) -> list[str]:
         "    box->counters[packets + 1] += bytes;",
         "    box->counters[outcome]++;",
         "}",
-        *_nests(names),
+        *_nests(costly),
         "",
         "/* The same. If not, it is counted. */",
         *_may_enter(names, "may_nest", "nests(box)", TOO_DEEP),
@@ -269,13 +274,12 @@ def _shared_by_layers(names: StackNames) -> list[str]:
     ]
 
 
-def _nests(names: StackNames) -> list[str]:
-    """The function that says whether a packet may enter one more layer that is no record."""
-    layers = names.program.layers.values()
-    if not any(layer.costly for layer in layers):
-        bound, further = "box->base.depth < box->base.depth_most", list[str]()
-    else:
-        costly = " || ".join(f"last == {number}" for number, layer in enumerate(layers) if layer.costly)
+def _nests(costly: list[int]) -> list[str]:
+    """The function that says whether a packet may enter one more layer that is no record. costly: numbers of layers."""
+    bound = "box->base.depth < box->base.depth_most"
+    further: list[str] = []
+    if costly:
+        is_costly = " || ".join(f"last == {number}" for number in costly)
         bound = "SL_LIKELY(box->base.depth < box->base.depth_plain) || nests_further(box)"
         further = [
             "/* The same for a packet in many layers, of which some count for several. How many those count for that it has",
@@ -289,7 +293,7 @@ def _nests(names: StackNames) -> list[str]:
             f"    uint32_t counted = from > {PLAIN} ? box->base.counted : {PLAIN};",
             "    for (; from < depth; from++) {",
             "        const uint32_t last = box->base.path[from];",
-            f"        counted += {costly} ? {COSTLY} : 1;",
+            f"        counted += {is_costly} ? {COSTLY} : 1;",
             "    }",
             "    box->base.counted_at = depth;",
             "    box->base.counted = counted;",
@@ -308,11 +312,12 @@ def _nests(names: StackNames) -> list[str]:
     ]
 
 
-def _may_enter(names: StackNames, name: str, condition: str, counter: str) -> list[str]:
-    """The function that says whether a packet may enter one more layer, and counts it if not."""
+def _may_enter(names: StackNames, name: str, condition: str, counter: str, before: Sequence[str] = ()) -> list[str]:
+    """The function that says whether a packet may enter one more layer, and counts it if not. before: statements."""
     return [
         f"SL_UNUSED static inline bool {name}(struct sl_stack_box *box)",
         "{",
+        *before,
         f"    if (SL_LIKELY({condition}))",
         "        return true;",
         "    " + names.counters.add("box", counter),

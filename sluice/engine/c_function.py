@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 import subprocess
 from functools import lru_cache
-from pathlib import Path
 
-from sluice.engine.compiler import INCLUDES, compiler
+from sluice.engine.compiler import INCLUDES, RUNTIME, compiler
 from sluice.hooks.c_words import c_string
 from sluice.hooks.function import CFunction, declared_function
 from sluice.hooks.includes import with_own_includes
@@ -15,7 +14,7 @@ from sluice.hooks.marks import Mark, read_accesses, read_marks, tokens_of, witho
 from sluice.hooks.subscription import HookError
 from sluice.hooks.type_text import type_text
 
-_RUNTIME = str(Path(INCLUDES[0].removeprefix("-I"))) + "/"
+_RUNTIME = f"{RUNTIME}/"
 
 
 def read_c_function(name: str, text: str, path: str, folders: tuple[str, ...] = ()) -> CFunction:

@@ -290,7 +290,7 @@ QUICK = ("-O0", "-g0")
 def _call(generated: Generated, command: list[str]) -> str:
     """Run the C compiler and return its messages. Raises CompilerError."""
     done = subprocess.run(command, capture_output=True, text=True)
-    if reason := member_of_box(done.stderr):
+    if reason := member_of_box(done.stderr, RUNTIME):
         raise CompilerError(reason)
     if done.returncode:
         raise CompilerError(f"the C compiler refused:\n{done.stderr.strip()[:8000]}{_libraries(generated)}")

@@ -34,8 +34,6 @@ ACCESSORS = {
 }
 """Members of struct sl_box, and the accessor of each. The others are none of a function's concern."""
 
-RUNTIME = str(Path(__file__).resolve().parent.parent / "runtime") + "/"
-
 _WARNING = re.compile(
     r"^(?P<where>[^\n]+?:\d+):\d+: \w+\W+(?P<member>\w+)\W[^\n]*: struct sl_box is opaque", re.MULTILINE
 )
@@ -45,13 +43,15 @@ _USE = re.compile(r"^(?P<where>[^\n]+?:\d+):\d+: ", re.MULTILINE)
 """A note that follows: gcc begins with the macro of the runtime in which an argument stands, and notes its use."""
 
 
-def member_of_box(messages: str) -> str | None:
-    """Why a function is refused, by its first place that names a member of struct sl_box; None if there is none."""
+def member_of_box(messages: str, runtime: Path) -> str | None:
+    """Why a function is refused, by its first place that names a member of struct sl_box; None if there is none.
+    runtime: the folder of the runtime's own headers.
+    """
     found = _WARNING.search(messages)
     if not found:
         return None
     places = [found["where"], *(use["where"] for use in _USE.finditer(messages, found.end()))]
-    where = next((place for place in places if not place.startswith(RUNTIME)), places[0])
+    where = next((place for place in places if not place.startswith(f"{runtime}/")), places[0])
     accessor = ACCESSORS.get(found["member"])
     advice = f"call {accessor}" if accessor else "functions do not use this member"
     return f"{where}: {found['member']}: struct sl_box is opaque: {advice}"

@@ -270,6 +270,10 @@ class LayerProgram:
         """Whether it is given the stream, or packet of an instance, that its bytes are from."""
         return self.frame is not None or self.carried
 
+    def in_bundle(self, of_stream: bool = False) -> bool:
+        """Whether the bounds of bundled messages are for those that it takes: of packets, or of streams."""
+        return self.bundled or (self.begins and not of_stream)
+
     def graphs(self) -> Iterator[Graph]:
         """The graphs that the layer has, in the order of KINDS."""
         yield from (graph for _, graph in self.graphs_by_kind())

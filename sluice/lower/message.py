@@ -107,13 +107,13 @@ def lost_graph(layer: LayerState) -> Graph:
     scope = layer.scope.without_packet()
     out = GraphBuilder(f"{layer.context.name}.lost", (UNIT, SIDE, OFFSET, LENGTH, CAUSE))
     events = EventBuilder(layer, out, scope)
-    assert layer.prototype.framing is not None
-    with out.at(layer.prototype.framing.where):
+    framing = layer.prototype.framing
+    assert framing is not None
+    with out.at(framing.where):
         events.clear_data()
         context = layer.context
         causes = {*(STREAM_LOSSES if context.of_streams else ()), *(PACKET_LOSSES if context.of_packets else ())}
         for number, cause in enumerate(LOSS_CAUSES):
-            framing = layer.prototype.framing
             if cause not in causes or (cause == "bundle" and not (framing.bundled or framing.begins)):
                 continue
             with out.when(Binary("==", CAUSE, Const(number)), cause):

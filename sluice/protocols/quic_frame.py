@@ -173,17 +173,17 @@ def quic_frame_parser(quic: ConnectionOriented, deciphered: bool = False) -> Con
     to_the_end = (stream & ~hdr.LEN) | (type == DATAGRAM)
     padded = (type == PADDING) & (frame.payload_len <= frame.below.zeros)
     known = (type <= HANDSHAKE_DONE) | datagram
-    allowed = known
+    frame.require(known & (hdr.unnamed == 0), "frame type")
+    ends = to_the_end | padded | ~known
     if not deciphered:
         level = frame.below.level
         of_handshake = (type <= ACK_ECN) | one_of(type, CRYPTO, CONNECTION_CLOSE)
         needs_keys = one_of(type, ACK, ACK_ECN, CRYPTO, NEW_TOKEN, RETIRE_CONNECTION_ID, PATH_RESPONSE, HANDSHAKE_DONE)
         allowed = (of_handshake | ~one_of(level, INITIAL, HANDSHAKE)) & ~((level == EARLY) & needs_keys)
-    rest = frame.payload_len * (to_the_end | padded | ~known | ~allowed | (hdr.unnamed != 0))
-    frame.message = Length(frame.cursor + frame.header.length + rest, begins=True)
-    frame.require(known & (hdr.unnamed == 0), "frame type")
-    if not deciphered:
         frame.require(allowed, "frame type in such a packet")
+        ends |= ~allowed
+    rest = frame.payload_len * (ends | (hdr.unnamed != 0))
+    frame.message = Length(frame.cursor + frame.header.length + rest, begins=True)
     frame.sdu = frame.unit
     frame.event.new_id = If((type == NEW_CONNECTION_ID) & (frame.header.id_length >= 4)) >> AddAlias(
         quic, [frame.header.id_start + frame.header.id_4], to_sender=True

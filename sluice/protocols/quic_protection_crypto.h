@@ -132,26 +132,19 @@ struct quic_packet {
     uint64_t number;         /* the whole */
 };
 
-/* The same as quic_open, with AES-CCM: EVP has the length first, and one call for the header. */
+/* The same as quic_open, with AES-CCM, which needs the header in one piece. */
 static int64_t quic_open_ccm(struct quic_crypto *crypto, const struct quic_keys *keys, const struct quic_packet *packet,
                              const uint8_t nonce[TLS_IV], uint8_t tag[TLS_TAG], uint8_t *out) {
-    void *context = crypto->tls.cipher[keys->cipher];
     uint8_t header[QUIC_HEADER_MOST];
     uint32_t begin = packet->number_at + packet->number_length, size = packet->length - begin - TLS_TAG;
-    int more = 0, some = 0;
     if (!size || begin > sizeof header)   /* a packet without frames is not valid (RFC 9000, 12.4) */
         return -1;
     memcpy(header, packet->at, packet->number_at);
     header[0] = packet->first;
     memcpy(header + packet->number_at, packet->number_bytes, packet->number_length);
-    if (crypto->tls.control(context, EVP_SET_IV_LENGTH, TLS_IV, NULL) != 1 ||
-        crypto->tls.control(context, EVP_SET_TAG, TLS_TAG, tag) != 1 ||
-        crypto->tls.decrypt_init(context, NULL, NULL, keys->key, nonce) != 1 ||
-        crypto->tls.decrypt_update(context, NULL, &more, NULL, (int)size) != 1 ||
-        crypto->tls.decrypt_update(context, NULL, &more, header, (int)begin) != 1 ||
-        crypto->tls.decrypt_update(context, out, &some, packet->at + begin, (int)size) != 1)
-        return -1;
-    return size;
+    bool open = tls_ccm_open(&crypto->tls, keys->cipher, keys->key, nonce, tag, TLS_TAG, header, (int)begin,
+                             packet->at + begin, size, out);
+    return open ? (int64_t)size : -1;
 }
 
 /* Opens the packet into `out`, which has room for all of it; how many bytes that is, or -1: it is not authentic. */

@@ -10,14 +10,13 @@ import pytest
 from sluice.codegen.stack import generate
 from sluice.engine.box import compile_stack
 from sluice.engine.c_function import read_c_function
-from sluice.engine.compiler import INCLUDES, WARNINGS, CompilerError
+from sluice.engine.compiler import INCLUDES, RUNTIME, WARNINGS, CompilerError
 from sluice.engine.opaque import ACCESSORS, member_of_box
 from sluice.hooks.function import Functions
 from sluice.lower.build import build
 from tests.ir.descriptions import arp_stack
 
 HEAD = '#include "sluice.h"\n#include <stdlib.h>\n'
-ROOT = Path(__file__).resolve().parents[2]
 
 NAMED = {
     "event->box": ("SLUICE_ON(any, packet) {\n (void)event->box->time; }", "time: .*: call sl_packet_time(event)"),
@@ -41,6 +40,14 @@ NAMED = {
 }
 
 
+@pytest.fixture(params=["gcc", "clang"])
+def compiler(request: pytest.FixtureRequest) -> str:
+    """Each of the compilers that there are."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"there is no {request.param}")
+    return request.param
+
+
 def messages(text: str, compiler: str, folder: Path) -> str:
     """What a compiler says of a stack with the function `f`."""
     generated = generate(build(arp_stack()), Functions((read_c_function("f", HEAD + text, "f.c"),)))
@@ -50,22 +57,18 @@ def messages(text: str, compiler: str, folder: Path) -> str:
     return subprocess.run(words, capture_output=True, text=True, timeout=300).stderr
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize(("text", "said"), NAMED.values(), ids=NAMED)
 def test_a_member_is_refused_with_its_line(text: str, said: str, compiler: str, tmp_path: Path) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
     member, advice = said.split(".*")
     found = messages(text, compiler, tmp_path)
     places = ("f.c:3", "f.c:4") if "#define" in text else ("f.c:4",)  # gcc names the macro, clang its use
-    assert member_of_box(found) in [f"{place}: {member}struct sl_box is opaque{advice}" for place in places], found
+    assert member_of_box(found, RUNTIME) in [f"{place}: {member}struct sl_box is opaque{advice}" for place in places], (
+        found
+    )
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_accessors_are_not_and_what_others_deprecate_is_a_warning(compiler: str, tmp_path: Path) -> None:
     """Every declaration of a function expands to accessors, too."""
-    if shutil.which(compiler) is None:
-        pytest.skip(f"there is no {compiler}")
     text = """
     static __attribute__((deprecated)) int former(void) { return 0; }
     struct all { uint64_t seen; };
@@ -91,7 +94,7 @@ def test_accessors_are_not_and_what_others_deprecate_is_a_warning(compiler: str,
     SLUICE_CLOSE { SLUICE_DISARM_BOX(box, tick); sl_report(box, "all", SLUICE_COMMON_OF(box)->seen); }
     """
     found = messages(text, compiler, tmp_path)
-    assert "error" not in found and member_of_box(found) is None
+    assert "error" not in found and member_of_box(found, RUNTIME) is None
     assert "former" in found and found.count("warning: ") == 1, found
 
 
@@ -104,7 +107,7 @@ def test_the_command_refuses_it(tmp_path: Path) -> None:
 
 
 def test_advice_is_about_members_that_there_are() -> None:
-    text = (ROOT / "sluice" / "runtime" / "core" / "box.h").read_text()
+    text = (RUNTIME / "core" / "box.h").read_text()
     begin = text.index("struct sl_box {")
     declared = text[begin : text.index("\n};", begin)]
     members = {line.partition(";")[0] for line in declared.splitlines() if "SL_OPAQUE" in line}

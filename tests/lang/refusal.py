@@ -8,7 +8,18 @@ from dataclasses import dataclass
 
 import pytest
 
-from sluice.lang import Bit, Connectionless, ConnectionOriented, DescriptionError, Pred, Stack, UInt, layout
+from sluice.lang import (
+    Assemble,
+    Bit,
+    Connectionless,
+    ConnectionOriented,
+    DescriptionError,
+    Pred,
+    Sequence,
+    Stack,
+    UInt,
+    layout,
+)
 from sluice.lower.build import build
 
 
@@ -42,9 +53,14 @@ class Refusals(list[Refusal]):
 
         return add
 
-    def test(self) -> pytest.MarkDecorator:
-        """Parametrize a test with every description."""
-        return pytest.mark.parametrize("refusal", self, ids=lambda refusal: refusal.describe.__name__)
+    def test(self) -> Callable[[Refusal], None]:
+        """A test of every description, also of those that are added later."""
+
+        @pytest.mark.parametrize("refusal", self, ids=lambda refusal: refusal.describe.__name__)
+        def test_refused(refusal: Refusal) -> None:
+            check(refusal)
+
+        return test_refused
 
 
 def check(refusal: Refusal) -> None:
@@ -83,6 +99,11 @@ class scratch(layout):
     piece = Bit(128)
 
 
+class seen(layout):
+    count = UInt(32)
+    name = Bit(256)
+
+
 def plain() -> Connectionless:
     """A parser of `small` without instances."""
     p = Connectionless("plain")
@@ -107,6 +128,14 @@ def paired() -> ConnectionOriented:
     p.selector = [p.header.src], [p.header.dst]
     p.perm = memory
     p.temp = scratch
+    return p
+
+
+def assembled() -> ConnectionOriented:
+    """A connection-oriented parser of `small` that assembles its payload."""
+    p = paired()
+    p.seq = Sequence(meta=p.header.seq, data=p.payload)
+    p.event.all = Assemble()
     return p
 
 

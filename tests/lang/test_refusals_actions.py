@@ -14,33 +14,22 @@ from sluice.lang import (
     Pred,
     Sequence,
     Stack,
-    UInt,
     layout,
     swap_sides,
 )
 from tests.lang.refusal import (
-    Refusal,
     Refusals,
     above,
     alone,
-    check,
     keyed,
     paired,
     plain,
+    seen,
     small,
 )
 
 refused = Refusals()
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
-
-
-class seen(layout):
-    count = UInt(32)
-    name = Bit(256)
+test_refused = refused.test()
 
 
 @refused(

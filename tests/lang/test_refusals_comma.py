@@ -6,16 +6,12 @@ from typing import Any
 import pytest
 
 from sluice.lang import Assemble, Assign, Else, If, Sequence, swap_sides
-from tests.lang.refusal import Refusal, Refusals, check, keyed, memory, paired, plain, small, wide
+from tests.lang.refusal import Refusals, keyed, memory, paired, plain, small, wide
 
 refused = Refusals()
+test_refused = refused.test()
 ARROW = "write If(condition) >> body, with '>>' where the comma is."
 PLUS = "join the parts with '+', not with a comma."
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
 
 
 @refused("event 'go' is (If(...), Assemble(...)), not an action", ARROW)

@@ -8,39 +8,27 @@ from sluice.lang import (
     PSM,
     Assemble,
     Assign,
-    Bit,
     Callback,
     If,
     Native,
     Pred,
     PSMState,
     Sequence,
-    UInt,
-    layout,
 )
 from tests.lang.refusal import (
-    Refusal,
     Refusals,
     alone,
-    check,
+    assembled,
     keyed,
     paired,
     plain,
+    seen,
     small,
     wide,
 )
 
 refused = Refusals()
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
-
-
-class seen(layout):
-    count = UInt(32)
-    name = Bit(256)
+test_refused = refused.test()
 
 
 @refused("p.event is not set", "write p.event.name = action.")
@@ -226,9 +214,7 @@ def relation_of_another_parser():
     "use p.header in it, or relate it to an event of your own.",
 )
 def virtual_packets_with_built_in_event():
-    p = paired()
-    p.seq = Sequence(meta=p.header.seq, data=p.payload)
-    p.event.all = Assemble()
+    p = assembled()
     p.event.x = If(p.v.header.kind == 1) >> Callback(seen)  # wrong
     p.event_relation += p.event.packet >> p.event.x
     return alone(p)
@@ -239,9 +225,7 @@ def virtual_packets_with_built_in_event():
     "p.v.header.x may stand in Pred(...) of transitions and in If(...) of events.",
 )
 def virtual_packet_in_an_assign():
-    p = paired()
-    p.seq = Sequence(meta=p.header.seq, data=p.payload)
-    p.event.all = Assemble()
+    p = assembled()
     p.event.x = Assign(seen.count, p.v.header.kind) + Callback(seen)  # wrong
     return alone(p)
 
@@ -267,9 +251,7 @@ def virtual_bytes():
     "p.v.header.x may stand in Pred(...) of transitions and in If(...) of events.",
 )
 def virtual_packet_in_prep():
-    p = paired()
-    p.seq = Sequence(meta=p.header.seq, data=p.payload)
-    p.event.all = Assemble()
+    p = assembled()
     p.prep = If(p.v.header.kind == 1) >> Assign(p.temp.count, 1)  # wrong
     return alone(p)
 
@@ -279,9 +261,7 @@ def virtual_packet_in_prep():
     "use p.header in it, or relate it to an event of your own.",
 )
 def virtual_packets_with_built_in_event_through_another():
-    p = paired()
-    p.seq = Sequence(meta=p.header.seq, data=p.payload)
-    p.event.all = Assemble()
+    p = assembled()
     p.event.x = If(p.header.kind == 1) >> Callback(seen)
     p.event.y = If(p.v.header.kind == 1) >> Callback(seen)  # wrong
     p.event_relation += p.event.packet >> p.event.x

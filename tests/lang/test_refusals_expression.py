@@ -21,19 +21,15 @@ from sluice.lang import (
 from sluice.protocols.ethernet import ethernet_parser
 from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.tcp import tcp_parser
-from tests.lang.refusal import Refusal, Refusals, above, alone, check, keyed, paired, plain, small, wide
+from tests.lang.refusal import Refusals, above, alone, keyed, paired, plain, small, wide
 
 refused = Refusals()
+test_refused = refused.test()
 
 LOGIC = (
     "put it into If(...) or Pred(...); for and, or, not write &, |, ~ with each comparison in parentheses, "
     "for x in (a, b) write one_of(x, a, b)."
 )
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
 
 
 @refused(

@@ -13,10 +13,8 @@ from sluice.lang import (
     Sequence,
 )
 from tests.lang.refusal import (
-    Refusal,
     Refusals,
     alone,
-    check,
     keyed,
     memory,
     plain,
@@ -24,11 +22,7 @@ from tests.lang.refusal import (
 )
 
 refused = Refusals()
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
+test_refused = refused.test()
 
 
 @refused("a selector is a list, or a pair of lists", "write [a, b], or ([a, b], [c, d]).")

@@ -5,14 +5,10 @@
 # ruff: noqa: B018
 
 from sluice.lang import AnyUntil, Assign, Bit, Callback, Connectionless, Else, If, Pred, UInt, Varint, layout
-from tests.lang.refusal import Refusal, Refusals, above, alone, check, keyed, paired, plain, scratch, small, wide
+from tests.lang.refusal import Refusals, above, alone, keyed, paired, plain, scratch, small, wide
 
 refused = Refusals()
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
+test_refused = refused.test()
 
 
 @refused("a field of 0 bits", "a field has at least one bit.")

@@ -17,14 +17,10 @@ from sluice.lang import (
     Sequence,
     make_psm_state,
 )
-from tests.lang.refusal import Refusal, Refusals, alone, check, keyed, paired, plain, scratch
+from tests.lang.refusal import Refusals, alone, assembled, keyed, paired, plain, scratch
 
 refused = Refusals()
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
+test_refused = refused.test()
 
 
 # --- machines ----------------------------------------------------------------------------------------------
@@ -247,9 +243,7 @@ def transition_restart():
 
 @refused("restart transition 'go' looks at virtual packets", "use p.header in it.")
 def restart_looks_at_virtual_packets():
-    p = paired()
-    p.seq = Sequence(meta=p.header.seq, data=p.payload)
-    p.event.all = Assemble()
+    p = assembled()
     A, B = PSMState(start=True), PSMState()
     p.psm = PSM(A, B)
     p.psm.go = (A >> B) + Pred(p.v.header.kind == 1)  # wrong

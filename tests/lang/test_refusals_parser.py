@@ -12,10 +12,8 @@ from sluice.lang import (
     layout,
 )
 from tests.lang.refusal import (
-    Refusal,
     Refusals,
     alone,
-    check,
     keyed,
     plain,
     scratch,
@@ -24,17 +22,13 @@ from tests.lang.refusal import (
 )
 
 refused = Refusals()
+test_refused = refused.test()
 
 SETTINGS = (
     "known here: alias, buffer_data, costly, creates, event, event_relation, header, lifetime, link_types, "
     "max_instances, message, name, needs_captured, "
     "perm, prep, psm, record, sdu, selector, seq, temp, timeout."
 )
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
 
 
 @refused("parser 'plain' has no setting 'selctor'", "did you mean 'selector'?")

@@ -5,14 +5,10 @@
 # ruff: noqa: B018
 
 from sluice.lang import PSM, Assign, Bit, Callback, Connectionless, If, Length, Pred, PSMState, Stack, layout
-from tests.lang.refusal import Refusal, Refusals, above, check, keyed, paired, plain, small
+from tests.lang.refusal import Refusals, above, keyed, paired, plain, small
 
 refused = Refusals()
-
-
-@refused.test()
-def test_refused(refusal: Refusal) -> None:
-    check(refusal)
+test_refused = refused.test()
 
 
 def two() -> Stack:

@@ -99,6 +99,26 @@ def describe(instances: bool = True, limit: int = 100) -> Stack:
     return s
 
 
+def cut_parser(name: str, length: int, **rules: bool) -> Any:
+    """Cuts a packet into messages of so many bytes, as the rules of Length have it."""
+    p: Any = Connectionless(name)
+    p.header = frame_hdr
+    p.message = Length(length, **rules)
+    return p
+
+
+def stacked(*parsers: Any) -> Compared:
+    """Parsers one above another, the first one above packets without instances."""
+    s: Any = Stack("stacked")
+    below = s.lower = lower_parser(False)
+    for parser in parsers:
+        setattr(s, parser.name, parser)
+        s += (getattr(s, below.name) >> getattr(s, parser.name)) + Pred(1)
+        below = parser
+    with unoptimised():
+        return compiled(s)
+
+
 @pytest.fixture(scope="module")
 def oriented() -> Compared:
     return compiled(describe())
@@ -299,14 +319,7 @@ def test_any_packets(oriented: Compared, stateless: Compared) -> None:
 
 def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
     """The shortest messages there may be: as many as the box's setting says, the others are lost and counted."""
-    tiny: Any = Connectionless("frame")
-    tiny.header = frame_hdr
-    tiny.message = Length(1)
-    s = Stack("tiny")
-    s.lower, s.frame = lower_parser(False), tiny
-    s += (s.lower >> s.frame) + Pred(1)
-    with unoptimised():
-        made = compiled(s)
+    made = stacked(cut_parser("frame", 1))
     _, counters = run_compiled(made, [packet(bytes(60000))], dataclasses.replace(SETTINGS, work=60000))
     assert counters["frame"]["packets"] == 60000
     assert SETTINGS.work == WORK and f"SL_WORK = {WORK}," in (RUNTIME / "driver/embed.h").read_text()
@@ -325,15 +338,9 @@ def test_the_work_that_one_packet_can_cause_is_bounded() -> None:
 
 
 def test_a_message_that_begins_an_instance_counts_three_times() -> None:
-    flow: Any = Connectionless("frame")
-    flow.header = frame_hdr
+    flow = cut_parser("frame", 1, bundled=True)
     flow.selector = [flow.header.kind]
-    flow.message = Length(1, bundled=True)
-    s = Stack("flows")
-    s.lower, s.frame = lower_parser(False), flow
-    s += (s.lower >> s.frame) + Pred(1)
-    with unoptimised():
-        made = compiled(s)
+    made = stacked(flow)
     begin = -(-BUNDLE // 3)
     packets = [packet(bytes(range(BUNDLE + 9))), packet(bytes(number % begin for number in range(BUNDLE + 9)))]
     settings = dataclasses.replace(SETTINGS, max_instances=BUNDLE)
@@ -344,18 +351,7 @@ def test_a_message_that_begins_an_instance_counts_three_times() -> None:
 
 def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
     """As many as the box's setting says, of all layers together; the others are lost and counted."""
-    outer: Any = Connectionless("frame")
-    outer.header = frame_hdr
-    outer.message = Length(2, bundled=True)
-    inner: Any = Connectionless("inner")
-    inner.header = frame_hdr
-    inner.message = Length(1)
-    s = Stack("bundles")
-    s.lower, s.frame, s.inner = lower_parser(False), outer, inner
-    s += (s.lower >> s.frame) + Pred(1)
-    s += (s.frame >> s.inner) + Pred(1)
-    with unoptimised():
-        made = compiled(s)
+    made = stacked(cut_parser("frame", 2, bundled=True), cut_parser("inner", 1))
     assert SETTINGS.bundle == BUNDLE and f"SL_BUNDLE = {BUNDLE}," in (RUNTIME / "driver/embed.h").read_text()
     packets = [
         packet(bytes(2 * BUNDLE)),
@@ -377,15 +373,9 @@ def test_the_messages_that_cost_as_much_as_a_packet_are_bounded_apart() -> None:
 
 def test_bundled_messages_are_bounded_on_average() -> None:
     """Packets with fewer save for others, up to a bound; one that begins an instance counts nine times."""
-    flow: Any = Connectionless("frame")
-    flow.header = frame_hdr
+    flow = cut_parser("frame", 1, bundled=True)
     flow.selector = If(flow.header.kind != 0) >> [flow.header.kind]
-    flow.message = Length(1, bundled=True)
-    s = Stack("mean")
-    s.lower, s.frame = lower_parser(False), flow
-    s += (s.lower >> s.frame) + Pred(1)
-    with unoptimised():
-        made = compiled(s)
+    made = stacked(flow)
     embed = (RUNTIME / "driver/embed.h").read_text()
     assert SETTINGS.bundle_mean == BUNDLE_MEAN and f"SL_BUNDLE_MEAN = {BUNDLE_MEAN}," in embed
     assert f"SL_BUNDLE_SAVED = {BUNDLE_SAVED}," in embed
@@ -403,18 +393,7 @@ def test_bundled_messages_are_bounded_on_average() -> None:
 
 def test_a_packet_earns_bundled_messages_whichever_layer_cuts_it_first() -> None:
     """Also one whose messages are not bounded, and have the bundled ones."""
-    outer: Any = Connectionless("frame")
-    outer.header = frame_hdr
-    outer.message = Length(2)
-    inner: Any = Connectionless("inner")
-    inner.header = frame_hdr
-    inner.message = Length(1, bundled=True)
-    s = Stack("earned")
-    s.lower, s.frame, s.inner = lower_parser(False), outer, inner
-    s += (s.lower >> s.frame) + Pred(1)
-    s += (s.frame >> s.inner) + Pred(1)
-    with unoptimised():
-        made = compiled(s)
+    made = stacked(cut_parser("frame", 2), cut_parser("inner", 1, bundled=True))
     settings = dataclasses.replace(SETTINGS, bundle=1 << 16, work=1 << 16, bundle_mean=1)
     units = [packet(bytes(2 * BUNDLE_SAVED)), *[packet(bytes(2))] * 3, packet(bytes(6))]
     assert_same(made, units, settings)
@@ -423,31 +402,22 @@ def test_a_packet_earns_bundled_messages_whichever_layer_cuts_it_first() -> None
 
 
 def test_messages_that_begin_instances_are_bounded_with_the_bundled_ones() -> None:
-    outer: Any = Connectionless("frame")
-    outer.header = frame_hdr
-    outer.message = Length(1, begins=True)
+    outer = cut_parser("frame", 1, begins=True)
     outer.sdu = outer.unit
     flow: Any = Connectionless("flow")
     flow.header = frame_hdr
     flow.selector = If(flow.header.kind != 0) >> [flow.header.kind]
-    s = Stack("begins")
-    s.lower, s.frame, s.flow = lower_parser(False), outer, flow
-    s += (s.lower >> s.frame) + Pred(1)
-    s += (s.frame >> s.flow) + Pred(1)
-    with unoptimised():
-        made = compiled(s)
+    made = stacked(outer, flow)
     units = [packet(bytes(60) + bytes(range(1, 61)) + bytes(60)), packet(bytes(200))]
     settings = dataclasses.replace(SETTINGS, max_instances=256, bundle=22)
     assert_same(made, units, settings)
     counters = run_compiled(made, units, settings)[1]
     assert counters["flow"]["instances"] == 11 and counters["frame"]["lost:bundle"] == 1  # each counts for two
     assert counters["frame"]["packets"] == 60 + 11 + 200
-    settings = dataclasses.replace(
-        settings, bundle=1 << 16, bundle_mean=1
-    )  # 8,192 are saved, a tenth of them for instances
+    # 8,192 are saved, of which each instance takes eight
+    settings = dataclasses.replace(SETTINGS, max_instances=1, bundle=1 << 16, bundle_mean=1)
     begun = BUNDLE_SAVED // 8
     units = [packet(bytes([1 + number % 255, 0])) for number in range(2 * begun)]
-    settings = dataclasses.replace(settings, max_instances=1)
     assert_same(made, units, settings)
     of = run_compiled(made, units, settings)[1]["frame"]
     assert 0.8 * begun < of["lost:bundle"] < begun

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +19,18 @@ LABELS = {QuicPacketType.HANDSHAKE: "HANDSHAKE_TRAFFIC_SECRET", QuicPacketType.O
 
 
 @dataclass
+class Opened:
+    """A packet that was opened. plain: its header, without protection; pair: what opened it."""
+
+    kind: QuicPacketType
+    from_client: bool
+    pair: CryptoPair
+    plain: bytes
+    payload: bytes
+    number: int
+
+
+@dataclass
 class Decipherer:
     """Opens the packets of a connection with aioquic, and writes them as they were before they were sealed."""
 
@@ -30,6 +43,10 @@ class Decipherer:
 
     def datagram(self, frame: bytes) -> bytes:
         """An Ethernet frame, with the packets in it deciphered."""
+        return self.rewritten(frame, self._written)
+
+    def rewritten(self, frame: bytes, write: Callable[[Opened], bytes]) -> bytes:
+        """An Ethernet frame, with what `write` makes of each packet in it."""
         source, target = frame[26:30], frame[30:34]
         ports = int.from_bytes(frame[34:36], "big"), int.from_bytes(frame[36:38], "big")
         data, out = frame[IPV4 + UDP_HEADER :], b""
@@ -43,9 +60,15 @@ class Decipherer:
                 data[:size], self._number_at(data), self.highest.get(space, -1) + 1
             )
             self.highest[space] = max(number, self.highest.get(space, -1))
-            out += self._written(plain, payload)
+            out += write(Opened(header.packet_type, from_client, pair, plain, payload, number))
             data = data[size:]
         return eth(ip4(udp(ports[0], ports[1], out), 17, source, target))
+
+    def secret(self, kind: QuicPacketType, from_client: bool) -> bytes:
+        """The secret of packets other than Initial ones, from the key log."""
+        label = f"{'CLIENT' if from_client else 'SERVER'}_{LABELS[kind]} "
+        (line,) = [line for line in self.keylog.splitlines() if line.startswith(label)]
+        return bytes.fromhex(line.split()[2])
 
     def _keys(self, header: Any, from_client: bool) -> CryptoPair:
         name = (from_client, header.packet_type)
@@ -55,11 +78,10 @@ class Decipherer:
                 self.first = header.destination_cid if from_client else self.first
                 pair.setup_initial(self.first, is_client=not from_client, version=VERSIONS[self.version])
             else:
-                label = f"{'CLIENT' if from_client else 'SERVER'}_{LABELS[header.packet_type]} "
-                (line,) = [line for line in self.keylog.splitlines() if line.startswith(label)]
-                secret = bytes.fromhex(line.split()[2])
                 pair.recv.setup(
-                    cipher_suite=CipherSuite.AES_128_GCM_SHA256, secret=secret, version=VERSIONS[self.version]
+                    cipher_suite=CipherSuite.AES_128_GCM_SHA256,
+                    secret=self.secret(header.packet_type, from_client),
+                    version=VERSIONS[self.version],
                 )
             self.keys[name] = pair
         return self.keys[name]
@@ -73,8 +95,9 @@ class Decipherer:
         return buffer.tell() if header.packet_type != QuicPacketType.RETRY else len(data)
 
     @staticmethod
-    def _written(plain: bytes, payload: bytes) -> bytes:
+    def _written(packet: Opened) -> bytes:
         """The header as it was, with the length of the packet without its tag (in two bytes, as aioquic has it)."""
+        plain, payload = packet.plain, packet.payload
         if not plain[0] & 0x80:
             return plain + payload
         number_length = (plain[0] & 3) + 1

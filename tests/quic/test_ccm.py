@@ -8,18 +8,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from aioquic._buffer import Buffer
 from aioquic.quic.crypto import derive_key_iv_hp
-from aioquic.quic.packet import QuicPacketType, pull_quic_header
+from aioquic.quic.packet import QuicPacketType
 from aioquic.tls import CipherSuite
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESCCM
 
-from tests.quic.deciphering import IPV4, LABELS, UDP_HEADER, Decipherer
+from tests.quic.deciphering import Decipherer, Opened
 from tests.quic.stacks import quic
 from tests.quic.test_traffic import check_all_opened, seen, streams, talk
-from tests.quic.traffic import CLIENT, VERSIONS, Traffic, make
-from tests.support.packets import eth, ip4, udp
+from tests.quic.traffic import VERSIONS, Traffic, make
 
 SUITES = (b"\x13\x01\0", b"\x13\x04\0")
 """The chosen cipher suite, and the method of compression after it."""
@@ -44,28 +42,15 @@ def sealed(secret: bytes, version: int, plain: bytes, payload: bytes, number: in
 def resealed(traffic: Traffic, version: int) -> list[bytes]:
     """The frames, with all packets but Initial ones sealed again, and the suite in the ServerHello."""
     opener = Decipherer(traffic.keylog, version)
-    frames: list[bytes] = []
-    for frame in traffic.packets:
-        data, out = frame[IPV4 + UDP_HEADER :], b""
-        by_client = frame[26:30] == CLIENT[0]
-        while data and data[0]:
-            header = pull_quic_header(Buffer(data=data), host_cid_length=8)
-            space, size = (by_client, header.packet_type), header.packet_length
-            pair = opener._keys(header, by_client)  # pyright: ignore[reportPrivateUsage]
-            at = opener._number_at(data)  # pyright: ignore[reportPrivateUsage]
-            plain, payload, number = pair.decrypt_packet(data[:size], at, opener.highest.get(space, -1) + 1)
-            opener.highest[space] = max(number, opener.highest.get(space, -1))
-            if header.packet_type == QuicPacketType.INITIAL:
-                payload = payload if by_client else payload.replace(*SUITES, 1)
-                out += pair.recv.encrypt_packet(plain, payload, number)
-            else:
-                label = f"{'CLIENT' if by_client else 'SERVER'}_{LABELS[header.packet_type]} "
-                (line,) = [line for line in traffic.keylog.splitlines() if line.startswith(label)]
-                out += sealed(bytes.fromhex(line.split()[2]), version, plain, payload, number)
-            data = data[size:]
-        ports = int.from_bytes(frame[34:36], "big"), int.from_bytes(frame[36:38], "big")
-        frames.append(eth(ip4(udp(*ports, out), 17, frame[26:30], frame[30:34])))
-    return frames
+
+    def again(packet: Opened) -> bytes:
+        plain, payload, number = packet.plain, packet.payload, packet.number
+        if packet.kind == QuicPacketType.INITIAL:
+            payload = payload if packet.from_client else payload.replace(*SUITES, 1)
+            return packet.pair.recv.encrypt_packet(plain, payload, number)
+        return sealed(opener.secret(packet.kind, packet.from_client), version, plain, payload, number)
+
+    return [opener.rewritten(frame, again) for frame in traffic.packets]
 
 
 @pytest.mark.parametrize("version", [1, 2])

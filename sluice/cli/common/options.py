@@ -152,7 +152,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--work",
-        type=number_between("a number of messages", 1, 1 << 20),
+        type=_messages,
         default=WORK,
         metavar="N",
         help="messages (chunks of SCTP, frames and packets of QUIC) that are cut from one packet at most; the others "
@@ -176,7 +176,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bundle",
-        type=number_between("a number of messages", 1, 1 << 20),
+        type=_messages,
         default=BUNDLE,
         metavar="N",
         help="messages that each cost as much as a packet (chunks of SCTP, packets of QUIC in a datagram, frames of an "
@@ -185,7 +185,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bundle-mean",
-        type=number_between("a number of messages", 1, 1 << 20),
+        type=_messages,
         default=BUNDLE_MEAN,
         metavar="N",
         help="the same for a packet on average; packets with fewer save for others, what 8,192 have. One that begins "
@@ -329,6 +329,7 @@ def byte_count(what: str) -> Callable[[str], int]:
 
 _bytes = number_between("a number of bytes", 1 << 16, 1 << 48)
 _instances = number_between("a number of instances", 1, 1 << 28)
+_messages = number_between("a number of messages", 1, 1 << 20)
 _seed = number_between("a seed", 0, (1 << 64) - 1)
 repeats = number_between("a number of runs", 1, 10_000)
 

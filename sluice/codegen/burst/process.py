@@ -222,7 +222,7 @@ def _packet(names: StackNames) -> list[str]:
         *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
         *(["    box->base.work = 0;"] if any(layer.of_packets for layer in layers) else []),
-        *(["    box->base.bundled = 0;"] if any(layer.bundled or layer.begins for layer in layers) else []),
+        *(["    box->base.bundled = 0;"] if any(layer.in_bundle() for layer in layers) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
         "}",

@@ -20,15 +20,15 @@ def _of_packets(w: LayerWriter) -> list[str]:
     word = w.word
     whole, lost = CUT_BYTES
     bounds = [("SL_LOSS_WORK", "box->base.work >= box->base.work_most", ["box->base.work++;"])]
-    earned: list[str] = []
-    if w.layer.bundled or w.layer.begins:
+    if w.layer.in_bundle():
         spent = "box->base.bundled >= box->base.bundle_most || !box->base.bundle_credit"
         bounds.append(("SL_LOSS_BUNDLE", spent, ["box->base.bundled++;"] if w.layer.bundled else []))
-    if any(layer.bundled or layer.begins for layer in w.names.program.layers.values()):
+    earned: list[str] = []
+    if any(layer.in_bundle() for layer in w.names.program.layers.values()):
         earned = [
-            "    if (!box->base.work)   /* a packet earns for all of its messages, and for those of later ones */"
+            "    if (!box->base.work)   /* a packet earns for all of its messages, and for those of later ones */",
+            f"        {_earned('1')}",
         ]
-        earned += ["    " + line for line in _earned("1")]
     return [
         "",
         "/* Cuts the messages out of a packet. */",
@@ -62,10 +62,10 @@ def _of_packets(w: LayerWriter) -> list[str]:
     ]
 
 
-def _earned(packets: str) -> list[str]:
-    """Statements that let so many packets earn bundled messages, for themselves and for later ones."""
+def _earned(packets: str) -> str:
+    """The statement that lets so many packets earn bundled messages, for themselves and for later ones."""
     credit, mean = "box->base.bundle_credit", "box->base.bundle_mean"
-    return [f"    {credit} = sl_min({credit} + {mean} * ({packets}), SL_BUNDLE_SAVED * {mean});"]
+    return f"{credit} = sl_min({credit} + {mean} * ({packets}), SL_BUNDLE_SAVED * {mean});"
 
 
 def _delivered(w: LayerWriter, of_stream: bool = False) -> list[str]:
@@ -76,19 +76,23 @@ def _delivered(w: LayerWriter, of_stream: bool = False) -> list[str]:
     those that do count for more of the bound on average.
     """
     deliver = f"layer_{w.word}(box, sl_bytes_slice(rest, 0, want), stream);"
-    if not w.layer.bundled and (of_stream or not w.layer.begins):
+    if not w.layer.in_bundle(of_stream):
         return [deliver]
-    begun = ["const uint64_t begun = box->base.created - created;"]
-    if not of_stream:
-        begun.append("box->base.bundled += (uint32_t)sl_min(SL_BUNDLE_MORE * begun, box->base.bundle_most / 2);")
-    created, spent = "const uint64_t created = box->base.created;", "SL_BUNDLE_BEGINS * begun"
+    before, spent = "created = box->base.created", "SL_BUNDLE_BEGINS * begun"
     if w.layer.bundled:
         held = f"box->counters[{w.names.counters.index(w.layer.name, HELD)}]" if HELD in w.layer.outcomes() else "0"
-        created = f"const uint64_t created = box->base.created, held = {held};"
+        before += f", held = {held}"
         spent = f"1 + {spent} + SL_BUNDLE_HOLDS * ({held} - held)"
     else:
-        spent = f"{spent} + (box->base.work % SL_BUNDLE_CHEAP == 0)"
-    return [created, deliver, *begun, f"box->base.bundle_credit -= sl_min({spent}, box->base.bundle_credit);"]
+        spent += " + (box->base.work % SL_BUNDLE_CHEAP == 0)"
+    begun = "box->base.bundled += (uint32_t)sl_min(SL_BUNDLE_MORE * begun, box->base.bundle_most / 2);"
+    return [
+        f"const uint64_t {before};",
+        deliver,
+        "const uint64_t begun = box->base.created - created;",
+        *([] if of_stream else [begun]),
+        f"box->base.bundle_credit -= sl_min({spent}, box->base.bundle_credit);",
+    ]
 
 
 def _of_streams(w: LayerWriter) -> list[str]:
@@ -96,16 +100,21 @@ def _of_streams(w: LayerWriter) -> list[str]:
     word = w.word
     head, close_head = messages_heads(word)
     lose = "sl_messages_lose(messages, &box->base.pool, "
-    skipped = [
-        "if (SL_UNLIKELY(skipped)) {",
-        f"    lost_{word}(box, (sl_bytes){{0}}, stream, messages->seen - rest.captured - skipped, skipped, SL_LOSS_BUNDLE);",
-        "    skipped = 0;",
-        "}",
-    ]
-    bounded = w.layer.bundled
     delivered = _delivered(w, of_stream=True)
-    if bounded:
+    earned: list[str] = []
+    skipped: list[str] = []
+    if w.layer.in_bundle(of_stream=True):
         # only the bound on average: a packet that fills a hole may deliver what many others have brought
+        earned = [
+            f"    {_earned('!box->base.work + sdu.captured / SL_BUNDLE_BYTES')}",
+            "    uint64_t skipped = 0;   /* bytes of messages beyond the bound */",
+        ]
+        skipped = [
+            "if (SL_UNLIKELY(skipped)) {",
+            f"    lost_{word}(box, (sl_bytes){{0}}, stream, messages->seen - rest.captured - skipped, skipped, SL_LOSS_BUNDLE);",
+            "    skipped = 0;",
+            "}",
+        ]
         delivered = [
             "if (SL_UNLIKELY(!box->base.bundle_credit)) {   /* for the rest of what is delivered */",
             "    skipped += want;",
@@ -133,11 +142,10 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "    if (kept && !rest.captured)",
         f"        {lose}SL_LOSS_LIMIT);",
         "    uint64_t want = 0;",
-        *(_earned("!box->base.work + sdu.captured / SL_BUNDLE_BYTES") if bounded else []),
-        *(["    uint64_t skipped = 0;   /* bytes of messages beyond the bound */"] if bounded else []),
+        *earned,
         "    while (rest.captured) {",
         "        if (messages->state == SL_MESSAGES_LOST) {",
-        *("            " + line for line in skipped if bounded),
+        *("            " + line for line in skipped),
         "            uint64_t lost = messages->seen - rest.captured;",
         "            lost = lost > messages->begin ? lost - messages->begin : 0;",
         f"            lost_{word}(box, (sl_bytes){{0}}, stream, messages->begin, lost, messages->cause);",
@@ -164,7 +172,7 @@ def _of_streams(w: LayerWriter) -> list[str]:
         "        rest = sl_bytes_slice(rest, want, UINT64_MAX);",
         "        want = 0;",
         "    }",
-        *("    " + line for line in skipped if bounded),
+        *("    " + line for line in skipped),
         "    messages->want = (uint32_t)want;",
         "    if (messages->state != SL_MESSAGES_LOST)",
         "        messages->begin = messages->seen - rest.captured;",

@@ -131,13 +131,8 @@ static inline bool tls_aead_open(struct tls_crypto *crypto, const struct tls_sui
     int more = 0, some = 0;
     void *context = crypto->cipher[suite->kind];
     memcpy(tag, at + size, suite->tag);
-    if (suite->kind == TLS_AES_128_CCM || suite->kind == TLS_AES_256_CCM)   /* EVP has the lengths first, and one call for all bytes */
-        return crypto->control(context, EVP_SET_IV_LENGTH, TLS_IV, NULL) == 1 &&
-               crypto->control(context, EVP_SET_TAG, suite->tag, tag) == 1 &&
-               crypto->decrypt_init(context, NULL, NULL, key, nonce) == 1 &&
-               crypto->decrypt_update(context, NULL, &more, NULL, (int)size) == 1 &&
-               crypto->decrypt_update(context, NULL, &more, with, with_size) == 1 &&
-               crypto->decrypt_update(context, out, &some, at, (int)size) == 1;
+    if (suite->kind == TLS_AES_128_CCM || suite->kind == TLS_AES_256_CCM)
+        return tls_ccm_open(crypto, suite->kind, key, nonce, tag, suite->tag, with, with_size, at, size, out);
     return crypto->decrypt_init(context, NULL, NULL, key, nonce) == 1 &&
            crypto->decrypt_update(context, NULL, &more, with, with_size) == 1 &&
            (!size || crypto->decrypt_update(context, out, &some, at, (int)size) == 1) &&

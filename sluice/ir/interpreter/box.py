@@ -307,12 +307,11 @@ class Box:
         if self.work >= self.work_most:
             return WORK
         self.work += 1
-        program = layer.program
-        if not program.bundled and not program.begins:
+        if not layer.program.in_bundle():
             return None
         if self.bundled >= self.bundle_most or not self.bundle_credit:
             return BUNDLE
-        self.bundled += program.bundled
+        self.bundled += layer.program.bundled
         return None
 
     def begin_work(self) -> None:

@@ -101,10 +101,9 @@ def _cut_messages(cut: ir.CutMessages, compiler: Compiler) -> Operation:
 def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None, of_stream: bool = False) -> Taker:
     """The same as _sender. Bundled messages count, and for more where they begin instances, which others do as well."""
     taker = _sender(box, name, frame, stream)
-    program = box.layers[name].program
-    if not program.bundled and (of_stream or not program.begins):
+    program, counters = box.layers[name].program, box.layers[name].counters
+    if not program.in_bundle(of_stream):
         return taker
-    counters = box.layers[name].counters
 
     def deliver(unit: Bytes) -> None:
         created, held = box.created, counters.get(HELD, 0)
@@ -119,13 +118,12 @@ def _bundled(box: Box, name: str, frame: Frame, stream: Stream | None, of_stream
             spent += box.work % BUNDLE_CHEAP == 0
         box.bundle_credit -= min(spent, box.bundle_credit)
 
-    def bounded(captured: int | None) -> bool:
-        if captured is not None:
-            box.earn((0 if box.work else 1) + captured // BUNDLE_BYTES)
-            return False
-        return not box.bundle_credit
+    def brought(captured: int) -> None:
+        box.earn((0 if box.work else 1) + captured // BUNDLE_BYTES)
 
-    return dataclasses.replace(taker, deliver=deliver, bounded=bounded if of_stream else None)
+    if not of_stream:
+        return dataclasses.replace(taker, deliver=deliver)
+    return dataclasses.replace(taker, deliver=deliver, brought=brought, bounded=lambda: not box.bundle_credit)
 
 
 def _taker(box: Box, name: str, frame: Frame, side: int) -> Taker:

@@ -22,8 +22,8 @@ PACKET_CAUSES = {MALFORMED: MALFORMED_CAUSE, TOO_LONG: LIMIT, CUT: SNAPLEN}
 @dataclass(frozen=True, slots=True)
 class Taker:
     """A layer that takes messages. `frame` tells how long the one at the beginning of bytes is; `lost` is notified of
-    bytes that make none: their stream offset, how many so far, why. `bounded`: given the bytes that a stream brings, or
-    None for each message: whether it may not be delivered, as the packet has had too many.
+    bytes that make none: their stream offset, how many so far, why. `brought` is notified of how many bytes a stream
+    brings; `bounded` says whether the next message is not delivered, as the packet has had too many.
     """
 
     layer: str
@@ -31,7 +31,8 @@ class Taker:
     deliver: Callable[[Bytes], None]
     lost: Callable[[int, int, int], None]
     resyncs: bool
-    bounded: Callable[[int | None], bool] | None = None
+    brought: Callable[[int], None] = lambda _: None
+    bounded: Callable[[], bool] = lambda: False
 
 
 def cut_packet(sdu: Bytes, counters: dict[str, int], taker: Taker, exceeded: Callable[[], int | None]) -> None:
@@ -102,9 +103,8 @@ class Messages:
             self.kept = rest
             return
         self.drop()
+        taker.brought(len(data))
         skipped = 0
-        if taker.bounded is not None:
-            taker.bounded(len(data))
 
         def lose_skipped() -> None:
             if skipped:
@@ -132,7 +132,7 @@ class Messages:
             if length > len(rest):
                 self.want = length
                 break
-            if taker.bounded is not None and taker.bounded(None):
+            if taker.bounded():
                 skipped += length
             else:
                 taker.deliver((rest[:length], length))

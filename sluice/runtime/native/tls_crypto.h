@@ -116,6 +116,21 @@ static void tls_crypto_close(struct tls_crypto *crypto) {
     *crypto = (struct tls_crypto){0};
 }
 
+/* Decrypts `size` bytes with AES-CCM into `out`, and tests that they and those of `with` are authentic. EVP has the lengths
+ * first, and one call for all bytes. */
+static inline bool tls_ccm_open(struct tls_crypto *crypto, enum tls_kind kind, const uint8_t *key, const uint8_t *nonce,
+                                uint8_t *tag, int tag_size, const uint8_t *with, int with_size, const uint8_t *at,
+                                uint32_t size, uint8_t *out) {
+    void *context = crypto->cipher[kind];
+    int more = 0, some = 0;
+    return crypto->control(context, EVP_SET_IV_LENGTH, TLS_IV, NULL) == 1 &&
+           crypto->control(context, EVP_SET_TAG, tag_size, tag) == 1 &&
+           crypto->decrypt_init(context, NULL, NULL, key, nonce) == 1 &&
+           crypto->decrypt_update(context, NULL, &more, NULL, (int)size) == 1 &&
+           crypto->decrypt_update(context, NULL, &more, with, with_size) == 1 &&
+           crypto->decrypt_update(context, out, &some, at, (int)size) == 1;
+}
+
 /* The following hashes use this key. */
 static bool tls_hash_with(struct tls_crypto *crypto, const void *hash, const uint8_t *key, uint8_t length) {
     return crypto->hmac_init(crypto->hmac, key, length, hash, NULL) == 1;

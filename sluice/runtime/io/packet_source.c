@@ -5,6 +5,7 @@
 #include "io/fanout.h"
 #include "io/filter.h"
 #include "io/interface.h"
+#include "io/removal.h"
 #include "io/source.h"
 
 #include <stdio.h>
@@ -45,12 +46,10 @@ enum {
 struct packet_source {
     struct sl_source base;
     int socket;
-    bool gone;                       /* the interface: nothing is received any more */
-    bool awaits;                     /* a removed interface is waited for */
+    struct sl_removal removal;
     bool no_promiscuous;
-    uint64_t gone_at;                /* the time at which that was noticed; 0: not yet */
+    uint64_t gone_at;                /* when the interface was found to be removed; 0: not so */
     bool down;                       /* it was set down, and is not up again as far as we know */
-    uint64_t examined;               /* the time at which it was looked for */
     bool forwarding;                 /* packets that leave at the interface are left out: we may have sent them */
     unsigned index;                  /* of the interface; 0: any */
     uint16_t link_type;              /* of the interface, if it is one */
@@ -58,7 +57,7 @@ struct packet_source {
     unsigned blocks, block, held;    /* total number; the current one; the number before it that are not released */
     uint32_t left;                   /* packets of the current block that are not received yet */
     struct tpacket3_hdr *next;       /* the first of these packets */
-    uint64_t packets, sent, refused, restored, missed_before, downs, removals, returns;
+    uint64_t packets, sent, refused, restored, missed_before, downs;
     struct tpacket_stats_v3 total;   /* accumulated, because reading resets the kernel's counters */
     unsigned ports[INTERFACES], port_count;   /* with `any`: the interface index of each port */
 };
@@ -142,13 +141,6 @@ static bool fill_frame(struct packet_source *s, struct tpacket3_hdr *header, str
     return true;
 }
 
-static uint64_t monotonic(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
-}
-
 /* Binds the socket to the interface. Its ring, filter and options remain, and no capability is needed for it, when that is one
  * of the same name as before. Returns 0; or -1, with errno. */
 static int bind_to(struct packet_source *s)
@@ -181,24 +173,16 @@ static bool find_again(struct packet_source *s)
         return false;
     }
     s->missed_before = missed(s);
-    __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
     return true;
 }
 
 /* The interface was removed, and the packets that were received before have been handed over. */
-static int32_t await_interface(struct packet_source *s, uint64_t now)
+static int32_t await_interface(struct packet_source *s)
 {
-    if (!s->awaits) {
-        s->gone = true;
-        sl_source_fail(&s->base, "the interface is gone");
+    if (!sl_is_removed(&s->removal) && sl_removal_begins(&s->removal, &s->base))
         return SL_SOURCE_FAULT;
-    }
-    if (s->removals == s->returns)
-        __atomic_store_n(&s->removals, s->removals + 1, __ATOMIC_RELAXED);
-    if (now - s->examined < EXAMINED)
-        return 0;
-    s->examined = now;
     if (find_again(s)) {
+        sl_removal_ends(&s->removal);
         s->gone_at = 0;
         s->down = true;   /* until it is found to be up */
     }
@@ -222,25 +206,23 @@ static int32_t check_interface(struct packet_source *s)
         if (!s->down)
             return 0;
     }
-    const uint64_t now = monotonic();
+    if (!sl_removal_due(&s->removal, EXAMINED))
+        return 0;
     if (!s->gone_at) {
-        if (now - s->examined < EXAMINED)
-            return 0;
-        s->examined = now;
         if (if_indextoname(s->index, name)) {
             s->down = !sl_is_up(s->socket, name);   /* also where it was removed since the line before */
             return 0;
         }
-        s->gone_at = now;
+        s->gone_at = s->removal.examined;
     }
-    return now - s->gone_at < GONE ? 0 : await_interface(s, now);
+    return s->removal.examined - s->gone_at < GONE ? 0 : await_interface(s);
 }
 
 static int32_t packet_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
 {
     struct packet_source *s = of(source);
     uint32_t count = 0;
-    if (s->gone)   /* not fault[0], which a refused packet sets, too */
+    if (s->removal.gone)   /* not fault[0], which a refused packet sets, too */
         return SL_SOURCE_FAULT;
     while (count < most) {
         if (!s->left && !begin_block(s))
@@ -274,10 +256,8 @@ static bool is_cut(const struct sl_frame *frame) { return frame->captured < fram
 /* Binds a destination to an interface that was removed and made again. False: not yet. */
 static bool may_send_again(struct packet_source *s)
 {
-    const uint64_t now = monotonic();
-    if (now - s->examined < EXAMINED)
+    if (!sl_removal_due(&s->removal, EXAMINED))
         return false;
-    s->examined = now;
     const bool found = find_again(s);
     errno = ENXIO;
     return found;
@@ -369,8 +349,7 @@ static void packet_statistics(struct sl_source *source, struct sl_source_statist
     out->vlan_restored = s->restored;
     out->freezes = s->total.tp_freeze_q_cnt;
     out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
-    out->removals = __atomic_load_n(&s->removals, __ATOMIC_RELAXED);
-    out->returns = s->ring ? __atomic_load_n(&s->returns, __ATOMIC_RELAXED) : 0;
+    sl_removal_statistics(&s->removal, out);
 }
 
 static int packet_close(struct sl_source *source)
@@ -520,7 +499,7 @@ static int attach(struct packet_source *s, const struct sl_source_options *optio
     if (s->forwarding)
         (void)setsockopt(s->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &ignored, sizeof ignored);
 #endif
-    s->awaits = options->awaits_removed && !options->fanout;
+    s->removal.awaits = options->awaits_removed && !options->fanout;
     s->no_promiscuous = options->no_promiscuous;
     if (bind_to(s))
         return refuse(s, "cannot receive from it");

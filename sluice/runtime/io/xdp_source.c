@@ -15,6 +15,7 @@
 #include "function/checksum_fix.h"
 #include "io/interface.h"
 #include "io/queues.h"
+#include "io/removal.h"
 #include "io/xdp_library.h"
 
 #include <errno.h>
@@ -46,7 +47,6 @@ enum {
     QUEUES = 64,
     ATTEMPTS = 50,              /* at opening a socket */
     EXAMINED = 100 * 1000 * 1000,   /* nanoseconds between two looks whether the interface is up, without packets */
-    TRIED = 2000 * 1000 * 1000,     /* nanoseconds for which it is tried again to open an interface that was made again */
     KICKS = 256,                /* attempts to make the kernel send before a packet is refused */
 };
 
@@ -64,12 +64,10 @@ struct xdp_source {
     struct sl_source base;
     struct sl_xdp_library library;
     unsigned index;                  /* of the interface */
-    bool gone;
-    bool awaits;                     /* a removed interface is waited for */
+    struct sl_removal removal;
     struct sl_queues queues_of;      /* of which it has its part, if `divided`, */
     bool divided, no_promiscuous;    /* and other options, to open it again */
     uint64_t ring_bytes;
-    uint64_t removals, returns, tried;   /* tried: since when it is there, and cannot be opened; 0: it is not there */
     uint64_t lost_before, freezes_before;   /* of interfaces that were removed */
     pthread_mutex_t lock;            /* held while it is opened again, as other threads read its counters */
     bool virtual;                    /* its peer is on this machine, and leaves checksums to a card that does not exist */
@@ -87,7 +85,6 @@ struct xdp_source {
     uint32_t free_count;
     uint64_t packets, sent, refused, downs;
     bool down;
-    uint64_t examined;               /* when the interface was, the last time */
 };
 
 static struct xdp_source *of(struct sl_source *source) { return (struct xdp_source *)(void *)source; }
@@ -150,45 +147,38 @@ static uint32_t receive_queue(struct xdp_source *s, unsigned which, struct sl_fr
     return count;
 }
 
-static int32_t await_interface(struct xdp_source *s, uint64_t time);
+static int32_t await_interface(struct xdp_source *s);
 
 /* As in packet_source.c: a link that is down may recover, one that no longer exists is a fault, or waited for. The sockets have no
  * error while it is down. */
-static int32_t check_interface(struct xdp_source *s, uint64_t time)
+static int32_t check_interface(struct xdp_source *s)
 {
     char name[IF_NAMESIZE];
     int number = 0;
     socklen_t size = sizeof number;
-    if (s->removals != s->returns)
-        return await_interface(s, time);
-    if (time - s->examined >= EXAMINED) {
+    if (sl_is_removed(&s->removal))
+        return await_interface(s);
+    if (sl_removal_due(&s->removal, EXAMINED)) {
         const bool down = sl_is_down(s->control, s->base.name);
         __atomic_store_n(&s->downs, s->downs + (down && !s->down), __ATOMIC_RELAXED);
         s->down = down;
-        s->examined = time;
     }
     if (getsockopt(s->queues[0].descriptor, SOL_SOCKET, SO_ERROR, &number, &size) || !number || if_indextoname(s->index, name))
         return 0;
-    if (s->awaits) {
-        __atomic_store_n(&s->removals, s->removals + 1, __ATOMIC_RELAXED);
-        return 0;
-    }
-    s->gone = true;
-    sl_source_fail(&s->base, "the interface is gone");
-    return SL_SOURCE_FAULT;
+    return sl_removal_begins(&s->removal, &s->base);
 }
 
 static int32_t xdp_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
 {
     struct xdp_source *s = of(source);
     uint32_t count = 0;
-    if (s->gone)
+    if (s->removal.gone)
         return SL_SOURCE_FAULT;
     const uint64_t time = now();   /* XDP has no time stamps: packets have the time at which they are fetched */
     for (unsigned i = 0; i < s->queue_count && count < most; i++)
         count += receive_queue(s, (s->next + i) % s->queue_count, frames + count, most - count, time);
     s->next = s->queue_count ? (s->next + 1) % s->queue_count : 0;
-    return count ? (int32_t)count : check_interface(s, time);
+    return count ? (int32_t)count : check_interface(s);
 }
 
 static void xdp_release(struct sl_source *source)
@@ -249,7 +239,7 @@ static bool refuse_packet(struct xdp_source *s, const struct sl_frame *frame, co
 
 static bool put(struct xdp_source *s, const struct sl_frame *frame)
 {
-    if (s->removals != s->returns)
+    if (sl_is_removed(&s->removal))
         return refuse_packet(s, frame, "the interface is gone");
     if (frame->captured < frame->length)
         return refuse_packet(s, frame, "its end was not captured");
@@ -287,7 +277,7 @@ static unsigned xdp_descriptors(struct sl_source *source, struct pollfd *fds, un
 {
     struct xdp_source *s = of(source);
     unsigned count = s->queue_count < most ? s->queue_count : most;
-    if (s->removals != s->returns)
+    if (sl_is_removed(&s->removal))
         return 0;
     for (unsigned i = 0; i < count; i++)
         fds[i] = (struct pollfd){s->queues[i].descriptor, POLLIN, 0};
@@ -322,8 +312,7 @@ static void xdp_statistics(struct sl_source *source, struct sl_source_statistics
     out->sent = s->sent;
     out->refused = s->refused;
     out->link_downs = __atomic_load_n(&s->downs, __ATOMIC_RELAXED);
-    out->removals = __atomic_load_n(&s->removals, __ATOMIC_RELAXED);
-    out->returns = __atomic_load_n(&s->returns, __ATOMIC_RELAXED);
+    sl_removal_statistics(&s->removal, out);
     pthread_mutex_lock(&s->lock);
     count_drops(s, &out->dropped_kernel, &out->freezes);
     pthread_mutex_unlock(&s->lock);
@@ -523,41 +512,36 @@ static void give_up(struct xdp_source *s)
     s->rss.size = 0;
 }
 
-/* The interface was removed: opens one with its name, once that is up. One that is there and cannot be opened is a fault. */
-static int32_t await_interface(struct xdp_source *s, uint64_t time)
+static int open_again(struct sl_source *source)
 {
     static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;   /* libxdp attaches a program with the first socket */
-    for (unsigned i = 0; i < s->queue_count; i++)
-        if (s->queues[i].held)
-            return 0;   /* packets of the memory that is given back */
-    if (time - s->examined < EXAMINED)
-        return 0;
-    s->examined = time;
-    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    const bool up = any >= 0 && sl_is_up(any, s->base.name);
-    if (any >= 0)
-        close(any);
-    if (!up) {
-        s->tried = 0;
-        return 0;
-    }
-    s->tried = s->tried ? s->tried : time;
+    struct xdp_source *s = of(source);
     pthread_mutex_lock(&one);
     pthread_mutex_lock(&s->lock);
     give_up(s);
     const int result = open_interface(s);
     if (result)
         give_up(s);
+    else
+        s->down = false;
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_unlock(&one);
-    if (!result) {
-        s->base.fault[0] = 0;
-        s->down = false;
-        s->tried = 0;
-        __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
-    }
-    s->gone = result && time - s->tried >= TRIED;
-    return s->gone ? SL_SOURCE_FAULT : 0;
+    return result;
+}
+
+/* The interface was removed: opens one with its name, once that is up. */
+static int32_t await_interface(struct xdp_source *s)
+{
+    for (unsigned i = 0; i < s->queue_count; i++)
+        if (s->queues[i].held)
+            return 0;   /* packets of the memory that is given back */
+    if (!sl_removal_due(&s->removal, EXAMINED))
+        return 0;
+    const int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    const bool up = any >= 0 && sl_is_up(any, s->base.name);
+    if (any >= 0)
+        close(any);
+    return sl_removal_try(&s->removal, &s->base, up, open_again);
 }
 
 int sl_xdp_source_open(struct sl_source **out, const char *interface, const struct sl_source_options *options, char *message,
@@ -573,7 +557,7 @@ int sl_xdp_source_open(struct sl_source **out, const char *interface, const stru
     s->control = -1;
     pthread_mutex_init(&s->lock, NULL);
     s->snap_length = options->snap_length;
-    s->awaits = options->awaits_removed;
+    s->removal.awaits = options->awaits_removed;
     s->no_promiscuous = options->no_promiscuous;
     s->ring_bytes = options->ring_bytes;
     s->divided = options->queues != NULL;

@@ -16,7 +16,6 @@
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 
@@ -34,23 +33,17 @@ static int refuse(struct sl_packet_source *s, const char *what)
 
 static int find_interface(struct sl_packet_source *s)
 {
-    struct ifreq request = {0};
+    unsigned type = 0;
     if (strcmp(s->base.name, "any") == 0)
         return 0;
-    if (strlen(s->base.name) >= sizeof request.ifr_name || !(s->index = if_nametoindex(s->base.name)))
+    if (strlen(s->base.name) >= IF_NAMESIZE || !(s->index = if_nametoindex(s->base.name)))
         return sl_source_fail(&s->base, "there is no interface of that name (`ip link` lists them)");
-    memcpy(request.ifr_name, s->base.name, strlen(s->base.name));
-    if (ioctl(s->socket, SIOCGIFFLAGS, &request))
-        return refuse(s, "cannot be examined");
-    if (!(request.ifr_flags & IFF_UP))
-        return sl_source_fail(&s->base, "the interface is down (`ip link set %s up`)", s->base.name);
-    if (ioctl(s->socket, SIOCGIFHWADDR, &request))
-        return refuse(s, "cannot be examined");
-    int link_type = sl_link_type_of(request.ifr_hwaddr.sa_family);
+    if (sl_interface_examine(&s->base, s->socket, &type))
+        return -1;
+    int link_type = sl_link_type_of(type);
     s->link_type = (uint16_t)link_type;
     if (link_type < 0)
-        return sl_source_fail(&s->base, "device type %d of the kernel has no link type that is known here",
-                              request.ifr_hwaddr.sa_family);
+        return sl_source_fail(&s->base, "device type %d of the kernel has no link type that is known here", (int)type);
     return 0;
 }
 

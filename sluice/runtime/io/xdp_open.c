@@ -16,7 +16,6 @@
 #include <net/if.h>
 #include <net/if_arp.h>
 #include <stdlib.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <time.h>
@@ -99,21 +98,16 @@ static int find_queues(struct sl_xdp_source *s, struct sl_queues *queues)
 
 static int find_interface(struct sl_xdp_source *s)
 {
-    struct ifreq request = {0};
-    if (strlen(s->base.name) >= sizeof request.ifr_name || !(s->index = if_nametoindex(s->base.name)))
+    unsigned type = 0;
+    if (strlen(s->base.name) >= IF_NAMESIZE || !(s->index = if_nametoindex(s->base.name)))
         return sl_source_fail(&s->base, "there is no interface of that name (`ip link` lists them)");
-    memcpy(request.ifr_name, s->base.name, strlen(s->base.name));
     s->control = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
     if (s->control < 0)
         return errno == EPERM ? sl_source_fail(&s->base, "to use AF_XDP takes root, or CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF")
                               : refuse(s, "the kernel gives no packet socket", errno);
-    if (ioctl(s->control, SIOCGIFFLAGS, &request))
-        return refuse(s, "cannot be examined", errno);
-    if (!(request.ifr_flags & IFF_UP))
-        return sl_source_fail(&s->base, "the interface is down (`ip link set %s up`)", s->base.name);
-    if (ioctl(s->control, SIOCGIFHWADDR, &request))
-        return refuse(s, "cannot be examined", errno);
-    if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER && request.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+    if (sl_interface_examine(&s->base, s->control, &type))
+        return -1;
+    if (type != ARPHRD_ETHER && type != ARPHRD_LOOPBACK)
         return sl_source_fail(&s->base, "AF_XDP is for Ethernet; give the name without xdp:");
     struct packet_mreq promiscuous = {.mr_ifindex = (int)s->index, .mr_type = PACKET_MR_PROMISC};
     if (!s->no_promiscuous &&

@@ -111,6 +111,13 @@ class Placed(Several):
         return self.left()
 
 
+def firewall(folder: Path, rules: str) -> dict[str, str]:
+    """Parameters of a firewall with these rules."""
+    (folder / "rules").write_text(rules)
+    (folder / "table").write_bytes(table(read_rules(str(folder / "rules"))))
+    return {"table": str(folder / "table"), "out": str(folder / "rows")}
+
+
 ORDERS = [("nat", "edit"), ("edit", "nat")]
 
 
@@ -163,10 +170,8 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
     """Acknowledgements are of longer or shorter output: no segment is invalid because of that. One that lies outside
     the window of the receiver still is.
     """
-    (tmp_path / "rules").write_text(RULES)
-    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
     functions = {
-        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "firewall": firewall(tmp_path, RULES),
         "edit": {"pattern": "secret", "mode": mode, "with": "public knowledge " * 8},
     }
     text = TEXT * 8
@@ -180,10 +185,8 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
 
 def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_next_one(tmp_path: Path) -> None:
     """The second connection, on another port, is not edited; its segment lies outside the window of the receiver."""
-    (tmp_path / "rules").write_text(RULES.replace("dport 80", "dport { 80, 81 }"))
-    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
     functions = {
-        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "firewall": firewall(tmp_path, RULES.replace("dport 80", "dport { 80, 81 }")),
         "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "80"},
     }
     middle = Placed(tmp_path, functions)
@@ -205,10 +208,8 @@ def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_n
 
 def test_a_packet_of_another_connection_is_not_inside(tmp_path: Path) -> None:
     """What edit says of a packet holds for no later one, such as of a connection that it does not edit."""
-    (tmp_path / "rules").write_text(RULES)
-    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
     functions = {
-        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "firewall": firewall(tmp_path, RULES),
         "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "40000"},
     }
     middle = Placed(tmp_path, functions)

@@ -33,10 +33,9 @@ from sluice.engine.measure import Candidate, measure
 from sluice.functions.detect.rules import Reader
 from sluice.functions.detect.table import table
 from sluice.stacks.find import find_stack
-from tests.cases.tunnel import ETHERNET, GRE, OUTER, gtp
+from tests.cases.tunnel import gtp, pptp
 from tests.support.capture import pcap
 from tests.support.connection import goodbye, handshake, pair
-from tests.support.packets import eth, ip4
 
 HEAD = "alert tcp any any -> any any ("
 ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789/=_-"
@@ -79,12 +78,6 @@ def trace(chance: random.Random, segments: Path) -> tuple[list[bytes], int]:
             for client, server in hosts:
                 frames += goodbye(server, client)
     return frames, total
-
-
-def pptp(frame: bytes, number: int) -> bytes:
-    """A packet of a call of PPTP (RFC 2637, 4.1): PPP in GRE with a sequence number."""
-    inner = b"\0\x21" + frame[ETHERNET:]
-    return eth(ip4(struct.pack(">HHHHI", 0x3001, 0x880B, len(inner), 7, number) + inner, GRE, *OUTER))
 
 
 def write(path: Path, frames: list[bytes]) -> str:

@@ -28,7 +28,7 @@ from sluice.analyze.record.build import Recorded, record
 from sluice.analyze.report.page import page_of
 from sluice.analyze.report.text import text_of
 from sluice.analyze.run import analyze
-from sluice.cli.analyze_options import add_knowledge, add_slice_steps
+from sluice.cli.analyze_options import add_knowledge, add_slice_steps, knowledge_of
 from sluice.cli.analyze_slice import add_slice
 from sluice.cli.analyze_state import add_actions
 from sluice.cli.common.errors import CommandError, UsageError
@@ -152,8 +152,8 @@ def _recorded_text(one: Recorded) -> str:
 def _check(options: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory() as folder, busy(f"checking {options.module}"):
         program = Path(folder) / "program"
-        given = {"models": options.models, "not_receive": options.not_receive, "assume": options.assume}
-        (build_bits if options.bits else build)(options.module, program, options.link, options.without, **given)
+        make = build_bits if options.bits else build
+        make(options.module, program, options.link, options.without, **knowledge_of(options))
         found = check(program, options.of_program, options.seconds)
     if options.json:
         print(json.dumps(dataclasses.asdict(found)))
@@ -177,12 +177,10 @@ def _report(options: argparse.Namespace) -> int:
     with busy(f"analysing {options.module}"):
         analysis = analyze(
             options.module,
-            options.models,
-            options.not_receive,
-            options.assume,
-            options.field_insensitive,
-            options.all_locals,
-            options.slice_steps,
+            **knowledge_of(options),
+            field_insensitive=options.field_insensitive,
+            all_locals=options.all_locals,
+            slice_steps=options.slice_steps,
         )
     if options.page:
         write_text(options.page, page_of(analysis))

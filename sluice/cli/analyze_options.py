@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from typing import TypedDict
 
 from sluice.cli.common.options import count_from_1
+
+
+class Knowledge(TypedDict):
+    """What a user knows of a program, as arguments of the functions of `sluice.analyze`."""
+
+    models: list[str]
+    not_receive: list[str]
+    assume: list[str]
 
 
 def add_knowledge(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +35,11 @@ def add_knowledge(parser: argparse.ArgumentParser) -> None:
         metavar="WHAT[=REASON]",
         help="harmless: an unknown function by its name, or all (externals), assembly, dlopen; and why",
     )
+
+
+def knowledge_of(options: argparse.Namespace) -> Knowledge:
+    """What was given of it."""
+    return {"models": options.models, "not_receive": options.not_receive, "assume": options.assume}
 
 
 def add_slice_steps(parser: argparse.ArgumentParser, default: str) -> None:

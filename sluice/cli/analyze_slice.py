@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.analyze.report.slices import slice_text
 from sluice.analyze.slices import slice_of
-from sluice.cli.analyze_options import add_knowledge, add_slice_steps
+from sluice.cli.analyze_options import add_knowledge, add_slice_steps, knowledge_of
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.options import add_command
 from sluice.cli.common.progress import busy
@@ -40,14 +40,7 @@ def _slice(options: argparse.Namespace) -> int:
     if not options.source and not options.target:
         raise UsageError("sluice analyze slice: give --from PLACE, --to PLACE or both")
     with busy(f"analysing {options.module}"):
-        found = slice_of(
-            options.module,
-            options.source,
-            options.target,
-            options.models,
-            options.not_receive,
-            options.assume,
-            options.slice_steps,
-        )
+        known = knowledge_of(options)
+        found = slice_of(options.module, options.source, options.target, **known, slice_steps=options.slice_steps)
     print(json.dumps(dataclasses.asdict(found)) if options.json else slice_text(found))
     return 0

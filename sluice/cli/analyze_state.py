@@ -10,7 +10,7 @@ from typing import Any
 
 from sluice.analyze.state.instrument import Instrumented, instrument, link
 from sluice.analyze.state.serialise import Code, serialise
-from sluice.cli.analyze_options import add_knowledge
+from sluice.cli.analyze_options import add_knowledge, knowledge_of
 from sluice.cli.common.errors import UsageError
 from sluice.cli.common.files import check_output, write_text
 from sluice.cli.common.options import add_command
@@ -69,11 +69,9 @@ def _instrument(options: argparse.Namespace) -> int:
         done = instrument(
             options.module,
             module,
-            options.models,
-            options.not_receive,
-            options.assume,
-            options.without,
-            not options.no_pruning,
+            **knowledge_of(options),
+            without=options.without,
+            pruning=not options.no_pruning,
         )
         if options.program:
             link(module, Path(options.program), [*filter(None, [options.state]), *options.link])
@@ -100,7 +98,7 @@ def _instrumented_text(done: Instrumented) -> str:
 def _serialise(options: argparse.Namespace) -> int:
     check_output(options.output, options.module)
     with busy(f"analysing {options.module}"):
-        code = serialise(options.module, options.models, options.not_receive, options.assume)
+        code = serialise(options.module, **knowledge_of(options))
     write_text(options.output, code.text)
     print(json.dumps(_code_json(code)) if options.json else _code_text(code))
     return 0

@@ -32,11 +32,11 @@ def gtp(frame: bytes) -> bytes:
     return in_udp(GTP_PORT, struct.pack(">BBHI", 0x30, 255, len(packet), 0x1234) + packet)
 
 
-def pptp(frame: bytes) -> bytes:
+def pptp(frame: bytes, number: int = 1) -> bytes:
     """PPTP: PPP in GRE version 1, with sequence numbers."""
     packet = frame[ETHERNET:]
     inner = struct.pack(">H", 0x21 if packet[0] >> 4 == 4 else 0x57) + packet
-    return eth(ip4(struct.pack(">HHHHI", 0x3001, 0x880B, len(inner), 7, 1) + inner, GRE, *OUTER))
+    return eth(ip4(struct.pack(">HHHHI", 0x3001, 0x880B, len(inner), 7, number) + inner, GRE, *OUTER))
 
 
 def vxlan(frame: bytes) -> bytes:

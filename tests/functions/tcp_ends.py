@@ -21,6 +21,12 @@ class Link:
         """What leaves when these packets arrive."""
         raise NotImplementedError
 
+    def connect(self, client: End, server: End) -> None:
+        """Both ends get the SYN of the other one."""
+        for sender, receiver in ((client, server), (server, client)):
+            (packet,) = self.through([sender.syn()])
+            receiver.feed(packet)
+
 
 @dataclass
 class End:
@@ -222,9 +228,7 @@ def talk(
 ) -> tuple[End, End]:
     """Both ends after they have said everything, or were reset."""
     client, server = pair(texts, chosen, sizes, cuts or [])
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in link.through([sender.syn()]):
-            receiver.feed(packet)
+    link.connect(client, server)
     ends = (client, server)
     for _ in range(ROUNDS):
         packets = disturbed([packet for end in ends for packet in end.sends()], chosen, faults)

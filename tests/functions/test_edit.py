@@ -157,9 +157,7 @@ def test_the_ports_of_a_connection_that_was_reset_are_used_again(seen: bool, tmp
     assert len(middle.through([client.packet("A", 0 if seen else 4, b"say secret")])) == 2, "two resets"
     client, server = pair((b"hello secret", b""), random.Random(1), (6, 6), [])
     client.isn, server.isn = 0x40000000, 0x50000000
-    for sender, receiver in ((client, server), (server, client)):
-        (packet,) = middle.through([sender.syn()])
-        receiver.feed(packet)
+    middle.connect(client, server)
     for packet in middle.through([client.packet("A", 0), client.packet("A", 0, b"hello ")]):
         server.feed(packet)
     assert bytes(server.got) == b"hello "
@@ -177,9 +175,7 @@ def test_a_connection_on_the_ports_of_one_that_was_reset_is_edited(tmp_path: Pat
     for number, text in enumerate((head + b"3\r\nabcX", b"a secret plan")):
         client, server = pair((text, b""), random.Random(1), (6, 6), [])
         client.isn, server.isn = client.isn + (number << 28), server.isn + (number << 28)
-        for sender, receiver in ((client, server), (server, client)):
-            (packet,) = middle.through([sender.syn()])
-            receiver.feed(packet)
+        middle.connect(client, server)
         for packet in middle.through([client.packet("A", 0), client.packet("A", 0, text)]):
             if packet[30:34] == server.address:
                 server.feed(packet)
@@ -194,9 +190,7 @@ def test_a_keep_alive_after_an_edit_is_answered_by_the_receiver(garbage: bytes, 
     """It lies before the number that the receiver expects, and the box does not answer it in the receiver's place."""
     middle = Middle(tmp_path, f"pattern=secret,mode=replace,with={with_}")
     client, server = pair((b"my secret", b""), random.Random(1), (6, 6), [])
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in middle.through([sender.syn()]):
-            receiver.feed(packet)
+    middle.connect(client, server)
     for packet in middle.through([client.packet("A", 0), client.packet("A", 0, b"my secret")]):
         server.feed(packet)
     assert bytes(server.got) == b"my " + with_.encode()
@@ -214,9 +208,7 @@ def test_what_may_be_the_beginning_leaves_after_a_while_or_with_the_end(tmp_path
     """ "sec" waits for 0.2 s of packet time; "se" leaves at once, with the FIN."""
     middle = Middle(tmp_path, "pattern=secret,mode=remove,wait=0.2")
     client, server = pair((b"my secse", b""), random.Random(1), (6, 6), [6])
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in middle.through([sender.syn()]):
-            receiver.feed(packet)
+    middle.connect(client, server)
     first = client.packet("A", 0, b"my sec")
     client.sent = 6
     for packet in middle.through([first]):
@@ -264,9 +256,7 @@ def test_a_head_that_does_not_come_in_time(mode: str, text: bytes, tmp_path: Pat
     middle = Middle(tmp_path, f"pattern=secret,mode={mode},wait=0.2")
     rest = b"Content-Length: 6\r\n\r\nsecret"
     client, server = pair((text + rest, b""), random.Random(1), (6, 6), [])
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in middle.through([sender.syn()]):
-            receiver.feed(packet)
+    middle.connect(client, server)
     middle.through([client.packet("A", 0, text)])
     middle.now += 300 * MS
     left = middle.through([client.packet("A", len(text))]) + middle.through([client.packet("A", len(text), rest)])
@@ -283,9 +273,7 @@ def test_a_gap_in_a_body_that_leaves_in_chunks(tmp_path: Path) -> None:
     middle = Middle(tmp_path, "pattern=secret,mode=remove")
     head = b"POST / HTTP/1.1\r\nContent-Length: 300\r\n\r\n"
     client, server = pair((head + b"a" * 300, b""), random.Random(1), (6, 6), [])
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in middle.through([sender.syn()]):
-            receiver.feed(packet)
+    middle.connect(client, server)
     for packet in middle.through(
         [client.packet("A", 0, head + b"a" * 100), client.packet("A", len(head) + 200, b"a" * 100)]
     ):
@@ -304,9 +292,7 @@ def test_longer_output_acknowledges_no_hole(tmp_path: Path) -> None:
     middle = Middle(tmp_path, "pattern=secret,mode=replace,with=public knowledge")
     text = b"secret" * 50 + b"a secret in the hole" + b"x" * 880
     client, server = pair((text, b""), random.Random(1), (6, 6), [])
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in middle.through([sender.syn()]):
-            receiver.feed(packet)
+    middle.connect(client, server)
     client.sent = len(text)
     for offset, end in (0, 300), (400, 800), (800, 1000), (1000, 1200), (300, 400):
         middle.now += 200 * MS
@@ -326,9 +312,7 @@ def test_no_byte_of_a_connection_that_was_reset_leaves_in_another(tmp_path: Path
         head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
         client, server = pair((head + body, b""), random.Random(1), (6, 6), [])
         client.port = server.peer_port = port
-        for sender, receiver in ((client, server), (server, client)):
-            for packet in middle.through([sender.syn()]):
-                receiver.feed(packet)
+        middle.connect(client, server)
         for packet in middle.through([client.packet("A", 0, head), client.packet("A", len(head), body)]):
             if packet[14 + 16 : 14 + 20] == server.address:
                 server.feed(packet)

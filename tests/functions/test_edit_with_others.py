@@ -6,7 +6,6 @@ import ctypes
 import random
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -97,7 +96,9 @@ class Balanced(Several):
 class Placed(Several):
     """All packets are described at the same place of memory, as those at the same place of bursts are."""
 
-    frames = (Frame * 1)()
+    def __init__(self, folder: Path, functions: dict[str, dict[str, str]]) -> None:
+        super().__init__(folder, functions)
+        self.frames = (Frame * 1)()
 
     def through(self, packets: list[bytes]) -> list[bytes]:
         self.now += MS
@@ -108,6 +109,13 @@ class Placed(Several):
             frame.time, frame.link_type, frame.number = self.now, 1, frame.number + 1
             self.box._library.sl_drive_burst(ctypes.byref(self.box.drive), self.frames, ctypes.c_size_t(1))
         return self.left()
+
+
+def firewall(folder: Path, rules: str) -> dict[str, str]:
+    """Parameters of a firewall with these rules."""
+    (folder / "rules").write_text(rules)
+    (folder / "table").write_bytes(table(read_rules(str(folder / "rules"))))
+    return {"table": str(folder / "table"), "out": str(folder / "rows")}
 
 
 ORDERS = [("nat", "edit"), ("edit", "nat")]
@@ -162,10 +170,8 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
     """Acknowledgements are of longer or shorter output: no segment is invalid because of that. One that lies outside
     the window of the receiver still is.
     """
-    (tmp_path / "rules").write_text(RULES)
-    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
     functions = {
-        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "firewall": firewall(tmp_path, RULES),
         "edit": {"pattern": "secret", "mode": mode, "with": "public knowledge " * 8},
     }
     text = TEXT * 8
@@ -179,10 +185,8 @@ def test_a_firewall_knows_the_window_of_an_edited_connection(names: tuple[str, s
 
 def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_next_one(tmp_path: Path) -> None:
     """The second connection, on another port, is not edited; its segment lies outside the window of the receiver."""
-    (tmp_path / "rules").write_text(RULES.replace("dport 80", "dport { 80, 81 }"))
-    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
     functions = {
-        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "firewall": firewall(tmp_path, RULES.replace("dport 80", "dport { 80, 81 }")),
         "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "80"},
     }
     middle = Placed(tmp_path, functions)
@@ -190,9 +194,7 @@ def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_n
     passes[0].port = passes[1].peer_port = 40001
     passes[0].peer_port = passes[1].port = 81
     for client, server in (edits, passes):
-        for sender, receiver in ((client, server), (server, client)):
-            (packet,) = middle.through([sender.syn()])
-            receiver.feed(packet)
+        middle.connect(client, server)
         assert len(middle.through([client.packet("A", 0)])) == 1
     client, server = edits
     for packet in middle.through([client.packet("A", 0, b"secret" * 20)]):
@@ -204,38 +206,15 @@ def test_that_a_packet_of_an_edited_connection_is_inside_does_not_hold_for_the_n
     assert middle.end()["firewall_invalid"] == 1
 
 
-class SameFrame(Several):
-    """The packets come one by one, each in the same memory, as those of a source do."""
-
-    def through(self, packets: list[bytes]) -> list[bytes]:
-        frames: list[Any] = []
-        self.kept: Any = getattr(self, "kept", None) or (Frame * 1)()
-        self.now += 10**6
-        for data in packets:
-            buffer = ctypes.create_string_buffer(data, len(data))
-            frames.append(buffer)
-            box, frame = self.box, self.kept[0]
-            box._number += 1  # pyright: ignore[reportPrivateUsage]
-            frame.at, frame.captured, frame.length = ctypes.cast(buffer, ctypes.c_char_p), len(data), len(data)
-            frame.time, frame.link_type, frame.number = self.now, 1, box._number  # pyright: ignore[reportPrivateUsage]
-            drive = ctypes.byref(box._drive)  # pyright: ignore[reportPrivateUsage]
-            box._library.sl_drive_burst(drive, self.kept, ctypes.c_size_t(1))  # type: ignore[union-attr]
-        return self.left()
-
-
 def test_a_packet_of_another_connection_is_not_inside(tmp_path: Path) -> None:
     """What edit says of a packet holds for no later one, such as of a connection that it does not edit."""
-    (tmp_path / "rules").write_text(RULES)
-    (tmp_path / "table").write_bytes(table(read_rules(str(tmp_path / "rules"))))
     functions = {
-        "firewall": {"table": str(tmp_path / "table"), "out": str(tmp_path / "rows")},
+        "firewall": firewall(tmp_path, RULES),
         "edit": {"pattern": "secret", "mode": "replace", "with": "public knowledge " * 8, "port": "40000"},
     }
-    middle = SameFrame(tmp_path, functions)
+    middle = Placed(tmp_path, functions)
     client, server = End(A4, 40001, B4, 80, 100), End(B4, 80, A4, 40001, 900)
-    for sender, receiver in ((client, server), (server, client)):
-        for packet in middle.through([sender.syn()]):
-            receiver.feed(packet)
+    middle.connect(client, server)
     assert len(middle.through([client.packet("A", 0, b"near")])) == 1
     far, count = client.packet("A", 200000, b"far away"), 0
 

@@ -82,9 +82,8 @@ static const char *const assets_own_systems[] = {
 static bool assets_is_new(const struct sl_event *event, enum assets_kind kind, unsigned side, const void *text, size_t length) {
     const struct sl_key_part *address = sl_address_part(event->owner), *port = sl_port_part(event->owner);
     const uint64_t *half = sl_event_half(event, side);
-    uint8_t key[16] = {0}, bytes[48 + ASSETS_TEXT * 3] = {0};
-    sl_store_be32(key, sl_seed(event->box) >> 32);
-    sl_store_be32(key + 4, sl_seed(event->box));
+    uint8_t key[16], bytes[48 + ASSETS_TEXT * 3] = {0};
+    sl_siphash_key(key, sl_seed(event->box), "");
     bytes[0] = (uint8_t)kind;
     bytes[1] = (uint8_t)(address->bits / 8);
     memcpy(bytes + 8, half + address->word, address->bits <= 64 ? 0 : 16);

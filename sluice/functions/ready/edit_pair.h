@@ -22,9 +22,7 @@ static struct edit_ends edit_ends_of(const uint8_t *frame, const struct sl_edit_
 
 static struct edit_flow **edit_pair_bucket(struct edit *edit, const struct sl_box *box, const struct edit_ends *ends) {
     uint8_t key[16];
-    sl_store_be32(key, (uint32_t)sl_seed(box));
-    sl_store_be32(key + 4, (uint32_t)(sl_seed(box) >> 32));
-    memset(key + 8, 0, 8);
+    sl_siphash_key(key, sl_seed(box), "edit");
     return &edit->pairs[sl_siphash(key, (const uint8_t *)ends, sizeof *ends) % EDIT_PAIR_BUCKETS];
 }
 

@@ -271,9 +271,7 @@ SLUICE_OPEN {
         splice->buckets *= 2;
     splice->most = most;
     splice->scale = 7;
-    sl_store_be32(splice->key, sl_seed(box) >> 32);
-    sl_store_be32(splice->key + 4, sl_seed(box));
-    memcpy(splice->key + 8, "splicing", 8);
+    sl_siphash_key(splice->key, sl_seed(box), "splicing");
     splice->bucket = calloc(splice->buckets, sizeof *splice->bucket);
     splice->segment = malloc(SPLICE_SEGMENT);
     return splice->bucket && splice->segment ? 0 : splice_wrong("no memory");

@@ -289,9 +289,7 @@ SLUICE_OPEN {
         fprintf(stderr, "synflood: cookies is flood, always or never, share at most 100, and window from 0 to 1,000,000 seconds\n");
         return -1;
     }
-    sl_store_be32(synflood->key, sl_seed(box) >> 32);
-    sl_store_be32(synflood->key + 4, sl_seed(box));
-    memcpy(synflood->key + 8, "synflood", 8);
+    sl_siphash_key(synflood->key, sl_seed(box), "synflood");
     synflood->out = sl_output_file_open(box, SLUICE_PARAMETER_OF(box, out));
     return synflood->out ? 0 : -1;
 }

@@ -13,6 +13,14 @@ static inline void sl_siphash_round(uint64_t v[4]) {
     v[2] += v[1]; v[1] = sl_siphash_rotate(v[1], 17) ^ v[2]; v[2] = sl_siphash_rotate(v[2], 32);
 }
 
+/* Makes a key of the seed of a box; use: at most 8 characters, so that two uses of the seed have different hashes. */
+static inline void sl_siphash_key(uint8_t key[16], uint64_t seed, const char *use) {
+    sl_store_be32(key, seed >> 32);
+    sl_store_be32(key + 4, seed);
+    for (unsigned i = 8; i < 16; i++)
+        key[i] = *use ? (uint8_t)*use++ : 0;
+}
+
 /* The hash of `length` bytes by a key of 16 bytes. */
 static inline uint64_t sl_siphash(const uint8_t key[16], const uint8_t *at, size_t length) {
     uint64_t k0 = sl_load_le64(key), k1 = sl_load_le64(key + 8), last = (uint64_t)length << 56;

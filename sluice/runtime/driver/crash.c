@@ -8,15 +8,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { STACK = 1 << 16 };
-
-static const struct { int number; const char *text; } faults[] = {
+static const struct { int number; const char *text; } faults[SL_FAULTS] = {
     {SIGSEGV, "Segmentation fault"}, {SIGBUS, "Bus error"}, {SIGFPE, "Floating point exception"},
     {SIGILL, "Illegal instruction"}, {SIGABRT, "Aborted"}, {SIGSYS, "Bad system call"},
 };
-enum { FAULTS = sizeof faults / sizeof *faults };
 
-static struct sigaction before[FAULTS];
+static struct sigaction before[SL_FAULTS];
 static bool watches;
 static uint32_t crashes;   /* of threads at the same time, only the first is reported */
 static __thread const struct sl_worker *busy;
@@ -53,7 +50,7 @@ static void crashed(int number)
         put(&line, "sluice: error: worker ");
         put_number(&line, w->number);
         put(&line, " crashed: ");
-        for (unsigned i = 0; i < FAULTS; i++)
+        for (unsigned i = 0; i < SL_FAULTS; i++)
             put(&line, faults[i].number == number ? faults[i].text : "");
         if (box->calling && box->calling <= workers->function_count) {
             put(&line, " in function ");
@@ -77,36 +74,42 @@ static void crashed(int number)
     raise(number);   /* its action is the default again: a core file */
 }
 
+void sl_faults_handle(void (*handler)(int), struct sigaction *actions)
+{
+    for (unsigned i = 0; i < SL_FAULTS; i++) {
+        struct sigaction action = {.sa_handler = handler, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND | SA_NODEFER)};
+        sigaction(faults[i].number, &action, actions ? &actions[i] : NULL);
+    }
+}
+
+void sl_faults_unblock(void *of_handler)
+{
+    stack_t other = {.ss_sp = of_handler, .ss_size = SL_FAULT_STACK};
+    sigset_t allowed;
+    sigemptyset(&allowed);
+    for (unsigned i = 0; i < SL_FAULTS; i++)
+        sigaddset(&allowed, faults[i].number);
+    if (of_handler)
+        sigaltstack(&other, NULL);
+    pthread_sigmask(SIG_UNBLOCK, &allowed, NULL);
+}
+
 void sl_crash_watch(const struct sl_workers *workers)
 {
     if (watches || workers->isolation || !workers->function_count)
         return;
     watches = true;
-    for (unsigned i = 0; i < FAULTS; i++) {
-        struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND | SA_NODEFER)};
-        sigaction(faults[i].number, &action, &before[i]);
-    }
+    sl_faults_handle(crashed, before);
 }
 
 void sl_crash_unwatch(void)
 {
-    for (unsigned i = 0; watches && i < FAULTS; i++)
+    for (unsigned i = 0; watches && i < SL_FAULTS; i++)
         sigaction(faults[i].number, &before[i], NULL);
     watches = false;
 }
 
-void sl_crash_enter(void)
-{
-    sigset_t allowed;
-    sigemptyset(&allowed);
-    for (unsigned i = 0; i < FAULTS; i++)
-        sigaddset(&allowed, faults[i].number);
-    pthread_sigmask(SIG_UNBLOCK, &allowed, NULL);
-    if ((stack = malloc(STACK))) {   /* of the handler: the fault may be that the thread's own is used up */
-        stack_t other = {.ss_sp = stack, .ss_size = STACK};
-        sigaltstack(&other, NULL);
-    }
-}
+void sl_crash_enter(void) { sl_faults_unblock(stack = malloc(SL_FAULT_STACK)); }
 
 void sl_crash_leave(void)
 {

@@ -13,6 +13,17 @@ void sl_crash_unwatch(void);
 void sl_crash_enter(void);
 void sl_crash_leave(void);
 
+/* For crashes of processes, too. */
+enum { SL_FAULTS = 6, SL_FAULT_STACK = 1 << 16 };
+struct sigaction;
+
+/* Lets a handler take each signal of a fault, once. actions: gets the actions before, SL_FAULTS of them; or NULL. */
+void sl_faults_handle(void (*handler)(int), struct sigaction *actions);
+
+/* Unblocks these signals in the calling thread. of_handler: its stack, of SL_FAULT_STACK bytes, as the fault may be that the
+ * thread's own is used up; NULL: none. */
+void sl_faults_unblock(void *of_handler);
+
 /* The calling thread does something with the box of this worker; NULL: not any more. */
 void sl_crash_busy(const struct sl_worker *worker);
 

@@ -1,16 +1,14 @@
 #define _GNU_SOURCE
 #include "driver/isolated_worker.h"
 
+#include "driver/crash.h"
+
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 
 /* What a worker's process does for its caller: it says what it is about to do, what it has done, and where it crashed. */
-
-enum { STACK = 1 << 16 };
-
-static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS};
 
 static struct sl_worker *own;   /* the worker whose process this is */
 
@@ -30,21 +28,6 @@ static void crashed(int number)
     }
     state->created = box->created;
     raise(number);   /* its action is the default again: a core file */
-}
-
-static void watch_faults(void)
-{
-    static char stack[STACK];   /* of the handler: the fault may be that the process's own is used up */
-    stack_t other = {.ss_sp = stack, .ss_size = sizeof stack};
-    sigaltstack(&other, NULL);
-    sigset_t allowed;
-    sigemptyset(&allowed);
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct sigaction action = {.sa_handler = crashed, .sa_flags = (int)(SA_ONSTACK | SA_RESETHAND | SA_NODEFER)};
-        sigaction(faults[i], &action, NULL);
-        sigaddset(&allowed, faults[i]);
-    }
-    sigprocmask(SIG_UNBLOCK, &allowed, NULL);
 }
 
 void sl_isolation_run(const struct sl_worker *worker, uint32_t entries, bool is_packets)
@@ -114,7 +97,9 @@ static void leave_to_others(const struct sl_worker *worker)
 
 void sl_isolated_begin(struct sl_worker *worker)
 {
+    static uint8_t stack[SL_FAULT_STACK];
     own = worker;
     leave_to_others(worker);
-    watch_faults();
+    sl_faults_handle(crashed, NULL);
+    sl_faults_unblock(stack);
 }

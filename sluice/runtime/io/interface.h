@@ -2,6 +2,8 @@
 #ifndef SL_IO_INTERFACE_H
 #define SL_IO_INTERFACE_H
 
+#include "io/source.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/ethtool.h>
@@ -76,6 +78,21 @@ static inline bool sl_is_up(int control, const char *interface)
 {
     struct ifreq request = {0};
     return sl_interface_ioctl(control, interface, SIOCGIFFLAGS, &request) == 0 && request.ifr_flags & IFF_UP;
+}
+
+/* Examines the interface of a source, which must be up. control: any socket. Returns 0, with its device type (ARPHRD_); or -1,
+ * with the fault. */
+static inline int sl_interface_examine(struct sl_source *source, int control, unsigned *type)
+{
+    struct ifreq request = {0};
+    if (sl_interface_ioctl(control, source->name, SIOCGIFFLAGS, &request))
+        return sl_source_fail(source, "cannot be examined: %s", strerror(errno));
+    if (!(request.ifr_flags & IFF_UP))
+        return sl_source_fail(source, "the interface is down (`ip link set %s up`)", source->name);
+    if (sl_interface_ioctl(control, source->name, SIOCGIFHWADDR, &request))
+        return sl_source_fail(source, "cannot be examined: %s", strerror(errno));
+    *type = request.ifr_hwaddr.sa_family;
+    return 0;
 }
 
 /* Whether an interface is an end of a veth pair: its peer is on this machine, and leaves checksums to a card that does not

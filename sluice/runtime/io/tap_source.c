@@ -6,6 +6,7 @@
  * system call. */
 #define _GNU_SOURCE
 #include "io/interface.h"
+#include "io/removal.h"
 #include "io/source.h"
 
 #include <errno.h>
@@ -24,7 +25,6 @@ enum {
     BUFFER = 4 << 20,      /* bytes of received packets, unless the user gives another size */
     PACKET_MOST = 65600,   /* with its Ethernet header and tags */
     EXAMINED = 10 * 1000 * 1000,   /* nanoseconds between two searches for a device that was removed */
-    TRIED = 2000 * 1000 * 1000,    /* nanoseconds for which it is tried again to use one that was made again */
 };
 
 struct tap_source {
@@ -34,8 +34,7 @@ struct tap_source {
     size_t size, used;
     uint32_t snap_length;
     uint64_t number, sent, refused, dropped_before;
-    bool awaits, gone;     /* a removed device is waited for; the one that was made again cannot be used */
-    uint64_t removals, returns, examined, tried;   /* tried: since when it is there, and cannot be used; 0: it is not there */
+    struct sl_removal removal;
 };
 
 static int set_up(struct tap_source *s);
@@ -47,31 +46,29 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* The device was removed: uses another one of its name, once there is one. One that is there and cannot be used is a fault. */
-static int32_t await_device(struct tap_source *s, uint64_t time)
+static void close_device(struct tap_source *s)
 {
-    if (time - s->examined < EXAMINED)
-        return 0;
-    s->examined = time;
     if (s->device >= 0)
         close(s->device);
     s->device = -1;
-    if (!if_nametoindex(s->base.name)) {
-        s->tried = 0;
+}
+
+static int set_up_again(struct sl_source *source)
+{
+    struct tap_source *s = (struct tap_source *)source;
+    if (!set_up(s))
         return 0;
-    }
-    s->tried = s->tried ? s->tried : time;
-    if (!set_up(s)) {
-        s->base.fault[0] = 0;
-        s->tried = 0;
-        __atomic_store_n(&s->returns, s->returns + 1, __ATOMIC_RELAXED);
+    close_device(s);
+    return -1;
+}
+
+/* The device was removed: uses another one of its name, once there is one. */
+static int32_t await_device(struct tap_source *s)
+{
+    if (!sl_removal_due(&s->removal, EXAMINED))
         return 0;
-    }
-    if (s->device >= 0)
-        close(s->device);
-    s->device = -1;
-    s->gone = time - s->tried >= TRIED;
-    return s->gone ? SL_SOURCE_FAULT : 0;
+    close_device(s);
+    return sl_removal_try(&s->removal, &s->base, if_nametoindex(s->base.name) != 0, set_up_again);
 }
 
 static int32_t tap_receive(struct sl_source *source, struct sl_frame *frames, uint32_t most)
@@ -79,16 +76,16 @@ static int32_t tap_receive(struct sl_source *source, struct sl_frame *frames, ui
     struct tap_source *s = (struct tap_source *)source;
     uint64_t time = now();
     uint32_t count = 0;
-    if (s->gone)
+    if (s->removal.gone)
         return SL_SOURCE_FAULT;
-    if (s->removals != s->returns)
-        return await_device(s, time);
+    if (sl_is_removed(&s->removal))
+        return await_device(s);
     while (count < most && s->size - s->used >= PACKET_MOST) {
         ssize_t length = read(s->device, s->buffer + s->used, PACKET_MOST);
         if (length < 0 && errno == EINTR)
             continue;
-        if (length < 0 && errno == EBADFD && s->awaits) {
-            __atomic_store_n(&s->removals, s->removals + 1, __ATOMIC_RELAXED);
+        if (length < 0 && errno == EBADFD && s->removal.awaits) {
+            sl_removal_begins(&s->removal, source);
             break;
         }
         if (length < 0 && errno != EAGAIN && !count) {
@@ -131,7 +128,7 @@ static uint32_t tap_send(struct sl_source *source, const struct sl_frame *frames
 static unsigned tap_descriptors(struct sl_source *source, struct pollfd *fds, unsigned most)
 {
     const struct tap_source *s = (const struct tap_source *)source;
-    if (!most || s->removals != s->returns)
+    if (!most || sl_is_removed(&s->removal))
         return 0;
     fds[0] = (struct pollfd){.fd = ((struct tap_source *)source)->device, .events = POLLIN};
     return 1;
@@ -152,16 +149,14 @@ static void tap_statistics(struct sl_source *source, struct sl_source_statistics
     *out = (struct sl_source_statistics){
         .packets = s->number, .sent = s->sent, .refused = s->refused,
         .dropped_kernel = dropped > s->dropped_before ? dropped - s->dropped_before : 0,
-        .removals = __atomic_load_n(&s->removals, __ATOMIC_RELAXED),
-        .returns = __atomic_load_n(&s->returns, __ATOMIC_RELAXED),
     };
+    sl_removal_statistics(&s->removal, out);
 }
 
 static int tap_close(struct sl_source *source)
 {
     struct tap_source *s = (struct tap_source *)source;
-    if (s->device >= 0)
-        close(s->device);
+    close_device(s);
     free(s->buffer);
     return 0;
 }
@@ -219,7 +214,7 @@ int sl_tap_source_open(struct sl_source **out, const char *name, const struct sl
     s->base.back_end = &back_end;
     s->device = -1;
     s->snap_length = options->snap_length;
-    s->awaits = options->awaits_removed;
+    s->removal.awaits = options->awaits_removed;
     s->size = options->ring_bytes ? options->ring_bytes : BUFFER;
     s->buffer = malloc(s->size);
     snprintf(s->base.name, sizeof s->base.name, "%s", name);

@@ -253,7 +253,6 @@ SLUICE_ON(tcp, data) {
         return;
     struct ftplog_state *state = SLUICE_STATE_OF(event);
     struct ftp_transfers *transfers = &SLUICE_WORKER_OF(event->box)->transfers;
-    ftp_connection_resume(transfers, &state->connection, event);
     struct ftp_transfer *transfer = ftp_connection_transfer(transfers, &state->connection, event);
     if (transfer) {
         bool no_memory = false;
@@ -272,10 +271,7 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct ftplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state)
-        return;
-    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
-    if (ftp_connection_gap(&state->connection, event, data->length, &ftplog_owner))
+    if (!state || ftp_connection_gap(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event, data->length, &ftplog_owner))
         return;
     if (state->tls) {
         state->tls->event = event;
@@ -294,7 +290,6 @@ SLUICE_ON(tcp, end) {
         state->tls->event = event;
         tls_connection_end(state->tls->tls);
     }
-    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
     ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->connection, &ftplog_owner);
 }
 

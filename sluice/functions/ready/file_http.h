@@ -4,7 +4,7 @@
 #define FILE_HTTP_H
 
 #include "file_http2.h"
-#include "http_side.h"
+#include "http_stored.h"
 #include "tls_connection.h"
 
 enum { FILE_REQUESTS = 256 };   /* requests of a connection without a response, at most */

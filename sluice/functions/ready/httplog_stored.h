@@ -4,6 +4,8 @@
 #ifndef HTTPLOG_STORED_H
 #define HTTPLOG_STORED_H
 
+#include "http_stored.h"
+
 /* The message of a side, as its place in the list of exchanges: a request is 1, 3, ..., a response 2, 4, ...; 0: none. */
 static uint32_t httplog_place_of(const struct httplog_connection *connection, const struct http_message *message)
 {

@@ -64,8 +64,8 @@ static void httplog_connection_stored(struct sl_stored *stored, struct httplog_c
 
 SLUICE_STORED(zero, "exchanges of HTTP/1 without a row, and messages under way") {
     struct httplog_connection *connection = state->connection;
-    bool quic = state->quic.over || state->quic.session, lost = state->quic.session || (connection && (connection->streams || connection->tls));
-    bool over = state->over || (connection && (connection->streams || connection->tls));
+    bool unknown = connection && (connection->streams || connection->tls), over = state->over || unknown;
+    bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session;
     log_path_stored(stored, &SLUICE_WORKER_OF(box)->log, box, &state->path);
     SL_STORED(stored, quic);
     SL_STORED(stored, over);

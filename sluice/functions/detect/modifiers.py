@@ -90,9 +90,8 @@ def _fast(option: Option, content: Content) -> None:
     item = f"option '{option.name}'"
     content.fast = True
     content.unordered = option.value == "only"
-    content.nocase |= (
-        content.unordered
-    )  # Snort's pattern matcher has no case, and this content is searched by that alone
+    if content.unordered:  # it is searched by Snort's pattern matcher alone, which has no case
+        content.nocase = True
     if option.value and not content.unordered:
         match = re.fullmatch(r"([0-9]{1,6})\s*,\s*([0-9]{1,6})", option.value)
         if match is None:

@@ -89,6 +89,13 @@ static sl_bytes dpi_risk_names(struct dpi *dpi, uint64_t risks)
     return (sl_bytes){(const uint8_t *)dpi->risks, (uint32_t)used, (uint32_t)used};
 }
 
+/* Stores what nDPI knows of a flow besides its application. */
+static void dpi_remember(struct dpi_flow *flow)
+{
+    flow->risks = flow->ndpi->risk;
+    snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+}
+
 /* Ends the inspection of a flow, and publishes what was found. */
 static void dpi_settle(const struct sl_event *event, struct dpi_flow *flow)
 {
@@ -100,10 +107,8 @@ static void dpi_settle(const struct sl_event *event, struct dpi_flow *flow)
         flow->found = ndpi_detection_giveup(dpi->module, flow->ndpi, 1, &guessed);
         flow->guessed = guessed;
     }
-    if (!flow->recognised) {
-        flow->risks = flow->ndpi->risk;
-        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
-    }
+    if (!flow->recognised)
+        dpi_remember(flow);
     if (!dpi_is_unknown(flow))
         ndpi_protocol2name(dpi->module, flow->found, flow->name, sizeof flow->name);
     ndpi_free_flow_data(flow->ndpi);
@@ -299,8 +304,7 @@ SLUICE_STORED(zero, "the application of a flow, once it is recognised") {
         state->flow = flow;
         dpi->flows++;
     } else if (flow->ndpi && !flow->recognised && flow->found.app_protocol != NDPI_PROTOCOL_UNKNOWN) {
-        flow->risks = flow->ndpi->risk;
-        snprintf(flow->host, sizeof flow->host, "%s", (const char *)flow->ndpi->host_server_name);
+        dpi_remember(flow);
     }
     log_flow_stored(stored, &dpi->log, box, &flow->flow);
     SL_STORED(stored, flow->found.master_protocol);

@@ -6,6 +6,7 @@
 #ifndef DTLS_SIDE_H
 #define DTLS_SIDE_H
 
+#include "log_held.h"
 #include "tls_stream.h"
 
 enum {
@@ -63,18 +64,13 @@ static inline void dtls_side_stored(struct sl_stored *stored, struct dtls_side *
     for (struct dtls_message **at = &side->first; sl_stored_more(stored, *at != NULL); at = &(*at)->next) {
         uint32_t length = *at ? (*at)->length : 0;
         SL_STORED(stored, length);
-        bool room = !stored->reads || (!stored->failed && length <= TLS_MESSAGE_MOST && side->open < DTLS_OPEN &&
-                                       log_take(budget, dtls_message_room(length)));
-        struct dtls_message *message =
-            room ? sl_stored_block(stored, *at, dtls_message_room(length), offsetof(struct dtls_message, length)) : NULL;
-        if (!message) {
-            if (room)
-                log_give(budget, dtls_message_room(length));
+        if (stored->reads && (length > TLS_MESSAGE_MOST || side->open >= DTLS_OPEN)) {
             stored->failed = true;
             return;
         }
-        message->length = length;
-        *at = message;
+        if (!(*at = log_block_stored(stored, budget, *at, dtls_message_room(length), offsetof(struct dtls_message, length))))
+            return;
+        (*at)->length = length;
         side->open += stored->reads;
     }
 }

@@ -4,7 +4,7 @@
 #define FILE_HTTP_H
 
 #include "file_http2.h"
-#include "http_side.h"
+#include "http_stored.h"
 #include "tls_connection.h"
 
 enum { FILE_REQUESTS = 256 };   /* requests of a connection without a response, at most */
@@ -316,16 +316,13 @@ static inline void file_http_stored(struct sl_stored *stored, struct file_http *
         uint32_t length = *at ? (*at)->length : 0;
         SL_STORED(stored, length);
         size_t size = sizeof **at + (size_t)length;
-        bool room = !stored->reads || (http->requests < FILE_REQUESTS && log_take(budget, size));
-        struct file_request *request = room ? sl_stored_block(stored, *at, size, offsetof(struct file_request, method)) : NULL;
-        if (!request) {
-            if (room)
-                log_give(budget, size);
+        if (stored->reads && http->requests >= FILE_REQUESTS) {
             stored->failed = true;
             return;
         }
-        request->length = length;
-        *at = request;
+        if (!(*at = log_block_stored(stored, budget, *at, size, offsetof(struct file_request, method))))
+            return;
+        (*at)->length = length;
         http->requests += stored->reads;
     }
     for (unsigned i = 0; i < 2; i++) {

@@ -344,7 +344,6 @@ SLUICE_ON(tcp, data) {
         return;
     struct filelog *log = SLUICE_WORKER_OF(event->box);
     struct filelog_state *state = SLUICE_STATE_OF(event);
-    ftp_connection_resume(&log->transfers, &state->ftp, event);
     struct ftp_transfer *transfer = ftp_connection_transfer(&log->transfers, &state->ftp, event);
     if (transfer) {
         bool no_memory = false;
@@ -369,10 +368,7 @@ SLUICE_ON(tcp, data) {
 
 SLUICE_ON(tcp, gap) {
     struct filelog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state)
-        return;
-    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, event);
-    if (ftp_connection_gap(&state->ftp, event, data->length, &filelog_ftp))
+    if (!state || ftp_connection_gap(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, event, data->length, &filelog_ftp))
         return;
     struct filelog_connection *connection = state->connection;
     if (!connection) {
@@ -397,7 +393,6 @@ SLUICE_ON(tcp, end) {
         if (connection->tls)
             tls_connection_end(connection->tls);
     }
-    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, event);
     ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->ftp, &filelog_ftp);
     if (!connection)
         return;

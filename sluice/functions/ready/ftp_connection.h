@@ -116,9 +116,23 @@ static inline void ftp_connection_secured(struct ftp_connection *connection) {
 
 /* --- data connections --- */
 
+/* Finds the transfer of a data connection whose state was read. */
+static inline void ftp_connection_resume(struct ftp_transfers *transfers, struct ftp_connection *connection,
+                                         const struct sl_event *event) {
+    if (!connection->restored)
+        return;
+    connection->restored = false;
+    for (unsigned side = 0; side < 2 && !connection->data; side++) {
+        connection->data = transfers->bucket[log_stream_port(event, side) % FTP_BUCKETS];
+        while (connection->data && !(connection->data->connected && connection->data->flow == sl_event_number(event)))
+            connection->data = connection->data->next;
+    }
+}
+
 /* The transfer whose data connection this is; NULL: it is none. */
 static inline struct ftp_transfer *ftp_connection_transfer(struct ftp_transfers *transfers, struct ftp_connection *connection,
                                                            const struct sl_event *event) {
+    ftp_connection_resume(transfers, connection, event);
     if (!connection->searched && !connection->data && !connection->session)
         ftp_connection_created(transfers, connection, event);   /* the announcement may have been delivered since */
     connection->searched = true;
@@ -182,8 +196,9 @@ static inline void ftp_transfer_bytes(struct ftp_transfers *transfers, struct ft
 /* --- both --- */
 
 /* Bytes of a data connection, or of a control connection in the clear, are missing. Returns whether it was a data connection. */
-static inline bool ftp_connection_gap(struct ftp_connection *connection, const struct sl_event *event, uint64_t length,
-                                      const struct ftp_owner *owner) {
+static inline bool ftp_connection_gap(struct ftp_transfers *transfers, struct ftp_connection *connection, const struct sl_event *event,
+                                      uint64_t length, const struct ftp_owner *owner) {
+    ftp_connection_resume(transfers, connection, event);
     struct ftp_transfer *transfer = connection->data;
     if (!transfer)
         return false;
@@ -204,6 +219,7 @@ static inline bool ftp_connection_gap(struct ftp_connection *connection, const s
 
 static inline void ftp_connection_end(const struct sl_event *event, struct ftp_transfers *transfers, struct ftp_connection *connection,
                                       const struct ftp_owner *owner) {
+    ftp_connection_resume(transfers, connection, event);
     struct ftp_transfer *transfer = connection->data;
     if (connection->session && connection->session->known)
         ftp_session_end(connection->session);

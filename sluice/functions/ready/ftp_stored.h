@@ -115,18 +115,6 @@ static inline void ftp_connection_stored(struct sl_stored *stored, struct ftp_tr
     ftp_session_stored(stored, transfers, log, box, connection->session);
 }
 
-/* Finds the transfer of a data connection whose state was read. */
-static inline void ftp_connection_resume(struct ftp_transfers *transfers, struct ftp_connection *connection, const struct sl_event *event) {
-    if (!connection->restored)
-        return;
-    connection->restored = false;
-    for (unsigned side = 0; side < 2 && !connection->data; side++) {
-        connection->data = transfers->bucket[log_stream_port(event, side) % FTP_BUCKETS];
-        while (connection->data && !(connection->data->connected && connection->data->flow == sl_event_number(event)))
-            connection->data = connection->data->next;
-    }
-}
-
 /* A connection's state is freed. The transfer of a data connection that goes on in another process is that one's. */
 static inline void ftp_connection_leave(struct ftp_transfers *transfers, struct ftp_connection *connection) {
     if (!transfers->count)   /* all are freed, by SLUICE_CLOSE */

@@ -7,6 +7,7 @@
 
 #include "log_reader.h"
 #include "log_stream.h"
+#include "log_tls.h"
 #include "ftp_stored.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
@@ -29,16 +30,9 @@ SLUICE_COUNTER(ftp_tls_ciphers, "sides of TLS connections that are not read: the
 SLUICE_COUNTER(ftp_tls_refused, "sides of TLS connections that are not read further after a record that is not valid, or not authentic")
 SLUICE_COUNTER(ftp_tls_gaps, "sides of TLS connections that are not read further after a gap")
 
-/* A connection that may be a control connection in TLS. */
-struct ftplog_tls {
-    struct tls_connection *tls;
-    struct ftp_connection *connection;
-    const struct sl_event *event;     /* that is processed */
-};
-
 struct ftplog_state {
     struct ftp_connection connection;
-    struct ftplog_tls *tls;           /* NULL: without secrets, or not FTP */
+    struct log_tls *tls;              /* NULL: without secrets, or not FTP */
 };
 SLUICE_STATE(struct ftplog_state)
 
@@ -156,52 +150,42 @@ static void ftplog_gap(struct ftp_connection *connection, const struct sl_event 
 
 static bool ftplog_tls_may_begin(void *user, unsigned side)
 {
-    const struct ftp_connection *connection = ((struct ftplog_tls *)user)->connection;
+    const struct ftp_connection *connection = ((struct log_tls *)user)->state;
     return !connection->over && ftp_connection_may_be_secured(connection, side);
 }
 
 static void ftplog_tls_begins(void *user, unsigned side)
 {
     (void)side;
-    ftp_connection_secured(((struct ftplog_tls *)user)->connection);
+    ftp_connection_secured(((struct log_tls *)user)->state);
 }
 
 static void ftplog_tls_data(void *user, unsigned side, const uint8_t *at, uint32_t length, bool opened)
 {
-    struct ftplog_tls *tls = user;
+    struct log_tls *tls = user;
     if (opened && !tls->tls->read)
         ftplog_opened(tls->event->box, TLS_OPENED);
-    ftplog_bytes(tls->connection, tls->event, side, at, length);
+    ftplog_bytes(tls->state, tls->event, side, at, length);
 }
 
 static void ftplog_tls_gap(void *user, unsigned side, uint64_t length, bool opened)
 {
-    struct ftplog_tls *tls = user;
+    struct log_tls *tls = user;
     (void)side, (void)length, (void)opened;
-    ftplog_gap(tls->connection, tls->event);
+    ftplog_gap(tls->state, tls->event);
 }
 
 /* The rest of a side is not read, so that commands and replies no longer correspond. */
 static void ftplog_tls_shut(void *user, unsigned side, enum tls_shut why)
 {
-    struct ftplog_tls *tls = user;
+    struct log_tls *tls = user;
     (void)side;
     ftplog_opened(tls->event->box, why);
-    ftp_connection_stop(&SLUICE_WORKER_OF(tls->event->box)->transfers, tls->connection);
+    ftp_connection_stop(&SLUICE_WORKER_OF(tls->event->box)->transfers, tls->state);
 }
 
 static const struct tls_connection_owner ftplog_tls_owner = {ftplog_tls_may_begin, ftplog_tls_begins, ftplog_tls_data, ftplog_tls_gap,
                                                              ftplog_tls_shut, NULL};
-
-static void ftplog_tls_free(struct sl_box *box, struct ftplog_state *state)
-{
-    if (!state->tls)
-        return;
-    tls_connection_free(state->tls->tls);
-    log_give(&SLUICE_WORKER_OF(box)->transfers.budget, sizeof *state->tls);
-    free(state->tls);
-    state->tls = NULL;
-}
 
 static void ftplog_secures(const struct sl_event *event, unsigned client, const uint8_t *at, uint32_t length)
 {
@@ -213,24 +197,19 @@ static void ftplog_secures(const struct sl_event *event, unsigned client, const 
 }
 
 /* The TLS of a connection that may be a control connection; NULL: it is read as it was sent. */
-static struct ftplog_tls *ftplog_tls(const struct sl_event *event, struct ftplog_state *state, uint8_t first)
+static struct log_tls *ftplog_tls(const struct sl_event *event, struct ftplog_state *state, uint8_t first)
 {
     struct ftplog *ftp = SLUICE_WORKER_OF(event->box);
     struct ftp_connection *connection = &state->connection;
-    struct log_budget *budget = &ftp->transfers.budget;
     bool port = log_stream_port(event, 0) == FTP_CONTROL_TLS || log_stream_port(event, 1) == FTP_CONTROL_TLS;
     bool is_first = !connection->seen[0] && !connection->seen[1];
     bool may_be = port || ftp_may_begin(first, false) || ftp_may_begin(first, true);
     if (!state->tls && !connection->over && is_first && may_be && tls_secrets_exist(&ftp->secrets)) {
-        state->tls = log_allocate(budget, sizeof *state->tls);
-        if (state->tls)
-            state->tls->tls = tls_connection_new(&ftplog_tls_owner, state->tls, &ftp->secrets, budget, UINT64_MAX);
-        SLUICE_COUNTER_OF(event->box, ftp_no_memory) += !state->tls || !state->tls->tls;
-        if (state->tls && !state->tls->tls)
-            ftplog_tls_free(event->box, state);
+        state->tls = log_tls_new(&ftplog_tls_owner, &ftp->secrets, &ftp->transfers.budget);
+        SLUICE_COUNTER_OF(event->box, ftp_no_memory) += !state->tls;
     }
     if (state->tls) {
-        state->tls->connection = connection;
+        state->tls->state = connection;
         state->tls->event = event;
     }
     return state->tls;
@@ -253,7 +232,6 @@ SLUICE_ON(tcp, data) {
         return;
     struct ftplog_state *state = SLUICE_STATE_OF(event);
     struct ftp_transfers *transfers = &SLUICE_WORKER_OF(event->box)->transfers;
-    ftp_connection_resume(transfers, &state->connection, event);
     struct ftp_transfer *transfer = ftp_connection_transfer(transfers, &state->connection, event);
     if (transfer) {
         bool no_memory = false;
@@ -261,21 +239,18 @@ SLUICE_ON(tcp, data) {
         SLUICE_COUNTER_OF(event->box, ftp_no_memory) += no_memory;
         return;
     }
-    struct ftplog_tls *tls = ftplog_tls(event, state, data->bytes.at[0]);
+    struct log_tls *tls = ftplog_tls(event, state, data->bytes.at[0]);
     if (tls)
         tls_connection_bytes(tls->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
     else
         ftplog_bytes(&state->connection, event, event->side & 1, data->bytes.at, data->bytes.captured);
     if (state->connection.over)
-        ftplog_tls_free(event->box, state);
+        log_tls_free(&state->tls, &transfers->budget);
 }
 
 SLUICE_ON(tcp, gap) {
     struct ftplog_state *state = event->instance ? SLUICE_STATE_OF(event) : NULL;
-    if (!state)
-        return;
-    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
-    if (ftp_connection_gap(&state->connection, event, data->length, &ftplog_owner))
+    if (!state || ftp_connection_gap(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event, data->length, &ftplog_owner))
         return;
     if (state->tls) {
         state->tls->event = event;
@@ -294,13 +269,12 @@ SLUICE_ON(tcp, end) {
         state->tls->event = event;
         tls_connection_end(state->tls->tls);
     }
-    ftp_connection_resume(&SLUICE_WORKER_OF(event->box)->transfers, &state->connection, event);
     ftp_connection_end(event, &SLUICE_WORKER_OF(event->box)->transfers, &state->connection, &ftplog_owner);
 }
 
 SLUICE_DESTROY {
     ftp_connection_leave(&SLUICE_WORKER_OF(box)->transfers, &state->connection);
-    ftplog_tls_free(box, state);
+    log_tls_free(&state->tls, &SLUICE_WORKER_OF(box)->transfers.budget);
 }
 
 SLUICE_STORED(zero, "a control connection, with the transfers that it has announced; a data connection") {

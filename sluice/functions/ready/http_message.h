@@ -4,10 +4,6 @@
 
 #include "log_text.h"
 
-#include "../vendor/llhttp/llhttp.h"
-
-#include "function/stored.h"
-
 enum {
     HTTP_PATH_MOST = 8192, HTTP_VALUE_MOST = 2048,   /* maximum stored bytes of a path, and of a header's value */
     HTTP_TEXT_LEAST = 64,                            /* bytes that are allocated for a text first */
@@ -65,50 +61,6 @@ static inline void http_message_append(struct http_message *message, struct log_
     }
     message->cut |= take < length;
     log_bytes(text, at, take);
-}
-
-/* --- a message of HTTP/1 in the state of a connection --- */
-
-/* Why parsing may end within such a message. */
-static const char *const http_errors[] = {
-    NULL, "GAP", "EOF", "HEAD_TOO_LONG", "HTTP2",
-#define HTTP_ERROR(number, name, string) #name,
-    HTTP_ERRNO_MAP(HTTP_ERROR)
-#undef HTTP_ERROR
-};
-enum { HTTP_ERRORS = sizeof http_errors / sizeof *http_errors };
-
-__attribute__((unused)) static inline void http_text_stored(struct sl_stored *stored, struct http_message *message,
-                                                            struct log_budget *budget, struct log_text *text, size_t most) {
-    uint32_t used = (uint32_t)text->used;
-    SL_STORED(stored, used);
-    if (!stored->reads && used)
-        sl_stored_bytes(stored, text->at, used);
-    if (!stored->reads || !used)
-        return;
-    stored->failed |= used > most || used > stored->size - stored->used;
-    if (stored->failed)
-        return;
-    http_message_append(message, budget, text, (const char *)stored->at + stored->used, used, most);
-    stored->failed |= text->used < used;
-    stored->used += used;
-}
-
-__attribute__((unused)) static inline void http_message_stored(struct sl_stored *stored, struct http_message *message,
-                                                               struct log_budget *budget) {
-    uint8_t error = 0;
-    while (!stored->reads && message->error && error + 1 < HTTP_ERRORS && (!error || strcmp(http_errors[error], message->error) != 0))
-        error++;
-    sl_stored_bytes(stored, message, offsetof(struct http_message, stored));
-    http_text_stored(stored, message, budget, &message->verb, HTTP_VALUE_MOST);
-    http_text_stored(stored, message, budget, &message->path, HTTP_PATH_MOST);
-    http_text_stored(stored, message, budget, &message->reason, HTTP_VALUE_MOST);
-    for (unsigned i = 0; i < HTTP_HEADERS; i++)
-        http_text_stored(stored, message, budget, &message->header[i], HTTP_VALUE_MOST);
-    SL_STORED(stored, message->cut);
-    SL_STORED(stored, error);
-    if (stored->reads)
-        message->error = http_errors[error < HTTP_ERRORS ? error : 0];
 }
 
 #endif

@@ -4,6 +4,8 @@
 #ifndef HTTPLOG_STORED_H
 #define HTTPLOG_STORED_H
 
+#include "http_stored.h"
+
 /* The message of a side, as its place in the list of exchanges: a request is 1, 3, ..., a response 2, 4, ...; 0: none. */
 static uint32_t httplog_place_of(const struct httplog_connection *connection, const struct http_message *message)
 {
@@ -62,8 +64,8 @@ static void httplog_connection_stored(struct sl_stored *stored, struct httplog_c
 
 SLUICE_STORED(zero, "exchanges of HTTP/1 without a row, and messages under way") {
     struct httplog_connection *connection = state->connection;
-    bool quic = state->quic.over || state->quic.session, lost = state->quic.session || (connection && (connection->streams || connection->tls));
-    bool over = state->over || (connection && (connection->streams || connection->tls));
+    bool unknown = connection && (connection->streams || connection->tls), over = state->over || unknown;
+    bool quic = state->quic.over || state->quic.session, lost = unknown || state->quic.session;
     log_path_stored(stored, &SLUICE_WORKER_OF(box)->log, box, &state->path);
     SL_STORED(stored, quic);
     SL_STORED(stored, over);

@@ -248,29 +248,33 @@ static inline bool ids_evaluate(struct sl_box *box, const struct ids_part *part,
 
 /* --- rules of a side --- */
 
-static inline uint32_t ids_held_bits(const struct ids_side *side, uint32_t rule) {
+/* What a side remembers of a rule; NULL: nothing. */
+static inline struct ids_held *ids_held_of(const struct ids_side *side, uint32_t rule) {
     for (uint32_t i = 0; i < side->held_count; i++)
         if (side->held[i].rule == rule)
-            return side->held[i].bits;
-    return 0;
+            return &side->held[i];
+    return NULL;
+}
+
+static inline uint32_t ids_held_bits(const struct ids_side *side, uint32_t rule) {
+    const struct ids_held *held = ids_held_of(side, rule);
+    return held ? held->bits : 0;
 }
 
 /* Where the last match of a rule ended that counts its matches; 0: there was none. */
 static inline uint64_t ids_held_after(const struct ids_side *side, uint32_t rule) {
-    for (uint32_t i = 0; i < side->held_count; i++)
-        if (side->held[i].rule == rule)
-            return side->held[i].after;
-    return 0;
+    const struct ids_held *held = ids_held_of(side, rule);
+    return held ? held->after : 0;
 }
 
 /* Remembers that bits of a rule hold, and where its last match ended; false where there is no room for it. */
 static inline bool ids_hold(struct sl_box *box, struct ids_side *side, uint32_t rule, uint32_t bits, uint64_t after) {
-    for (uint32_t i = 0; i < side->held_count; i++)
-        if (side->held[i].rule == rule) {
-            side->held[i].bits |= bits;
-            side->held[i].after = after;
-            return true;
-        }
+    struct ids_held *held = ids_held_of(side, rule);
+    if (held) {
+        held->bits |= bits;
+        held->after = after;
+        return true;
+    }
     void *list = side->held;
     if (side->held_count == side->held_room && !ids_grow(box, &list, &side->held_room, IDS_HELD_MOST, sizeof *side->held)) {
         SLUICE_COUNTER_OF(box, ids_many_rules)++;

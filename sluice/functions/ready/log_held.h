@@ -39,6 +39,20 @@ static inline bool log_held_add(struct log_held *held, struct log_budget *budget
     return true;
 }
 
+/* A block in the state of a connection (sl_stored_block), which takes its size from the budget where it is read. NULL: there is no
+ * room for it. */
+static inline void *log_block_stored(struct sl_stored *stored, struct log_budget *budget, void *block, size_t size, size_t skipped) {
+    if (!stored->reads)
+        return sl_stored_block(stored, block, size, skipped);
+    if (!log_take(budget, size)) {
+        stored->failed = true;
+        return NULL;
+    }
+    if (!(block = sl_stored_block(stored, NULL, size, skipped)))
+        log_give(budget, size);
+    return block;
+}
+
 /* The bytes in the state of a connection, of which there are at most `most`. */
 __attribute__((unused)) static inline void log_held_stored(struct sl_stored *stored, struct log_held *held, struct log_budget *budget,
                                                            uint32_t most) {

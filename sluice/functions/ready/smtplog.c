@@ -6,8 +6,8 @@
 
 #include "log_reader.h"
 #include "log_stream.h"
+#include "log_tls.h"
 #include "smtp_session.h"
-#include "tls_connection.h"
 
 SLUICE_PARAMETER(out, text, "", "file that the rows are written to; without one standard output")
 SLUICE_PARAMETER(keylog, text, "", "file of TLS secrets, in the format of SSLKEYLOGFILE, with which SMTP in TLS is read")
@@ -34,16 +34,9 @@ struct smtplog_connection {
     uint8_t client;
 };
 
-/* A connection that may be one of SMTP in TLS. */
-struct smtplog_tls {
-    struct tls_connection *tls;
-    struct smtplog_state *state;
-    const struct sl_event *event;     /* that is processed */
-};
-
 struct smtplog_state {
     struct smtplog_connection *connection;
-    struct smtplog_tls *tls;          /* NULL: without secrets, or not SMTP */
+    struct log_tls *tls;              /* NULL: without secrets, or not SMTP */
     uint32_t path;
     bool over, seen[2];
     bool secured;                     /* TLS has begun */
@@ -208,7 +201,7 @@ static void smtplog_gap(const struct sl_event *event, struct smtplog_state *stat
 
 static bool smtplog_tls_may_begin(void *user, unsigned side)
 {
-    const struct smtplog_state *state = ((struct smtplog_tls *)user)->state;
+    const struct smtplog_state *state = ((struct log_tls *)user)->state;
     const struct smtplog_connection *connection = state->connection;
     return !state->over &&
            (!connection || smtp_session_may_be_secured(&connection->session, side == connection->client, !state->seen[side]));
@@ -216,7 +209,7 @@ static bool smtplog_tls_may_begin(void *user, unsigned side)
 
 static void smtplog_tls_begins(void *user, unsigned side)
 {
-    struct smtplog_state *state = ((struct smtplog_tls *)user)->state;
+    struct smtplog_state *state = ((struct log_tls *)user)->state;
     (void)side;
     if (state->connection && !state->secured)
         smtp_session_secured(&state->connection->session);
@@ -225,15 +218,16 @@ static void smtplog_tls_begins(void *user, unsigned side)
 
 static void smtplog_tls_data(void *user, unsigned side, const uint8_t *at, uint32_t length, bool opened)
 {
-    struct smtplog_tls *tls = user;
+    struct log_tls *tls = user;
+    struct smtplog_state *state = tls->state;
     SLUICE_COUNTER_OF(tls->event->box, smtp_tls_opened) += opened && !tls->tls->read;
-    if (opened || !tls->state->secured)
-        smtplog_bytes(tls->event, tls->state, side, at, length);
+    if (opened || !state->secured)
+        smtplog_bytes(tls->event, state, side, at, length);
 }
 
 static void smtplog_tls_gap(void *user, unsigned side, uint64_t length, bool opened)
 {
-    struct smtplog_tls *tls = user;
+    struct log_tls *tls = user;
     (void)side, (void)length, (void)opened;
     smtplog_gap(tls->event, tls->state);
 }
@@ -241,7 +235,7 @@ static void smtplog_tls_gap(void *user, unsigned side, uint64_t length, bool ope
 /* The rest of a side is not read, so that commands and replies no longer correspond. */
 static void smtplog_tls_shut(void *user, unsigned side, enum tls_shut why)
 {
-    struct smtplog_tls *tls = user;
+    struct log_tls *tls = user;
     struct sl_box *box = tls->event->box;
     (void)side;
     SLUICE_COUNTER_OF(box, smtp_tls_without_key) += why == TLS_SHUT_NO_KEY;
@@ -255,30 +249,16 @@ static void smtplog_tls_shut(void *user, unsigned side, enum tls_shut why)
 static const struct tls_connection_owner smtplog_tls_owner = {smtplog_tls_may_begin, smtplog_tls_begins, smtplog_tls_data,
                                                               smtplog_tls_gap, smtplog_tls_shut, NULL};
 
-static void smtplog_tls_free(struct sl_box *box, struct smtplog_state *state)
-{
-    if (!state->tls)
-        return;
-    tls_connection_free(state->tls->tls);
-    log_give(&SLUICE_WORKER_OF(box)->budget, sizeof *state->tls);
-    free(state->tls);
-    state->tls = NULL;
-}
-
 /* The TLS of a connection that may be one of SMTP; NULL: it is read as it was sent. */
-static struct smtplog_tls *smtplog_tls(const struct sl_event *event, struct smtplog_state *state, uint8_t first)
+static struct log_tls *smtplog_tls(const struct sl_event *event, struct smtplog_state *state, uint8_t first)
 {
     struct smtplog *smtp = SLUICE_WORKER_OF(event->box);
     uint16_t ports[2] = {log_stream_port(event, 0), log_stream_port(event, 1)};
     bool may_be = smtp_port(ports[0], ports[1]) || ports[0] == SMTP_IN_TLS || ports[1] == SMTP_IN_TLS || smtp_may_begin(first, false) ||
                   smtp_may_begin(first, true);
     if (!state->tls && !state->over && !state->seen[0] && !state->seen[1] && may_be && tls_secrets_exist(&smtp->secrets)) {
-        state->tls = log_allocate(&smtp->budget, sizeof *state->tls);
-        if (state->tls)
-            state->tls->tls = tls_connection_new(&smtplog_tls_owner, state->tls, &smtp->secrets, &smtp->budget, UINT64_MAX);
-        SLUICE_COUNTER_OF(event->box, smtp_no_memory) += !state->tls || !state->tls->tls;
-        if (state->tls && !state->tls->tls)
-            smtplog_tls_free(event->box, state);
+        state->tls = log_tls_new(&smtplog_tls_owner, &smtp->secrets, &smtp->budget);
+        SLUICE_COUNTER_OF(event->box, smtp_no_memory) += !state->tls;
     }
     if (state->tls) {
         state->tls->state = state;
@@ -298,13 +278,13 @@ SLUICE_ON(tcp, data) {
     struct smtplog_state *state = event->instance && data->bytes.captured ? SLUICE_STATE_OF(event) : NULL;
     if (!state || state->over)
         return;
-    struct smtplog_tls *tls = smtplog_tls(event, state, data->bytes.at[0]);
+    struct log_tls *tls = smtplog_tls(event, state, data->bytes.at[0]);
     if (tls)
         tls_connection_bytes(tls->tls, event->side & 1, data->bytes.at, data->bytes.captured, sl_packet_time(event));
     else if (!(state->connection && state->connection->session.tls))   /* the state of TLS does not move with the connection */
         smtplog_bytes(event, state, event->side & 1, data->bytes.at, data->bytes.captured);
     if (state->over)
-        smtplog_tls_free(event->box, state);
+        log_tls_free(&state->tls, &SLUICE_WORKER_OF(event->box)->budget);
 }
 
 SLUICE_ON(tcp, gap) {
@@ -334,7 +314,7 @@ SLUICE_ON(tcp, end) {
 
 SLUICE_DESTROY {
     smtplog_free(box, state);
-    smtplog_tls_free(box, state);
+    log_tls_free(&state->tls, &SLUICE_WORKER_OF(box)->budget);
 }
 
 SLUICE_STORED(zero, "a session of SMTP: its dialogue, and the current message") {

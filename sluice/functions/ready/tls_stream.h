@@ -233,10 +233,8 @@ __attribute__((unused)) static inline void tls_message_stored(struct sl_stored *
     if (stored->reads) {
         bool fits = message->left <= TLS_MESSAGE_MOST && message->used <= TLS_MESSAGE_MOST - message->left;
         uint32_t room = fits ? message->left + message->used + 1 : 0;
-        message->body = fits && log_take(budget, room) ? malloc(room) : NULL;
+        message->body = fits ? log_allocate(budget, room) : NULL;
         if (!message->body) {
-            if (fits)
-                log_give(budget, room);
             message->used = 0;
             stored->failed = true;
             return;

@@ -465,96 +465,11 @@ SLUICE_ON(tcp, end) {
 }
 
 #include "tlslog_dtls.h"
-
-/* --- QUIC: the crypto streams of a connection are instances of the layer above; their events follow the packet's
- * --- */
-
-SLUICE_ON(quic, created) {
-    if (event->instance)
-        SLUICE_STATE_OF(event)->path = log_path_of(&SLUICE_WORKER_OF(event->box)->log, event->box);
-}
-
-SLUICE_ON(quic, packet) {
-    if (event->instance)
-        log_quic_packet(&SLUICE_WORKER_OF(event->box)->quic, event, SLUICE_STATE_OF(event)->path, SLUICE_STATE_OF(event));
-}
-
-SLUICE_ON(quic_crypto, data) {
-    struct tlslog *tls = SLUICE_WORKER_OF(event->box);
-    /* Bytes that are delivered at the end of a stream, without a packet of the connection, follow a gap and are
-     * ignored. */
-    if (!event->instance || !log_quic_carries(&tls->quic, event))
-        return;
-    uint64_t level = log_quic_part(event, "level");
-    unsigned side = log_quic_sender(event);
-    struct tlslog_connection *connection = tlslog_connection(event->box, tls->quic.state, &tls->quic.flow, 'q');
-    if (!connection)
-        return;
-    if (level > 2) {   /* 1-RTT: the handshake is over */
-        connection->side[side].secured = true;
-        return;
-    }
-    uint8_t which = (uint8_t)(side + (level == 2 ? 2 : 0)), attempt = (uint8_t)log_quic_part(event, "attempt");
-    if (attempt != connection->attempt && level == 0) {   /* the handshake restarts, for example after a Retry */
-        connection->attempt = attempt;
-        for (unsigned i = 0; i < 2; i++)
-            tls_message_drop(&connection->side[i].message);
-    }
-    struct tls_side *stream = &connection->side[which];
-    struct tlslog_reading reading = {event->box, connection, (uint8_t)side, which, true};
-    struct tls_reading callbacks = tlslog_callbacks(&reading);
-    tlslog_begun(&reading);
-    connection->side[side].secured |= level == 2;   /* Handshake packets are protected */
-    if (stream->state != TLS_STOPPED && !tls_messages(stream, &callbacks, data->bytes.at, data->bytes.captured))
-        tlslog_stopped(event->box, stream->stop);
-}
-
-SLUICE_ON(quic, end) {
-    if (event->instance && SLUICE_STATE_OF(event)->connection)
-        tlslog_row(event->box, SLUICE_STATE_OF(event)->connection);
-}
+#include "tlslog_quic.h"
 
 SLUICE_DESTROY { tlslog_free(box, state); }
 
-SLUICE_STORED(zero, "the handshake of a connection so far: its hellos, certificates, and records under way") {
-    struct tlslog *tls = SLUICE_WORKER_OF(box);
-    log_path_stored(stored, &tls->log, box, &state->path);
-    uint32_t random = state->random;
-    bool over = state->over, sealed = state->connection && state->connection->tls;
-    SL_STORED(stored, random);
-    SL_STORED(stored, over);
-    state->random = random & INT32_MAX;
-    state->over = over;
-    if (!sl_stored_more(stored, state->connection != NULL))
-        return;
-    struct tlslog_connection *connection = sl_stored_block(stored, state->connection, sizeof *connection, sizeof *connection);
-    if (!connection)
-        return;
-    state->connection = connection;
-    connection->box = box;
-    tls->open += stored->reads;
-    SL_STORED(stored, sealed);
-    SLUICE_COUNTER_OF(box, tls_not_continued) += stored->reads && sealed;
-    log_flow_stored(stored, &tls->log, box, &connection->flow);
-    sl_stored_bytes(stored, &connection->time, offsetof(struct tlslog_connection, hello) - offsetof(struct tlslog_connection, time));
-    tls_hello_stored(stored, &connection->hello);
-    tls_hello_stored(stored, &connection->answer);
-    log_text_stored(stored, &connection->certificates);
-    uint64_t size = connection->stored;
-    SL_STORED(stored, size);
-    if (stored->reads && !stored->failed) {
-        connection->stored = size;
-        tls->budget.used += size;
-    }
-    sl_stored_bytes(stored, connection->chosen, offsetof(struct tlslog_connection, side) - offsetof(struct tlslog_connection, chosen));
-    connection->chosen[sizeof connection->chosen - 1] = 0;
-    connection->client &= 1;
-    connection->alerts = (uint8_t)sl_min(connection->alerts, TLSLOG_ALERTS);
-    for (unsigned i = 0; i < TLSLOG_SIDES; i++)
-        tls_side_stored(stored, &connection->side[i], &tls->budget);
-    for (unsigned i = 0; i < 2; i++)
-        dtls_side_stored(stored, &connection->datagrams[i], &tls->budget);
-}
+#include "tlslog_stored.h"
 
 SLUICE_OPEN {
     struct tlslog *tls = SLUICE_WORKER_OF(box);

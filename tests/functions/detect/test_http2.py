@@ -14,6 +14,7 @@ import pytest
 from tests.functions.detect.boxes import Alerts, Talk, connection, needs_ids, numbered, packets, rule, run
 from tests.functions.detect.test_actions import ran
 from tests.functions.logs.boxes import connection as logged
+from tests.functions.logs.hellos import other_keys
 from tests.functions.logs.http2 import (
     CLIENT,
     DATA,
@@ -187,8 +188,7 @@ def test_hostile_frames(memory: int) -> None:
 
 def test_a_flow_without_room_for_tls_is_counted_once(tmp_path: Path) -> None:
     """Not with each of its segments."""
-    keys = tmp_path / "keys"
-    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    keys = other_keys(tmp_path / "keys")
     for memory in range(30000, 60000, 1000):
         found = alerts([(">", b"x" * 900)], rule('content:"never";'), 10, f"keylog={keys},memory={memory}")
         assert found.reports["ids_no_room"] < 5, memory
@@ -292,7 +292,6 @@ def test_gaps_and_changes_within_tls() -> None:
     del frames[-5]
     found = packets(frames, RULES + CONTENTS, f"keylog={keys}")
     assert found.reports["ids_tls_gaps"] == 1 and not {1, 20} & set(found.sids) and 8 in found.sids
-    no_keys = keys.with_name("none")
-    no_keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    no_keys = other_keys(keys.with_name("none"))
     found = alerts(talk, RULES, parameters=f"keylog={no_keys}")
     assert found.reports["ids_tls_without_key"] == 2 and not found.sids

@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import struct
+from pathlib import Path
 
 RANDOM = bytes(range(32))
+LIKE_HELLO = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03"
+"""The first bytes of a record with a ClientHello."""
+
+
+def other_keys(path: Path) -> Path:
+    """Write a key log with the secrets of a connection that is not in the traffic."""
+    path.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    return path
 
 
 def vector(data: bytes, size: int = 2) -> bytes:

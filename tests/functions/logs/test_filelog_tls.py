@@ -14,6 +14,7 @@ import pytest
 
 from sluice.engine.box import CompiledStack
 from tests.functions.logs.boxes import Row, Talk, connection, lasting, needs_parsers
+from tests.functions.logs.hellos import other_keys
 from tests.functions.logs.http2 import Found, compiled_with, needs_nghttp2, run, run_packets
 from tests.functions.logs.test_http2 import talks
 from tests.functions.logs.test_http_tls import ASKED, CAPTURE, KEYS, needs_libcrypto, needs_openssl, secured_talk
@@ -137,7 +138,6 @@ def test_a_gap_and_missing_keys(tmp_path: Path) -> None:
     row = run_packets(frames, f",keylog={KEYS}", program=program()).rows[-1]
     assert row["name"] == "big.txt" and 0 < row["missing"] <= 1 << 14 and not row["complete"]
     assert row["length"] + row["missing"] == 40000
-    keys = tmp_path / "keys"
-    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    keys = other_keys(tmp_path / "keys")
     found = opened(said, keys)
     assert not found.rows and counted(found) == {"file_tls_without_key": 2}

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.hashes import SHA384
 from cryptography.hazmat.primitives.kdf.hkdf import HKDFExpand
 
 from tests.functions.logs.boxes import Talk, needs_parsers
+from tests.functions.logs.hellos import LIKE_HELLO
 from tests.functions.logs.more_boxes import Rows, run
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
 from tests.functions.logs.truth import fields_of
@@ -142,7 +143,7 @@ def test_data_in_the_clear_and_uploads(tmp_path: Path) -> None:
     rows = found(frames_of([*AUTH, *control], [("<", FILE)]), keys)
     check(rows)
     assert counted(rows) == {"ftp_tls_opened": 1} and not any(row["data_tls"] for row in rows["ftplog"])
-    hello = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" + FILE  # a file that begins as TLS does
+    hello = LIKE_HELLO + FILE  # a file that begins as TLS does
     (row,) = found(frames_of([*AUTH, *control], [("<", hello)]), keys)["filelog"]
     assert row["sha256"] == hashlib.sha256(hello).hexdigest()
     (tmp_path / "b").mkdir()
@@ -196,7 +197,7 @@ def test_the_first_segments_of_a_protected_data_connection_are_missing(tmp_path:
 def test_a_command_that_looks_like_tls_hides_nothing(tmp_path: Path) -> None:
     """Without AUTH, after one that is refused, and together with it; what follows is read."""
     _, _, keys = secured(tmp_path, VERSIONS[1], [*LOGIN, *END], None)
-    hello = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" + b"x" * 60 + b"\r\n"
+    hello = LIKE_HELLO + b"x" * 60 + b"\r\n"
     what: Talk = [("<", b"500 what\r\n")]
     for begin in (
         [*GREETING, *LOGIN[:2], (">", hello), *what, *LOGIN],

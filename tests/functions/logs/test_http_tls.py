@@ -19,6 +19,7 @@ import pytest
 
 from sluice.engine.box import Box
 from tests.functions.logs.boxes import SECOND, Row, Talk, connection, lasting, needs_parsers
+from tests.functions.logs.hellos import other_keys
 from tests.functions.logs.http2 import Found, needs_nghttp2, run, run_packets
 from tests.functions.logs.test_http2 import talks
 from tests.functions.logs.truth import fields_of
@@ -377,8 +378,7 @@ def secured_13(folder: Path, talk: Talk, suite: str) -> tuple[Talk, Path]:
 
 def test_a_side_without_a_key_holds_nothing(said: list[Talk], tmp_path: Path) -> None:
     """Of connections whose secrets are not in the log nothing is stored: twenty with 20,000 bytes each, at once."""
-    keys = tmp_path / "keys"
-    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    keys = other_keys(tmp_path / "keys")
     server = b"".join(data for who, data in said[2] if who == "<")[:20000]
     talk = [(">", b"".join(data for who, data in said[2] if who == ">")), ("<", server)]
     frames = [connection(talk, port=1000 + number, close=False) for number in range(20)]
@@ -434,8 +434,7 @@ def test_secrets_in_the_capture(tmp_path: Path) -> None:
 
 
 def test_keys_that_are_missing_or_wrong(said: list[Talk], tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    keys = other_keys(tmp_path / "keys")
     for number in (0, 7):
         found = opened(said[number], keys=keys)
         assert not found.rows and counted(found) == {"http_tls_without_key": 2}

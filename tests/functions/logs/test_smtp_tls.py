@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.functions.logs.boxes import Row, Talk, connection, needs_parsers
+from tests.functions.logs.hellos import LIKE_HELLO, other_keys
 from tests.functions.logs.more_boxes import Rows, lasting, run
 from tests.functions.logs.test_filelog_tls import GREETING, MAIL, STARTTLS
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
@@ -92,8 +93,7 @@ def test_what_cannot_be_opened(tmp_path: Path) -> None:
         return row
 
     only(found(frames, None))
-    wrong = tmp_path / "wrong"
-    wrong.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    wrong = other_keys(tmp_path / "wrong")
     rows = found(frames, wrong)
     only(rows)
     assert counted(rows) == {"smtp_tls_without_key": 1}
@@ -114,7 +114,7 @@ def test_commands_after_starttls_in_the_clear_are_none(tmp_path: Path) -> None:
 def test_what_looks_like_tls_in_the_clear(tmp_path: Path) -> None:
     """A mail, or a command without an accepted STARTTLS, that begins as TLS does hides nothing."""
     _, keys = secured_talk(tmp_path, VERSIONS[1], MAIL)
-    hello = b"\x16\x03\x01\x00\xf0\x01\x00\x00\xec\x03\x03" + b"x" * 60 + b"\r\n"
+    hello = LIKE_HELLO + b"x" * 60 + b"\r\n"
     refused: Talk = [(">", b"STARTTLS\r\n"), ("<", b"454 not now\r\n")]
     before = [*GREETING, *MAIL[:2]]
     for talk in (

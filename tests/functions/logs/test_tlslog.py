@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.functions.logs.boxes import Talk, connection, needs_parsers, run_capture, run_packets
-from tests.functions.logs.hellos import client_hello, extension, message, record, server_hello, vector
+from tests.functions.logs.hellos import client_hello, extension, message, other_keys, record, server_hello, vector
 from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
 from tests.functions.logs.truth import fields_of
 from tests.support.capture import pcap
@@ -174,8 +174,7 @@ def test_certificates_of_tls_13_with_keys(tmp_path: Path) -> None:
         ]
         (serial,) = [number for each in found for number in each]
         assert int(serial.replace(":", "").removeprefix("0x"), 16) == int(certificate["serial"], 16)
-    wrong = tmp_path / "wrong"
-    wrong.write_text("CLIENT_RANDOM " + "00" * 32 + " " + "11" * 48 + "\n")
+    wrong = other_keys(tmp_path / "wrong")
     logs = run_packets(connection(secured, port=443), {"tlslog": f",keylog={wrong}"})
     assert [row["certificates"] for row in logs["tlslog"]] == [[]] and logs.reports["tls_without_key"] == 2
     frames = connection(secured, 300, port=443)

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluice.service.grammar.expand import expand
-from sluice.service.grammar.parser import UnitParser, unescape
+from sluice.service.grammar.parser import UnitParser
+from sluice.service.grammar.tokens import unescape
 from sluice.service.grammar.tree import Grammar, Value, WireField, WireType
 from sluice.service.lang.errors import Place, ServiceError, suggest
 

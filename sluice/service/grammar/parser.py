@@ -25,7 +25,9 @@ _EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "mut
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 _WITHOUT_FORM = ("any", "caddr", "double", "map", "set", "sink", "tuple", "vector", "void", "enum", "bitset")
-_SIGNED = ("8", "16", "32", "64")
+_SIZES = ("8", "16", "32", "64")
+_UNSIGNED_SIZES = ("8", "16", "24", "32", "40", "48", "56", "64")
+"""Bits of an integer or bitfield, and of an unsigned integer."""
 _ABOVE_OR = 3
 """The first level of binary operators that bind tighter than `|`."""
 DEEPEST = 100
@@ -195,9 +197,7 @@ class UnitParser(TokenParser):
         if token.text in ("uint", "int") and self.take_if("<"):
             size = self.take().text
             self.expect(">", f"after '{token.text}<{size}'")
-            if size not in ("8", "16", "24", "32", "40", "48", "56", "64") or (
-                token.text == "int" and size not in _SIGNED
-            ):
+            if size not in (_SIZES if token.text == "int" else _UNSIGNED_SIZES):
                 raise ServiceError(
                     token.place,
                     f"there is no {token.text}<{size}>",
@@ -248,7 +248,7 @@ class UnitParser(TokenParser):
     def _bitfield(self, place: Place) -> WireType:
         self.expect("(", "after 'bitfield'")
         size = self.take().text
-        if size not in _SIGNED:
+        if size not in _SIZES:
             raise ServiceError(place, f"a bitfield cannot have {size} bits", "write bitfield(8), 16, 32 or 64.")
         self.expect(")", "after the number of bits")
         self.expect("{", "before the parts of a bitfield")
@@ -429,14 +429,9 @@ class UnitParser(TokenParser):
         return Value(place, "&", items=(found, mask)) if type.kind == "uint" and type.bits < 64 else found
 
     def _call(self, place: Place, name: str) -> Value:
-        self.take()
-        items: list[Value] = []
-        while not self.take_if(")"):
-            if items:
-                self.expect(",", "between arguments")
-            items.append(self.value())
+        items = self._arguments()
         if len(items) != FUNCTIONS[name]:
             raise ServiceError(
                 place, f"'{name}' takes {FUNCTIONS[name]} arguments, not {len(items)}", "give it all of them."
             )
-        return Value(place, "call", name, items=tuple(items))
+        return Value(place, "call", name, items=items)

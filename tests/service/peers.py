@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -238,6 +239,12 @@ def read_to_end(end: socket.socket) -> bytes:
         while part := end.recv(1 << 16):
             parts.append(part)
     return b"".join(parts)
+
+
+def reset(end: socket.socket) -> None:
+    """Close a connection so that the peer finds it reset."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    end.close()
 
 
 def faults(counters: dict[str, int]) -> dict[str, int]:

@@ -8,7 +8,6 @@ import http.client
 import re
 import shutil
 import socket
-import struct
 import subprocess
 import tempfile
 import threading
@@ -35,7 +34,17 @@ from tests.service.h2_backend import (
     setting,
     window,
 )
-from tests.service.peers import PATIENCE, Served, faults, free_port, nginx, read_exactly, read_to_end, wait_for
+from tests.service.peers import (
+    PATIENCE,
+    Served,
+    faults,
+    free_port,
+    nginx,
+    read_exactly,
+    read_to_end,
+    reset,
+    wait_for,
+)
 from tests.service.test_http2 import curl, needs_curl, needs_h2load
 from tests.service.web import GET, head_of
 from tests.support.bounded import until
@@ -219,9 +228,8 @@ def test_requests_whose_clients_leave_are_not_sent_to_a_busy_backend() -> None:
         for each in leaving:
             each.sendall(GET)
         until(lambda: served.open_connections() >= open_now + 120)
-        for each in leaving:  # by a reset: one that only ends its output still reads
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            each.close()
+        for each in leaving:
+            reset(each)  # one that only ends its output still reads
         until(lambda: served.open_connections() <= open_now)
         held = [(each, each.streams[each is first :]) for each in backend.connections]
         answers = True
@@ -430,8 +438,7 @@ def test_a_response_that_has_come_before_a_reset_is_complete() -> None:
         stopped.wait(PATIENCE)
         time.sleep(0.1)
         connection.send(answer(stream))
-        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        connection.socket.close()
+        reset(connection.socket)
 
     with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)], STEADY) as served:
         with served.connect() as client:
@@ -492,8 +499,7 @@ def test_a_client_that_leaves_resets_its_stream() -> None:
         client = served.connect()
         client.sendall(GET)
         until(lambda: backend.requests == 1)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        client.close()
+        reset(client)
         until(lambda: backend.connections[0].reset)
         assert backend.connections[0].reset == {1: 8}, "CANCEL"
         served.stop()

@@ -203,6 +203,31 @@ def test_more_streams_than_a_backend_allows_open_more_connections() -> None:
     assert len(backend.connections) == counters[UPLINKS] >= 2 and backend.requests == 7 and not faults(counters)
 
 
+def test_requests_that_come_at_once_open_more_connections() -> None:
+    """The service finds all of them in one turn, when none has taken its place yet."""
+    held: list[tuple[Connection, int]] = []
+
+    def opened(connection: Connection, stream: int) -> None:
+        held.append((connection, stream))
+        if backend.requests == 1:
+            connection.send(answer(stream))
+
+    with contextlib.ExitStack() as stack:
+        backend, port = stack.enter_context(h2_backend(opened, setting((3, 1))))
+        served = stack.enter_context(Served(WEB, [plain(port)]))
+        assert get(served) == (200, b"ok")
+        clients = [stack.enter_context(served.connect()) for _ in range(6)]
+        served.pause(0.1, lambda: [each.sendall(GET) for each in clients])
+        until(lambda: len(backend.connections) > 1 and len(held) > 2)
+        for number in range(1, 7):
+            until(lambda number=number: len(held) > number)
+            held[number][0].send(answer(held[number][1]))
+        for each in clients:
+            assert head_of(each).startswith(b"HTTP/1.1 200 OK")
+        counters = served.stop()
+    assert len(backend.connections) == counters[UPLINKS] > 1 and counters[ASKED] == 7 and not faults(counters)
+
+
 def test_requests_whose_clients_leave_are_not_sent_to_a_busy_backend() -> None:
     answers = True
 

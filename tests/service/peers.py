@@ -115,6 +115,20 @@ def nginx(folder: Path, http: str, *ports: int) -> Iterator[None]:
         server.wait(timeout=60)
 
 
+@contextlib.contextmanager
+def nghttpd(folder: Path, *options: str) -> Iterator[int]:
+    """nghttpd for the files of a folder, and its port. What it prints is the file `log`."""
+    port = free_port()
+    with (folder / "log").open("wb") as out:
+        server = subprocess.Popen(["nghttpd", "--no-tls", *options, "-d", str(folder), str(port)], stdout=out)
+    try:
+        wait_for(port)
+        yield port
+    finally:
+        server.kill()
+        server.wait(timeout=60)
+
+
 def _backend(given: int | str | Backend) -> Backend:
     """A port of this machine, a folder, or a backend."""
     if isinstance(given, Backend):

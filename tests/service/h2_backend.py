@@ -1,18 +1,35 @@
-"""A backend of HTTP/2 of which a test decides each frame."""
+"""A backend of HTTP/2 of which a test decides each frame, and requests to the service in front of it."""
 
 from __future__ import annotations
 
 import contextlib
+import http.client
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from sluice.service import serve
 from tests.service.frames import PREFACE, frame, literal
-from tests.service.peers import PATIENCE, accepting, read_exactly
+from tests.service.peers import PATIENCE, Served, accepting, read_exactly
 from tests.support.bounded import joined
 
 GOAWAY, REFUSED_STREAM, INTERNAL_ERROR = 7, 7, 2
+ASKED, UPLINKS = "requests of HTTP/2 to backends", "connections of HTTP/2 to backends"
+
+
+def plain(port: int) -> serve.Backend:
+    return serve.Backend("127.0.0.1", port, "", True)
+
+
+def get(served: Served, path: str = "/", method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
+    try:
+        connection.request(method, path, body)
+        got = connection.getresponse()
+        return got.status, got.read()
+    finally:
+        connection.close()
 
 
 def answer(stream: int, body: bytes | None = b"ok", status: int = 200, *fields: tuple[bytes, bytes]) -> bytes:

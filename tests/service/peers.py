@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -111,6 +112,20 @@ def nginx(folder: Path, http: str, *ports: int) -> Iterator[None]:
         yield
     finally:
         server.terminate()
+        server.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def nghttpd(folder: Path, *options: str) -> Iterator[int]:
+    """nghttpd for the files of a folder, and its port. What it prints is the file `log`."""
+    port = free_port()
+    with (folder / "log").open("wb") as out:
+        server = subprocess.Popen(["nghttpd", "--no-tls", *options, "-d", str(folder), str(port)], stdout=out)
+    try:
+        wait_for(port)
+        yield port
+    finally:
+        server.kill()
         server.wait(timeout=60)
 
 
@@ -238,6 +253,12 @@ def read_to_end(end: socket.socket) -> bytes:
         while part := end.recv(1 << 16):
             parts.append(part)
     return b"".join(parts)
+
+
+def reset(end: socket.socket) -> None:
+    """Close a connection so that the peer finds it reset."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    end.close()
 
 
 def faults(counters: dict[str, int]) -> dict[str, int]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import threading
 import time
 
@@ -14,7 +13,7 @@ import pytest
 
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from tests.service.peers import PATIENCE, Served, accepting, read_to_end
+from tests.service.peers import PATIENCE, Served, accepting, read_to_end, reset
 from tests.service.web import head_of
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n%s\r\nearly"
@@ -72,7 +71,7 @@ def test_an_answer_before_a_reset_reaches_the_client(service: str, limits: Limit
             asked.set()
             time.sleep(0.1)
             accepted.sendall(ENDS["it closes"])
-            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reset(accepted)
 
     with accepting(one) as port, Served(load_file(service), [port], limits) as served:
         with served.connect() as client:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import pytest
 
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from tests.service.peers import PATIENCE, Served, accepting, faults, read_exactly, read_to_end
+from tests.service.peers import PATIENCE, Served, accepting, faults, read_exactly, read_to_end, reset
 from tests.service.web import GET, HEAD, head_of
 from tests.support.bounded import joined
 
@@ -59,11 +58,6 @@ def good_traffic(served: Served) -> Iterator[list[int]]:
 
 def give_name(end: socket.socket, name: bytes) -> None:
     end.sendall(HEAD % len(name) + name)
-
-
-def reset(client: socket.socket) -> None:
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    client.close()
 
 
 def send_until_the_end(client: socket.socket, first: bytes, again: bytes, pause: float = 0) -> None:

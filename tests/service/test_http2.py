@@ -6,7 +6,6 @@ import contextlib
 import re
 import shutil
 import socket
-import struct
 import subprocess
 import time
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from sluice.service.load import load_file
 from sluice.service.serve import Tls, read_networks
 from tests.service.certificates import make_certificate, needs_tls
 from tests.service.frames import PREFACE, Client, frame, needs_http2, request
-from tests.service.peers import PATIENCE, Served, accepting, faults, read_to_end
+from tests.service.peers import PATIENCE, Served, accepting, faults, read_to_end, reset
 from tests.service.web import BODY, HEAD, give_body, origin
 
 pytestmark = needs_http2
@@ -197,8 +196,9 @@ def test_a_body_that_ends_with_its_connection_is_whole_only_without_a_reset() ->
         end.sendall(b"HTTP/1.1 200 OK\r\n\r\nhalf")
         time.sleep(0.2)  # the half has passed when the rest is missing
         if next(turn) == 0:
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        end.close()
+            reset(end)
+        else:
+            end.close()
 
     with origin(one) as port, Served(WEB, [port], ON) as served, Client(served.port) as client:
         client.send(request(1))

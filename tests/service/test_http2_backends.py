@@ -1,42 +1,38 @@
-"""HTTP/2 to backends: nginx and nghttpd as real peers, streams of one connection, and backends that refuse, go away,
-hang, break off, or send garbage."""
+"""HTTP/2 to backends: streams of one connection, and backends that refuse, go away, hang, break off, or send garbage
+(for real servers see test_http2_servers.py).
+"""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import re
-import shutil
 import socket
-import struct
-import subprocess
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from sluice.cli.main import main
 from sluice.service.bounds import Limits
 from sluice.service.load import load_file
-from sluice.service.serve import Backend, Tls
-from tests.service.certificates import make_certificate, needs_tls
 from tests.service.frames import frame, literal, needs_http2
 from tests.service.h2_backend import (
+    ASKED,
     INTERNAL_ERROR,
     REFUSED_STREAM,
+    UPLINKS,
     Connection,
     answer,
     at_once,
+    get,
     goaway,
     h2_backend,
+    plain,
     setting,
     window,
 )
-from tests.service.peers import PATIENCE, Served, faults, free_port, nginx, read_exactly, read_to_end, wait_for
-from tests.service.test_http2 import curl, needs_curl, needs_h2load
+from tests.service.peers import PATIENCE, Served, faults, free_port, read_exactly, read_to_end, reset
 from tests.service.web import GET, head_of
 from tests.support.bounded import until
 
@@ -44,125 +40,8 @@ pytestmark = needs_http2
 
 FAILOVER, WEB, CACHE = load_file("http_failover"), load_file("http_round_robin"), load_file("http_cache")
 STEADY = Limits(down=0)
-ASKED, REPEATED = "requests of HTTP/2 to backends", "requests of HTTP/2 sent again: the backend had not processed them"
-UPLINKS, GIVEN_UP = "connections of HTTP/2 to backends", "streams of HTTP/2 to backends that did not end well"
-BODY = bytes(range(256)) * 8192
-needs_nginx = pytest.mark.skipif(shutil.which("nginx") is None, reason="there is no nginx")
-needs_nghttpd = pytest.mark.skipif(shutil.which("nghttpd") is None, reason="there is no nghttpd (nghttp2-server)")
-
-
-def plain(port: int) -> Backend:
-    return Backend("127.0.0.1", port, "", True)
-
-
-def get(served: Served, path: str = "/", method: str = "GET", body: bytes | None = None) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)
-    try:
-        connection.request(method, path, body)
-        got = connection.getresponse()
-        return got.status, got.read()
-    finally:
-        connection.close()
-
-
-@pytest.fixture
-def pages(tmp_path: Path) -> Iterator[tuple[int, int, str]]:
-    """nginx with HTTP/2, without TLS and with it; the certificate. A connection has 50 requests at most."""
-    chain, key = make_certificate(tmp_path, "localhost")
-    (tmp_path / "page").write_bytes(BODY)
-    (tmp_path / "index.html").write_bytes(b"hello")
-    ports = free_port(), free_port()
-    http = "".join(
-        f"server {{ listen 127.0.0.1:{port} {more}; root {tmp_path}; keepalive_requests 50;"
-        f" ssl_certificate {chain}; ssl_certificate_key {key}; access_log {tmp_path}/{name};"
-        " location /upload { client_max_body_size 9m; proxy_pass http://127.0.0.1:1; error_page 502 =201 /index.html; }"
-        " location /gone { return 204; } }"
-        for port, more, name in zip(ports, ("http2", "ssl http2"), ("plain", "tls"), strict=True)
-    )
-    with nginx(tmp_path, http, *ports):
-        yield (*ports, chain)
-
-
-@needs_nginx
-@needs_tls
-@needs_curl
-@pytest.mark.parametrize("workers", [1, 2])
-def test_nginx_with_and_without_tls(pages: tuple[int, int, str], tmp_path: Path, workers: int) -> None:
-    chosen = [plain(pages[0]), Backend("127.0.0.1", pages[1], "localhost", True)]
-    limits = Limits(workers=workers, http2=100)
-    with Served(FAILOVER, chosen, limits, Tls((), ("h2", "http/1.1"), pages[2])) as served:
-        url = f"http://127.0.0.1:{served.port}"
-        for option in ("--http1.1", "--http2-prior-knowledge", "--http1.0", "--http1.1"):
-            assert curl(option, f"{url}/page") == BODY
-        assert curl("-I", f"{url}/page").startswith(b"HTTP/1.1 200")
-        assert curl("-r", "5-9", f"{url}/page") == BODY[5:10]
-        assert curl("-w", "%{http_code}", f"{url}/gone") == b"204"
-        assert curl("-w", "%{http_code}", "-o", "/dev/null", f"{url}/none") == b"404"
-        for number in range(4):
-            status, _ = get(served, "/upload", "POST", BODY[: 1 << (5 * number)])
-            assert status in (201, 405), status
-        assert not faults(served.stop())
-    lines = (tmp_path / "plain").read_text() + (tmp_path / "tls").read_text()
-    assert "HTTP/2.0" in lines and "HTTP/1" not in lines
-
-
-@needs_nginx
-@needs_tls
-def test_a_backend_of_tls_is_not_offered_http_2(pages: tuple[int, int, str], tmp_path: Path) -> None:
-    chosen = [Backend("127.0.0.1", pages[1], "localhost")]
-    with Served(WEB, chosen, Limits(http2=100), Tls((), ("h2", "http/1.1"), pages[2])) as served:
-        assert get(served) == (200, b"hello")
-        assert not faults(served.stop())
-    assert "HTTP/1.1" in (tmp_path / "tls").read_text()
-
-
-@needs_nginx
-@needs_tls
-@needs_h2load
-@pytest.mark.parametrize("events", ["epoll", pytest.param("io_uring", marks=pytest.mark.slow_matrix)])
-def test_no_request_is_lost_when_connections_end_after_some_requests(pages: tuple[int, int, str], events: str) -> None:
-    limits = Limits(http2=100, workers=2, events=events)
-    with Served(WEB, [plain(pages[0])], limits) as served:
-        url = f"http://127.0.0.1:{served.port}/"
-        for more in (["-m", "20"], ["--h1"]):
-            command = ["h2load", "-n", "2000", "-c", "8", *more, url]
-            out = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
-            assert "2000 succeeded, 0 failed, 0 errored" in out, out
-        counters = served.stop()
-    assert counters[ASKED] == 4000 and counters[UPLINKS] >= 80 and not faults(counters)
-
-
-@contextlib.contextmanager
-def nghttpd_log(folder: Path) -> Iterator[tuple[int, Path]]:
-    """The port of nghttpd, which has no page, and the file in which it writes the heads that it receives."""
-    port, log = free_port(), folder / "log"
-    with log.open("wb") as out:
-        server = subprocess.Popen(["nghttpd", "-v", "--no-tls", "-d", str(folder), str(port)], stdout=out)
-    try:
-        wait_for(port)
-        yield port, log
-    finally:
-        server.kill()
-        server.wait(timeout=60)
-
-
-@needs_nghttpd
-def test_uploads_to_nghttpd(tmp_path: Path) -> None:
-    port = free_port()
-    (tmp_path / "page").write_bytes(BODY)
-    server = subprocess.Popen(["nghttpd", "--no-tls", "--echo-upload", "-d", str(tmp_path), str(port)])
-    try:
-        wait_for(port)
-        with Served(WEB, [plain(port)]) as served:
-            for body in (b"x", BODY, BODY[:70000]):
-                assert get(served, "/", "POST", body) == (200, body)
-            chunked = "Transfer-Encoding: chunked"
-            assert curl("-T", str(tmp_path / "page"), "-H", chunked, f"http://127.0.0.1:{served.port}/") == BODY
-            assert get(served, "/page") == (200, BODY)
-            assert not faults(served.stop())
-    finally:
-        server.kill()
-        server.wait(timeout=60)
+REPEATED = "requests of HTTP/2 sent again: the backend had not processed them"
+GIVEN_UP = "streams of HTTP/2 to backends that did not end well"
 
 
 def test_requests_of_many_clients_are_streams_of_one_connection() -> None:
@@ -194,6 +73,31 @@ def test_more_streams_than_a_backend_allows_open_more_connections() -> None:
     assert len(backend.connections) == counters[UPLINKS] >= 2 and backend.requests == 7 and not faults(counters)
 
 
+def test_requests_that_come_at_once_open_more_connections() -> None:
+    """The service finds all of them in one turn, when none has taken its place yet."""
+    held: list[tuple[Connection, int]] = []
+
+    def opened(connection: Connection, stream: int) -> None:
+        held.append((connection, stream))
+        if backend.requests == 1:
+            connection.send(answer(stream))
+
+    with contextlib.ExitStack() as stack:
+        backend, port = stack.enter_context(h2_backend(opened, setting((3, 1))))
+        served = stack.enter_context(Served(WEB, [plain(port)]))
+        assert get(served) == (200, b"ok")
+        clients = [stack.enter_context(served.connect()) for _ in range(6)]
+        served.pause(0.1, lambda: [each.sendall(GET) for each in clients])
+        until(lambda: len(backend.connections) > 1 and len(held) > 2)
+        for number in range(1, 7):
+            until(lambda number=number: len(held) > number)
+            held[number][0].send(answer(held[number][1]))
+        for each in clients:
+            assert head_of(each).startswith(b"HTTP/1.1 200 OK")
+        counters = served.stop()
+    assert len(backend.connections) == counters[UPLINKS] > 1 and counters[ASKED] == 7 and not faults(counters)
+
+
 def test_requests_whose_clients_leave_are_not_sent_to_a_busy_backend() -> None:
     answers = True
 
@@ -219,9 +123,8 @@ def test_requests_whose_clients_leave_are_not_sent_to_a_busy_backend() -> None:
         for each in leaving:
             each.sendall(GET)
         until(lambda: served.open_connections() >= open_now + 120)
-        for each in leaving:  # by a reset: one that only ends its output still reads
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            each.close()
+        for each in leaving:
+            reset(each)  # one that only ends its output still reads
         until(lambda: served.open_connections() <= open_now)
         held = [(each, each.streams[each is first :]) for each in backend.connections]
         answers = True
@@ -233,32 +136,6 @@ def test_requests_whose_clients_leave_are_not_sent_to_a_busy_backend() -> None:
     assert counters[ASKED] == backend.requests == 1 + len(clients)
     assert counters["requests of HTTP/2 to backends that waited for room for a stream"] >= 40
     assert len(backend.connections) == 8
-
-
-@needs_nghttpd
-def test_a_target_that_is_a_uri() -> None:
-    """Its name counts and not Host; a path begins with a slash (RFC 9113, section 8.3.1)."""
-    targets = [
-        b"http://b.example?x=1",
-        b"http://b.example",
-        b"http://b.example/?",
-        b"/p?y",
-        b"http://b.example?" + b"q" * 9000,
-    ]
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        nghttpd_log(Path(folder)) as (port, log),
-        Served(WEB, [plain(port)]) as served,
-    ):
-        for target in targets:
-            with served.connect() as client:
-                client.settimeout(PATIENCE)
-                client.sendall(b"GET " + target + b" HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\r\n")
-                assert read_to_end(client).startswith(b"HTTP/1.1 404 Not Found")
-        served.stop()
-        text = log.read_text()
-    assert re.findall(r":path: (\S+)", text) == ["/?x=1", "/", "/?", "/p?y", "/?" + "q" * 9000]
-    assert re.findall(r":authority: (\S+)", text) == ["b.example"] * 3 + ["a.example", "b.example"]
 
 
 def test_what_a_response_of_http_2_is_in_http_1() -> None:
@@ -430,8 +307,7 @@ def test_a_response_that_has_come_before_a_reset_is_complete() -> None:
         stopped.wait(PATIENCE)
         time.sleep(0.1)
         connection.send(answer(stream))
-        connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        connection.socket.close()
+        reset(connection.socket)
 
     with h2_backend(opened) as (backend, port), Served(WEB, [plain(port)], STEADY) as served:
         with served.connect() as client:
@@ -492,8 +368,7 @@ def test_a_client_that_leaves_resets_its_stream() -> None:
         client = served.connect()
         client.sendall(GET)
         until(lambda: backend.requests == 1)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-        client.close()
+        reset(client)
         until(lambda: backend.connections[0].reset)
         assert backend.connections[0].reset == {1: 8}, "CANCEL"
         served.stop()

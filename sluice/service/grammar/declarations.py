@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from sluice.service.grammar.expand import expand
-from sluice.service.grammar.parser import UnitParser, unescape
+from sluice.service.grammar.parser import UnitParser
+from sluice.service.grammar.tokens import unescape
 from sluice.service.grammar.tree import Grammar, Value, WireField, WireType
 from sluice.service.lang.errors import Place, ServiceError, suggest
 
@@ -78,7 +79,7 @@ class _File(UnitParser):
             self.take()
             self.take()
             return
-        found = Grammar(self.token.place, "", properties={})
+        found = Grammar(self.token.place, "")
         self.property(found)
         if found.expressions:
             raise ServiceError(found.place, "this property depends on a message", "write it in a unit.")
@@ -142,8 +143,7 @@ class _File(UnitParser):
         if not isinstance(source, Grammar):
             units = [each for each, type in self.types.items() if isinstance(type, Grammar)]
             raise ServiceError(place, f"there is no unit '{of}'", suggest(of, units))
-        found = replace(source, name=name, items=list(source.items), properties=dict(source.properties))
-        found.expressions = dict(source.expressions)
+        found = replace(source, name=name, properties=dict(source.properties), expressions=dict(source.expressions))
         known = [each.name for each in source.items if isinstance(each, WireField)]
         self.expect("{", f"before the fields of '{name}'")
         while not self.take_if("}"):

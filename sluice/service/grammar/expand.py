@@ -27,8 +27,12 @@ def expand(unit: Grammar, declared: Declared) -> Grammar:
         raise ServiceError(
             unit.place, f"the unit '{unit.name}' has parameters", "use it within a unit that gives their values."
         )
-    found = replace(unit, items=[], properties=dict(unit.properties))
-    _Expansion(unit, declared, found).unit(unit, "", {}, None, (unit.name,))
+    return _expanded(unit, declared, ())
+
+
+def _expanded(unit: Grammar, declared: Declared, trail: tuple[str, ...]) -> Grammar:
+    found = replace(unit, items=[])
+    _Expansion(unit, declared, found).unit(unit, "", {}, None, (*trail, unit.name))
     return found
 
 
@@ -258,12 +262,17 @@ class _Expansion:
             )  # fmt: skip
         return found
 
-    def nested(self, item: WireField, scope: _Scope) -> None:
-        unit = self.grammar(item.type)
+    def part(self, type: WireType, place: Place, scope: _Scope) -> Grammar:
+        """The unit of a field, which is none of those around it."""
+        unit = self.grammar(type)
         if unit.name in scope.trail:
             raise ServiceError(
-                item.place, f"the unit '{unit.name}' contains itself", "its messages would have no bound: end it."
+                place, f"the unit '{unit.name}' contains itself", "its messages would have no bound: end it."
             )
+        return unit
+
+    def nested(self, item: WireField, scope: _Scope) -> None:
+        unit = self.part(item.type, item.place, scope)
         if item.attributes:
             raise ServiceError(
                 item.attributes[0].place, f"&{item.attributes[0].name} does not belong to a unit within a unit",
@@ -321,15 +330,10 @@ class _Expansion:
         if type.kind in ("uint", "int", "bitfield"):
             self.integers(item, type.bits // 8)
         elif type.kind == "unit":
-            unit = self.grammar(type)
-            if unit.name in scope.trail:
-                raise ServiceError(
-                    place, f"the unit '{unit.name}' contains itself", "its messages would have no bound."
-                )
+            unit = self.part(type, place, scope)
             if unit.parameters or type.arguments:
                 raise ServiceError(place, f"the items of {what} have parameters", "use a unit without parameters.")
-            found = replace(unit, items=[], properties=dict(unit.properties))
-            _Expansion(unit, self.declared, found).unit(unit, "", {}, None, (*scope.trail, unit.name))
+            found = _expanded(unit, self.declared, scope.trail)
             self.put(replace(item, type=WireType(place, "list", name=unit.name, unit=found)))
         else:
             raise ServiceError(

@@ -22,6 +22,8 @@ _FUNCTIONS = {
     "number": "decimal",
 }
 _CALLS = {"+": "service_add", "-": "service_subtract", "*": "service_multiply"}
+_ONE_MORE = "length < at ? at + 1 : length + 1"
+"""Bytes that are needed if the next one is not there; what was skipped before it need not be, either."""
 _SAME = ("|", "^", "&", "==", "!=", "<", ">", "<=", ">=", "&&", "||")
 
 
@@ -178,16 +180,16 @@ class Parser:
             if item.name in self.needed:
                 assert item.parse is not None
                 self.put(f"t_{item.name} = {expression(item.parse, self.plan)};")
-                self.missing(item.parse)
+                self.missing(item)
                 self.put("if (bad)")
                 self.put("    return SERVICE_MALFORMED;")
             return
         if item.kind == "variable":
             assert item.parse is not None
-            if any(name == "next" for name in calls_of(item.parse)):
+            if item.looks:
                 self.dynamic()
             self.put(f"v_{item.name} = {expression(item.parse, self.plan)};")
-            self.missing(item.parse)
+            self.missing(item)
             checks = ["bad"]
             if item.size == 8:
                 self.put(f"(void)v_{item.name};")
@@ -204,7 +206,7 @@ class Parser:
         elif item.kind == "vint":
             self.put(f"size = (int64_t)service_vint(data + at, length < at ? 0 : length - at, &{self.place(item)});")
             self.put("if (size == 0) {")
-            self.put("    *need = length < at ? at + 1 : length + 1;")
+            self.put(f"    *need = {_ONE_MORE};")
             self.put("    return SERVICE_MORE;")
             self.put("}")
             self.put("at += (uint64_t)size;")
@@ -232,17 +234,14 @@ class Parser:
             return f"t_{item.name}" if item.name else f"a_{item.index}"
         return f"v_{item.name}" if item.name else "ignored"
 
-    def missing(self, value: Value) -> None:
-        if any(name in ("item", "next") for name in calls_of(value)):
+    def missing(self, item: Item) -> None:
+        """Ends the parser if the value of a variable depends on bytes that are not there."""
+        assert item.parse is not None
+        if item.looks or "item" in calls_of(item.parse):
             self.put("if (missing) {")
-            self.put(f"    *need = {self.more(value)};")
+            self.put(f"    *need = {_ONE_MORE if item.looks else 'length + 1'};")
             self.put("    return SERVICE_MORE;")
             self.put("}")
-
-    def more(self, value: Value) -> str:
-        """Bytes without which a value is not known."""
-        looks = any(name == "next" for name in calls_of(value))
-        return "at < length ? length + 1 : at + 1" if looks else "length + 1"
 
     def scanned(self, item: Item) -> None:
         """Bytes up to a delimiter, and header fields."""
@@ -303,7 +302,7 @@ class Parser:
         self.put("if (parsed == SERVICE_MORE) {")
         self.put(f"    if (length > at && length - at > {self.plan.limit})")
         self.put("        return SERVICE_MALFORMED;")
-        self.put("    *need = length < at ? at + 1 : length + 1;")
+        self.put(f"    *need = {_ONE_MORE};")
         self.put("    return SERVICE_MORE;")
         self.put("}")
         if self.wants(item):
@@ -413,11 +412,9 @@ def constant(number: int) -> str:
 
 
 def calls_of(value: Value) -> Iterator[str]:
-    """Names of all functions in an expression; `next` for bytes that come next."""
+    """Names of all functions in an expression."""
     if value.kind == "call":
         yield value.name
-    elif value.kind == "next":
-        yield "next"
     for item in value.items:
         yield from calls_of(item)
 

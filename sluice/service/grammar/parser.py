@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from sluice.service.grammar.tokens import TokenParser, unescape
 from sluice.service.grammar.tree import Attribute, Case, Grammar, Item, Switch, Value, Variable, WireField, WireType
 from sluice.service.lang.errors import Place, ServiceError, suggest
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+ | \#[^\n]*)
-      | (?P<word>[A-Za-z_][A-Za-z0-9_]*(?:::[A-Za-z_][A-Za-z0-9_]*)?)
-      | (?P<number>0[xX][0-9a-fA-F]+ | 0+(?![0-9]) | [1-9][0-9]*)
-      | (?P<text>"(?:[^"\\\n]|\\.)*")
-      | (?P<mark>\$\$ | -> | \.\. | == | != | <= | >= | << | >> | && | \|\| | [-+*/&|^!~<>=?:;,.(){}\[\]%])
-      | (?P<bad>.)""",
-    re.VERBOSE | re.DOTALL,
-)
 _LEVELS = (
     ("||", "or"), ("&&", "and"), ("|",), ("^",), ("&",), ("==", "!="), ("<", ">", "<=", ">="), ("<<", ">>"), ("+", "-"),
     ("*", "/", "mod"),
@@ -34,7 +25,9 @@ _EXPRESSIONS = ("note", "final", "answered", "last", "end", "hops", "fill", "mut
 _PROPERTIES = ("byteorder", "limit", "finish", *_EXPRESSIONS)
 _ORDERS = {"big": "big", "ByteOrder::big": "big", "little": "little", "ByteOrder::little": "little"}
 _WITHOUT_FORM = ("any", "caddr", "double", "map", "set", "sink", "tuple", "vector", "void", "enum", "bitset")
-_SIGNED = ("8", "16", "32", "64")
+_SIZES = ("8", "16", "32", "64")
+_UNSIGNED_SIZES = ("8", "16", "24", "32", "40", "48", "56", "64")
+"""Bits of an integer or bitfield, and of an unsigned integer."""
 _ABOVE_OR = 3
 """The first level of binary operators that bind tighter than `|`."""
 DEEPEST = 100
@@ -42,25 +35,11 @@ FUNCTIONS = {"header": 2, "has": 3, "word": 2, "item": 2, "line": 1, "token": 1,
 """Functions of an expression, with the number of their arguments."""
 
 
-Types = dict[str, Grammar | WireType]
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    kind: str
-    text: str
-    place: Place
-    at: int
-    """Its offset in the text."""
-
-
-class UnitParser:
+class UnitParser(TokenParser):
     """Parses units, types and expressions of a text."""
 
     def __init__(self, text: str, file: str, line: int) -> None:
-        self.text, self.file_name = text, file
-        self.tokens: list[Token] = []
-        self.at = 0
+        super().__init__(text, file, line)
         self.depth = 0
         self.constants: dict[str, Value] = {}
         """Of the file: constants, and labels as `TYPE::LABEL`."""
@@ -70,56 +49,6 @@ class UnitParser:
         """Properties of the file, which units have that do not give others."""
         self.parameters: tuple[str, ...] = ()
         """Of the unit that is parsed."""
-        self._scan(0, Place(file, line, 1))
-
-    def _scan(self, at: int, place: Place) -> None:
-        """The tokens from an offset on."""
-        line, begin = place.line, at - place.column + 1
-        while at < len(self.text):
-            match = _TOKEN.match(self.text, at)
-            assert match is not None
-            here = Place(place.file, line, at - begin + 1)
-            kind = match.lastgroup or ""
-            if kind != "space":
-                self.tokens.append(Token(kind, match.group(), here, at))
-            newlines = match.group().count("\n")
-            if newlines:
-                line += newlines
-                begin = at + match.group().rindex("\n") + 1
-            at = match.end()
-        self.tokens.append(Token("end", "", Place(place.file, line), at))
-
-    @property
-    def token(self) -> Token:
-        found = self.tokens[self.at]
-        if found.kind == "bad":
-            raise ServiceError(found.place, f"the character {found.text!r} has no meaning in a grammar", "remove it.")
-        return found
-
-    def take(self) -> Token:
-        found = self.token
-        self.at = min(self.at + 1, len(self.tokens) - 1)
-        return found
-
-    def take_if(self, *texts: str) -> bool:
-        if self.token.kind in ("mark", "word") and self.token.text in texts:
-            self.take()
-            return True
-        return False
-
-    def expect(self, text: str, where: str) -> None:
-        if not self.take_if(text):
-            there = f"'{self.token.text}'" if self.token.text else "the end"
-            raise ServiceError(
-                self.token.place, f"'{text}' is missing {where}; {there} stands there", f"write '{text}' there."
-            )
-
-    def name(self, what: str) -> str:
-        if self.token.kind != "word":
-            raise ServiceError(
-                self.token.place, f"{what} is missing; '{self.token.text}' stands there", "write a name."
-            )
-        return self.take().text
 
     def unit(self, place: Place, name: str) -> Grammar:
         """A unit after the word `unit`."""
@@ -268,9 +197,7 @@ class UnitParser:
         if token.text in ("uint", "int") and self.take_if("<"):
             size = self.take().text
             self.expect(">", f"after '{token.text}<{size}'")
-            if size not in ("8", "16", "24", "32", "40", "48", "56", "64") or (
-                token.text == "int" and size not in _SIGNED
-            ):
+            if size not in (_SIZES if token.text == "int" else _UNSIGNED_SIZES):
                 raise ServiceError(
                     token.place,
                     f"there is no {token.text}<{size}>",
@@ -321,7 +248,7 @@ class UnitParser:
     def _bitfield(self, place: Place) -> WireType:
         self.expect("(", "after 'bitfield'")
         size = self.take().text
-        if size not in _SIGNED:
+        if size not in _SIZES:
             raise ServiceError(place, f"a bitfield cannot have {size} bits", "write bitfield(8), 16, 32 or 64.")
         self.expect(")", "after the number of bits")
         self.expect("{", "before the parts of a bitfield")
@@ -358,7 +285,7 @@ class UnitParser:
             parts.append(end.group())
             size = end.end() + 1 - begin.at
             del self.tokens[self.at :]
-            self._scan(end.end() + 1, Place(begin.place.file, begin.place.line, begin.place.column + size))
+            self.scan(end.end() + 1, Place(begin.place.file, begin.place.line, begin.place.column + size))
             more = self.tokens[self.at].text == "|" and self.tokens[self.at + 1].text == "/"
             if more:
                 self.take()
@@ -502,31 +429,9 @@ class UnitParser:
         return Value(place, "&", items=(found, mask)) if type.kind == "uint" and type.bits < 64 else found
 
     def _call(self, place: Place, name: str) -> Value:
-        self.take()
-        items: list[Value] = []
-        while not self.take_if(")"):
-            if items:
-                self.expect(",", "between arguments")
-            items.append(self.value())
+        items = self._arguments()
         if len(items) != FUNCTIONS[name]:
             raise ServiceError(
                 place, f"'{name}' takes {FUNCTIONS[name]} arguments, not {len(items)}", "give it all of them."
             )
-        return Value(place, "call", name, items=tuple(items))
-
-
-def unescape(token: Token) -> str:
-    """The characters of a string in quotes."""
-
-    def one(match: re.Match[str]) -> str:
-        text = match.group(1)
-        if text[0] == "x":
-            return chr(int(text[1:], 16))
-        known = {"r": "\r", "n": "\n", "t": "\t", "0": "\0", "\\": "\\", '"': '"'}
-        if text not in known:
-            raise ServiceError(
-                token.place, f"'\\{text}' is no character", 'write \\r, \\n, \\t, \\0, \\\\, \\" or \\xNN.'
-            )
-        return known[text]
-
-    return re.sub(r"\\(x[0-9a-fA-F]{2}|.)", one, token.text[1:-1])
+        return Value(place, "call", name, items=items)

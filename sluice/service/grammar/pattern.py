@@ -157,7 +157,7 @@ class _Pattern:
         begin = self.at
         found = self._one()
         end = self.at
-        while self._peek() in ("*", "+", "?", "{") and self._peek():
+        while self._peek() in ("*", "+", "?", "{"):
             mark = self._take()
             if mark == "{":
                 low, high = self._bounds()
@@ -188,25 +188,19 @@ class _Pattern:
         """What is written from `begin` to `end`, so many times: it is parsed again for each."""
         after, found = self.at, _Part(True, frozenset(), frozenset())
         for number in range(max(low, 1) if high is None else high):
-            self.at = begin
-            part = self._sequence_to(end)
+            part = self._again(begin, end)
             if high is None and number == max(low, 1) - 1:
                 self._loop(part)
             found = self._join(found, _Part(part.empty or number >= low, part.first, part.last))
         self.at = after
         return found
 
-    def _sequence_to(self, end: int) -> _Part:
-        found = self._repeated_to(end)
-        self.at = end
-        return found
-
-    def _repeated_to(self, end: int) -> _Part:
-        text, self.text = self.text, self.text[:end]
+    def _again(self, begin: int, end: int) -> _Part:
+        whole, self.text, self.at = self.text, self.text[:end], begin
         try:
             return self._repeated()
         finally:
-            self.text = text
+            self.text = whole
 
     def _one(self) -> _Part:
         char = self._take()
@@ -225,7 +219,11 @@ class _Pattern:
             raise self._wrong(f"'{char}' with nothing before it")
         if char in "^$":
             raise self._wrong(f"'{char}', but a match always begins where its field does")
-        return self._new(self._escaped() if char == "\\" else self._plain(char))
+        return self._new(self._bytes_of(char))
+
+    def _bytes_of(self, char: str) -> frozenset[int]:
+        """Of a character that was taken, or of the escape that it begins."""
+        return self._escaped() if char == "\\" else self._plain(char)
 
     def _plain(self, char: str) -> frozenset[int]:
         if ord(char) > 255:
@@ -256,12 +254,10 @@ class _Pattern:
         self.at += negative
         begin = self.at
         while self._peek() != "]" or self.at == begin:
-            char = self._take()
-            low = self._escaped() if char == "\\" else self._plain(char)
+            low = self._bytes_of(self._take())
             if len(low) == 1 and self._peek() == "-" and self.text[self.at + 1 : self.at + 2] not in ("]", ""):
                 self._take()
-                char = self._take()
-                high = self._escaped() if char == "\\" else self._plain(char)
+                high = self._bytes_of(self._take())
                 if len(high) != 1 or min(high) < min(low):
                     raise self._wrong("a range whose ends are in the wrong order")
                 low = frozenset(range(min(low), min(high) + 1))

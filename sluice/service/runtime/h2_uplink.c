@@ -98,15 +98,29 @@ static void stop_waiting(struct service_h2_stream *stream)
     stream->waits = false;
 }
 
-/* Whether a request has to wait for the end of other streams. It then does. */
-static bool waits_for_room(struct service_h2_stream *stream)
+/* The request is the next one of a connection. */
+static void join(struct service_h2_stream *stream, struct service_h2 *h2)
 {
-    struct service_h2 *h2 = stream->h2;
+    stream->h2 = h2;
+    service_h2_ready(stream);
+    service_lane_queue(stream->lane, h2->self);
+}
+
+/* Whether a request cannot be sent by its connection, whose room others have that were chosen for it in the same turn. It then goes
+ * to another connection, or waits for the end of their streams. */
+static bool has_no_room(struct service_h2_stream *stream)
+{
+    struct service_h2 *h2 = stream->h2, *other;
     bool admitted = stream->admitted && h2->active < room_of(h2);
 
     stream->admitted = false;
     if (stream->waits || admitted || (h2->active < room_of(h2) && !h2->waiting))
         return stream->waits;
+    other = choose(stream->lane, stream->backend);
+    if (other && other != h2 && other->active < room_of(other)) {
+        join(stream, other);
+        return true;
+    }
     stream->waits = true;
     stream->waits_before = h2->waiting_last;
     stream->waits_after = NULL;
@@ -134,14 +148,15 @@ void service_h2_admit(struct service_h2 *h2)
 /* A request comes: a connection is chosen for it. */
 static void attach(struct service_h2_stream *stream)
 {
-    stream->h2 = choose(stream->lane, stream->backend);
-    if (!stream->h2) {
-        service_core_count(&stream->lane->core, SERVICE_H2_GIVEN_UP, 1);
-        service_h2_break(stream);
+    struct service_h2 *h2 = choose(stream->lane, stream->backend);
+
+    if (h2) {
+        join(stream, h2);
         return;
     }
-    service_h2_ready(stream);
-    service_lane_queue(stream->lane, stream->h2->self);
+    stream->h2 = NULL;
+    service_core_count(&stream->lane->core, SERVICE_H2_GIVEN_UP, 1);
+    service_h2_break(stream);
 }
 
 int service_h2_pair(struct service_channel *c)
@@ -276,7 +291,7 @@ void service_h2_run_pair(const struct service_h2 *h2, struct service_h2_stream *
     if (!stream->h2 || stream->h2->goaway) { /* its connection has ended, or takes no more streams */
         stop_waiting(stream);
         attach(stream);
-    } else if (waits_for_room(stream)) {
+    } else if (has_no_room(stream)) {
         return;
     } else if (read_request(stream)) {
         if (stream->h2->self->starved)

@@ -22,19 +22,31 @@ static struct service_channel *client_of(const struct service_instance *self)
     return service_port((struct service_instance *)self, ((struct service_lane *)self->core)->config->listen_port);
 }
 
-/* Whether an answer to the malformed request is the next that is due, and there is room for it. */
-static bool has_turn(const struct service_instance *self)
+/* Whether a client of HTTP has all that was sent to it: there is room for an answer. */
+static bool is_served(const struct service_instance *self)
 {
     const struct service_channel *c;
 
     if (self->h2 || self->begins)
         return false;
     c = client_of(self);
-    if (!self->core->program->ports[c->port].web || c->link != SERVICE_OPEN || c->from || c->out || c->out_ending ||
-        service_transit(c))
+    if (!self->core->program->ports[c->port].web || c->link != SERVICE_OPEN || c->from || c->out)
         return false;
     for (uint32_t i = 0; i < self->channel_count; i++)
-        if (self->channels[i].to == c || self->channels[i].sent > self->channels[i].received)
+        if (self->channels[i].to == c)
+            return false;
+    return true;
+}
+
+/* Whether the answer to a malformed request is the next that is due. */
+static bool has_turn(const struct service_instance *self)
+{
+    const struct service_channel *c = client_of(self);
+
+    if (self->fault != SERVICE_BAD_MESSAGE || c->out_ending || service_transit(c))
+        return false;
+    for (uint32_t i = 0; i < self->channel_count; i++)
+        if (self->channels[i].sent > self->channels[i].received)
             return false;
     return true;
 }
@@ -42,18 +54,10 @@ static bool has_turn(const struct service_instance *self)
 /* Whether the client has all of the answer to a request whose rest its backend does not take any more. */
 static bool was_answered(const struct service_instance *self)
 {
-    const struct service_channel *c;
+    const struct service_channel *c = client_of(self);
 
-    if (self->h2 || self->begins || (self->fault != SERVICE_RESET && self->fault != SERVICE_BACKEND_CLOSED))
-        return false;
-    c = client_of(self);
-    if (!self->core->program->ports[c->port].web || c->link != SERVICE_OPEN || c->from || c->out || c->out_ended ||
-        !service_transit(c) || !c->to || c->to->received < c->to->sent)
-        return false;
-    for (uint32_t i = 0; i < self->channel_count; i++)
-        if (self->channels[i].to == c)
-            return false;
-    return true;
+    return (self->fault == SERVICE_RESET || self->fault == SERVICE_BACKEND_CLOSED) && !c->out_ended && service_transit(c) && c->to &&
+           c->to->received >= c->to->sent;
 }
 
 /* Sends the answer to a malformed request. False if it cannot be sent as a whole. */
@@ -71,7 +75,7 @@ bool service_linger_begin(struct service_instance *self)
 {
     struct service_channel *c = client_of(self);
 
-    if (!was_answered(self) && !(self->fault == SERVICE_BAD_MESSAGE && has_turn(self) && refuse(c)))
+    if (!is_served(self) || !(was_answered(self) || (has_turn(self) && refuse(c))))
         return false;
     if (c->secure)
         service_tls_shut(c);

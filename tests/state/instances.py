@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import select
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -15,6 +16,7 @@ from sluice.chain.hosts.relay import Hosts
 from sluice.chain.plan import Plan, read_chain
 from sluice.chain.processes.controller import Controller
 from sluice.chain.processes.instances import planned
+from sluice.chain.processes.process import Process
 from sluice.chain.processes.program import IsolatedChain, isolate
 from sluice.chain.processes.root import Root
 from sluice.engine.box import Box, Outcome, Settings, compile_stack
@@ -26,6 +28,7 @@ from sluice.protocols.udp import udp_parser
 from sluice.state.chain_store import chain_store
 from sluice.state.location import Location
 from sluice.state.session import session
+from tests.support.bounded import PATIENCE
 from tests.support.capture import pcap_packets
 
 Action = Callable[[Controller], None]
@@ -41,6 +44,10 @@ class Ran:
     state: list[str]
     reports: dict[str, int]
     failure: str | None = None
+
+
+class NotYetError(Exception):
+    """What an action needs is not so yet: it is called again, after the controller has done other work."""
 
 
 @dataclass
@@ -71,8 +78,13 @@ class Trigger:
 
     def serve(self, controller: Controller) -> None:
         (burst,) = os.read(self.files_[0], 1)
+        try:
+            self.actions[burst](controller)
+        except NotYetError:
+            time.sleep(0.002)
+            os.write(self.files_[1], bytes([burst]))
+            return
         self.served.add(burst)
-        self.actions[burst](controller)
         os.write(self.answers[1], b".")
 
     def close(self) -> None:
@@ -187,13 +199,37 @@ def kill_root(controller: Controller) -> None:
     controller.kill_root()
 
 
+def process_of(controller: Controller, label: str) -> Process:
+    """The process of an instance."""
+    return next(one for one in controller.processes if one.part.label == label)
+
+
 def kill(label: str) -> Action:
     """An action that kills the process of an instance, as a crash at any place does."""
 
     def act(controller: Controller) -> None:
-        process = next(one for one in controller.processes if one.part.label == label)
+        process = process_of(controller, label)
         if process.pid:
             os.kill(process.pid, 9)
+
+    return act
+
+
+def kill_running(*labels: str) -> Action:
+    """An action that kills processes of instances once all of them have opened, and waits for their ends. Thus each
+    kill is a crash: a process that was killed before has ended by then, and another one has its place.
+    """
+
+    def act(controller: Controller) -> None:
+        found = [process_of(controller, label) for label in labels]
+        if not all(one.pid and controller.memory.functions[one.part.number].running for one in found):
+            raise NotYetError
+        if select.select([one.pidfd for one in found], [], [], 0)[0]:
+            raise NotYetError
+        for one in found:
+            os.kill(one.pid, 9)
+        for one in found:
+            assert select.select([one.pidfd], [], [], PATIENCE)[0], f"{one.part.label} does not end"
 
     return act
 

@@ -253,7 +253,7 @@ class Functions:
 
     @property
     def arriving(self) -> list[tuple[int, str]]:
-        """Number and name of the functions that translate packets when they arrive. Those after the 64th decide nothing."""
+        """Number and name of those that translate packets when they arrive; later ones than 64 decide nothing."""
         return [(number, function.name) for number, function in enumerate(self.c[:64]) if function.arrives]
 
     @property

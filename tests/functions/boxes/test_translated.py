@@ -1,5 +1,5 @@
-"""Functions that decide by connections in one box with those that rewrite addresses: all see the inside ends, or the virtual
-address, in both directions, in whatever order they are.
+"""Functions that decide by connections in one box with those that rewrite addresses: all see the inside ends, or the
+virtual address, in both directions, in whatever order they are.
 
 Both directions are as on the wire. What a kernel with the same rules lets pass is in test_translated_kernel.py.
 """

@@ -36,7 +36,7 @@ static inline const struct sl_frame *sl_arrival_begin(struct sl_box *box, const 
     }
     if (!arrival || !count || arrival->room < count) {
         if (arrival)
-            arrival->count = 0;
+            arrival->count = arrival->by = 0;
         return frames;
     }
     arrival->count = count;

@@ -104,7 +104,11 @@ class ExpressionWriter(StateWriter):
         """An entry of a dictionary, or an item of a list."""
         if isinstance(node.base.type, DictionaryOf):
             return self.looked_up(node)
-        items = self.held(node.base)
+        kept = self.state_of(node.base)
+        if kept is not None and self.values.flat(kept.type):
+            items = kept.value
+        else:
+            items = self.held(node.base)
         index = self.keep(self.value(node.index), INTEGER, node.place)
         self.fault(f"{index} < 0 || {index} >= (int64_t){items}.count", "BAD_INDEX")
         return f"{items}.items[{index}]"

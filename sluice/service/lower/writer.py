@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sluice.service.lang import tree
 from sluice.service.lang.check.calls import RINGS
 from sluice.service.lang.errors import Place, ServiceError
-from sluice.service.lang.types import DictionaryOf, Named, Type
+from sluice.service.lang.types import DictionaryOf, ListOf, Named, Type, bound_of
 from sluice.service.load import Service
 from sluice.service.lower.forwarding import Forwarded
 from sluice.service.lower.values import TEXTS, Values
@@ -75,7 +75,11 @@ class States:
             fields.append(f"    _Alignas(16) uint8_t {name}[SERVICE_DICTIONARY_SIZE({capacity}, sizeof({size}))];")
             where = f"((struct service_dictionary *)(void *){where})"
         else:
-            fields.append(f"    {self.values.c_type(binding.type, state.place)} {name};")
+            kind = self.values.c_type(binding.type, state.place)
+            if isinstance(binding.type, ListOf):  # of its own cardinality, not of the largest of all such lists
+                item = self.values.c_type(binding.type.item, state.place)
+                kind = f"struct {{ uint32_t count; {item} items[{max(1, bound_of(binding.type))}]; }}"
+            fields.append(f"    {kind} {name};")
             if not self.values.flat(binding.type):
                 fields.append(f"    uint8_t {name}_room[{TEXTS}];")
                 room = f"{where}_room"

@@ -194,6 +194,54 @@ def test_lists_of_strings_lists_records_and_tuples(strings: Compiled, texts: lis
     assert not wanted.fault
 
 
+MESSAGES = """\
+type t = unit { n : uint8; };
+type t: record
+  n : integer
+
+type v: variant
+  many : [integer]{3}
+  one  : integer
+
+process P: (t/t c)
+  local s : v := many([1, 2])
+  local held : [t]{3} := []
+  global d : dictionary [integer] [t] := empty_dictionary
+  let m = ? c
+  s := (if m.n mod 3 > 0: many(m.n :: of(s)) else: one(m.n))
+  held := m :: (if len(held) = 3: tail(held) else: held)
+  d[m.n mod 4] := m :: d[m.n mod 4]
+  for x in d[m.n mod 4]: c ! x
+  c ! held[len(held) - 1] with n = fold(total, len(of(s)), held) mod 256
+  switch 1 .. m.n mod 4:
+    []: c ! t(0)
+    [1, 2]: c ! m
+    _: for x in (map x in [m, m]: x with n = x.n / 2): c ! x
+  if many([m.n]) = s: c ! t(99)
+
+fun of: (s: v) -> ([integer])
+  switch s:
+    many(l): if len(l) = 3: [] else: l
+    one(x): [x]
+
+fun total: (m: t, sum: integer) -> (integer): m.n + sum
+"""
+
+
+@pytest.fixture(scope="module")
+def messages() -> Compiled:
+    return Compiled(load_source(MESSAGES))
+
+
+@for_all(st.binary(max_size=12), st.integers(1, 12))
+@settings(max_examples=examples(200, 60))
+def test_lists_of_messages_in_variants_state_and_dictionaries(messages: Compiled, data: bytes, piece: int) -> None:
+    given = {("c", 0): data}
+    wanted = interpreted(messages.service, given)
+    assert messages.run(given, buffer_size=65536, piece=piece) == wanted
+    assert not wanted.fault and len(wanted.sent["c", 0]) >= 3 * len(data)
+
+
 CASES = """\
 1: c ! t(take(0 .. 1)) -> 2
 2: c ! t(take(0 .. 2)) -> LIMIT

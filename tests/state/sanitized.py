@@ -13,10 +13,11 @@ import sys
 from pathlib import Path
 
 from sluice.chain.description import function
+from sluice.engine.box import compile_stack
 from sluice.state.client import client_library
 from sluice.state.embedded import embedded
 from sluice.state.location import Location
-from tests.state.instances import Action, compiled, kill_running, move, plan_of, run_ideal, run_instances
+from tests.state.instances import Action, compiled, kill_running, move, plan_of, run_ideal, run_instances, stack
 from tests.state.traffic import mixed
 
 CHAIN = (
@@ -31,10 +32,12 @@ def main(folder: Path, compiles: bool) -> int:
     """Run it."""
     packets = mixed(5, 60)
     client_library()
-    ideal = run_ideal(plan_of(CHAIN), packets, folder / "ideal")
+    plan = plan_of(CHAIN)
     chain = compiled(plan_of(CHAIN), dict.fromkeys(NAMES, 2))
+    compile_stack(stack(), tuple(plan.wanted().c))
     if compiles:
         return 0
+    ideal = run_ideal(plan, packets, folder / "ideal")
     actions: dict[int, Action] = {1: move("nat", 1), 2: move("portscan", 1), 4: move("nat", 0), 5: move("smtplog", 0)}
     actions |= {3: kill_running("nat#1", "portscan#1"), 6: kill_running("nat", "smtplog")}
     with embedded(Location("embedded")) as store:

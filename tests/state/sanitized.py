@@ -38,8 +38,8 @@ def main(folder: Path, compiles: bool) -> int:
     if compiles:
         return 0
     ideal = run_ideal(plan, packets, folder / "ideal")
-    actions: dict[int, Action] = {1: move("nat", 1), 2: move("portscan", 1), 4: move("nat", 0), 5: move("smtplog", 0)}
-    actions |= {3: kill_running("nat#1", "portscan#1"), 6: kill_running("nat", "smtplog")}
+    actions: dict[int, Action] = {1: move("nat", 1), 2: kill_running("nat#1", "portscan#1"), 3: move("nat", 0)}
+    actions |= {4: kill_running("nat", "smtplog")}
     with embedded(Location("embedded")) as store:
         found = run_instances(chain, packets, folder, store, actions)
     crashes = sum(count for name, count in found.reports.items() if name.endswith(".crashes"))

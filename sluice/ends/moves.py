@@ -75,9 +75,9 @@ def save(server: int, folder: Path, output: int) -> None:
     """Write a server and its descendants to a new folder, and end them. output: the pipe that they write to. Raises
     MoveError, and they go on.
     """
-    status = Path(f"/proc/{server}/status").read_text()
-    number = next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
     try:
+        status = Path(f"/proc/{server}/status").read_text()
+        number = next(line.split()[-1] for line in status.splitlines() if line.startswith("NSpid:"))
         folder.mkdir(mode=0o700)  # what it knows is for no other user
         (folder / OUTPUT).write_text(str(os.fstat(output).st_ino))
         words = ["criu", "dump", "--tree", number, "--images-dir", str(folder), "--skip-in-flight", *_OPTIONS]

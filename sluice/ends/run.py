@@ -63,10 +63,13 @@ def run_in(
 
     def begin_move(number: int, frame: FrameType | None) -> None:
         nonlocal move
-        if process is not None and move is not None:
+        if process is None or move is None:
+            return
+        with contextlib.suppress(OSError, IndexError):  # it has ended
+            server = target(process.pid)
             moves, move = move, None  # a signal may come again, also while this one is handled
             space.hold()
-            if not moves(target(process.pid)):
+            if not moves(server):
                 space.release(stays=True)
                 move = moves
 

@@ -73,7 +73,7 @@ class Trigger:
             while select.select([self.answers[0]], [], [], 0)[0]:  # to a process that was killed meanwhile
                 os.read(self.answers[0], 1)
             os.write(self.files_[1], bytes([burst]))
-            assert select.select([self.answers[0]], [], [], 60)[0], f"the action before burst {burst} is not done"
+            assert select.select([self.answers[0]], [], [], PATIENCE)[0], f"the action before burst {burst} is not done"
             os.read(self.answers[0], 1)
 
     def serve(self, controller: Controller) -> None:
@@ -207,7 +207,7 @@ def process_of(controller: Controller, label: str) -> Process:
 def given_all(controller: Controller, process: Process) -> None:
     """Wait until the process has handled what it was given."""
     side, queue = controller.memory.functions[process.part.number], controller.memory.stack.queue[process.part.number]
-    end = time.monotonic() + 20
+    end = time.monotonic() + PATIENCE
     while side.done != queue.count and time.monotonic() < end:
         time.sleep(0.005)
 

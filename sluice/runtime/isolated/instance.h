@@ -134,11 +134,13 @@ static void sl_iso_updated(bool watched, uint32_t object) {
         receiver->log->updates[receiver->frame] ^= receiver->iso->self << 16 | (object & 0xffff);
 }
 
+static void sl_iso_waits(bool waits) { sl_iso_own()->waits = waits; }
+
 /* --- batches --- */
 
 static inline void sl_iso_instance_open(void) {
     static const struct sl_store_chain chain = {sl_iso_clock,   sl_iso_wait_order, sl_iso_part,
-                                                sl_iso_adopted, sl_iso_changed,    sl_iso_updated};
+                                                sl_iso_adopted, sl_iso_changed,    sl_iso_updated, sl_iso_waits};
     struct sl_iso_receiver *receiver = &sl_iso_receiver;
     struct sl_iso_instance *instance = &sl_iso_instance;
     const struct sl_iso_control *control = receiver->iso->control;

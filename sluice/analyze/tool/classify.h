@@ -54,11 +54,13 @@ class Classes {
   const Variable *local_named(const llvm::Function *function, const llvm::DILocalVariable *info) const;
   void find_uses();
   void use(const llvm::Value *named, const llvm::Instruction &by);
+  llvm::ArrayRef<size_t> named_among(llvm::ArrayRef<NodeId> cells);
   void use_pointee(const llvm::Value *pointer, const llvm::Instruction &by);
   void add_use(size_t persistent, const Use &use);
-  bool waits(const llvm::Function *function);
-  bool waits_for_event(const Loop &loop);
-  bool takes_work(const Loop &loop) const;
+  void find_waiting();
+  void find_runs();
+  const llvm::BitVector &written_beside(size_t root);
+  bool takes_work(const Loop &loop);
 
   const Accesses &accesses_;
   const PointsTo &points_to_;
@@ -75,7 +77,14 @@ class Classes {
   std::map<std::tuple<size_t, const llvm::DILocation *, const llvm::Function *>, size_t> use_index_;
   llvm::DenseMap<const llvm::Value *, size_t> by_memory_;       // global or alloca
   llvm::DenseMap<const llvm::DIVariable *, const Variable *> by_info_;
-  llvm::DenseMap<const llvm::Function *, bool> waits_, waits_for_event_;
+  llvm::DenseMap<const NodeId *, llvm::SmallVector<size_t, 0>> named_among_;  // by the place of the list of cells
+  llvm::DenseSet<const llvm::Function *> waits_, waits_for_event_;
+  struct Root {  // where a thread of control begins
+    unsigned instances;    // 2: several may run at once
+    llvm::BitVector runs;  // the functions that it may run, by their order
+  };
+  std::vector<Root> roots_;
+  std::map<size_t, llvm::BitVector> written_beside_;  // by root
 };
 
 }  // namespace analyze

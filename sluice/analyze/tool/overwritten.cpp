@@ -131,6 +131,13 @@ Overwritten::Pending Overwritten::all() const {
   return found;
 }
 
+void Overwritten::add_callers(const llvm::Function &function, Pending &pending) const {
+  const auto &entered = accesses_.points_to().calls().entered();
+  for (const llvm::CallBase *site : accesses_.run_by(function))
+    if (const llvm::Function *caller = site->getFunction(); entered.contains(caller))
+      pending.insert({accesses_.order(caller), caller});
+}
+
 // Sets the bits of what a step certainly overwrites to a value; of a call, that is what all functions overwrite that it
 // may call.
 void Overwritten::kill(const Step &step, Bits &live, bool value) const {
@@ -174,9 +181,7 @@ void Overwritten::find_kills() {
     const Bits &found = in[&function->getEntryBlock()];
     if (found == kills_[function]) continue;
     kills_[function] = found;
-    for (const llvm::CallBase *site : accesses_.run_by(*function))
-      if (const llvm::Function *caller = site->getFunction(); kills_.count(caller))
-        pending.insert({accesses_.order(caller), caller});
+    add_callers(*function, pending);
   }
 }
 
@@ -215,9 +220,7 @@ void Overwritten::find_exposed() {
     const Bits found = solve(*function, none)[&function->getEntryBlock()];
     if (found == exposed_[function]) continue;
     exposed_[function] = found;
-    for (const llvm::CallBase *site : accesses_.run_by(*function))
-      if (const llvm::Function *caller = site->getFunction(); exposed_.count(caller))
-        pending.insert({accesses_.order(caller), caller});
+    add_callers(*function, pending);
   }
 }
 

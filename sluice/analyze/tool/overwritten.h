@@ -37,6 +37,7 @@ class Overwritten {
   void prepare(const llvm::Function &function);
   const Bits *candidates_of(const std::vector<uint32_t> &footprints);
   Pending all() const;
+  void add_callers(const llvm::Function &function, Pending &pending) const;
   void find_kills();
   void find_exposed();
   void find_live();

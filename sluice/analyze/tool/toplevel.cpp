@@ -29,13 +29,24 @@ void Classes::use(const llvm::Value *named, const llvm::Instruction &by) {
   }
 }
 
-void Classes::use_pointee(const llvm::Value *pointer, const llvm::Instruction &by) {
-  for (const NodeId cell : points_to_.targets(pointer)) {
+// The variables that have one of these cells. Pointers with the same targets share them.
+llvm::ArrayRef<size_t> Classes::named_among(llvm::ArrayRef<NodeId> cells) {
+  if (cells.empty()) return {};
+  const auto [found, is_new] = named_among_.try_emplace(cells.data());
+  if (!is_new) return found->second;
+  llvm::SetVector<size_t> numbers;
+  for (const NodeId cell : cells) {
     const MemoryObject &object = points_to_.memory().object(points_to_.memory().object_of(cell));
     if (object.kind != ObjectKind::Global && object.kind != ObjectKind::Stack) continue;
-    const auto found = by_memory_.find(object.site);
-    if (found != by_memory_.end()) add_use(found->second, {&by, location_near(by), by.getFunction(), false});
+    if (const size_t *number = numbered(object.site)) numbers.insert(*number);
   }
+  found->second = numbers.takeVector();
+  return found->second;
+}
+
+void Classes::use_pointee(const llvm::Value *pointer, const llvm::Instruction &by) {
+  const Use use{&by, location_near(by), by.getFunction(), false};
+  for (const size_t number : named_among(points_to_.targets(pointer))) add_use(number, use);
 }
 
 void Classes::find_uses() {
@@ -56,6 +67,15 @@ void Classes::find_uses() {
           if (!outside) continue;  // the callee's use of the pointer is its own
           for (const llvm::Use &argument : call->args())
             if (argument->getType()->isPointerTy()) use_pointee(argument.get(), instruction);
+          for (const uint32_t footprint : accesses_.of(instruction).writes) {  // of unknown code: all that escaped
+            const std::vector<Atom> &atoms = accesses_.atoms(footprint);
+            for (size_t i = 0; i < atoms.size(); ++i) {
+              const ObjectId object = accesses_.object_of(atoms[i]);
+              if (i != 0 && accesses_.object_of(atoms[i - 1]) == object) continue;
+              if (const size_t *number = numbered(points_to_.memory().object(object).site))
+                add_use(*number, {&instruction, location_near(instruction), instruction.getFunction(), false});
+            }
+          }
         } else if (llvm::isa<llvm::AtomicRMWInst, llvm::AtomicCmpXchgInst>(instruction)) {
           use_pointee(instruction.getOperand(0), instruction);
         }

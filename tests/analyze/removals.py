@@ -34,11 +34,12 @@ static inline bool is_removed(const char *name) {{
 
 @dataclass(frozen=True)
 class Removal:
-    """A transfer function: lines of a file, and what is in their place. tests: files of which a test fails without it."""
+    """A transfer function: lines of a file, and what is in their place."""
 
     name: str
     file: str
     tests: tuple[str, ...]
+    """Files of which a test fails without it."""
     before: tuple[str, ...]
     """Lines that precede those that are removed, and follow them, so that the place is the only one."""
     old: tuple[str, ...]
@@ -68,8 +69,8 @@ class Removal:
 
 
 def read_removals() -> list[Removal]:
-    """Those of removals.txt: a line with a name, a file and tests; then lines of the file that are removed (-) with some
-    around them, and perhaps lines in their place (+), where REMOVED is whether they are removed.
+    """Those of removals.txt: a line with a name, a file and tests; then lines of the file that are removed (-), with
+    some around them, and perhaps lines in their place (+), where REMOVED is whether they are removed.
     """
     found: list[Removal] = []
     for text in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").strip().split("\n\n"):

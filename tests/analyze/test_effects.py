@@ -1,5 +1,5 @@
-"""What each kind of instruction and call reads, writes and decides: one program, in which each statement shows one effect.
-Each variable is named by what it shows.
+"""What each kind of instruction and call reads, writes and decides: one program, in which each statement shows one
+effect. Each variable is named by what it shows.
 """
 
 from __future__ import annotations
@@ -117,7 +117,18 @@ int main(int argc, char **argv) {
 """
 
 PRINTED = {
-    *("added", "exchanged", "replaced_by", "by_assembly", "given", "escaped", "compressed", "deep", "by_index", "where"),
+    *(
+        "added",
+        "exchanged",
+        "replaced_by",
+        "by_assembly",
+        "given",
+        "escaped",
+        "compressed",
+        "deep",
+        "by_index",
+        "where",
+    ),
     *("length", "text_source", "bias", "chooses", "enables", "read_list"),
 }
 UPDATED = {

@@ -162,7 +162,10 @@ CASES = {
     ),
     "a barrier": ('int *p = &a; __asm__("" : "+r"(p)); found = p;', {"a"}),
     "the difference of two pointers is none": ("static int c[4]; long n = &c[argc] - c; found = &a + n * 0;", {"a"}),
-    "a function that runs before main": ("__attribute__((constructor)) static void early(void) { found = &b; } ---", {"b"}),
+    "a function that runs before main": (
+        "__attribute__((constructor)) static void early(void) { found = &b; } ---",
+        {"b"},
+    ),
     "one of two assignments": ("int *p; if (argc > 1) p = &a; else p = &b; found = p;", {"a", "b"}),
     "a choice": ("found = argc > 1 ? &a : &b;", {"a", "b"}),
     "an exchange if they are equal": (
@@ -226,15 +229,15 @@ CASES = {
     ),
     "a text's place that a library stores": ("char *end; strtol((char *)&a, &end, 0); found = (int *)end;", {"a"}),
     "what a library stores by a pointer": (
-        "char *strtok_r(char *, const char *, char **); char *rest; strtok_r((char *)&a, \"\", &rest); "
+        'char *strtok_r(char *, const char *, char **); char *rest; strtok_r((char *)&a, "", &rest); '
         "found = (int *)rest;",
         {"a"},
     ),
     "what a pointer that is given to a library points to": (
-        "char *strsep(char **, const char *); char *text = (char *)&a; found = (int *)strsep(&text, \"\");",
+        'char *strsep(char **, const char *); char *text = (char *)&a; found = (int *)strsep(&text, "");',
         {"a"},
     ),
-    "what a library keeps": ("strtok((char *)&a, \"\"); found = (int *)strtok(0, \"\");", {"a"}),
+    "what a library keeps": ('strtok((char *)&a, ""); found = (int *)strtok(0, "");', {"a"}),
     "a library's copy": (
         "void *(*volatile copy)(void *, const void *, size_t) = memcpy; struct s { int *x, *y; } s = {&a, &b}, t; "
         "copy(&t, &s, 8); found = argc > 1 ? t.x : t.y;",
@@ -250,7 +253,7 @@ CASES = {
         {"b"},
     ),
     "another name of a variable": (
-        "static int *named[2] = {&a, &b}; extern int *other[2] __attribute__((alias(\"named\"))); --- "
+        'static int *named[2] = {&a, &b}; extern int *other[2] __attribute__((alias("named"))); --- '
         "found = other[argc];",
         {"a", "b"},
     ),
@@ -308,7 +311,7 @@ CASES = {
         {"a"},
     ),
     "a copy of a length that may overflow": (
-        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, (unsigned char)(argc - 1)); found = t.p;",
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, (uint8_t)(argc - 1)); found = t.p;",
         {"a"},
     ),
     "two pointers that point to each other": (

@@ -21,9 +21,10 @@ TABLES = [
             "magic": "juniper.magic-number",
             "flags": REST,
             "no_link_header": "juniper.l2hdr",
-            "direction": "juniper.direction",
+            "incoming": "juniper.direction",
             "extension_length": "juniper.ext_total_len",
             "extension": REST,
+            "type": REST,
         },
     ),
 ]

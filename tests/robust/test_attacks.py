@@ -95,8 +95,7 @@ def test_records_are_bounded_on_average() -> None:
     long = b"\1a" * 127 + b"\0"
     attack = dns.in_udp(dns.message([], [dns.record(long)] * 5))
     good = dns.in_udp(dns.message([dns.question(dns.name("www.example.org"))], [dns.record(dns.pointer(12))] * 8), 53)
-    number = 700
-    result = run(dns.stack(), [attack] * number + [good, attack] * 10, settings=Settings(seed=1, bundle_mean=1))
+    result = run(dns.stack(), [attack] * 2500 + [good, attack] * 10, settings=Settings(seed=1, bundle_mean=4))
     assert result.count("box", "too many records") > 0
     answered = [event for event in result.named("answered") if event.values["name"] == dns.pointer(12)]
     assert len(answered) == 80

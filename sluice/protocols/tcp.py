@@ -186,10 +186,8 @@ def tcp_parser(
                 + (If(tcp.header_contain(tcp_ws) & (header.ws_value < 14)) >> Assign(mine["scale"], header.ws_value))
                 + (If(~tcp.header_contain(tcp_ws)) >> unscaled(mine, its))
             )
-        # RFC 7323, 2.2: the window of a SYN is not scaled
-        shift = mine["scale"] if certain else mine["scale"] * (header.syn == 0)
         acknowledges = Assign(mine["ack"], header.ack_num)
-        acknowledges += Assign(mine["window"], header.window_size << shift)
+        acknowledges += Assign(mine["window"], header.window_size << mine["scale"])
         if certain:
             z += If(header.ack & (header.ack_num >= mine["ack"])) >> acknowledges
         else:

@@ -256,7 +256,7 @@ def _packet(names: StackNames) -> list[str]:
         *(["    if (observed)", "        box->base.frame = frame;"] if observes else []),
         *(["    box->base.output.dropped = false;"] if drops(names) else []),
         "    box->base.scratch.used = 0;",
-        *(["    box->base.work = 0;"] if any(layer.of_packets for layer in layers) else []),
+        *(["    box->base.work = 0;"] if any(_counts_work(layer) for layer in layers) else []),
         *(["    box->base.bundled = 0;"] if any(layer.in_bundle() for layer in layers) else []),
         "    box->base.lookahead.packet = (uint32_t)i;",
         "    box->slots = &box->waiting[i].slots;",
@@ -270,6 +270,11 @@ def _packet(names: StackNames) -> list[str]:
         *(["    sl_output_packet(&box->base, frame);"] if names.functions.inline else []),
         "}",
     ]
+
+
+def _counts_work(layer: LayerProgram) -> bool:
+    """Whether a layer's messages or records are counted by packet."""
+    return layer.of_packets or layer.in_bundle(of_stream=True) or layer.record
 
 
 def _prefetch_later(names: StackNames) -> list[str]:

@@ -36,10 +36,13 @@ def ip(*words: str) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True, timeout=300)
 
 
-def add_pair(space: str, device: str, other_space: str, other: str, queues: int = 0) -> None:
-    """A veth pair between two namespaces. queues: of each device, for either direction; 0: as the kernel makes them."""
+def add_pair(space: str, device: str, other_space: str, other: str, queues: int = 0, index: int = 0) -> None:
+    """A veth pair between two namespaces. queues: of each device, for either direction; index: of the other one; 0: as
+    the kernel makes them.
+    """
     several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
-    peer = ["peer", "name", other, *several, "netns", other_space]
+    same = ["index", str(index)] if index else []
+    peer = ["peer", "name", other, *several, *same, "netns", other_space]
     ip("link", "add", device, *several, "netns", space, "type", "veth", *peer)
 
 

@@ -42,8 +42,9 @@ def add_pair(space: str, device: str, other_space: str, other: str, queues: int 
     """
     several = ["numrxqueues", str(queues), "numtxqueues", str(queues)] if queues else []
     same = ["index", str(index)] if index else []
+    ours = ["index", str(1000 + index)] if index else []  # without one, the kernel does not heed the other's
     peer = ["peer", "name", other, *several, *same, "netns", other_space]
-    ip("link", "add", device, *several, "netns", space, "type", "veth", *peer)
+    ip("link", "add", device, *several, *ours, "netns", space, "type", "veth", *peer)
 
 
 @cache

@@ -28,8 +28,8 @@ was made again, with locked memory. AF_PACKET needs nothing after it was opened 
 _DPDK_NEEDS = ("CAP_NET_ADMIN",)
 """To let an interface leave the promiscuous mode at the end."""
 _REOPEN_NEEDS = ("CAP_NET_RAW",)
-"""To receive, by another socket, from an interface that was made again: virtual devices of DPDK, and workers that divide
-its packets among their sockets.
+"""To receive, by another socket, from an interface that was made again: virtual devices of DPDK, and workers among
+whose sockets its packets are divided.
 """
 
 

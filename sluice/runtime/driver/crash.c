@@ -50,7 +50,7 @@ static void report(const struct sl_worker *w, int number)
     const struct sl_workers *workers = w->workers;
     const struct sl_box *box = w->box;
     put(&line, "sluice: error: worker ");
-    put_number(&line, w->number);
+    put_number(&line, workers->thread_count ? w->owner : w->number);   /* of boxes there are more than threads */
     put(&line, " crashed: ");
     for (unsigned i = 0; i < SL_FAULTS; i++)
         put(&line, faults[i].number == number ? faults[i].text : "");

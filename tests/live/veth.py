@@ -154,10 +154,10 @@ class Watch:
             )  # fmt: skip
         self.wait_for("receiving from", 10 * PATIENCE)  # the first one compiles, which takes long on a busy machine
 
-    def wait_for(self, text: str, seconds: float = PATIENCE) -> None:
-        """Until it has said so on standard error."""
+    def wait_for(self, text: str, seconds: float = PATIENCE, times: int = 1) -> None:
+        """Until it has said so on standard error, so many times."""
         end = time.monotonic() + seconds
-        while text not in self.errors.read_text():
+        while self.errors.read_text().count(text) < times:
             assert self.process.poll() is None and time.monotonic() < end, self.errors.read_text()
             time.sleep(0.05)
 

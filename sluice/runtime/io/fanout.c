@@ -68,36 +68,52 @@ static int join(const struct sl_fanout *fanout, struct sl_fanout_group *group, i
     return 0;
 }
 
-/* The socket has joined: lets packets pass. Where that fails, the member may join this generation again. */
-static int begin(struct sl_fanout_member *member, int socket, bool first, int (*let_pass)(void *user, int socket), void *user)
+/* The socket has joined: lets packets pass. */
+static int start(const struct sl_fanout *fanout, const struct sl_fanout_group *group, int socket, bool first,
+                 int (*let_pass)(void *user, int socket), void *user)
 {
-    const struct sl_fanout *fanout = member->of;
-    struct sl_fanout_group *group = member->group;
-    const bool last = ++group->joined == fanout->members;
+    const bool last = group->joined == fanout->members;
     int result = first ? 0 : let_pass(user, socket);
     if (!result && last && fanout->program >= 0)
         result = setsockopt(socket, SOL_PACKET, FANOUT_DATA, &fanout->program, sizeof fanout->program);
-    if (!result && last)
-        result = let_pass(user, group->first);
-    member->generation = result ? group->generation - 1 : group->generation;
-    group->joined -= result != 0;
-    return result;
+    return result || !last ? result : let_pass(user, group->first);
 }
 
 int sl_fanout_join(struct sl_fanout_member *member, unsigned interface, int socket, int (*let_pass)(void *user, int socket),
                    void *user)
 {
-    static pthread_mutex_t one = PTHREAD_MUTEX_INITIALIZER;   /* for all groups: it is seldom held */
-    struct sl_fanout *fanout = member->of;
-    pthread_mutex_lock(&one);
-    struct sl_fanout_group *group = member->group = member->group ? member->group : group_of(fanout, interface);
-    const bool first = group && member->generation == group->generation;
-    int result = group ? join(fanout, group, socket, first) : -1;
-    if (!result)
-        result = begin(member, socket, first, let_pass, user);
-    pthread_mutex_unlock(&one);
+    struct sl_fanout_group *group = member->group ? member->group : group_of(member->of, interface);
+    if (!group)
+        return -1;
+    if (!member->group)
+        member->number = group->joined;
+    member->group = group;
+    const bool first = !member->number;
+    if (join(member->of, group, socket, first))
+        return -1;
+    group->joined++;
+    member->generation = group->generation;
+    int result = start(member->of, group, socket, first, let_pass, user);
+    if (result) {   /* it may join this generation again */
+        group->joined--;
+        member->generation--;
+    }
     return result;
 }
+
+static pthread_mutex_t joins = PTHREAD_MUTEX_INITIALIZER;   /* of members of all groups: it is seldom held */
+
+bool sl_fanout_begin(const struct sl_fanout_member *member)
+{
+    const struct sl_fanout_group *group = member->group;
+    pthread_mutex_lock(&joins);
+    if (!member->number || (group->generation != member->generation && group->joined == member->number))
+        return true;
+    pthread_mutex_unlock(&joins);
+    return false;
+}
+
+void sl_fanout_end(void) { pthread_mutex_unlock(&joins); }
 
 #else
 
@@ -120,5 +136,13 @@ int sl_fanout_join(struct sl_fanout_member *member, unsigned interface, int sock
     errno = ENOSYS;
     return -1;
 }
+
+bool sl_fanout_begin(const struct sl_fanout_member *member)
+{
+    (void)member;
+    return false;
+}
+
+void sl_fanout_end(void) {}
 
 #endif

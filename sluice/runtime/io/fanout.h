@@ -10,7 +10,9 @@
  * before the last member has joined, so that none goes to another worker than those after it.
  *
  * Where the interface is removed and made again, the kernel makes another group of other sockets for it: its members join
- * again, each by its own thread. The struct and the program must exist as long as the sources. */
+ * again, each by its own thread. They open their sockets and join in the order of the first time: the number of a worker is
+ * that of a socket in the order of joining, and, after the interface was down, in that of opening. The struct and the program
+ * must exist as long as the sources. */
 #ifndef SL_IO_FANOUT_H
 #define SL_IO_FANOUT_H
 
@@ -44,6 +46,7 @@ struct sl_fanout {
 struct sl_fanout_member {
     struct sl_fanout *of;
     struct sl_fanout_group *group;
+    uint32_t number;      /* of it in the group */
     uint32_t generation;  /* that it has joined the last time */
 };
 
@@ -52,10 +55,14 @@ int sl_fanout_load(const void *code, uint32_t count, char *why, size_t why_size)
 
 /* Adds the socket of a member, which is bound to the interface of that index and lets no packet pass (SO_ATTACH_FILTER). The
  * group gets the program with its last member; then let_pass is called with the member's socket and with that of the first
- * one, else with its own alone unless it is the first one. A member that joins again is the first of the next generation of
- * the group, unless another one was. Returns 0; -1 with errno, or of let_pass. */
+ * one, else with its own alone unless it is the first one. Returns 0; -1 with errno, or of let_pass. */
 int sl_fanout_join(struct sl_fanout_member *member, unsigned interface, int socket, int (*let_pass)(void *user, int socket),
                    void *user);
+
+/* Whether a member may open another socket, and join with it, now: the one with number 0 begins the next generation of the
+ * group, and the others follow. If so, no other one may until sl_fanout_end. */
+bool sl_fanout_begin(const struct sl_fanout_member *member);
+void sl_fanout_end(void);
 
 #ifdef __cplusplus
 }

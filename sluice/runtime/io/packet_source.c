@@ -163,7 +163,10 @@ static int32_t await_interface(struct sl_packet_source *s)
     if (!sl_is_removed(&s->removal) && sl_removal_begins(&s->removal, &s->base))
         return SL_SOURCE_FAULT;
     if (s->fanout.of) {
+        if (!sl_fanout_begin(&s->fanout))
+            return 0;
         int32_t result = sl_removal_try(&s->removal, &s->base, sl_is_up(s->socket, s->base.name), sl_packet_open_again);
+        sl_fanout_end();
         if (result || sl_is_removed(&s->removal))
             return result;
     } else if (find_again(s)) {

@@ -19,7 +19,7 @@ from sluice.lang.expression import BYTES, NUMBER, Below, Expression
 from sluice.lang.layer import Branch, Layer
 from sluice.lang.layout import AnyUntil, HeaderFormat, LayoutType
 from sluice.lang.native import NativeFunction
-from sluice.lang.parser import Parser
+from sluice.lang.parser import Parser, PrototypeParts
 from sluice.lang.prototype import Prototype
 from sluice.lang.stack import Stack
 from sluice.lower.layer import build_layer, key_name
@@ -279,9 +279,9 @@ class _StackBuilder:
         )
         return build_layer(context)
 
-    def _aliases(self) -> dict[Prototype, tuple[str, tuple[KeyPart, ...]]]:
+    def _aliases(self) -> dict[PrototypeParts, tuple[str, tuple[KeyPart, ...]]]:
         """The alias table of each prototype whose instances have further keys, and the parts of these keys."""
-        found: dict[Prototype, tuple[str, tuple[KeyPart, ...]]] = {}
+        found: dict[PrototypeParts, tuple[str, tuple[KeyPart, ...]]] = {}
         for variant in self.variants.values():
             p, scope = variant.layer.prototype, Scope(variant.layer, variant.offers)
             for key in p.alias_keys or ():

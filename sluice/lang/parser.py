@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from sluice.lang.errors import DescriptionError, did_you_mean
@@ -259,16 +260,17 @@ class PrototypeParts(Parser):
 
     def header_fields(self) -> dict[str, list[Field]]:
         """Fields of all layouts of the header, by name. Several layouts may have a field of one name."""
-        found: dict[str, list[Field]] = {}
-        if self.format is not None:
-            seen: set[int] = set()
-            for part in self.format.layouts():
-                if id(part) in seen:
-                    continue
-                seen.add(id(part))
-                for name, field in part.fields.items():
-                    found.setdefault(name, []).append(field)
-        return found
+        return _fields_by_name(self.format)
+
+
+@lru_cache(maxsize=512)
+def _fields_by_name(format: HeaderFormat | None) -> dict[str, list[Field]]:
+    """Cached, as each expression with a header field looks for it. A format does not change."""
+    found: dict[str, list[Field]] = {}
+    for part in dict.fromkeys(format.layouts()) if format is not None else ():
+        for name, field in part.fields.items():
+            found.setdefault(name, []).append(field)
+    return found
 
 
 def _group(layout: LayoutType | None) -> dict[str, list[Field]]:

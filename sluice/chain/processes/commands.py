@@ -127,7 +127,7 @@ class ControlSocket:
         process = _named(controller, request["name"])
         if process.part.instance is not None:
             raise RequestError(
-                f"'{process.part.name}' has instances, or stored state: scale it, move its traffic, or restart the chain"
+                f"'{process.part.name}' has instances, or stored state: scale it, move its traffic, restart the chain"
             )
         if does == "remove":
             plan, gone = controller.chain.plan, process.part.members

@@ -369,6 +369,11 @@ static void nat_take_arrived(const struct sl_event *event, struct nat_flow *flow
 
 #include "nat_ftp.h"
 
+/* Does the current segment open a connection? */
+static bool nat_opens(const struct sl_event *event) {
+    return event->unit.captured >= NAT_TCP_HEADER && (event->unit.at[13] & (TCP_SYN | TCP_ACK)) == TCP_SYN;
+}
+
 static void nat_packet(const struct sl_event *event, bool tcp) {
     if (!event->instance || !ip4_address_place(event, true)) {
         nat_guard(event);   /* a connection in a tunnel leaves as it is */
@@ -382,6 +387,8 @@ static void nat_packet(const struct sl_event *event, bool tcp) {
     const bool arrived = sl_arrived(event->box);
     if (arrived && (flow->role == NAT_OTHER || flow->role == NAT_UNSOLICITED))
         nat_take_arrived(event, flow);
+    if (flow->role == NAT_UNSOLICITED && event->side == flow->inside && (!tcp || nat_opens(event)))
+        flow->role = NAT_FROM_INSIDE;   /* what came from outside before was dropped: it must not keep an inside host from beginning */
     if (arrived && flow->role == NAT_BETWEEN) {
         nat_between(event, flow, protocol);
         return;

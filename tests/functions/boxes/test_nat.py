@@ -55,6 +55,16 @@ def test_filtering() -> None:
     assert nat([datagram(FAR, 53, EXTERNAL, 2000)]).reports["unmapped"] == 1
 
 
+def test_what_comes_to_an_inside_address_keeps_no_host_from_beginning() -> None:
+    """RFC 5382, REQ-4: it is dropped silently, and says nothing about the packets of the inside host."""
+    inside, outside = Host(IN, 6000, 1, checksums=True), Host(FAR, 80, 5, checksums=True)
+    inside.peer, outside.peer = outside, inside
+    frames = [datagram(FAR, 53, IN, 5000), datagram(IN, 5000, FAR, 53), outside.send("S")]
+    ran = nat([*frames, inside.send("SA"), inside.send("S", number=1)])
+    assert [ends(frame) for frame in ran.left] == [(EXTERNAL, 2000, FAR, 53), (EXTERNAL, 2001, FAR, 80)]
+    assert ran.reports["unsolicited"] == 3  # also the answer
+
+
 def test_hairpinning() -> None:
     """RFC 4787, REQ-9: from inside to the external port of another inside endpoint, with the external source."""
     frames = [datagram(IN, 5000, FAR, 53), datagram(OTHER, 6000, EXTERNAL, 2000), datagram(IN, 5000, EXTERNAL, 2001)]

@@ -391,6 +391,15 @@ def test_bundled_messages_are_bounded_on_average() -> None:
     assert counters["frame"]["lost:bundle"] == 5
 
 
+def test_bundled_messages_of_which_two_cost_as_much_as_a_packet_count_half() -> None:
+    made = stacked(cut_parser("frame", 1, bundled=2))
+    settings = dataclasses.replace(SETTINGS, bundle=1 << 16, work=1 << 16, bundle_mean=1)
+    units = [packet(bytes(2 * BUNDLE_SAVED)), packet(b"\0\0"), packet(bytes(3))]
+    assert_same(made, units, settings)
+    of = run_compiled(made, units, settings)[1]["frame"]
+    assert of["packets"] == 2 * BUNDLE_SAVED + 2 + 2 and of["lost:bundle"] == 1
+
+
 def test_a_packet_earns_bundled_messages_whichever_layer_cuts_it_first() -> None:
     """Also one whose messages are not bounded, and have the bundled ones."""
     made = stacked(cut_parser("frame", 2), cut_parser("inner", 1, bundled=True))

@@ -181,6 +181,8 @@ def _load(
             service.units[name] = found
         elif name in own:
             plan(grammar)  # for its mistakes
+    for name in service.units:
+        _match_lists(service, name, program)
     for signature in service.checked.processes.values():
         if len(signature.channels) > PORTS:
             raise ServiceError(
@@ -206,7 +208,9 @@ def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar, t
         wanted = STRING if items[name].is_text else INTEGER
         items_of = _items_of(items[name])
         if isinstance(type, ListOf) and items_of is not None:
-            wanted = ListOf(types.get(items_of, UNKNOWN) if items_of else INTEGER)
+            found = types.get(items_of)
+            record_of = found if isinstance(found, Named) and not found.variant else UNKNOWN
+            wanted = ListOf(record_of if items_of else INTEGER)
         if type != wanted:
             as_list = f", or [{items_of or INTEGER}]" if items_of is not None else ""
             raise ServiceError(
@@ -215,6 +219,23 @@ def _match(record: Named, unit: Plan, program: tree.Program, grammar: Grammar, t
                 f"({grammar.place})",
                 f"write {name} : {STRING if as_list else wanted}{as_list}.",
             )
+
+
+def _match_lists(service: Service, name: str, program: tree.Program) -> None:
+    """The units in a list are those of their name."""
+    type = service.checked.types[name]
+    assert isinstance(type, Named)
+    for label in type.fields:
+        row = service.row(type, label)
+        if row is None or row.element is None:
+            continue
+        other = service.units.get(row.element.name)
+        if other is None or other.items != row.element.items:
+            place = next(each.place for each in program.types if each.name == name)
+            raise ServiceError(
+                place, f"the items of '{label}' are other units than '{row.element.name}' of this program",
+                f"write {label} : string, or rename the unit of the program.",
+            )  # fmt: skip
 
 
 def _items_of(item: Item) -> str | None:

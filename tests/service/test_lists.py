@@ -5,6 +5,7 @@ compiled and interpreted alike.
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given as for_all
@@ -259,6 +260,8 @@ CASES = """\
 14: c ! t(push(two)) -> 1
 15: d[0] := 1 .. 3; c ! t(1) -> LIMIT
 16: d[0] := 1 .. 2; c ! t(len(1 :: d[0])) -> 3
+17: c ! t(len((for x in 1 .. 9 initially a = <0, []>: <a.1 + x, x :: a.2>).2)) -> 9
+18: pair := <m.n :: pair.1, 2>; pair := <m.n :: pair.1, 3>; c ! t(len(pair.1)) -> 3
 """
 """A number that is received, what is done, and what is sent, or the fault."""
 
@@ -270,6 +273,7 @@ type t: record
 process P: (t/t c)
   local two : [integer]{2} := []
   local free := [1]
+  local pair := <[1], 2>
   local d : dictionary [integer] [integer]{2} := []
   let m = ? c
   switch m.n:
@@ -281,6 +285,8 @@ fun rows: (l: [[integer]{2}]) -> (integer): len(l)
 fun second: (p: <integer * [integer]{2}>) -> (integer): len(p.2)
 fun cut: (l: [integer]) -> ([integer]{2}): l
 fun wide: (n: integer) -> ([integer]{300}): if n = 0: 0 .. 255 else: []
+fun fill: (d: dictionary [integer] [integer]{3}) -> ()
+  d[1] := [1, 2, 3]
 fun push: (l: ref [integer]{2}) -> (integer)
   l := 7 :: l
   len(l)
@@ -305,6 +311,7 @@ def test_cardinalities() -> None:
 
 WRONG = {
     "let l : [integer]{2} = [1, 2, 3]": "'l' has at most 2 items, and this list has 3",
+    "fill(d)": r"refers to dictionary \[integer\] \[integer\]\{3\}, and 'd' is dictionary \[integer\] \[integer\]\{2\}",
     "push(free)": r"refers to \[integer\]\{2\}, and 'free' is \[integer\]",
 }
 
@@ -331,6 +338,28 @@ def test_a_list_of_another_type_than_that_of_the_message(field: str, message: st
     )
     with pytest.raises(ServiceError, match=message):
         load_source(text)
+
+
+def test_items_that_are_units_of_another_name(tmp_path: Path) -> None:
+    path = tmp_path / "trades.grammar"
+    path.write_text(TRADES)
+    record = "type trade: record\n  prices : [price]\ntype price: record\n  value : integer\n"
+    record += "process P: (trade/- c)\n  c => _\n"
+    load_source(record, [str(path)])
+    with pytest.raises(ServiceError, match="the items of 'prices' are other units than 'price' of this program"):
+        load_source("type price = unit { value : uint8; };\n" + record, [str(path)])
+    with pytest.raises(ServiceError, match=r"'prices' is \[price\] here"):
+        load_source(record.replace("price: record", "price: variant"), [str(path)])
+
+
+def test_units_that_contain_each_other_within_bytes() -> None:
+    """Their sizes bound them. They are a list where that is known, and else bytes."""
+    text = "type a = unit { n : uint8; bs : list<b> &length = self.n; };\n"
+    text += "type b = unit { k : uint8; as : a[self.k]; };\n"
+    record = "type a: record\n  bs : string\nprocess P: (a/a c)\n  c => c\n"
+    load_source(text + record)
+    with pytest.raises(ServiceError, match="'bs' is"):
+        load_source(text + record.replace("string", "[integer]"))
 
 
 def test_faults_of_lists_in_messages() -> None:

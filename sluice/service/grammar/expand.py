@@ -395,7 +395,10 @@ class _Expansion:
         unit = self.declared.get(one.name) if one.kind == "unit" else None
         if not isinstance(unit, Grammar) or unit.parameters or unit.name in scope.trail:
             return whole
-        return replace(whole, name=unit.name, unit=_expanded(unit, self.declared, scope.trail, self.size))
+        try:
+            return replace(whole, name=unit.name, unit=_expanded(unit, self.declared, scope.trail, self.size))
+        except ServiceError:
+            return whole  # such as one that has units like that around it in turn: only their size bounds them
 
     def integers(self, item: WireField, type: WireType, scope: _Scope) -> None:
         """An array of integers: a byte string, of whose size the field that is the number of items is a fraction."""

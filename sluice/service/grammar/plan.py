@@ -234,19 +234,27 @@ def _has_bytes(item: Item) -> bool:
 
 
 def _list(source: WireField, index: int, what: str) -> Item:
-    element = _element(source, what)
+    element = _element(source.type, what)
     return Item(index, source.name, "list", length=source.count, condition=source.condition, element=element)
 
 
-def _element(source: WireField, what: str) -> Plan:
+def _row(type: WireType, what: str) -> Plan | None:
+    """The unit of items in a row, whose bytes have a length; None if they are not known to be such units."""
+    try:
+        return None if type.unit is None else _element(type, what)
+    except ServiceError:
+        return None
+
+
+def _element(type: WireType, what: str) -> Plan:
     """The unit of a list's items."""
-    assert source.type.unit is not None
-    element = plan(source.type.unit)
+    assert type.unit is not None
+    element = plan(type.unit)
     values = [value for item in element.items for value in (item.length, item.condition, item.parse) if value]
     notes = any(_has(value, "note") for value in values)
     if element.tail is not None or element.expressions or element.finish is not None or notes:
         raise ServiceError(
-            source.place,
+            type.place,
             f"the items of {what} depend on their message or its end",
             "use a unit without such properties.",
         )
@@ -354,7 +362,7 @@ def _field(source: WireField, index: int, order: str) -> Item:
                 text=text,
                 length=length.value,
                 condition=source.condition,
-                element=_element(source, what) if source.type.unit is not None else None,
+                element=_row(source.type, what),
                 integer=_integer(source.type.element),
             )
         case "constant" if source.type.name:

@@ -147,9 +147,15 @@ def joined(left: Type, right: Type) -> Type | None:
 
 def widened(type: Type) -> Type:
     """The type of a variable of which the first value is known: its lists have the default cardinality, or more."""
-    if not isinstance(type, ListOf):
-        return type
-    return ListOf(widened(type.item), type.bound if bound_of(type) > LIST else None)
+    match type:
+        case ListOf():
+            return ListOf(widened(type.item), type.bound if bound_of(type) > LIST else None)
+        case TupleOf():
+            return TupleOf(tuple(map(widened, type.items)))
+        case Named(name="", fields=fields):
+            return Named("", fields={name: widened(item) for name, item in fields.items()})
+        case _:
+            return type
 
 
 def narrowed(wanted: Type, found: Type) -> Type:
@@ -171,6 +177,8 @@ def exceeds(found: Type, type: Type) -> bool:
             return bound_of(found) > bound_of(type) or exceeds(found.item, type.item)
         case TupleOf(), TupleOf():
             return any(exceeds(a, b) for a, b in zip(found.items, type.items, strict=True))
+        case DictionaryOf(), DictionaryOf():
+            return exceeds(found.value, type.value)
         case _:
             return False
 

@@ -288,13 +288,6 @@ static bool run_rules(struct service_instance *self)
     return true;
 }
 
-void service_instance_unframe(struct service_instance *self)
-{
-    if (self->frame)
-        service_frame_give(&self->core->frames, self->frame);
-    self->frame = NULL;
-}
-
 enum service_life service_instance_turn(struct service_instance *self)
 {
     enum service_life life = SERVICE_AGAIN;
@@ -314,8 +307,10 @@ enum service_life service_instance_turn(struct service_instance *self)
         }
         if (!self->progressed) { /* nothing was read, done, or written that would make room */
             life = SERVICE_ASLEEP;
-            if (service_at_home(self) && !service_frame_needed(self->frame, self->alive))
-                service_instance_unframe(self);
+            if (service_at_home(self) && !service_frame_needed(self->frame, self->alive)) {
+                service_frame_give(&self->core->frames, self->frame);
+                self->frame = NULL;
+            }
             break;
         }
     } while (!service_turn_over(self->core));

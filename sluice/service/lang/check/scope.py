@@ -221,6 +221,9 @@ class Scope:
                     "give its type a larger cardinality: [T]{NUMBER}.",
                 )
             node.narrowed = exact
+        if isinstance(node, tree.Record) and isinstance(exact, Named):
+            for name, item in node.fields:
+                self.coerce(item, exact.fields[name], f"the field '{name}'")
         push(node, exact)
 
 

@@ -56,7 +56,7 @@ class Space:
     held: bool = False
     """Whether packets to the port are dropped, as on their way, until `release`: connections that move are restored."""
     moves: bool = False
-    """Whether the program in it moves: it has the mounts of the host then, to which files that we give it belong."""
+    """Whether the program in it moves: it has the mounts of the host then, as files that it gets from us lie there."""
     _made: bool = field(default=False, init=False)
     _moves: bool = field(default=False, init=False)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import re
+import ssl
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,8 @@ from sluice.functions.detect.table import table
 from sluice.state.location import Location
 from tests.functions.detect.boxes import needs_ids
 from tests.functions.logs.hellos import client_hello, extension, message, record, server_hello, vector
+from tests.functions.logs.test_filelog_tls import GREETING, MAIL
+from tests.functions.logs.test_http_tls import needs_libcrypto, needs_openssl, secured_talk
 from tests.state.boxes import missing
 from tests.state.instances import (
     BURST,
@@ -298,6 +301,23 @@ def test_http_2_is_not_read_further_and_counted(tmp_path: Path, store: Location)
     found = run_instances(chain, packets, tmp_path, store, {begun: kill("httplog")})
     assert found.failure is None
     assert found.reports["httplog.http_not_continued"] == 1, {name: n for name, n in found.reports.items() if n}
+
+
+@needs_libcrypto
+@needs_openssl
+def test_tls_of_smtp_is_not_read_further_and_counted(tmp_path: Path, store: Location) -> None:
+    """From the beginning of its connection, on port 465: at its move there is no session yet."""
+    talk, keys = secured_talk(tmp_path, ssl.TLSVersion.TLSv1_3, [*GREETING, *MAIL])
+    whole = dialogue(address(INSIDE, 1), 7000, 465, *((who == ">", said) for who, said in talk))
+    begun = 3 + 3 + 2  # the handshake of TCP, the ClientHello, and a part of the answer
+    frames = [*whole[:begun], *SETTLED, *whole[begun:]]
+    with unoptimised():
+        chain = compiled(plan_of(logs(tmp_path / "rows", ["smtplog"], keylog=str(keys)), stack()), {"smtplog": 1})
+    killed = {begun + len(SETTLED): kill("smtplog"), begun + len(SETTLED) + 4: kill("smtplog")}
+    found = run_instances(chain, apart(frames), tmp_path, store, killed)
+    assert found.failure is None and found.reports["smtplog.crashes"] >= 1
+    assert found.reports["smtplog.smtp_tls_moved"] == 1, {name: n for name, n in found.reports.items() if n}
+    assert rows(tmp_path / "rows") == {"smtplog": []}
 
 
 # --- large states ---

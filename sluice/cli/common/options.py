@@ -188,8 +188,9 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         type=_messages,
         default=BUNDLE_MEAN,
         metavar="N",
-        help="the same for a packet on average; packets with fewer save for others, what 8,192 have. One that begins "
-        f"an instance counts nine times, one that has to wait for others three times (default {BUNDLE_MEAN})",
+        help="the same for a packet on average, where chunks of SCTP count half; packets with fewer save for others, "
+        "what 8,192 have. One that begins an instance counts for eight more, one that has to wait for others for "
+        f"three and a half more. Four records of a message count as one (default {BUNDLE_MEAN})",
     )
     parser.add_argument(
         "--derivations",

@@ -17,6 +17,7 @@ from tests.state.boxes import needs_store
 
 @needs_store
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.slow_matrix
 @pytest.mark.sanitizer
 def test_instances_and_their_store_are_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,9 +17,12 @@ from tests.state.boxes import needs_store
 
 @needs_store
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.slow_matrix
 @pytest.mark.sanitizer
-def test_instances_and_their_store_are_clean(tmp_path: Path) -> None:
+def test_instances_and_their_store_are_clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    if shutil.which("clang") is not None:  # which needs less time for it
+        monkeypatch.setenv("CC", "clang")
     found = sanitizer_library()
     if found is None:
         pytest.skip("the C compiler has no AddressSanitizer library to load into Python")

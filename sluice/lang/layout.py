@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from sluice.lang.choice import Choice, Else, If, Part, joined_by_comma
 from sluice.lang.errors import DescriptionError, described, did_you_mean
 from sluice.lang.expression import BYTES, NUMBER, Expression, Number, to_number
 from sluice.lang.where import Where, here
@@ -205,7 +206,17 @@ class _Annotations(dict[str, Any]):
         super().__setitem__(name, value)
 
 
-class LayoutType(type):
+class HeaderPart(Part):
+    """A part of a header."""
+
+    of_header = True
+
+    @classmethod
+    def sum_of(cls, parts: list[Any]) -> HeaderFormat:
+        return HeaderFormat(parts)
+
+
+class LayoutType(HeaderPart, type):
     """Metaclass of layouts: collects the fields in order; layouts joined by `+` form a header."""
 
     fields: dict[str, Field]
@@ -262,7 +273,7 @@ class layout(metaclass=LayoutType):  # noqa: N801 - the paper's name
     """
 
 
-class AnyUntil:
+class AnyUntil(HeaderPart):
     """A list of type-length-value parts: parses the alternative that matches, while `condition` holds.
 
     alternatives: layouts, or sums of parts that begin with one. They are distinguished by the `const=` of their first
@@ -351,12 +362,10 @@ class AnyUntil:
         return HeaderFormat([self]) + other
 
 
-class HeaderFormat:
+class HeaderFormat(HeaderPart):
     """Consecutive parts of a header: layouts, If(...) >> layout, AnyUntil(...)."""
 
     def __init__(self, parts: list[Any]) -> None:
-        from sluice.lang.choice import Choice, Else, If, joined_by_comma
-
         plain: list[LayoutType] = []
         for part in parts:
             if isinstance(part, If):
@@ -387,8 +396,6 @@ class HeaderFormat:
 
     def layouts(self) -> Iterator[LayoutType]:
         """All layouts of the header, including nested ones."""
-        from sluice.lang.choice import Choice
-
         for part in self.parts:
             if isinstance(part, LayoutType):
                 yield part
@@ -402,8 +409,6 @@ class HeaderFormat:
 
     def has_list(self) -> bool:
         """Whether the header contains an AnyUntil."""
-        from sluice.lang.choice import Choice
-
         return any(
             isinstance(part, AnyUntil)
             or (isinstance(part, Choice) and any(header_format(branch).has_list() for branch in part.branches()))

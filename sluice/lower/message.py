@@ -11,7 +11,8 @@ from sluice.lang.choice import Choice
 from sluice.lang.errors import DescriptionError
 from sluice.lang.events import LOSS_CAUSES, PACKET_LOSSES, STREAM_LOSSES
 from sluice.lang.expression import Binary as WrittenBinary
-from sluice.lang.expression import Expression, FieldValue, Invert, Number, Property
+from sluice.lang.expression import Expression, Invert, Number, Property
+from sluice.lang.field_value import FieldValue
 from sluice.lang.layout import HeaderFormat, LayoutType
 from sluice.lang.requirement import Requirement
 from sluice.lower.builder import GraphBuilder

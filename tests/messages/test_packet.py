@@ -99,7 +99,7 @@ def describe(instances: bool = True, limit: int = 100) -> Stack:
     return s
 
 
-def cut_parser(name: str, length: int, **rules: bool) -> Any:
+def cut_parser(name: str, length: int, **rules: Any) -> Any:
     """Cuts a packet into messages of so many bytes, as the rules of Length have it."""
     p: Any = Connectionless(name)
     p.header = frame_hdr

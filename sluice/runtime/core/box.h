@@ -101,6 +101,7 @@ struct sl_box {
     SL_OPAQUE uint64_t *registered_further;   /* the words of `registered` after the first; NULL without them */
     SL_OPAQUE sl_bytes *units;              /* what each layer in `path` was given; NULL unless a function names sl_layer_unit */
     SL_OPAQUE struct sl_random random;     /* numbers that functions had for the current packet */
+    SL_OPAQUE struct sl_arrival *arrival;  /* translation of arriving packets (arrival.h); NULL: there is none */
     SL_OPAQUE struct sl_report reports[SL_REPORTS_MOST];
 };
 
@@ -378,6 +379,11 @@ SL_COLD void sl_refuse_link_type(struct sl_box *box, uint32_t link_type) {
 
 SL_COLD void sl_box_close(struct sl_box *box) {
     sl_pool_close(&box->pool);
+    if (box->arrival) {
+        free(box->arrival->frames);
+        free(box->arrival->bytes);
+        free(box->arrival);
+    }
     if (box->scratch.at)
         munmap(box->scratch.at, box->scratch.size);
     free(box->batch.at);

@@ -206,7 +206,12 @@ class SequencePlace:
                 self.received = to
             self.has_edge = True
         beyond = self._beyond()
-        if not self.has_edge or beyond is None or beyond.position == self.next or signed(self.received - self.next) <= 0:
+        if (
+            not self.has_edge
+            or beyond is None
+            or beyond.position == self.next
+            or signed(self.received - self.next) <= 0
+        ):
             self.armed = False
             return False
         if not self.armed or signed(self.settled - self.next) <= 0:

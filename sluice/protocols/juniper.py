@@ -4,7 +4,8 @@ Ethernet (link type 178; 167 with PPPoE), PPP (179), frame relay (180), Cisco HD
 PPPoE over ATM); a cookie of 4 or 8 bytes and ATM's payload (137, 135), which is LLC, PPP, IP or Ethernet by its first
 bytes; a services card's cookie, or none, and multilink PPP or IP (130); a GGSN's (133), a voice card's (183) and a
 services card's (136) header of fixed length, and IP. Where the flags say that there is no link header, a number and IP
-follow. Juniper has not published these headers: they are as tcpdump and Wireshark read them.
+follow. The numbers are those of the LINKTYPE_ registry (LINKTYPE_JUNIPER_ETHER and so on). Juniper has not published
+these headers: they are as tcpdump and Wireshark read them.
 
 Limits: cells of ATM operation are not parsed, nor OSI; multilink frame relay (131, 134) and cards for monitoring and
 IPsec have no layer.

@@ -5,6 +5,10 @@ later decides them.
 
 Limits: without acknowledgements seven packets with payload after the first packet settle byte 0; at most 64 KiB of a
 first flight may have been captured before its SYN; numbers that are 2^30 or more apart belong to different streams.
+What lies in the window counts, even if it is forged: a FIN, or bytes, that the other side never acknowledges are held,
+and a gap before them is given up at the end, also if another FIN is acknowledged. The number of a packet does not
+matter for its acknowledgement, which is believed up to a window from what was captured. Of two SYN/ACKs whose numbers
+differ by one, nothing shows which counts until something is acknowledged that only one can mean.
 """
 
 from collections.abc import Callable

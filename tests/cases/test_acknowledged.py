@@ -126,3 +126,14 @@ def test_a_megabyte_and_thousands_of_pieces_after_a_hole_do_not_end_the_stream()
     first, rest = client.data(bytes(1000)), [client.data(bytes([n & 255]) * 1000) for n in range(2000)]
     result = run(whole(), [*begin, *rest, first, *goodbye(client, server)])
     assert result.row["src_stream"] == 2_001_000 and result.row["gaps"] == []
+
+
+def test_an_acknowledgement_far_beyond_all_that_was_sent_is_not_believed() -> None:
+    """One forged packet with any number: a segment that comes after another one is no hole."""
+    client, server = pair()
+    begin = [*handshake(client, server, bytes([3, 3, 5])), client.data(b"first"), server.send("A")]
+    forged = server.send("A", number=server.isn + (1 << 30), ack=client.isn + (1 << 28))
+    missing, rest = client.data(b"last"), [client.data(bytes([number]) * 100) for number in range(200)]
+    result = run(whole(), [*begin, forged, *rest, missing, *goodbye(client, server)])
+    assert result.stream(client.port) == b"firstlast" + b"".join(bytes([number]) * 100 for number in range(200))
+    assert result.row["gaps"] == []

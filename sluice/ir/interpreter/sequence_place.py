@@ -184,21 +184,34 @@ class SequencePlace:
 
     def acknowledge(self, received: int, edge: int, now: int, grace: int) -> bool:
         """The receiver has everything before `received`, and takes what lies before `edge`. Whether it is `grace`
-        since it said so of a hole, further along than which something is held.
+        since it said so of a hole, further along than which something is held. Further along than a window after
+        `next`, and after the last bytes that are held or that far before them, it is not believed.
         """
         self._unhold()
         if not self.holds:
             return False
         window = (edge - received) & ((1 << self.rules.width) - 1)
         to = self.position(received)
-        if not self.has_edge or signed(self.edge - (to + window)) < 0:
-            self.edge = (to + window) & MASK
-        self.window = max(self.window, window) if self.has_edge else window
-        if not self.has_edge or signed(self.received - to) < 0:
-            self.received = to
-        self.has_edge = True
+        most = max(self.window, window) if self.has_edge else window
+        believed = signed(self.next + most - to) >= 0
+        if self.pieces:
+            last = self.pieces[-1]
+            after = signed(last.position + last.length + most - to) >= 0
+            believed |= after and signed(to + most - last.position) >= 0
+        if believed:
+            if not self.has_edge or signed(self.edge - (to + window)) < 0:
+                self.edge = (to + window) & MASK
+            self.window = most
+            if not self.has_edge or signed(self.received - to) < 0:
+                self.received = to
+            self.has_edge = True
         beyond = self._beyond()
-        if beyond is None or beyond.position == self.next or signed(self.received - self.next) <= 0:
+        if (
+            not self.has_edge
+            or beyond is None
+            or beyond.position == self.next
+            or signed(self.received - self.next) <= 0
+        ):
             self.armed = False
             return False
         if not self.armed or signed(self.settled - self.next) <= 0:

@@ -19,19 +19,28 @@
 
 /* The receiver has received everything before `received`, and accepts bytes before `edge` (both in the width of meta).
  * Returns true if it acknowledged the bytes that are missing at `next` at least `grace` nanoseconds ago, and something is
- * held after them: these bytes were sent and not captured, so they will not arrive. */
+ * held after them: these bytes were sent and not captured, so they will not arrive.
+ *
+ * What is further along than a window after `next`, and after the last bytes that are held or that far before them, is not
+ * believed: a sender has not sent it, and anyone can make a packet that acknowledges it. */
 SL_COLD bool sl_sequence_acknowledge_held(struct sl_sequence *seq, const struct sl_sequence_rules *rules,
                                           uint64_t received, uint64_t edge, uint64_t now, uint64_t grace) {
     struct sl_held *held = seq->held;
     uint64_t window = (edge - received) & sl_mask(rules->width);
     uint64_t to = sl_sequence_position(seq, rules, received);
-    if (!held->has_edge || sl_position_before(held->edge, to + window))
-        held->edge = to + window;
-    held->window = held->has_edge ? sl_max(held->window, window) : window;
-    if (!held->has_edge || sl_position_before(held->received, to))
-        held->received = to;
-    held->has_edge = true;
-    if (!held->beyond || held->beyond->node.position == seq->next || !sl_position_before(seq->next, held->received)) {
+    const struct sl_piece *last = sl_piece_last(held);
+    uint64_t most = held->has_edge ? sl_max(held->window, window) : window;
+    if (!sl_position_before(seq->next + most, to) ||
+        (last && !sl_position_before(last->node.position + last->length + most, to) &&
+         !sl_position_before(to + most, last->node.position))) {
+        if (!held->has_edge || sl_position_before(held->edge, to + window))
+            held->edge = to + window;
+        held->window = most;
+        if (!held->has_edge || sl_position_before(held->received, to))
+            held->received = to;
+        held->has_edge = true;
+    }
+    if (!held->has_edge || !held->beyond || held->beyond->node.position == seq->next || !sl_position_before(seq->next, held->received)) {
         held->armed = false;
         return false;
     }

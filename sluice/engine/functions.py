@@ -61,11 +61,14 @@ class Wanted:
         """Set `out` to `path` for functions in C that would write rows to stdout because `out` is not set."""
         self.set_unset("out", path)
 
-    def set_unset(self, name: str, value: str) -> bool:
-        """Set a parameter of the functions in C that have it, unless the user did; whether a function has it."""
+    def set_unset(self, name: str, value: str, only: str = "") -> bool:
+        """Set a parameter of the functions in C that have it, unless the user did; whether a function has it.
+
+        only: the name of the only function to set it for.
+        """
         having = False
         for number, (function, given) in enumerate(zip(self.c, self.options, strict=True)):
-            if any(item.name == name for item in function.parameters):
+            if only in ("", function.name) and any(item.name == name for item in function.parameters):
                 having = True
                 texts = split_parameters(function.parameters, given) if isinstance(given, str) else dict(given)
                 if not texts.get(name):

@@ -140,6 +140,7 @@ static void examine(struct sl_dpdk_source *s, const struct rte_eth_dev_info *inf
         if (control >= 0)
             close(control);
     }
+    s->fails_reads = s->index && strcmp(info->driver_name, "net_pcap") == 0;
     s->replays = strcmp(info->driver_name, "net_pcap") == 0 && !strstr(s->arguments, "iface=") &&
                  !strstr(s->arguments, "infinite_rx=1");
 }

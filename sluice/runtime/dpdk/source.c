@@ -95,7 +95,8 @@ static void count_drops(const struct sl_dpdk_source *s, uint64_t *lost, uint64_t
     if (s->started)
         (void)rte_eth_stats_get(s->port, &now);
     *lost = s->lost_earlier + now.oerrors - s->before.oerrors;
-    *dropped = s->dropped_earlier + now.imissed - s->before.imissed + now.ierrors - s->before.ierrors;
+    *dropped = s->dropped_earlier + now.imissed - s->before.imissed;
+    *dropped += s->fails_reads ? 0 : now.ierrors - s->before.ierrors;
     *freezes = s->freezes_earlier + now.rx_nombuf - s->before.rx_nombuf;
 }
 

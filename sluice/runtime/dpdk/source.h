@@ -19,6 +19,7 @@ struct sl_dpdk_source {
     uint16_t port;              /* of DPDK */
     bool found, started, promiscuous, receives, sends;
     bool replays;               /* packets of capture files, with their times; the source ends with them */
+    bool fails_reads;           /* receive errors are not of packets, but of calls for an interface that is gone (net_pcap) */
     bool virtual;               /* an end of a veth pair: see sl_checksum_is_partial */
     bool removed;               /* the device was, as its driver has reported */
     struct sl_removal removal;

@@ -283,12 +283,20 @@ class AnyUntil(HeaderPart):
     count: the maximum number of parts. With it, the condition may be omitted.
     end: a position, in bytes from the start of the header. No alternative reads past it, and the cursor is set to it
         however the list ended.
+    limit: parts that are read at most, for lists that a sender may make long; more end the list and are counted.
 
     A part that matches no alternative ends the list and is counted; the packet continues. If an alternative occurs
     several times in the list, its fields have the values of the last occurrence.
     """
 
-    def __init__(self, alternatives: object, condition: object = 1, end: object = None, count: object = None) -> None:
+    def __init__(
+        self,
+        alternatives: object,
+        condition: object = 1,
+        end: object = None,
+        count: object = None,
+        limit: int | None = None,
+    ) -> None:
         self.where = here()
         if not isinstance(alternatives, (list, tuple)) or not alternatives:
             raise DescriptionError("AnyUntil needs a list of layouts", "write AnyUntil([a, b], condition).")
@@ -317,6 +325,9 @@ class AnyUntil(HeaderPart):
         self.condition = to_number(condition, "the condition of AnyUntil", "compare something, as in p.cursor < n.")
         self.count = None if count is None else to_number(count, "count=", "give a number, as in p.header.count.")
         self.end = None if end is None else to_number(end, "end=", "give a position in bytes, as in p.header.len << 2.")
+        if limit is not None and (type(limit) is not int or limit < 1):
+            raise DescriptionError(f"limit={described(limit)}", "give a whole number of parts, 1 at least.")
+        self.limit = limit
 
     def _check_first_fields(self) -> None:
         known: dict[int, str] = {}

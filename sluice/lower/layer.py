@@ -56,6 +56,7 @@ def build_layer(context: LayerContext) -> LayerProgram:
         record=layer.prototype.record,
         costly=layer.prototype.costly,
         bundled=framing is not None and framing.bundled and (context.of_packets or context.of_streams),
+        half=framing is not None and framing.half,
         begins=framing is not None and framing.begins and not framing.bundled and context.of_packets,
         of_streams=context.of_streams,
         of_packets=context.of_packets,

@@ -174,6 +174,7 @@ def header_words(part: Any, own: Owner | None = None) -> list[str]:
         case AnyUntil():
             end = f", up to {words(part.end, own)}" if part.end is not None else ""
             count = f", {words(part.count, own)} at most" if part.count is not None else ""
+            count += f", {part.limit} at most, counted" if part.limit is not None else ""
             out = [f"any of the following while {words(part.condition, own)}{count}{end}"]
             return out + [f"  {line}" for item in part.alternatives for line in header_words(item, own)]
         case Choice():

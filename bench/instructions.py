@@ -80,7 +80,8 @@ def library(case: Counted, folder: Path) -> CompiledStack:
     before = os.environ.get("SLUICE_CFLAGS")
     os.environ["SLUICE_CFLAGS"] = f"{before or ''} -march=x86-64-v3"
     try:
-        return compile_stack(stack, tuple(wanted.c), passes=case.passes)
+        passes = case.passes if case.passes in ("all", "none") else case.passes.split(",")
+        return compile_stack(stack, tuple(wanted.c), passes=passes)
     finally:
         if before is None:
             del os.environ["SLUICE_CFLAGS"]

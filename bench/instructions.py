@@ -143,7 +143,7 @@ def worse(found: dict[str, float], recorded: dict[str, float]) -> list[str]:
     return said
 
 
-OF_PASSES = ("HTTP", "HTTP, 5% lost, 5% reordered", "64-byte packets")
+OF_PASSES = ("HTTP", "HTTP, 5% lost, 5% reordered")
 """The cases that show what a pass saves."""
 
 

@@ -29,7 +29,7 @@ OPTIMISED = (
 """Folders and files whose stacks are compiled as users do, except stacks with fewer passes: they run many packets, or
 test what depends on the C compiler's optimiser. All others compile without it, unless the full matrix runs.
 """
-FEWER_PASSES = ("cli", "docs", "engine", "examples", "functions", "hooks", "report")
+FEWER_PASSES = ("cases", "cli", "compat", "docs", "engine", "examples", "functions", "hooks", "quic", "report")
 """Folders whose stacks are compiled without the passes that take longest, as the passes are no part of what they test.
 The full matrix runs all passes, and where a tenth of it runs, a tenth of these files does, which the commit chooses.
 """

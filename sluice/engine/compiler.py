@@ -18,7 +18,7 @@ from pathlib import Path
 
 from sluice.codegen.stack import Generated
 from sluice.engine.cache import LIBRARY, OBJECT, WORK, CacheError, cache_folder, trim, use
-from sluice.engine.includes import included
+from sluice.engine.includes import Files, included
 from sluice.engine.made_once import made_once
 from sluice.engine.opaque import member_of_box
 from sluice.engine.processor import processor
@@ -107,15 +107,15 @@ class Compiled:
     messages: str
 
 
-def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]]) -> str:
+def _digest(command: tuple[str, ...], sources: Sequence[tuple[bytes, Path | None]], files: Files) -> str:
     """A digest of the sources, of the headers that they include, and of the compiler, processor and options."""
     digest = hashlib.sha256()
     for text in (_version(command), processor(), *command, *flags()):
         digest.update(text.encode() + b"\0")
     for text, _ in sources:
         digest.update(text + b"\0")
-    for path in included(sources, INCLUDE_FOLDERS):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in included(sources, INCLUDE_FOLDERS, files):
+        digest.update(path.name.encode() + b"\0" + files.contents(path) + b"\0")
     return digest.hexdigest()[:32]
 
 
@@ -132,7 +132,8 @@ def _digests_of(
     command: tuple[str, ...], _flags: object, _processor: str, sources: tuple[Path, ...], _state: object
 ) -> dict[Path, str]:
     """The same, calculated again only when what it depends on has changed: the options or a file of the runtime."""
-    return {path: _digest(command, [(path.read_bytes(), path.parent)]) for path in sources}
+    files = Files()
+    return {path: _digest(command, [(path.read_bytes(), path.parent)], files) for path in sources}
 
 
 def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
@@ -143,7 +144,7 @@ def _fingerprint(generated: Generated, command: tuple[str, ...]) -> str:
         *((path.read_bytes(), path.parent) for path in others),
         (" ".join([*_runtime_digests(command).values(), *linked_libraries(generated)]).encode(), None),
     ]
-    return _digest(command, sources)
+    return _digest(command, sources, Files())
 
 
 def compile_library(generated: Generated, fresh: bool = False) -> Compiled:
@@ -222,10 +223,10 @@ def compile_parts(generated: Generated, stack: str, functions: dict[str, str]) -
     stack: the source of the stack, in which the functions are weak symbols. functions: the source of each function, by
     name. Raises CompilerError.
     """
-    command, folder = compiler(), cache_folder()
+    command, folder, headers = compiler(), cache_folder(), Files()
 
     def object_of(name: str, text: bytes, beside: Path | None) -> Path:
-        digest = _digest((*command, *QUICK), [(text, beside), (generated.header.encode(), None)])
+        digest = _digest((*command, *QUICK), [(text, beside), (generated.header.encode(), None)], headers)
         return folder / f"quick_{name}-{digest}{OBJECT}"
 
     sources: dict[Path, tuple[str, str]] = {}
@@ -272,7 +273,7 @@ def compile_shared(name: str, sources: Sequence[Path], options: Sequence[str]) -
     Raises CompilerError, and CacheError if it cannot be stored.
     """
     command = compiler()
-    digest = _digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources])
+    digest = _digest((*command, *options), [(each.read_bytes(), each.parent) for each in sources], Files())
 
     def make(path: Path) -> None:
         run = [*command, *flags(), *INCLUDES, "-shared", *map(str, sources), "-o", str(path), *options, *LIBRARIES]

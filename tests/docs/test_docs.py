@@ -36,6 +36,7 @@ from sluice.passes.pipeline import run as run_passes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOTES = ROOT / "bench" / "notes.md"
 PROTOCOLS = sorted((ROOT / "docs" / "protocols").glob("*.md"))
 CAPTURE = ROOT / "examples" / "first" / "capture.pcap"
 
@@ -221,7 +222,7 @@ def settled(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().splitlines()]
 
 
-@pytest.mark.parametrize("page", [*PAGES, *PROTOCOLS], ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *PROTOCOLS, NOTES], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
         if target.startswith(("http://", "https://")):

@@ -24,6 +24,7 @@ from sluice.ends import moves
 from tests.live.veth import ROOT
 from tests.live.wire import PATIENCE, Inline, Wire, ip, why_no_wire
 from tests.support.bounded import joined, killed_after, until
+from tests.support.unoptimised import UNOPTIMISED
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 
@@ -63,7 +64,7 @@ def wire() -> Generator[Routed]:
 
 @pytest.fixture(autouse=True)
 def fast_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    monkeypatch.setenv("SLUICE_CFLAGS", UNOPTIMISED)
 
 
 class End:

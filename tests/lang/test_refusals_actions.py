@@ -48,6 +48,15 @@ def prep_number_after_if():
 
 
 @refused(
+    "5 is neither an action nor a part of a header",
+    "write If(condition) >> something, in parentheses where '+' joins it: '+' binds before '>>'.",
+)
+def a_sum_of_what_is_neither():
+    p = keyed()
+    p.prep = (If(p.header.kind == 1) >> 5) + 6  # wrong
+
+
+@refused(
     "'small' is not an action",
     "actions: Assign(...), Assemble(), Callback(...), swap_sides(), If(...) >> action.",
 )

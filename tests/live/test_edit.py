@@ -16,6 +16,7 @@ import pytest
 from tests.live.wire import SERVER, Inline, LossyWire, Wire, why_no_wire
 from tests.support.bounded import joined
 from tests.support.budget import in_matrix
+from tests.support.unoptimised import UNOPTIMISED
 
 MISSING = why_no_wire() or ("" if shutil.which("nginx") else "there is no nginx (Debian: nginx-light)")
 pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.root]
@@ -41,7 +42,7 @@ PAGES = 100
 @pytest.fixture(autouse=True)
 def fast_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are not about speed."""
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    monkeypatch.setenv("SLUICE_CFLAGS", UNOPTIMISED)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ import pytest
 from tests.functions.boxes.test_traffic import link_address
 from tests.live.wire import CLIENT, PATIENCE, SERVER, Inline, Wire, ip, why_no_wire
 from tests.support.budget import in_matrix
+from tests.support.unoptimised import UNOPTIMISED
 
 pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire())]
 
@@ -44,7 +45,7 @@ TIME_STAMPS, SACK, SCALE, ECN = 1, 2, 4, 8
 @pytest.fixture(autouse=True)
 def fast_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are not about speed."""
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    monkeypatch.setenv("SLUICE_CFLAGS", UNOPTIMISED)
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import pytest
 
 from sluice.cli.main import main
 from tests.live.wire import SERVER, Inline, Wire, why_no_wire
+from tests.support.unoptimised import UNOPTIMISED
 
 pytestmark = [pytest.mark.skipif(bool(why_no_wire()), reason=why_no_wire()), pytest.mark.root]
 STACK = "from tests.support.small_stacks import small_stack\n\nstack = small_stack()\n"
@@ -30,7 +31,7 @@ NEW = GUARD.replace('"COLOUR"', 'SLUICE_STATE_OF(event)->segments > 4 ? "flavor"
 @pytest.mark.parametrize("workers", [[], ["--workers", "2"]], ids=["one box", "two workers"])
 def test_a_connection_goes_on(workers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every byte arrives; the new version knows how many segments the connection had before."""
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    monkeypatch.setenv("SLUICE_CFLAGS", UNOPTIMISED)
     (tmp_path / "stack.py").write_text(STACK)
     guard, control = tmp_path / "guard.c", tmp_path / "box.sock"
     guard.write_text(GUARD)

@@ -15,6 +15,7 @@ from typing import Any, cast
 import pytest
 
 from tests.live.wire import Inline, LossyWire, Wire, ip, why_no_wire
+from tests.support.unoptimised import UNOPTIMISED
 
 MISSING = why_no_wire() or ("" if shutil.which("nginx") else "there is no nginx (Debian: nginx-light)")
 pytestmark = [pytest.mark.skipif(bool(MISSING), reason=MISSING), pytest.mark.root]
@@ -43,7 +44,7 @@ BIG = 3_000_000
 @pytest.fixture(autouse=True)
 def fast_compilation(monkeypatch: pytest.MonkeyPatch) -> None:
     """These tests are not about speed."""
-    monkeypatch.setenv("SLUICE_CFLAGS", "-O0")
+    monkeypatch.setenv("SLUICE_CFLAGS", UNOPTIMISED)
 
 
 @pytest.fixture(scope="module")

@@ -35,6 +35,7 @@ from tests.differential.traffic import Seeded, drawn, seeded
 from tests.passes.golden_passes import check_graphs
 from tests.support.budget import examples, in_matrix
 from tests.support.packets import UDP, eth, ip4, tcp, udp
+from tests.support.stacks import optimised
 from tests.support.unoptimised import unoptimised
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("tcp", "end")})
@@ -43,7 +44,7 @@ STACKS = int(os.environ.get("SLUICE_STACKS") or examples(32, 8))
 
 @pytest.fixture(scope="module")
 def gtp() -> Program:
-    return run(build(find_stack("gtp"), STREAMS))
+    return optimised("gtp", STREAMS)
 
 
 def turns(program: Program) -> set[str]:
@@ -73,7 +74,7 @@ def test_others_wait(gtp: Program):
 
 def test_no_deferral_if_conversations_have_a_subscriber():
     """An event of the layer, or of another layer of its table, reads the packet."""
-    assert turns(run(build(find_stack("gtp"), STREAMS | {Hook("udp", "end")}))) == set()
+    assert turns(optimised("gtp", STREAMS | {Hook("udp", "end")})) == set()
 
 
 def nested() -> Stack:

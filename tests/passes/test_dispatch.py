@@ -18,11 +18,9 @@ from sluice.ir.verify import VerifyError, verify
 from sluice.lang import AnyUntil, Bit, Connectionless, Stack, layout
 from sluice.lower.build import build
 from sluice.passes import dispatch
-from sluice.passes.pipeline import run
-from sluice.stacks.find import find_stack
 from tests.passes.golden_passes import check_graphs
 from tests.support.packets import FRAGMENT, TCP, UDP, cuts, eth, fragment_header, ip4, ip6, tcp, udp
-from tests.support.stacks import whole
+from tests.support.stacks import optimised, whole
 
 WORKERS = 7
 SEGMENT = tcp(1234, 80, 1, "A", b"data")
@@ -32,7 +30,7 @@ BODIES = [(SEGMENT, TCP), (udp(1, 2, b"x"), UDP), (bytes([8, 0, 0, 0, 0, 1, 0, 1
 
 @pytest.fixture(scope="module")
 def tcp_ip() -> Program:
-    return run(build(find_stack("tcp_ip")))
+    return optimised("tcp_ip")
 
 
 @pytest.fixture(scope="module")

@@ -18,11 +18,12 @@ from sluice.stacks.find import find_stack
 from tests.passes.golden_passes import check_graphs
 from tests.support.run import run as run_packets
 from tests.support.run import watch_all
+from tests.support.stacks import optimised
 
 
 @pytest.fixture(scope="module")
 def tcp_ip() -> Program:
-    return run(build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")})))
+    return optimised("tcp_ip", frozenset({Hook("tcp", "data")}))
 
 
 def test_golden(tcp_ip: Program):
@@ -53,7 +54,7 @@ def test_no_graph_for_layers_without_look_ups_above():
 
 def test_through_a_tunnel_to_the_second_table():
     """The look-up of the outer UDP does not end the path: that of the inner TCP is predicted as well."""
-    gtp = run(build(find_stack("gtp"), frozenset({Hook("tcp", "data")})))
+    gtp = optimised("gtp", frozenset({Hook("tcp", "data")}))
     waiting, found, tables = ["eth"], set[str](), set[str]()
     while waiting:
         name = waiting.pop()

@@ -20,6 +20,7 @@ from sluice.lower.build import build
 from sluice.passes.merge_sides import Fields, merged
 from sluice.passes.pipeline import PASSES, run
 from sluice.stacks.find import find_stack
+from tests.support.stacks import optimised
 
 MINE, ITS = [Reg(f"perm.mine{n}", 8) for n in range(3)], [Reg(f"perm.its{n}", 8) for n in range(3)]
 BOTH, OTHER = Reg("perm.both", 8), Reg("v.other", 8)
@@ -181,7 +182,7 @@ def test_a_second_branch_on_the_side() -> None:
 
 @pytest.fixture(scope="module")
 def tcp_ip() -> Program:
-    return run(build(find_stack("tcp_ip")))
+    return optimised("tcp_ip")
 
 
 @pytest.mark.parametrize("step", [1, 2])

@@ -15,11 +15,12 @@ from sluice.protocols.ipv4 import ipv4_parser
 from sluice.protocols.tcp import tcp_parser
 from sluice.stacks.find import find_stack
 from tests.passes.golden_passes import check_graphs
+from tests.support.stacks import optimised
 
 
 @pytest.fixture(scope="module")
 def gtp() -> Program:
-    return run(build(find_stack("gtp")))
+    return optimised("gtp")
 
 
 def test_golden(gtp: Program) -> None:
@@ -55,7 +56,7 @@ def test_stacks_without_tunnels_and_further_keys_have_none() -> None:
 
 def test_a_key_that_belongs_to_the_instance_below_is_none() -> None:
     """What is in an association is on its worker anyway."""
-    program = run(build(find_stack("sctp")))
+    program = optimised("sctp")
     spaces = {
         i.space
         for layer in program.layers.values()

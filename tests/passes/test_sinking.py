@@ -4,12 +4,10 @@ import pytest
 
 from sluice.ir.hook import Hook
 from sluice.ir.instruction import Load, Lookup
-from sluice.lower.build import build
 from sluice.passes import sinking
 from sluice.passes.analysis.blocks import loops
-from sluice.passes.pipeline import run
-from sluice.stacks.find import find_stack
 from tests.passes.golden_passes import Case, cases, check
+from tests.support.stacks import optimised
 
 FILE = "sinking.txt"
 
@@ -21,7 +19,7 @@ def test_golden(case: Case):
 
 def test_fields_are_read_after_the_options():
     """Fields of TCP's header that only rare paths use are loaded there, not before the list of options."""
-    main = run(build(find_stack("tcp_ip"), frozenset({Hook("tcp", "data")}))).layers["tcp_over_ipv4"].main
+    main = optimised("tcp_ip", frozenset({Hook("tcp", "data")})).layers["tcp_over_ipv4"].main
     in_loops = {name for members in loops(main).values() for name in members}
     place = {name: number for number, name in enumerate(main.order())}
     first_loop = min(place[name] for name in in_loops)

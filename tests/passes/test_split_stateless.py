@@ -16,13 +16,14 @@ from sluice.stacks.find import find_stack
 from tests.differential.both import Packet, assert_same, compared, run_compiled
 from tests.passes.golden_passes import check_graphs
 from tests.support.packets import UDP, eth, fragments4, ip4, udp
+from tests.support.stacks import optimised
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("udp", "data")})
 
 
 @pytest.fixture(scope="module")
 def tcp_ip() -> Program:
-    return run(build(find_stack("tcp_ip"), STREAMS))
+    return optimised("tcp_ip", STREAMS)
 
 
 def leads_to(program: Program) -> dict[str, set[str]]:
@@ -49,7 +50,7 @@ def test_packets_are_pending_for_the_first_layer_with_instances(tcp_ip: Program)
 
 def test_events_are_emitted_in_stage_2():
     """An event in a layer ends the stateless path before this layer."""
-    program = run(build(find_stack("tcp_ip"), frozenset({Hook("ipv4", "packet")})))
+    program = optimised("tcp_ip", frozenset({Hook("ipv4", "packet")}))
     assert "ipv4" in leads_to(program)["eth"]
     assert "ipv4" not in leads_to(program)
 

@@ -21,6 +21,7 @@ from tests.differential.both import Compared, Packet, assert_same, compared
 from tests.passes.golden_passes import check_graphs
 from tests.support.budget import examples
 from tests.support.packets import TCP, UDP, eth, fragments4, ip4, tcp, udp
+from tests.support.stacks import optimised
 
 STREAMS = frozenset({Hook("tcp", "data"), Hook("udp", "data")})
 PLAIN_GTP = str(Path(__file__).parents[2] / "bench" / "stacks" / "plain_gtp.py")
@@ -28,7 +29,7 @@ PLAIN_GTP = str(Path(__file__).parents[2] / "bench" / "stacks" / "plain_gtp.py")
 
 @pytest.fixture(scope="module")
 def tcp_ip() -> Program:
-    return run(build(find_stack("tcp_ip"), STREAMS))
+    return optimised("tcp_ip", STREAMS)
 
 
 def templates(program: Program) -> dict[str, str]:
@@ -56,7 +57,7 @@ def test_golden(tcp_ip: Program):
 )
 def test_the_most_frequent_path(stack: str, layers: dict[str, str]):
     """To what a description names first, up to the first layer with instances for which packets wait."""
-    assert templates(run(build(find_stack(stack), STREAMS))) == layers
+    assert templates(optimised(stack, STREAMS)) == layers
 
 
 def test_without_stateless_graphs_there_is_none():

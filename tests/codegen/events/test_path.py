@@ -9,9 +9,7 @@ from sluice.codegen.stack import generate
 from sluice.engine.functions import find_functions
 from sluice.hooks.function import Functions
 from sluice.ir.hook import Hook
-from sluice.lower.build import build
-from sluice.passes.pipeline import run
-from sluice.stacks.find import find_stack
+from tests.support.stacks import optimised
 
 FUNCTION = """#include "sluice.h"
 SLUICE_ON(tcp, data)
@@ -25,7 +23,7 @@ SLUICE_ON(tcp, data)
 def noted(function: str) -> dict[str, bool]:
     """By layer of tcp_ip, whether it stores the path."""
     functions = Functions(tuple(find_functions([function]).c))
-    text = generate(run(build(find_stack("tcp_ip"), functions.hooks())), functions).source
+    text = generate(optimised("tcp_ip", functions.hooks()), functions).source
     heads = r"^(?:static void layer|SL_INLINED void main)_(\w+)\([^;]*?\)"
     bodies = re.findall(heads + r"\n\{(.*?)^\}", text, re.MULTILINE | re.DOTALL)
     noting = {name for name, body in bodies if "box->base.path[box->base.depth++]" in body}
@@ -66,7 +64,7 @@ def test_a_header_of_its_own_counts(tmp_path: Path, header: str, needs: bool):
 
 def keeps_packet(functions: Functions, stack: str = "tcp_ip") -> bool:
     """Whether a box stores which packet is current."""
-    text = generate(run(build(find_stack(stack), functions.hooks())), functions).source
+    text = generate(optimised(stack, functions.hooks()), functions).source
     turn = text[text.index("void begin_packet(") :]
     noted = [f"box->base.{word} = frame" in turn[: turn.index("\n}")] for word in ("time", "number", "frame")]
     assert len(set(noted)) == 1
@@ -101,7 +99,7 @@ def notes_units(says: str, tmp_path: Path, stack: str = "tcp_ip") -> bool:
     """Whether a box stores the unit of each layer."""
     (tmp_path / "asks.c").write_text(FUNCTION % says)
     functions = Functions(tuple(find_functions([str(tmp_path / "asks.c")]).c))
-    return "units[" in generate(run(build(find_stack(stack), functions.hooks())), functions).source
+    return "units[" in generate(optimised(stack, functions.hooks()), functions).source
 
 
 def test_units_of_layers_are_stored_only_for_functions_that_read_them(tmp_path: Path) -> None:

@@ -47,13 +47,14 @@ def simulate(seeds: Sequence[int], say: Callable[[str], None], first: bool = Fal
         getattr(library, f"simulated_{name}").restype = ctypes.c_size_t
     library.simulated_deliver.argtypes = [ctypes.c_int, ctypes.c_size_t]
     stores.Client = OwnClient  # pyright: ignore[reportPrivateImportUsage]
-    with unoptimised():
+    failed: list[int] = []
+    with unoptimised(), contextlib.ExitStack() as opened:
         for name in CHAINS:
             chain_of(name)
             ideal_of(name)
-    client_library()
-    failed: list[int] = []
-    with embedded(Location("embedded")) as server, folder_of_copies():
+        client_library()
+        server = opened.enter_context(embedded(Location("embedded")))
+        opened.enter_context(folder_of_copies())
         for seed in seeds:
             pid = os.fork()
             if not pid:

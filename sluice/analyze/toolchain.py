@@ -31,10 +31,10 @@ def missing_programs() -> list[str]:
     return [name for name in (LLVM_CONFIG, CLANG, OBJCOPY, "g++", "make") if shutil.which(name) is None]
 
 
-def tool() -> Path:
+def tool(sources: Path = SOURCES) -> Path:
     """The tool, built first if it is not in the cache: this lasts some minutes. Raises AnalyzeError."""
-    folder = tool_cache() / f"analyze-{_key()}"
-    program = folder / "sluice-analyze"
+    program = tool_at(tool_cache(), sources)
+    folder = program.parent
     if program.exists():
         return program
     if missing := missing_programs():
@@ -46,23 +46,28 @@ def tool() -> Path:
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several tests or users at once: one of them builds
         if not program.exists():
-            _build(folder, program)
+            _build(sources, folder, program)
     return program
 
 
-def _build(folder: Path, program: Path) -> None:
+def tool_at(cache: Path, sources: Path = SOURCES) -> Path:
+    """Where the tool is in a cache, by the content of its sources; it may have to be built."""
+    return cache / f"analyze-{_key(sources)}" / "sluice-analyze"
+
+
+def _build(sources: Path, folder: Path, program: Path) -> None:
     print("sluice: building the analysis tool (once; some minutes)", file=sys.stderr)
     with tempfile.TemporaryDirectory(dir=folder) as work:
-        command = ["make", "-C", str(SOURCES), f"-j{min(4, os.cpu_count() or 1)}", f"OUT={work}"]
+        command = ["make", "-C", str(sources), f"-j{min(4, os.cpu_count() or 1)}", f"OUT={work}"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise AnalyzeError(f"the analysis tool does not build ({' '.join(command)}):\n{done.stderr.strip()}")
         (Path(work) / "sluice-analyze").rename(program)
 
 
-def _key() -> str:
+def _key(sources: Path) -> str:
     digest = hashlib.sha256()
-    for path in sorted(SOURCES.iterdir()):
+    for path in sorted(sources.iterdir()):
         if path.suffix in (".cpp", ".h") or path.name == "Makefile":
             digest.update(f"{path.name}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]

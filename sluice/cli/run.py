@@ -32,7 +32,15 @@ from sluice.cli.common.files import check_function_outputs, check_output, write_
 from sluice.cli.common.forwarding import add_forwarding, check_policies, forwarding_inputs, inline_settings
 from sluice.cli.common.inputs import add_inputs, check_inputs, input_files, named
 from sluice.cli.common.monitoring import add_observing
-from sluice.cli.common.options import add_command, add_functions, add_run_options, add_stack, add_store, add_workers
+from sluice.cli.common.options import (
+    add_command,
+    add_functions,
+    add_run_options,
+    add_stack,
+    add_store,
+    add_workers,
+    check_store,
+)
 from sluice.cli.common.outputs import add_outputs, outputs
 from sluice.cli.common.privileges import add_privileges, check_privileges, copies, rotated, series_of
 from sluice.cli.common.running import (
@@ -178,6 +186,7 @@ def _run(options: argparse.Namespace, inputs: Inputs, names: list[str], log: str
         check_privileges(options, inputs, later)
         rotation = rotation_of(options)
         check_workers(options.workers, wanted, inputs, options.output, options.isolate)
+        check_store(options)
         check_function_outputs(wanted, *files)
         check_policies(options, wanted.c)
         check_inline(wanted, options.output, inputs)

@@ -128,7 +128,11 @@ def find_functions(names: list[str], values: Mapping[str, Mapping[str, str]] | N
         wanted.c.append(function)
         wanted.options.append((values or {}).get(given, options))
     if len({function.name for function in wanted.c}) != len(wanted.c):
-        raise FunctionError("two functions of one name: rename one of the files")
+        names = [function.name for function in wanted.c]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FunctionError(
+            f"two functions of one name, '{twice}': rename one of the files; one that is given twice, run in two boxes"
+        )
     for one in wanted.c:
         _refuse_parts(one, wanted.c)
     return wanted

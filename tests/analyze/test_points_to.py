@@ -162,6 +162,162 @@ CASES = {
     ),
     "a barrier": ('int *p = &a; __asm__("" : "+r"(p)); found = p;', {"a"}),
     "the difference of two pointers is none": ("static int c[4]; long n = &c[argc] - c; found = &a + n * 0;", {"a"}),
+    "a function that runs before main": (
+        "__attribute__((constructor)) static void early(void) { found = &b; } ---",
+        {"b"},
+    ),
+    "one of two assignments": ("int *p; if (argc > 1) p = &a; else p = &b; found = p;", {"a", "b"}),
+    "a choice": ("found = argc > 1 ? &a : &b;", {"a", "b"}),
+    "an exchange if they are equal": (
+        "int *p = &a, *old = 0; __atomic_compare_exchange_n(&p, &old, &b, 0, 5, 5); found = p;",
+        {"a", "b"},
+    ),
+    "what was there before an exchange": (
+        "int *p = &a, *old = 0; __atomic_compare_exchange_n(&p, &old, 0, 0, 5, 5); found = old;",
+        {"a"},
+    ),
+    "an atomic exchange": ("int *p = &a; __atomic_exchange_n(&p, &b, 5); found = p;", {"a", "b"}),
+    "what was there before an atomic exchange": ("int *p = &a; found = __atomic_exchange_n(&p, &b, 5);", {"a", "b"}),
+    "the second word of a vector": (
+        "typedef long pair __attribute__((vector_size(16))); pair p = {0, argc}; p[1] = (long)&b; pair q = p; "
+        "long *words = (long *)&q; found = (int *)words[1];",
+        {"b"},
+    ),
+    "a constant vector": (
+        "typedef long pair __attribute__((vector_size(16))); pair p = {(long)&a, (long)&b}; found = (int *)p[argc];",
+        {"a", "b"},
+    ),
+    "a structure that is copied by value in two registers": (
+        "struct s { int *x, *y; }; static struct s s; void put(struct s given) { s = given; } --- "
+        "struct s t; t.x = &a; put(t); found = s.x;",
+        {"a"},
+    ),
+    "an address of a member as an integer": (
+        "struct s { long n; int *p; } s; s.p = &a; found = *(int **)((uintptr_t)&s + 8);",
+        {"a"},
+    ),
+    "an unknown distance": (
+        "struct s { int *x, *y; } s; s.y = &b; found = *(int **)((uintptr_t)&s + (uintptr_t)argc);",
+        {"b"},
+    ),
+    "a copy of a list of arguments": (
+        "#include <stdarg.h>\nint *last(int n, ...) { va_list l, m; va_start(l, n); va_copy(m, l); "
+        "int *p = va_arg(m, int *); va_end(m); va_end(l); return p; } --- found = last(1, &a);",
+        {"a"},
+    ),
+    "an address that is rounded": ("int *p = &a; found = __builtin_align_down(p, 8);", {"a"}),
+    "a function that unknown code may call": (
+        "void unknown(void (*)(void)); void called(void) { found = &a; } --- unknown(called);",
+        {"a"},
+    ),
+    "what unknown code may pass": (
+        "void unknown(void (*)(int *), int *); void called(int *p) { found = p; } --- unknown(called, &a);",
+        {"a"},
+    ),
+    "what is returned to unknown code": (
+        "int *unknown(int *(*)(void)); int *give(void) { return &a; } --- found = unknown(give);",
+        {"a"},
+    ),
+    "what unknown code finds by a pointer": (
+        "int *unknown(int **); static int *p; static int **q = &p; --- p = &a; found = unknown(*&q);",
+        {"a"},
+    ),
+    "what is stored in memory that unknown code has": (
+        "int *unknown(void *); struct s { long n; int *p; }; --- struct s *s = calloc(1, sizeof(*s)); unknown(s); "
+        "s->p = &b; found = unknown(0);",
+        {"b"},
+    ),
+    "a text's place that a library stores": ("char *end; strtol((char *)&a, &end, 0); found = (int *)end;", {"a"}),
+    "what a library stores by a pointer": (
+        'char *strtok_r(char *, const char *, char **); char *rest; strtok_r((char *)&a, "", &rest); '
+        "found = (int *)rest;",
+        {"a"},
+    ),
+    "what a pointer that is given to a library points to": (
+        'char *strsep(char **, const char *); char *text = (char *)&a; found = (int *)strsep(&text, "");',
+        {"a"},
+    ),
+    "what a library keeps": ('strtok((char *)&a, ""); found = (int *)strtok(0, "");', {"a"}),
+    "a library's copy": (
+        "void *(*volatile copy)(void *, const void *, size_t) = memcpy; struct s { int *x, *y; } s = {&a, &b}, t; "
+        "copy(&t, &s, 8); found = argc > 1 ? t.x : t.y;",
+        {"a"},
+    ),
+    "a plug-in that uses a variable": (
+        "void *dlopen(const char *, int), *dlsym(void *, const char *); int *shared = &a; --- "
+        "dlopen(argv[1], 0); found = *(int **)dlsym(0, argv[1]);",
+        {"a"},
+    ),
+    "a plug-in that calls a function": (
+        "void *dlopen(const char *, int); void exported(void) { found = &b; } --- dlopen(argv[1], 0);",
+        {"b"},
+    ),
+    "another name of a variable": (
+        'static int *named[2] = {&a, &b}; extern int *other[2] __attribute__((alias("named"))); --- '
+        "found = other[argc];",
+        {"a", "b"},
+    ),
+    "a member's address as an initialiser": (
+        "static struct { long n; int *p; } s; static int **at = &s.p; --- s.p = &a; found = *at;",
+        {"a"},
+    ),
+    "an integer as an initialiser": ("static uintptr_t n = (uintptr_t)&a; found = (int *)n;", {"a"}),
+    "arithmetic in an initialiser": ("static uintptr_t n = (uintptr_t)&a + 1; found = (int *)(n - 1);", {"a"}),
+    "elements after a step": (
+        "struct s { int *x, *y; } s[4]; s[argc].y = &a; struct s *p = s; p = p + 1; found = p->y;",
+        {"a"},
+    ),
+    "a pointer that walks": (
+        "struct s { int *x, *y; } *s = malloc(64 * argc), *p = s; s->y = &b; p += argc; p->x = &a; found = s->x;",
+        {"a"},
+    ),
+    "from an array to the member after it": (
+        "struct s { char text[8]; int *x; } s; s.x = &a; char *p = &s.text[argc]; "
+        "found = *(int **)(p + 8 - (argc - argc));",
+        {"a"},
+    ),
+    "many places": (
+        "int *p[12]; static int *q0, *q1, *q2, *q3, *q4, *q5, *q6, *q7, *q8, *q9; "
+        "int ***all[] = {(int ***)&q0, (int ***)&q1, (int ***)&q2, (int ***)&q3, (int ***)&q4, (int ***)&q5, "
+        "(int ***)&q6, (int ***)&q7, (int ***)&q8, (int ***)&q9}; q0 = &b; int **one = (int **)all[argc]; *one = &a; "
+        "found = argc > 2 ? q9 : *one;",
+        {"a", "b"},
+    ),
+    "contents that get a pointer after they were copied": (
+        "struct s { int *x; } s, t, *p = &t; memcpy(p, &s, sizeof(s)); if (argc > 1) s.x = &a; memcpy(&t, &s, 8); "
+        "found = p->x;",
+        {"a"},
+    ),
+    "members of an array that is copied": (
+        "struct s { int *x, *y; } s[4], t[4]; s[argc].y = &a; memcpy(t, s, sizeof(s)); found = t[2].y;",
+        {"a"},
+    ),
+    "elements that are found after a pointer was moved": (
+        "struct s { long n; int *p; } *s; int *before(long *n) { return *(int **)((char *)n - 8); } "
+        "struct s *at(struct s *all, int i) { return all + i; } struct s *(*volatile get)(struct s *, int) = at; --- "
+        "s = malloc(64 * argc); s->p = &a; found = before(&s->n); found = before(&get(s, argc)->n);",
+        {"a"},
+    ),
+    "a copy of a length that a choice bounds": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, argc > 1 ? 4 : 16); found = t.p;",
+        set[str](),
+    ),
+    "a copy of a length that a mask bounds": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, argc & 15); found = t.p;",
+        set[str](),
+    ),
+    "a copy of a length that is bounded by more": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, 9 + (argc & 15)); found = t.p;",
+        {"a"},
+    ),
+    "a copy of a length that may overflow": (
+        "struct s { char text[16]; int *p; } s, t = {0}; s.p = &a; memcpy(&t, &s, (uint8_t)(argc - 1)); found = t.p;",
+        {"a"},
+    ),
+    "two pointers that point to each other": (
+        "int *p = &a, *q = &b; for (int i = 0; i < argc; i++) { int *r = p; p = q; q = r; } found = q;",
+        {"a", "b"},
+    ),
     "code that is never called": ("void dead(void) { found = &b; } --- found = &a;", {"a"}),
 }
 

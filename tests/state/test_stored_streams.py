@@ -7,14 +7,13 @@ from __future__ import annotations
 import random
 import re
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 from sluice.chain.description import Arrangement, function
-from sluice.chain.processes.controller import Controller
 from sluice.functions.detect.rules import Reader
 from sluice.functions.detect.table import table
 from sluice.state.location import Location
@@ -28,6 +27,7 @@ from tests.state.instances import (
     Action,
     Ran,
     compiled,
+    each,
     kill,
     kill_running,
     move,
@@ -35,16 +35,14 @@ from tests.state.instances import (
     run_ideal,
     run_instances,
 )
-from tests.state.test_stored import INSIDE, OUTSIDE, dialogue, reordered, stack
+from tests.state.test_stored import FILLER, INSIDE, OUTSIDE, dialogue, reordered, stack
 from tests.state.traffic import address
 from tests.support.connection import Host, goodbye, handshake
-from tests.support.packets import A4, eth, ip4, udp
 from tests.support.unoptimised import unoptimised
 
 LOGS = {"account": {"partial": True}}
 """Functions with parameters."""
 TOGETHER = (("tlslog", "httplog", "flowlog", "account"), ("filelog",))
-FILLER = eth(ip4(udp(1, 2, b"x"), 17, A4, A4))
 SETTLED = [FILLER] * 140
 """Each with a burst: more than the packet log has, so that the store has what came before."""
 
@@ -144,14 +142,6 @@ def ran(packets: list[bytes], names: Iterable[str], folder: Path, store: Locatio
     return run_instances(chain, packets, folder, store, actions)
 
 
-def each(names: Iterable[str], act: Callable[[str], Action]) -> Action:
-    def done(controller: Controller) -> None:
-        for name in names:
-            act(name)(controller)
-
-    return done
-
-
 def test_streams_move_with_connections(
     packets: list[bytes], ideal: dict[str, list[str]], tmp_path: Path, store: Location
 ) -> None:
@@ -193,8 +183,8 @@ def both(
     chain = compiled(plan_of(logs(folder / "rows", [name], **parameters), stack()), {name: 1})
     found = run_instances(chain, packets, folder, store, dict.fromkeys(killed, kill(name)))
     assert found.failure is None and found.reports[f"{name}.crashes"] >= 1
-    for each in ("rows", "ideal"):  # what is recognised is not inspected further by another process
-        path = folder / each / name
+    for kind in ("rows", "ideal"):  # what is recognised is not inspected further by another process
+        path = folder / kind / name
         path.write_text(re.sub(r',"inspected":[0-9]+', "", path.read_text()))
     assert rows(folder / "rows") == rows(folder / "ideal")
     return found

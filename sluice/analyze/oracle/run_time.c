@@ -33,12 +33,14 @@ void *__wrap_realloc(void *memory, size_t size);
 struct watched {
   struct variable variable;
   unsigned char *copy; /* nothing before the first receive call that saw it */
-  int changed;         /* at any time */
   int missed;          /* and reported */
 };
 
 static struct watched *watched;
 static size_t watched_count, watched_space;
+/* The names of updateable memory of which a change was reported: no more is to say of any that has one of them. */
+static const char **settled;
+static size_t settled_count, settled_space;
 static uint64_t packets, lost;
 static FILE *output;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -57,25 +59,50 @@ static void finish(void) {
   fflush(output);
 }
 
+/* Room for one more element of an array. Returns 0 if there is none. */
+static int grow(void **array, size_t count, size_t *space, size_t bytes) {
+  if (count < *space) return 1;
+  size_t wanted = *space ? 2 * *space : 1024;
+  void *grown = __real_realloc(*array, wanted * bytes);
+  if (!grown) return 0;
+  *array = grown;
+  *space = wanted;
+  return 1;
+}
+
+static void settle(const char *name) {
+  void *names = settled;
+  if (!grow(&names, settled_count, &settled_space, sizeof(*settled))) return; /* then it is watched again */
+  settled = names;
+  settled[settled_count++] = name;
+}
+
+static int is_settled(const char *name) {
+  for (size_t i = 0; i < settled_count; i++)
+    if (settled[i] == name) return 1;
+  return 0;
+}
+
 static void watch(const char *name, void *memory, uint64_t size, uint64_t updateable) {
-  if (watched_count == watched_space) {
-    size_t space = watched_space ? 2 * watched_space : 1024;
-    struct watched *grown = __real_realloc(watched, space * sizeof(*grown));
-    if (!grown) {
-      lost++;
-      return;
-    }
-    watched = grown;
-    watched_space = space;
+  if (updateable && is_settled(name)) return;
+  void *all = watched;
+  if (!grow(&all, watched_count, &watched_space, sizeof(*watched))) {
+    lost++;
+    return;
   }
-  watched[watched_count++] = (struct watched){{name, memory, size, updateable}, NULL, 0, 0};
+  watched = all;
+  watched[watched_count++] = (struct watched){{name, memory, size, updateable}, NULL, 0};
+}
+
+static void drop(size_t i) {
+  __real_free(watched[i].copy);
+  watched[i] = watched[--watched_count];
 }
 
 static void forget(const void *memory) {
   for (size_t i = watched_count; i-- > 0;)
     if (watched[i].variable.memory == memory) {
-      __real_free(watched[i].copy);
-      watched[i] = watched[--watched_count];
+      drop(i);
       return;
     }
 }
@@ -93,33 +120,42 @@ static void start(void) {
   atexit(finish);
 }
 
-static void compare(struct watched *one) {
+/* Returns whether no more is to say of it. */
+static int compare(struct watched *one) {
   const struct variable *variable = &one->variable;
-  if (one->changed && variable->updateable) return; /* all that is to say of it was said */
+  if (variable->updateable && is_settled(variable->name)) return 1;
   if (!one->copy) {
     one->copy = malloc(variable->size ? variable->size : 1);
     if (!one->copy) {
       lost++;
-      return;
+      return 0;
     }
   } else {
-    if (memcmp(one->copy, variable->memory, variable->size) == 0) return;
+    if (memcmp(one->copy, variable->memory, variable->size) == 0) return 0;
     size_t offset = 0;
     while (one->copy[offset] == variable->memory[offset]) offset++;
-    if (!one->changed && variable->updateable) report("changed", one, offset);
-    one->changed = 1;
-    if (!variable->updateable && !one->missed) {
+    if (variable->updateable) {
+      report("changed", one, offset);
+      settle(variable->name);
+      return 1;
+    }
+    if (!one->missed) {
       one->missed = 1;
       report("missed", one, offset);
     }
   }
   memcpy(one->copy, variable->memory, variable->size);
+  return 0;
 }
 
 void sluice_oracle_packet(void) {
   pthread_mutex_lock(&lock);
   start();
-  for (size_t i = 0; i < watched_count; i++) compare(&watched[i]);
+  for (size_t i = 0; i < watched_count;)
+    if (compare(&watched[i]))
+      drop(i);
+    else
+      i++;
   packets++;
   pthread_mutex_unlock(&lock);
 }

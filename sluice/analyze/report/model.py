@@ -9,7 +9,7 @@ from typing import Any
 
 from sluice.analyze.errors import AnalyzeError
 
-VERSION = 4
+VERSION = 5
 """Of the tool's JSON."""
 
 
@@ -92,8 +92,10 @@ class Variable:
     top_level: bool
     points_to: list[str]
     """The targets of pointers in it, in words."""
-    uses: list[Use]
-    """In packet processing."""
+    named: list[Place]
+    """Uses in packet processing, by name."""
+    users: list[tuple[Place, ...]]
+    """Uses through pointers. Variables to which the same pointers lead share parts."""
     has_memory: bool
     """Else it is in registers only."""
     own: list[Update]
@@ -113,6 +115,13 @@ class Variable:
     impacts_log: Impact | None
     loop: Place | None
     """Over whose iterations a local variable persists."""
+
+    @property
+    def uses(self) -> list[Use]:
+        """In packet processing: one for each line."""
+        found = dict.fromkeys(itertools.chain(*self.users), False) | dict.fromkeys(self.named, True)
+        places = sorted(found, key=lambda place: (place.file, place.line))
+        return [Use(place, found[place]) for place in places]
 
     @property
     def updates(self) -> list[Update]:
@@ -220,13 +229,14 @@ def read(module: str, found: dict[str, Any]) -> Analysis:
     without = found["without_debug_info"]
     writes = [tuple((_place(line), line["path"]) for line in lines) for lines in found["writes"]]
     memory = [_memory(one, writes) for one in found["memory"]]
+    users = [tuple(_places(lines)) for lines in found["users"]]
     return Analysis(
         module=module,
         totals=found["totals"],
         receive=[Receive(_place(one), one["function"], one["source"]) for one in found["receive"]],
         loops=[_place(one) for one in found["loops"]],
         procedures=[_procedure(one) for one in found["procedures"]],
-        variables=sorted((_variable(one, memory) for one in found["variables"]), key=_order),
+        variables=sorted((_variable(one, memory, users) for one in found["variables"]), key=_order),
         unknown_functions={name: _places(calls) for name, calls in assumptions["unknown_functions"].items()},
         inline_assembly=_places(assumptions["inline_assembly"]),
         unknown_code=_places(assumptions["unknown_code"]),
@@ -254,12 +264,9 @@ def _memory(found: dict[str, Any], writes: list[tuple[tuple[Place, str], ...]]) 
     return Memory(found["name"], own, frozenset(path for lines in own for _, path in lines))
 
 
-def _variable(found: dict[str, Any], memory: list[Memory]) -> Variable:
-    uses: dict[Place, bool] = {}
-    for one in found["uses"]:
-        place = _place(one)
-        uses[place] = uses.get(place, False) or one["direct"]
+def _variable(found: dict[str, Any], memory: list[Memory], users: list[tuple[Place, ...]]) -> Variable:
     pointed_to: list[int] = found["points_to"]
+    groups: list[int] = found["users"]
     numbers: list[int] = found["reached"][::2]
     positions = {number: position for position, number in enumerate(numbers)} | {-1: -1}
     reached = [(memory[one], positions[before]) for one, before in zip(numbers, found["reached"][1::2], strict=True)]
@@ -275,7 +282,8 @@ def _variable(found: dict[str, Any], memory: list[Memory]) -> Variable:
         constant=found["constant"],
         top_level=found["top_level"],
         points_to=sorted({memory[number].name for number in pointed_to}),
-        uses=[Use(place, direct) for place, direct in sorted(uses.items(), key=lambda one: (one[0].file, one[0].line))],
+        named=_places(found["uses"]),
+        users=[users[number] for number in groups],
         has_memory=bool(chain),
         own=own,
         reached=reached,

@@ -1,5 +1,6 @@
 // Constraints of calls: of functions of the program, of external ones by their models, of unknown ones.
 #include "assembly.h"
+#include "bounds.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/IntrinsicInst.h"
 #include "pointsto.h"
@@ -76,8 +77,7 @@ void PointsTo::add_assembly(const llvm::CallBase &call, const Assembly &assembly
 
 void PointsTo::connect(const llvm::CallBase &call, const llvm::Function &callee) {
   if (callee.isIntrinsic() && add_intrinsic(call, callee)) return;
-  if (!calls_.add(&call, &callee) && !by_entries_.contains({&call, &callee})) return;
-  by_entries_.erase({&call, &callee});
+  if (!calls_.add(&call, &callee) && !by_entries_.erase({&call, &callee})) return;
   if (callee.isDeclaration()) {
     call_external(call, callee);
     return;
@@ -139,9 +139,7 @@ void PointsTo::call_escaped(const llvm::Function &function) {
 bool PointsTo::add_intrinsic(const llvm::CallBase &call, const llvm::Function &callee) {
   using namespace llvm;
   if (const auto *transfer = dyn_cast<MemTransferInst>(&call)) {
-    const auto *length = dyn_cast<ConstantInt>(transfer->getLength());
-    constraints_.move(value(transfer->getRawDest()), value(transfer->getRawSource()),
-                      length ? length->getZExtValue() : Constraints::kAllBytes);
+    constraints_.move(value(transfer->getRawDest()), value(transfer->getRawSource()), most_bytes(transfer->getLength()));
     return true;
   }
   switch (callee.getIntrinsicID()) {
@@ -200,8 +198,7 @@ void PointsTo::apply(const llvm::CallBase &call, const llvm::Function &callee, c
   for (const MoveModel &move : model.moves) {
     uint64_t bytes = Constraints::kAllBytes;
     if (move.bytes.kind == Operand::Argument && move.bytes.index < call.arg_size())
-      if (const auto *length = llvm::dyn_cast<llvm::ConstantInt>(call.getArgOperand(move.bytes.index)))
-        bytes = length->getZExtValue();
+      bytes = most_bytes(call.getArgOperand(move.bytes.index));
     constraints_.move(operand(call, callee, move.to), operand(call, callee, move.from), bytes);
   }
   for (const CallModel &started : model.calls) spawn(call, callee, started);

@@ -73,7 +73,10 @@ void Constraints::move(NodeId to, NodeId from, uint64_t bytes) {
 void Constraints::escape(NodeId pointer) { copy(unknown_, pointer); }
 
 void Constraints::call(NodeId pointer, std::function<void(const llvm::Value *)> on_target) {
-  rules_of(pointer).calls.push_back(std::move(on_target));
+  each_target(pointer, [this, on_target = std::move(on_target)](NodeId cell) {
+    const MemoryObject &object = memory_.object(memory_.object_of(cell));
+    if (object.kind == ObjectKind::Function) on_target(object.site);
+  });
 }
 
 void Constraints::each_target(NodeId pointer, std::function<void(NodeId)> on_target) {
@@ -115,7 +118,6 @@ void Constraints::merge(NodeId into, NodeId from) {
     append(a.rules->derivations, b.rules->derivations);
     append(a.rules->moves_from, b.rules->moves_from);
     append(a.rules->moves_to, b.rules->moves_to);
-    append(a.rules->calls, b.rules->calls);
     append(a.rules->visits, b.rules->visits);
     b.rules.reset();
   }
@@ -131,6 +133,7 @@ void Constraints::settle_memory() {
   for (const auto &[kept, merged] : memory_.take_merges()) merge(kept, merged);
   const std::vector<ObjectId> refolded = memory_.take_refolded();
   for (ObjectId object : refolded) {  // moves from it begin where its cells are now
+    refolded_.insert(object);
     const auto links = links_.find(object);
     if (links == links_.end()) continue;
     for (Link link : std::vector<Link>(links->second)) {
@@ -208,23 +211,27 @@ bool Constraints::apply_rules() {
 
 void Constraints::solve() {
   settle_memory();
-  while (changed_) {
-    changed_ = false;
-    ++waves_;
-    collapse_cycles();
-    // Finding cycles visits the whole graph: it waits for some rounds, or for more edges.
-    const size_t edges = edges_.size();
-    bool any = false, more = true;
-    for (unsigned round = 0; more && round < kMostRounds; ++round) {
-      if (round >= kRounds && edges_.size() > edges + edges / 16) break;
-      const auto known = static_cast<NodeId>(nodes_.size());
-      more = propagate();
-      more = apply_rules() || more;
-      for (NodeId added = known; added < nodes_.size(); ++added) order_.push_back(added);
-      any = any || more;
-    }
-    changed_ = changed_ || any;
+  do {
+    while (changed_) run_wave();
+  } while (derive_again());
+}
+
+void Constraints::run_wave() {
+  changed_ = false;
+  ++waves_;
+  collapse_cycles();
+  // Finding cycles visits the whole graph: it waits for some rounds, or for more edges.
+  const size_t edges = edges_.size();
+  bool any = false, more = true;
+  for (unsigned round = 0; more && round < kMostRounds; ++round) {
+    if (round >= kRounds && edges_.size() > edges + edges / 16) break;
+    const auto known = static_cast<NodeId>(nodes_.size());
+    more = propagate();
+    more = apply_rules() || more;
+    for (NodeId added = known; added < nodes_.size(); ++added) order_.push_back(added);
+    any = any || more;
   }
+  changed_ = changed_ || any;
 }
 
 }  // namespace analyze

@@ -94,7 +94,6 @@ class Constraints {
     std::vector<NodeId> stores;
     std::vector<Derivation> derivations;
     std::vector<Move> moves_from, moves_to;
-    std::vector<std::function<void(const llvm::Value *)>> calls;
     std::vector<std::function<void(NodeId)>> visits;
   };
   struct Node {
@@ -110,6 +109,7 @@ class Constraints {
   Rules &rules_of(NodeId node);
   void merge(NodeId into, NodeId from);
   void settle_memory();
+  void run_wave();
   void collapse_cycles();
   bool propagate();
   bool apply_rules();
@@ -120,8 +120,9 @@ class Constraints {
   // Nodes between many pointers with the same targets and these: what is loaded from them, and stored to them.
   NodeId loaded_from(SetId set, const std::vector<NodeId> &targets);
   NodeId stored_to(SetId set, const std::vector<NodeId> &targets);
-  SetId derived(SetId set, const std::vector<NodeId> &targets, uint32_t operations);
-  std::vector<NodeId> derived(NodeId cell, const std::vector<PointerOp> &operations);
+  void apply_derivations(NodeId at, SetId set);
+  SetId derived(SetId set, uint32_t operations);
+  bool derive_again();
 
   SetPool sets_;
   std::deque<Node> nodes_;
@@ -131,13 +132,12 @@ class Constraints {
   llvm::DenseMap<SetId, NodeId> loaded_, stored_;
   std::map<std::vector<PointerOp>, uint32_t> operation_numbers_;
   std::vector<const std::vector<PointerOp> *> operations_;
-  // of a set, by the number of the operations, since memory changed last
-  llvm::DenseMap<std::pair<SetId, uint32_t>, SetId> derived_;
-  size_t derived_revision_ = 0;
+  llvm::DenseMap<std::pair<SetId, uint32_t>, SetId> derived_;  // of a set, by the number of the operations
+  llvm::DenseSet<ObjectId> refolded_;                         // since derive_again()
   std::vector<NodeId> order_;  // representatives in topological order
   llvm::DenseMap<ObjectId, std::vector<Link>> links_;
   // of each pair of places, the most bytes that a link has: objects from and to, and their offsets
-  std::map<std::tuple<ObjectId, ObjectId, uint64_t, uint64_t>, uint64_t> most_linked_;
+  llvm::DenseMap<std::tuple<ObjectId, ObjectId, uint64_t, uint64_t>, uint64_t> most_linked_;
   llvm::DenseSet<ObjectId> escaped_objects_;
   std::function<void(const llvm::Value *)> escaped_function_;
   NodeId unknown_;

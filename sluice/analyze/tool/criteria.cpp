@@ -6,6 +6,7 @@
 #include "impact.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/Transforms/Utils/PromoteMemToReg.h"
+#include "module.h"
 #include "places.h"
 
 namespace analyze {
@@ -18,8 +19,6 @@ constexpr size_t kMostSuggested = 5;  // lines with code, in a message
 
 using Nodes = llvm::DenseSet<GraphNode>;
 using Instructions = llvm::DenseSet<const llvm::Instruction *>;
-
-llvm::Error problem(const llvm::Twine &text) { return llvm::createStringError(llvm::inconvertibleErrorCode(), text); }
 
 bool is_statement(const llvm::Instruction &instruction) {
   return !llvm::isa<llvm::PHINode, llvm::AllocaInst>(instruction) && !instruction.isLifetimeStartOrEnd();
@@ -70,7 +69,8 @@ class Places {
   bool is_in(const llvm::DIFile *path, llvm::StringRef file) {
     const auto [known, is_new] = matches_.try_emplace(path, false);
     if (is_new) {
-      llvm::StringRef name = *place(path, 0).getString("file");
+      const std::string whole = path_of(path);
+      llvm::StringRef name = whole;
       known->second = name == file || (name.consume_back(file) && name.ends_with("/"));
     }
     return known->second;
@@ -124,9 +124,8 @@ class Slices {
     if (!to) return true;
     if (!backward(*to, from ? &forward_ : nullptr, backward_)) return false;
     for (unsigned round = 0; from && round < kMostRounds && backward_.size() < forward_.size(); ++round) {
-      const Nodes within = backward_;
-      if (!forward(*from, &within, forward_)) return false;
-      if (forward_.size() == within.size()) break;
+      if (!forward(*from, &backward_, forward_)) return false;
+      if (forward_.size() == backward_.size()) break;
       if (!backward(*to, &forward_, backward_)) return false;
     }
     return true;
@@ -216,7 +215,7 @@ llvm::json::Array by_function(const Instructions &statements) {
     if (!is_statement(*statement)) continue;
     for (const llvm::DILocation *at = statement->getDebugLoc().get(); at; at = at->getInlinedAt())  // also calls of helpers
       if (at->getLine() != 0)
-        lines[{place(at).getString("file")->str(), at->getScope()->getSubprogram()->getName().str()}].insert(at->getLine());
+        lines[{path_of(at->getFile()), at->getScope()->getSubprogram()->getName().str()}].insert(at->getLine());
   }
   llvm::json::Array found;
   for (const auto &[function, numbers] : lines)

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "access.h"
+#include "bounds.h"
 #include "components.h"
 #include "llvm/IR/InlineAsm.h"
 #include "llvm/IR/InstIterator.h"
@@ -38,11 +39,10 @@ void Accesses::collect(const llvm::Instruction &instruction) {
 void Accesses::collect_call(const llvm::CallBase &call, Effects &effects) {
   using namespace llvm;
   if (const auto *memory = dyn_cast<MemIntrinsic>(&call)) {
-    const auto *length = dyn_cast<ConstantInt>(memory->getLength());
-    const uint64_t bytes = length ? length->getZExtValue() : kToEnd;
+    const uint64_t bytes = most_bytes(memory->getLength());
     if (bytes == 0) return;
     effects.writes.push_back(written(memory->getRawDest(), bytes));
-    if (length) add_overwrite(memory->getRawDest(), bytes, effects);
+    if (isa<ConstantInt>(memory->getLength())) add_overwrite(memory->getRawDest(), bytes, effects);
     if (const auto *transfer = dyn_cast<MemTransferInst>(&call))
       effects.reads.push_back(footprint(transfer->getRawSource(), bytes));
     return;
@@ -61,17 +61,15 @@ void Accesses::collect_call(const llvm::CallBase &call, Effects &effects) {
     collect_unknown(call, effects);
     return;
   }
-  for (const Function *callee : points_to_.calls().callees(&call)) {
-    if (!callee->isDeclaration()) continue;
-    if (callee->isIntrinsic()) {
-      const bool lists = callee->getIntrinsicID() == Intrinsic::vastart || callee->getIntrinsicID() == Intrinsic::vacopy;
-      if (lists) effects.writes.push_back(footprint(call.getArgOperand(0), kToEnd));
-      if (callee->getIntrinsicID() == Intrinsic::vacopy)
-        effects.reads.push_back(footprint(call.getArgOperand(1), kToEnd));
-      continue;
-    }
-    collect_external(call, *callee, effects);
+  if (const auto *intrinsic = dyn_cast<IntrinsicInst>(&call)) {
+    const bool copies = intrinsic->getIntrinsicID() == Intrinsic::vacopy;
+    if (copies || intrinsic->getIntrinsicID() == Intrinsic::vastart)
+      effects.writes.push_back(footprint(call.getArgOperand(0), kToEnd));
+    if (copies) effects.reads.push_back(footprint(call.getArgOperand(1), kToEnd));
+    return;
   }
+  for (const Function *callee : points_to_.calls().callees(&call))
+    if (callee->isDeclaration()) collect_external(call, *callee, effects);
 }
 
 void Accesses::collect_external(const llvm::CallBase &call, const llvm::Function &callee, Effects &effects) {

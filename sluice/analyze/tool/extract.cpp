@@ -12,12 +12,11 @@
 #include "llvm/Object/ELFObjectFile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
+#include "module.h"
 
 namespace analyze {
 
 namespace {
-
-llvm::Error problem(const llvm::Twine &text) { return llvm::createStringError(llvm::inconvertibleErrorCode(), text); }
 
 // Symbols that the compiler's start files and the linker add to every program.
 bool is_runtime(llvm::StringRef name) {

@@ -65,7 +65,8 @@ std::optional<NodeId> Memory::cell(ObjectId id, int64_t offset) {
   }
   const NodeId node = make_node_();
   object.cells[folded] = node;
-  places_[node] = {id, folded};
+  if (node >= places_.size()) places_.resize(node + 1);
+  places_[node] = {id, static_cast<uint32_t>(folded)};
   new_cells_.push_back(node);
   return node;
 }
@@ -121,12 +122,11 @@ void Memory::add_region(ObjectId id, Region region) {
 void Memory::refold(ObjectId id) {
   MemoryObject &object = objects_[id];
   ++object.changes;
-  ++revision_;
   std::map<uint64_t, NodeId> folded;
   for (const auto &[offset, node] : object.cells) {
     const uint64_t place = fold(object, offset);
     const auto [at, fresh] = folded.emplace(place, node);
-    places_[node] = {id, place};
+    places_[node].offset = static_cast<uint32_t>(place);
     if (!fresh) merges_.emplace_back(at->second, node);
   }
   object.cells = std::move(folded);
@@ -138,7 +138,7 @@ static void put(std::optional<NodeId> cell, std::vector<NodeId> &out) {
 }
 
 void Memory::shift(NodeId from, int64_t bytes, std::vector<NodeId> &out) {
-  const Place place = places_.find(from)->second;
+  const Place place = places_[from];
   const MemoryObject &object = objects_[place.object];
   if (object.collapsed || bytes == 0) {
     out.push_back(from);
@@ -175,7 +175,7 @@ void Memory::leave_element(ObjectId id, Region region, uint64_t offset, int64_t 
 }
 
 void Memory::step(NodeId from, uint64_t stride, int64_t steps, std::vector<NodeId> &out) {
-  const Place place = places_.find(from)->second;
+  const Place place = places_[from];
   const Region *region = innermost(objects_[place.object], place.offset);
   if (region && stride > 1 && stride % region->element == 0)
     out.push_back(from);  // C requires that the result lies in the same array
@@ -184,7 +184,7 @@ void Memory::step(NodeId from, uint64_t stride, int64_t steps, std::vector<NodeI
 }
 
 void Memory::walk(NodeId from, uint64_t stride, std::vector<NodeId> &out) {
-  const Place place = places_.find(from)->second;
+  const Place place = places_[from];
   const MemoryObject &object = objects_[place.object];
   const Region *region = innermost(object, place.offset);
   const bool same = object.collapsed || stride == 0 || (region && stride % region->element == 0);
@@ -193,13 +193,13 @@ void Memory::walk(NodeId from, uint64_t stride, std::vector<NodeId> &out) {
 }
 
 void Memory::index(NodeId from, uint64_t stride, uint64_t count, std::vector<NodeId> &out) {
-  const Place place = places_.find(from)->second;
+  const Place place = places_[from];
   if (count != 1 && stride != 0) add_region(place.object, {place.offset, stride, count});
   put(cell(place.object, static_cast<int64_t>(place.offset)), out);
 }
 
 void Memory::anywhere(NodeId from, std::vector<NodeId> &out) {
-  const Place place = places_.find(from)->second;
+  const Place place = places_[from];
   if (!objects_[place.object].collapsed) collapse(place.object);
   put(cell(place.object, 0), out);
 }

@@ -79,8 +79,8 @@ class Memory {
   // The offset of the cell that represents an offset.
   uint64_t folded(ObjectId object, uint64_t offset) const { return fold(objects_[object], offset); }
 
-  ObjectId object_of(NodeId cell) const { return places_.find(cell)->second.object; }
-  uint64_t offset_of(NodeId cell) const { return places_.find(cell)->second.offset; }
+  ObjectId object_of(NodeId cell) const { return places_[cell].object; }
+  uint64_t offset_of(NodeId cell) const { return places_[cell].offset; }
   const MemoryObject &object(ObjectId id) const { return objects_[id]; }
   size_t objects() const { return objects_.size(); }
 
@@ -90,9 +90,6 @@ class Memory {
   std::vector<NodeId> take_new() { return std::exchange(new_cells_, {}); }
   // Objects of which cells got another offset since the last call.
   std::vector<ObjectId> take_refolded() { return std::exchange(refolded_, {}); }
-
-  // Changes whenever cells of an object get other offsets.
-  size_t revision() const { return revision_; }
 
   void collapse(ObjectId object);
   void set_constant(ObjectId object) { objects_[object].constant = true; }
@@ -104,8 +101,8 @@ class Memory {
 
  private:
   struct Place {
-    ObjectId object;
-    uint64_t offset;
+    ObjectId object = 0;
+    uint32_t offset = 0;  // kMostOffset at most
   };
 
   uint64_t fold(const MemoryObject &object, uint64_t offset) const;
@@ -122,11 +119,10 @@ class Memory {
   bool field_sensitive_;
   std::function<NodeId()> make_node_;
   std::vector<MemoryObject> objects_;
-  llvm::DenseMap<NodeId, Place> places_;
+  std::vector<Place> places_;  // by node, of those that are cells
   std::vector<std::pair<NodeId, NodeId>> merges_;
   std::vector<NodeId> new_cells_;
   std::vector<ObjectId> refolded_;
-  size_t revision_ = 0;
 };
 
 }  // namespace analyze

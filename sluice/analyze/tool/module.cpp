@@ -1,5 +1,7 @@
 #include "module.h"
 
+#include "llvm/ADT/PostOrderIterator.h"
+#include "llvm/Analysis/ConstantFolding.h"
 #include "llvm/Bitcode/BitcodeReader.h"
 #include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/Dominators.h"
@@ -11,9 +13,7 @@
 
 namespace analyze {
 
-static llvm::Error problem(const llvm::Twine &text) {
-  return llvm::createStringError(llvm::inconvertibleErrorCode(), text);
-}
+llvm::Error problem(const llvm::Twine &text) { return llvm::createStringError(llvm::inconvertibleErrorCode(), text); }
 
 static const llvm::Instruction *exception_handling(const llvm::Module &module) {
   for (const llvm::Function &function : module)
@@ -54,6 +54,16 @@ std::vector<const llvm::Function *> without_debug_info(const llvm::Module &modul
   return found;
 }
 
+// Replaces calculations with constants by their results, as where the body of a helper replaces a call with constants. The
+// instructions remain, as they have places in the source.
+static void fold_constants(llvm::Function &function) {
+  for (llvm::BasicBlock *block : llvm::ReversePostOrderTraversal<llvm::Function *>(&function))
+    for (llvm::Instruction &instruction : *block)
+      if (llvm::isa<llvm::CastInst, llvm::BinaryOperator>(instruction))
+        if (llvm::Constant *result = llvm::ConstantFoldInstruction(&instruction, function.getDataLayout()))
+          instruction.replaceAllUsesWith(result);
+}
+
 void promote_locals(llvm::Module &module) {
   for (llvm::Function &function : module) {
     if (function.isDeclaration()) continue;
@@ -63,6 +73,7 @@ void promote_locals(llvm::Module &module) {
       if (auto *variable = llvm::dyn_cast<llvm::AllocaInst>(&instruction))
         if (llvm::isAllocaPromotable(variable)) promotable.push_back(variable);
     if (!promotable.empty()) llvm::PromoteMemToReg(promotable, tree);
+    fold_constants(function);
   }
 }
 

@@ -12,6 +12,8 @@
 
 namespace analyze {
 
+llvm::Error problem(const llvm::Twine &text);
+
 // Errors have the defect of the file and the advice.
 llvm::Expected<std::unique_ptr<llvm::Module>> load_module(const std::string &path, llvm::LLVMContext &context);
 

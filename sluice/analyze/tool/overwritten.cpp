@@ -97,12 +97,12 @@ void Overwritten::prepare(const llvm::Function &function) {
       if (!runs.empty() || receives) {
         const bool outside = llvm::any_of(accesses_.points_to().calls().callees(site),
                                           [](const llvm::Function *one) { return one->isDeclaration(); });
-        steps.push_back({&instruction, reads, kills, runs, accesses_.repeats(*site), outside});
+        steps.push_back({&instruction, reads, kills, runs_of(runs), accesses_.repeats(*site), outside});
         is_open = false;
         continue;
       }
       if (!is_open) {
-        steps.push_back({&instruction, reads, kills, {}, false, false});
+        steps.push_back({&instruction, reads, kills, std::nullopt, false, false});
         is_open = true;
         continue;
       }
@@ -131,30 +131,66 @@ Overwritten::Pending Overwritten::all() const {
   return found;
 }
 
-// Sets the bits of what a step certainly overwrites to a value; of a call, that is what all functions overwrite that it
-// may call.
-void Overwritten::kill(const Step &step, Bits &live, bool value) const {
-  if (step.kills && value) live |= *step.kills;
-  if (step.kills && !value) live.reset(*step.kills);
-  if (step.runs.empty() || step.repeats || step.outside) return;
-  Bits all = kills_.find(step.runs.front())->second;
-  for (const llvm::Function *function : llvm::drop_begin(step.runs)) all &= kills_.find(function)->second;
-  if (value)
-    live |= all;
-  else
-    live.reset(all);
+void Overwritten::add_callers(const llvm::Function &function, Pending &pending) const {
+  const auto &entered = accesses_.points_to().calls().entered();
+  for (const llvm::CallBase *site : accesses_.run_by(function))
+    if (const llvm::Function *caller = site->getFunction(); entered.contains(caller))
+      pending.insert({accesses_.order(caller), caller});
 }
 
-void Overwritten::apply(const Step &step, Bits &live) const {
+std::optional<size_t> Overwritten::runs_of(llvm::ArrayRef<const llvm::Function *> functions) {
+  if (functions.empty()) return std::nullopt;
+  const auto [found, is_new] = runs_numbers_.try_emplace(functions.vec(), runs_.size());
+  if (is_new) {
+    for (const llvm::Function *function : functions) runs_with_[function].push_back(found->second);
+    runs_.push_back({functions.vec(), {}, {}, Bits(candidates_.size())});
+  }
+  return found->second;
+}
+
+const Overwritten::Runs &Overwritten::known(size_t number) {
+  Runs &runs = runs_[number];
+  if (runs.is_known) return runs;
+  runs.is_known = true;
+  runs.kills = kills_.find(runs.functions.front())->second;
+  runs.exposed = Bits(candidates_.size());
+  for (const llvm::Function *function : runs.functions) {
+    runs.kills &= kills_.find(function)->second;
+    runs.exposed |= exposed_.find(function)->second;
+  }
+  return runs;
+}
+
+// The function's kills or exposed memory changed.
+void Overwritten::forget(const llvm::Function &function) {
+  for (const size_t number : runs_with_[&function]) runs_[number].is_known = false;
+}
+
+// Sets the bits of what a step certainly overwrites to a value; of a call, that is what all functions overwrite that it
+// may call.
+void Overwritten::kill(const Step &step, Bits &live, bool value) {
+  if (step.kills && value) live |= *step.kills;
+  if (step.kills && !value) live.reset(*step.kills);
+  if (!step.runs || step.repeats || step.outside) return;
+  if (value)
+    live |= known(*step.runs).kills;
+  else
+    live.reset(known(*step.runs).kills);
+}
+
+void Overwritten::apply(const Step &step, Bits &live) {
   kill(step, live, false);
   if (step.reads) live |= *step.reads;
-  for (const llvm::Function *function : step.runs) live |= exposed_.find(function)->second;
+  if (step.runs) live |= known(*step.runs).exposed;
 }
 
 // Greatest fixpoint: memory that is overwritten on all paths from the entry of a function to its return.
 void Overwritten::find_kills() {
   const auto &entered = accesses_.points_to().calls().entered();
-  for (const llvm::Function *function : entered) kills_[function] = Bits(candidates_.size(), true);
+  for (const llvm::Function *function : entered) {
+    kills_[function] = Bits(candidates_.size(), true);
+    exposed_[function] = Bits(candidates_.size());
+  }
   Pending pending = all();
   while (!pending.empty()) {  // callees first
     const llvm::Function *function = pending.extract(pending.begin()).value().second;
@@ -174,9 +210,8 @@ void Overwritten::find_kills() {
     const Bits &found = in[&function->getEntryBlock()];
     if (found == kills_[function]) continue;
     kills_[function] = found;
-    for (const llvm::CallBase *site : accesses_.run_by(*function))
-      if (const llvm::Function *caller = site->getFunction(); kills_.count(caller))
-        pending.insert({accesses_.order(caller), caller});
+    forget(*function);
+    add_callers(*function, pending);
   }
 }
 
@@ -188,7 +223,7 @@ Overwritten::Bits Overwritten::live_after(const llvm::BasicBlock &block, const B
   return now;
 }
 
-Overwritten::Blocks Overwritten::solve(const llvm::Function &function, const Bits &at_return) const {
+Overwritten::Blocks Overwritten::solve(const llvm::Function &function, const Bits &at_return) {
   Blocks in;
   for (const llvm::BasicBlock &block : function) in[&block] = Bits(candidates_.size());
   for (bool changed = true; changed;) {
@@ -206,18 +241,15 @@ Overwritten::Blocks Overwritten::solve(const llvm::Function &function, const Bit
 
 // Memory that a function may read before it overwrites it.
 void Overwritten::find_exposed() {
-  const auto &entered = accesses_.points_to().calls().entered();
   const Bits none(candidates_.size());
-  for (const llvm::Function *function : entered) exposed_[function] = none;
   Pending pending = all();
   while (!pending.empty()) {  // callees first
     const llvm::Function *function = pending.extract(pending.begin()).value().second;
     const Bits found = solve(*function, none)[&function->getEntryBlock()];
     if (found == exposed_[function]) continue;
     exposed_[function] = found;
-    for (const llvm::CallBase *site : accesses_.run_by(*function))
-      if (const llvm::Function *caller = site->getFunction(); exposed_.count(caller))
-        pending.insert({accesses_.order(caller), caller});
+    forget(*function);
+    add_callers(*function, pending);
   }
 }
 
@@ -232,13 +264,18 @@ void Overwritten::find_live() {
     for (const llvm::BasicBlock &block : *function) {
       Bits now = live_after(block, live, at_return_[function]);
       for (const Step &step : llvm::reverse(steps_[&block])) {
-        Bits after = now;
-        if (step.repeats)
-          for (const llvm::Function *callee : step.runs) after |= exposed_[callee];
-        for (const llvm::Function *callee : step.runs) {
-          if (!after.test(at_return_[callee])) continue;
-          at_return_[callee] |= after;
-          pending.insert({accesses_.order(callee), callee});
+        if (step.runs) {
+          Bits after = now;
+          if (step.repeats) after |= known(*step.runs).exposed;
+          Runs &runs = runs_[*step.runs];
+          if (after.test(runs.live)) {
+            runs.live |= after;
+            for (const llvm::Function *callee : runs.functions) {
+              if (!after.test(at_return_[callee])) continue;
+              at_return_[callee] |= after;
+              pending.insert({accesses_.order(callee), callee});
+            }
+          }
         }
         apply(step, now);
       }

@@ -72,7 +72,7 @@ void Classes::add_loop(const Loop &loop) {
     Persistent *found = add(local);
     if (!found) continue;
     for (const auto &[place, writes] : survivor.places)
-      add_use(index_[local.info], {nullptr, place, loop.function, true, writes});
+      add_use(index_[local.info], {nullptr, place, loop.function, writes});
   }
 }
 

@@ -8,7 +8,7 @@ namespace analyze {
 
 using llvm::json::Object;
 
-static std::string path_of(const llvm::DIFile *file) {
+std::string path_of(const llvm::DIFile *file) {
   if (!file) return "";
   if (llvm::sys::path::is_absolute(file->getFilename())) return file->getFilename().str();
   llvm::SmallString<256> path(file->getDirectory());

@@ -1,4 +1,4 @@
-// Places in the source, as JSON.
+// Places in the source, as paths and as JSON.
 #pragma once
 
 #include "lifetimes.h"
@@ -7,6 +7,7 @@
 
 namespace analyze {
 
+std::string path_of(const llvm::DIFile *file);
 llvm::json::Object place(const llvm::DIFile *file, unsigned line);
 llvm::json::Object place(const llvm::DILocation *location);  // null: no line
 llvm::json::Object place(const Loop &loop);                  // where the statement begins

@@ -140,7 +140,13 @@ static Array lines(const Analysis &analysis, const std::vector<Update> &updates)
   return each(updates, [&](const Update &one) { return update(analysis, one); });
 }
 
-static Object variable(const Analysis &analysis, size_t number, Described &described) {
+static Object used_at(const llvm::DILocation *location, const llvm::Function &function) {
+  Object found = place(location);
+  found["in"] = procedure_at(location, function);
+  return found;
+}
+
+static Object variable(const Analysis &analysis, size_t number, Described &described, Described &users) {
   const PointsTo &points_to = analysis.points_to;
   const Persistent &persistent = analysis.classes.persistent()[number];
   const Variable &variable = *persistent.variable;
@@ -155,12 +161,8 @@ static Object variable(const Analysis &analysis, size_t number, Described &descr
                {"overwritten", analysis.updates.has(number) && analysis.overwritten.contains(number)},
                {"key", keys(analysis.flowspace.of(number))},
                {"key_complete", analysis.flowspace.is_complete(number)},
-               {"uses", each(persistent.uses, [](const Use &use) {
-                  Object one = place(use.place.get());
-                  one["in"] = procedure_at(use.place.get(), *use.function);
-                  one["direct"] = use.direct;
-                  return one;
-                })}};
+               {"uses", each(persistent.uses, [](const Use &use) { return used_at(use.place.get(), *use.function); })},
+               {"users", each(persistent.users, [&](uint32_t group) { return users.number(group); })}};
   Array targets;
   if (const std::optional<ObjectId> memory = analysis.updates.memory(number)) {
     found["memory"] = describe(points_to, *memory);
@@ -253,7 +255,7 @@ void report(const Analysis &analysis, llvm::json::OStream &out) {
   const auto top_level = static_cast<int64_t>(
       llvm::count_if(classes.persistent(), [](const Persistent &found) { return found.top_level(); }));
   Array found = procedures(analysis);
-  out.attribute("version", 4);
+  out.attribute("version", 5);
   out.attribute("totals", Object{{"variables", analysis.variables.all().size()},
                                  {"persistent", classes.persistent().size()},
                                  {"top_level", top_level},
@@ -270,15 +272,19 @@ void report(const Analysis &analysis, llvm::json::OStream &out) {
                 }));
   out.attribute("loops", each(classes.loops(), [](const Loop *loop) { return place(*loop); }));
   out.attribute("procedures", std::move(found));
-  Described objects, writes;
+  Described objects, writes, users;
   out.attributeArray("variables", [&] {
-    for (size_t i = 0; i < classes.persistent().size(); ++i) out.value(variable(analysis, i, objects));
+    for (size_t i = 0; i < classes.persistent().size(); ++i) out.value(variable(analysis, i, objects, users));
   });
   out.attributeArray("memory", [&] {
     for (const ObjectId object : objects.items()) out.value(memory(analysis, object, writes));
   });
   out.attributeArray("writes", [&] {
     for (const uint32_t group : writes.items()) out.value(lines(analysis, by_line(analysis.updates.writers(group))));
+  });
+  out.attributeArray("users", [&] {
+    for (const uint32_t group : users.items())
+      out.value(each(by_line(classes.users(group)), [](const Update &one) { return used_at(one.place, *one.function); }));
   });
   out.attribute("assumptions", assumptions(analysis));
   out.attribute("without_debug_info",

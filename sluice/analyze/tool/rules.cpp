@@ -35,14 +35,7 @@ void Constraints::apply(NodeId at, SetId fresh) {
       for (NodeId cell : targets)
         if (memory_.is_writable(cell)) copy(cell, from);
   }
-  for (size_t i = 0; i < nodes_[at].rules->derivations.size(); ++i) {
-    const Derivation derivation = nodes_[at].rules->derivations[i];
-    const SetId results = derived(fresh, targets, derivation.operations);
-    Node &to = nodes_[find(derivation.to)];
-    const SetId united = sets_.unite(to.targets, results);
-    if (united != to.targets) changed_ = true;
-    to.targets = united;
-  }
+  apply_derivations(at, fresh);
   for (size_t i = 0; i < nodes_[at].rules->moves_from.size(); ++i) {
     const Move move = nodes_[at].rules->moves_from[i];
     for (NodeId cell : targets)
@@ -54,17 +47,41 @@ void Constraints::apply(NodeId at, SetId fresh) {
       if (memory_.is_writable(cell))
         add_link(move.moved, {memory_.object_of(cell), memory_.offset_of(cell), 0, move.bytes});
   }
-  for (size_t i = 0; i < nodes_[at].rules->calls.size(); ++i) {
-    const auto on_target = nodes_[at].rules->calls[i];
-    for (NodeId cell : targets) {
-      const MemoryObject &object = memory_.object(memory_.object_of(cell));
-      if (object.kind == ObjectKind::Function) on_target(object.site);
-    }
-  }
   for (size_t i = 0; i < nodes_[at].rules->visits.size(); ++i) {
     const auto on_target = nodes_[at].rules->visits[i];
     for (NodeId cell : targets) on_target(cell);
   }
+}
+
+void Constraints::apply_derivations(NodeId at, SetId set) {
+  for (size_t i = 0; i < nodes_[at].rules->derivations.size(); ++i) {
+    const Derivation derivation = nodes_[at].rules->derivations[i];
+    const SetId results = derived(set, derivation.operations);
+    Node &to = nodes_[find(derivation.to)];
+    const SetId united = sets_.unite(to.targets, results);
+    if (united != to.targets) changed_ = true;
+    to.targets = united;
+  }
+}
+
+// A cell stands for more places once a region of its object is found: pointers that were derived from it before may have
+// more targets. Returns whether any has.
+bool Constraints::derive_again() {
+  const llvm::DenseSet<ObjectId> refolded = std::exchange(refolded_, {});
+  if (refolded.empty()) return false;
+  derived_.clear();
+  llvm::DenseMap<SetId, bool> concerned;
+  for (NodeId at = 0; at < nodes_.size(); ++at) {
+    if (find(at) != at || !nodes_[at].rules || nodes_[at].rules->derivations.empty()) continue;
+    const SetId set = nodes_[at].targets;
+    const auto [known, is_new] = concerned.try_emplace(set, false);
+    if (is_new)
+      known->second = llvm::any_of(sets_.list(set), [&](NodeId cell) { return refolded.contains(memory_.object_of(cell)); });
+    if (!known->second) continue;
+    apply_derivations(at, set);
+    settle_memory();
+  }
+  return changed_ || !refolded_.empty();
 }
 
 // The results of one operation on a cell.
@@ -98,34 +115,16 @@ NodeId Constraints::stored_to(SetId set, const std::vector<NodeId> &targets) {
   return contents;
 }
 
-SetId Constraints::derived(SetId set, const std::vector<NodeId> &targets, uint32_t operations) {
-  if (derived_revision_ != memory_.revision()) derived_.clear();
-  derived_revision_ = memory_.revision();
+SetId Constraints::derived(SetId set, uint32_t operations) {
   const auto known = derived_.find({set, operations});
   if (known != derived_.end()) return known->second;
-  std::vector<NodeId> results;
-  const std::vector<PointerOp> &steps = *operations_[operations];
-  for (NodeId cell : targets) {
-    if (steps.size() == 1) {
-      operate(memory_, cell, steps.front(), results);
-      continue;
-    }
-    const std::vector<NodeId> some = derived(cell, steps);
-    results.insert(results.end(), some.begin(), some.end());
-  }
-  const SetId found = sets_.of(results);
-  if (derived_revision_ == memory_.revision()) derived_[{set, operations}] = found;
-  return found;
-}
-
-std::vector<NodeId> Constraints::derived(NodeId cell, const std::vector<PointerOp> &operations) {
-  std::vector<NodeId> current{cell};
-  for (const PointerOp &operation : operations) {
+  std::vector<NodeId> results = sets_.list(set);
+  for (const PointerOp &operation : *operations_[operations]) {
     std::vector<NodeId> next;
-    for (NodeId from : current) operate(memory_, from, operation, next);
-    current = std::move(next);
+    for (NodeId from : results) operate(memory_, from, operation, next);
+    results = std::move(next);
   }
-  return current;
+  return derived_[{set, operations}] = sets_.of(results);
 }
 
 void Constraints::add_link(ObjectId from, const Link &link) {

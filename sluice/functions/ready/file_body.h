@@ -2,42 +2,12 @@
 #ifndef FILE_BODY_H
 #define FILE_BODY_H
 
+#include "file_magic.h"
 #include "log_held.h"
 #include "log_reader.h"
 #include "log_row.h"
 
 enum { FILE_HEAD = 4096, FILE_NAME = 1024, FILE_KINDS = SL_DIGEST_KINDS };
-
-/* libmagic, which is loaded if it is there. */
-struct file_magic {
-    void *type, *text;                /* cookies, for the MIME type and for the description; `text` NULL: there is none */
-    const char *(*buffer)(void *cookie, const void *at, size_t length);
-    void (*close)(void *cookie);
-};
-
-SL_COLD bool file_magic_open(struct file_magic *magic, bool describe) {
-    void *library = dlopen("libmagic.so.1", RTLD_NOW | RTLD_LOCAL);
-    void *(*open)(int flags);
-    int (*load)(void *cookie, const char *path);
-    if (!library)
-        return false;
-    *(void **)&open = dlsym(library, "magic_open");
-    *(void **)&load = dlsym(library, "magic_load");
-    *(void **)&magic->buffer = dlsym(library, "magic_buffer");
-    *(void **)&magic->close = dlsym(library, "magic_close");
-    if (!open || !load || !magic->buffer || !magic->close)
-        return false;
-    magic->type = open(0x10);         /* MAGIC_MIME_TYPE */
-    magic->text = describe ? open(0) : NULL;
-    if (magic->type && load(magic->type, NULL) == 0 && (!describe || (magic->text && load(magic->text, NULL) == 0)))
-        return true;
-    if (magic->type)
-        magic->close(magic->type);
-    if (magic->text)
-        magic->close(magic->text);
-    magic->type = magic->text = NULL;
-    return false;
-}
 
 struct file_box {
     struct log_output log;
@@ -228,9 +198,11 @@ static inline void file_end(struct sl_box *box, struct file_box *files, struct f
     files->gaps += file->missing > 0;
     log_word(row, "source", source);
     log_octets(row, "name", (const uint8_t *)file->name.at, (uint32_t)file->name.used);
-    bool known = files->magic.type && file->head_used;
-    log_word(row, "type", known ? files->magic.buffer(files->magic.type, file->head, file->head_used) : NULL);
-    log_word(row, "magic", known && files->magic.text ? files->magic.buffer(files->magic.text, file->head, file->head_used) : NULL);
+    struct file_type type = {0};
+    if (files->magic.type && file->head_used)
+        type = file_magic_type(&files->magic, file->head, file->head_used);
+    log_word(row, "type", type.type);
+    log_word(row, "magic", type.text);
     log_octets(row, "declared_type", (const uint8_t *)file->declared.at, (uint32_t)file->declared.used);
     log_number(row, "length", file->length);
     log_number(row, "missing", file->missing);

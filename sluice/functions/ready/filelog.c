@@ -469,7 +469,7 @@ SLUICE_OPEN {
         return -1;
     http2_library_open(&log->hpack, &files->budget);
     http3_library_open(&log->qpack, &files->budget);
-    if (!file_magic_open(&files->magic, SLUICE_PARAMETER_OF(box, describe)))
+    if (!file_magic_open(&files->magic, SLUICE_PARAMETER_OF(box, describe), sl_seed(box)))
         fputs("sluice: note: filelog: libmagic (Debian, Ubuntu: apt install libmagic1) cannot be loaded: rows have no `type` and `magic`\n",
               stderr);
     return 0;
@@ -482,11 +482,7 @@ SLUICE_CLOSE {
         file_free(files, files->first);
     ftp_transfers_close(&log->transfers);
     tls_secrets_close(&log->secrets, box);
-    if (files->magic.type) {
-        files->magic.close(files->magic.type);
-        if (files->magic.text)
-            files->magic.close(files->magic.text);
-    }
+    file_magic_close(&files->magic);
     sl_report(box, "files that bytes are missing of", files->gaps);
     sl_report(box, "files left out, as too many were open", files->left_out);
     sl_report(box, "files not read for want of memory", files->no_memory);

@@ -4,13 +4,26 @@
 
 #include "httplog_types.h"
 
-static void httplog_text(struct log_text *row, const char *name, const struct log_text *text)
+static void httplog_value(struct log_text *row, const struct log_text *text)
 {
-    log_name(row, name);
     if (text->used)
         log_string(row, text->at, text->used);
     else
         log_put(row, "null");
+}
+
+static void httplog_word(struct log_text *row, const char *word)
+{
+    if (word)
+        log_string(row, word, strlen(word));
+    else
+        log_put(row, "null");
+}
+
+static void httplog_text(struct log_text *row, const char *name, const struct log_text *text)
+{
+    log_name(row, name);
+    httplog_value(row, text);
 }
 
 static void httplog_header(struct log_text *row, const char *name, const struct http_message *message, enum http_header header)
@@ -21,33 +34,35 @@ static void httplog_header(struct log_text *row, const char *name, const struct 
 /* Writes the members that requests and responses have in common; their names begin with `prefix`. */
 static void httplog_lengths(struct log_text *row, const struct http_message *message, const char *prefix)
 {
-    char name[32];
-    snprintf(name, sizeof name, "%s_version", prefix);
-    log_name(row, name);
-    if (message->major >= 2)   /* which has no minor version (RFC 9113, 3.1) */
-        log_format(row, "\"%u\"", message->major);
-    else if (message->major)
-        log_format(row, "\"%u.%u\"", message->major, message->minor);
-    else
+    log_name_of(row, prefix, "version");
+    if (message->major) {
+        log_put(row, "\"");
+        log_digits(row, message->major, 1);
+        if (message->major < 2) {   /* of later versions, there is no minor one (RFC 9113, 3.1) */
+            log_put(row, ".");
+            log_digits(row, message->minor, 1);
+        }
+        log_put(row, "\"");
+    } else {
         log_put(row, "null");
-    snprintf(name, sizeof name, "%s_length", prefix);
-    log_name(row, name);
+    }
+    log_name_of(row, prefix, "length");
     if (message->has_length)
-        log_format(row, "%llu", (unsigned long long)message->length);
+        log_digits(row, message->length, 1);
     else
         log_put(row, "null");
-    snprintf(name, sizeof name, "%s_body", prefix);
-    log_number(row, name, message->body);
-    snprintf(name, sizeof name, "%s_missing", prefix);
-    log_number(row, name, message->missing);
-    snprintf(name, sizeof name, "%s_chunked", prefix);
-    log_flag(row, name, message->chunked);
-    snprintf(name, sizeof name, "%s_complete", prefix);
-    log_flag(row, name, message->complete);
-    snprintf(name, sizeof name, "%s_error", prefix);
-    log_word(row, name, message->error);
-    snprintf(name, sizeof name, "%s_type", prefix);
-    httplog_header(row, name, message, HTTP_TYPE);
+    log_name_of(row, prefix, "body");
+    log_digits(row, message->body, 1);
+    log_name_of(row, prefix, "missing");
+    log_digits(row, message->missing, 1);
+    log_name_of(row, prefix, "chunked");
+    log_put(row, message->chunked ? "true" : "false");
+    log_name_of(row, prefix, "complete");
+    log_put(row, message->complete ? "true" : "false");
+    log_name_of(row, prefix, "error");
+    httplog_word(row, message->error);
+    log_name_of(row, prefix, "type");
+    httplog_value(row, &message->header[HTTP_TYPE]);
 }
 
 static void httplog_row(struct httplog_connection *connection, const struct httplog_exchange *exchange)
@@ -71,7 +86,7 @@ static void httplog_row(struct httplog_connection *connection, const struct http
     httplog_lengths(row, request, "request");
     log_name(row, "status");
     if (response->status)
-        log_format(row, "%u", response->status);
+        log_digits(row, response->status, 1);
     else
         log_put(row, "null");
     httplog_text(row, "reason", &response->reason);

@@ -128,6 +128,15 @@ static inline void log_name(struct log_text *text, const char *name) {
     text->used += length + 4;
 }
 
+/* Appends `,"prefix_name":`. */
+__attribute__((unused)) static inline void log_name_of(struct log_text *text, const char *prefix, const char *name) {
+    log_put(text, ",\"");
+    log_put(text, prefix);
+    log_put(text, "_");
+    log_put(text, name);
+    log_put(text, "\":");
+}
+
 /* Appends the digits of a number, at least so many. */
 static inline void log_digits(struct log_text *text, uint64_t value, unsigned least) {
     if (log_room(text, SL_DECIMAL_MOST))

@@ -417,6 +417,23 @@ def test_tunnels_and_tags(wrapped: Callable[[bytes], bytes]) -> None:
             assert lasting(within)[log] == lasting(plain)[log], log
 
 
+@pytest.mark.skipif(not MAGIC, reason="no libmagic")
+def test_types_of_files_that_come_again() -> None:
+    """The same beginnings have the same types, among more different ones than are cached."""
+    bodies = {
+        b"%PDF-1.4\n%%EOF\n": "application/pdf",
+        b"GIF89a" + bytes(20): "image/gif",
+        b"plain text\n": "text/plain",
+    }
+    others = [b"%d numbers\n" % number for number in range(300)]
+    sent = [*bodies, *others, *bodies, others[0], *bodies]
+    page = [b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body for body in sent]
+    talk = [each for answer in page for each in ((">", b"GET /a HTTP/1.1\r\n\r\n"), ("<", answer))]
+    rows = run(connection(talk, port=80))["filelog"]
+    assert [row["type"] for row in rows] == [bodies.get(body, "text/plain") for body in sent]
+    assert len({row["magic"] for row in rows if row["type"] == "application/pdf"}) == 1
+
+
 def test_rows_have_the_columns_of_their_log() -> None:
     frames = [*ftp(True), echo(8, 1), dhcp(b"\x35\x01\x05\xff"), eth(ip4(udp(123, 5, b"\x23" + bytes(47)), 17))]
     frames += [gtp(echo(8, 2)), *connection(SMTP, port=25), *connection(SSH, port=22)]

@@ -24,7 +24,7 @@ static unsigned long added, exchanged, replaced_by, by_assembly;
 static unsigned given, escaped, *hidden = &escaped, called_back, deep, by_index, where, length, text_source;
 static unsigned order, bias, chooses, enables, kept, exits;
 static struct pair across[4];
-static char compressed[64], source_text[16];
+static char compressed[64], source_text[16], filled[300];
 static va_list written_list, read_list, copied_list;
 static unsigned cells[4], sorted[4];
 static unsigned by_return[4], by_branch[4], by_argument[4], by_store[4];
@@ -88,6 +88,7 @@ static void process(const struct packet *packet) {
   char text[32];
   snprintf(text, sizeof(text), "%s", source_text);
   puts(text);
+  memset(filled + packet->ttl, 0, packet->length & 15);
   unsigned key = packet->ttl;
   qsort(sorted, 4, sizeof(*sorted), compare);
   printf("%d", bsearch(&key, sorted, 4, sizeof(*sorted), compare) != NULL);
@@ -133,7 +134,7 @@ PRINTED = {
 }
 UPDATED = {
     *("added", "exchanged", "by_assembly", "given", "escaped", "called_back", "compressed", "order", "written_list"),
-    *("copied_list", "across"),
+    *("copied_list", "across", "filled"),
 }
 CARRIED = {"exits", "order"}
 KEYS = {"by_return", "by_branch", "by_argument", "by_store"}
